@@ -1,0 +1,58 @@
+// Matrix: the noun every room shares. A dense, row-major matrix of one element type in host memory, together
+// with the hash that names its content in records. This header is the door of the room `datasets`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ecmv::datasets {
+
+enum class ElementType : uint8_t { i8, u8, bf16, f16, f32 };
+
+// Bytes of one element, and its name in YAML and records ("i8", "u8", "bf16", "f16", "f32").
+int64_t element_bytes(ElementType type);
+std::string_view element_type_name(ElementType type);
+
+// [rows, cols]. Zero rows or columns are legal: a matrix without elements.
+struct Shape {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t elements() const { return rows * cols; }
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+// A matrix somebody else owns; elements are row-major, [rows, cols], little-endian.
+struct MatrixView {
+  Shape shape;
+  ElementType type = ElementType::i8;
+  std::span<const std::byte> elements;
+
+  // The elements of an i8 matrix; it is the caller's duty that `type` is i8.
+  std::span<const int8_t> i8() const {
+    return {reinterpret_cast<const int8_t*>(elements.data()), elements.size()};
+  }
+};
+
+struct Matrix {
+  std::string name;
+  Shape shape;
+  ElementType type = ElementType::i8;
+  std::vector<std::byte> elements;
+  std::vector<float> row_scale;  // [rows] where a quantiser made the matrix, otherwise empty
+  uint64_t content_hash = 0;     // content_hash(view()), filled in by every source
+
+  MatrixView view() const { return {shape, type, elements}; }
+};
+
+// 64-bit FNV-1a-style hash over type, shape and elements; equal on every platform. It names data in records
+// and is no protection against an adversary.
+uint64_t content_hash(const MatrixView& matrix);
+
+// Order-0 Shannon entropy of the elements' bytes, for one-byte types; bits per element. 0 for no elements.
+double entropy_bits_per_element(const MatrixView& matrix);
+
+}  // namespace ecmv::datasets

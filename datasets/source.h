@@ -1,0 +1,55 @@
+// DataSource: a name and settings in, matrices out. One source a file; `all_sources()` lists them.
+// A source is deterministic: the same settings and seed give the same bytes on every platform and for every
+// number of threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/matrix.h"
+
+namespace ecmv::datasets {
+
+// What the caller asked of a source. Numbers and texts are kept apart; a source checks both.
+struct SourceRequest {
+  Shape shape;             // ignored by sources that read files
+  int layers = 1;          // number of matrices
+  uint64_t seed = 1;       // layer i of the same seed is always the same matrix, whatever `layers` is
+  std::map<std::string, double> numbers;     // e.g. {"sigma", 4.0}
+  std::map<std::string, std::string> texts;  // e.g. {"file", "weights.safetensors"}
+};
+
+// Matrices and, where the source fixes it, the first vector of the chain.
+struct Dataset {
+  std::vector<Matrix> layers;
+  std::vector<int8_t> initial_vector;  // [cols of layer 0]; sources draw or read it
+};
+
+struct ParameterInfo {
+  std::string_view name;
+  std::string_view help;  // with the unit
+  bool is_text = false;
+  std::optional<double> default_value, min, max;
+};
+
+struct DataSource {
+  std::string_view id, summary;
+  bool uses_shape = true;  // false: shapes come from a file
+  std::span<const ParameterInfo> parameters;
+  Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
+};
+
+struct DatasetError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::span<const DataSource> all_sources();
+const DataSource* find_source(std::string_view id);  // nullptr: no such source
+
+}  // namespace ecmv::datasets
