@@ -1,0 +1,93 @@
+// Backend: where and how kernels run and how their time is read. A Device holds uploaded matrices and prepares
+// passes; a Pass is one run over all layers, with its outputs in guarded memory of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
+
+namespace ecmv::backends {
+
+// A compressed matrix in the device's memory, every section aligned and between guard zones.
+class UploadedMatrix {
+ public:
+  virtual ~UploadedMatrix() = default;
+  virtual const codecs::CompressedView& view() const = 0;  // spans are device memory
+  virtual std::string broken_guards() const = 0;           // "" while every guard zone is intact
+};
+
+// What a pass does. `op` may be matvec with a decode kernel: then blocks are decoded to scratch and multiplied there
+// (an unfused product).
+struct PassPlan {
+  const Kernel* kernel = nullptr;
+  // Where a codec has no decode kernel for the backend: its reference decoder (one thread, whole matrices). Used if
+  // `kernel` is null.
+  void (*reference_decode)(const codecs::CompressedView&, std::span<std::byte>) = nullptr;
+  Op op = Op::matvec;
+  int tuning = 0;
+  std::vector<const UploadedMatrix*> layers;
+  // matvec only. Chained: inputs[0] alone, layer k's requantised output is layer k+1's input; else one input a layer.
+  bool chained = true;
+  std::vector<std::vector<int8_t>> inputs;
+  std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
+};
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  // Runs all layers in order and copies the last layer's int8 vector to the host (matvec). Returns seconds by the
+  // device's own clock, everything above included.
+  virtual double run() = 0;
+  // Runs one layer, untimed. For chained passes the layers must be run in order.
+  virtual void run_layer(int layer) = 0;
+  // Overwrites outputs with a pattern that no right result can be mistaken for by luck.
+  virtual void poison_outputs() = 0;
+  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
+  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
+  virtual std::span<const int8_t> decoded() = 0;  // decode: [rows, cols] of the layer that ran last
+  virtual std::string broken_guards() const = 0;  // "" while every guard zone is intact
+};
+
+struct OutOfMemory : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  virtual std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix&) = 0;  // throws OutOfMemory
+  virtual std::unique_ptr<Pass> prepare(const PassPlan&) = 0;
+  // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.
+  virtual std::vector<double> time_reads(int64_t bytes, int repetitions) = 0;
+};
+
+// How a backend is asked for a device.
+struct DeviceRequest {
+  int threads = 0;          // 0: all that the process may use
+  std::string simd_target;  // "": the best; otherwise Highway's name of an instruction set
+};
+
+struct Backend {
+  std::string_view id;       // "scalar", "simd"
+  std::string_view summary;
+  // What is there, without opening it; entries that cannot be used say why in DeviceInfo::unavailable.
+  std::vector<DeviceInfo> (*devices)() = nullptr;
+  // Throws std::invalid_argument with a sentence if there is no such device.
+  std::unique_ptr<Device> (*open)(const DeviceRequest&) = nullptr;
+};
+
+std::span<const Backend> all_backends();
+const Backend* find_backend(std::string_view id);
+
+// v = clamp(round_half_even(float(acc) * scale), -128, 127) in float32, the same on every platform.
+int8_t requantise(int32_t accumulator, float scale);
+
+}  // namespace ecmv::backends

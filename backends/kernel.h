@@ -1,0 +1,76 @@
+// Kernel: what cpu.cpp, simd.cpp (and later gpu.cu) of a codec's folder hand out. A kernel works on a range of rows
+// that begins at a multiple of its block of rows; the backend owns threads, memory and time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "codecs/compressed_matrix.h"
+
+namespace ecmv::backends {
+
+// decode: the elements themselves, [rows, cols] int8.   matvec: y = W x with int32 accumulation.
+enum class Op : uint8_t { decode, matvec };
+std::string_view op_name(Op op);
+
+// A compile-time variant of a kernel; its position in Kernel::tunings is the number a launch gets.
+struct Tuning {
+  std::string_view name;  // e.g. "rows4"; "default" where there is only one
+};
+
+// What a kernel may ask about the place it shall run.
+struct DeviceInfo {
+  std::string backend;      // "scalar", "simd", ...
+  std::string name;         // model name of the CPU or GPU
+  std::string simd_target;  // Highway's name of the instruction set in use; empty where there is none
+  int threads = 1;
+  int64_t l1d_bytes = 0;      // of one core; 0: unknown
+  int64_t l2_bytes = 0;       // of one core
+  int64_t llc_bytes = 0;      // last-level cache, shared
+  int64_t memory_bytes = 0;   // total
+  std::string unavailable;    // why it cannot be used; empty if it can
+};
+
+// Readable (not writable) zero bytes behind the last element of x: kernels may load whole vectors.
+inline constexpr int64_t kVectorPaddingBytes = 64;
+
+// One call. All pointers are in the backend's memory. Elements of x beyond cols read as zero up to
+// kVectorPaddingBytes; nothing may be read outside the sections, x and the scratch, or written outside the
+// rows' results and the scratch.
+struct KernelCall {
+  const codecs::CompressedView* matrix = nullptr;
+  int tuning = 0;
+  int64_t row_begin = 0;          // multiple of rows_per_block()
+  int64_t row_end = 0;            // multiple of rows_per_block(), or matrix->shape.rows
+  const int8_t* x = nullptr;      // [cols] matvec only; 64-byte aligned
+  int32_t* y = nullptr;           // [rows] matvec only: y[row_begin..row_end) are written; the whole vector's base
+  int8_t* decoded = nullptr;      // decode only: row_begin's first element is written to decoded[0]
+  std::byte* scratch = nullptr;   // scratch_bytes() bytes of this thread's own, 64-byte aligned
+};
+
+struct Kernel {
+  Op op = Op::decode;
+  std::string_view variant;  // names a method ("interleaved"), not a machine
+  std::span<const Tuning> tunings;
+  // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. Never null. On the
+  // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
+  std::string (*refuses)(const codecs::CompressedView&, const DeviceInfo&, int tuning) = nullptr;
+  // Rows of one independently decodable block (the last may be shorter); null means 1. At least 1.
+  int64_t (*rows_per_block)(const codecs::CompressedView&) = nullptr;
+  // Bytes of scratch for each thread; null means none.
+  int64_t (*scratch_bytes)(const codecs::CompressedView&, int tuning) = nullptr;
+  // Runs on one thread; several threads run disjoint row ranges at once. Never allocates, synchronises or throws. The
+  // stream has been verified by the reference decoder before.
+  void (*launch)(const KernelCall&) = nullptr;
+};
+
+// The tunings of a kernel with one form only.
+inline constexpr Tuning kDefaultTuning[] = {{"default"}};
+
+// A `refuses` for kernels that run everything everywhere.
+std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, int tuning);
+
+}  // namespace ecmv::backends

@@ -1,0 +1,86 @@
+// Codec: what the file codec.cpp of a codec's folder hands out. The harness knows no codec and no codec knows the
+// harness; they meet here, in compressed_matrix.h and in backends/kernel.h.
+//
+// A folder codecs/ID/ has namespace ecmv::codecs::ID and defines
+//   const Codec& codec();                          in codec.cpp (required)
+//   std::span<const backends::Kernel> cpu_kernels();   in cpu.cpp  (optional: backend `scalar`)
+//   std::span<const backends::Kernel> simd_kernels();  in simd.cpp (optional: backend `simd`)
+// CMake finds the folder and generates the registry; nothing else names the codec.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codecs/compressed_matrix.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::codecs {
+
+// Thrown by reference decoders (and chain file readers) on damaged or foreign bytes; a full sentence.
+struct MalformedStream : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// One setting. Integers have min and max; texts have `choices`. Checked centrally by resolve_settings().
+struct SettingInfo {
+  std::string_view name;
+  std::string_view unit;  // "" for texts and pure numbers
+  std::string_view help;
+  SettingValue default_value;
+  int64_t min = 0, max = 0;                  // inclusive, for integers
+  std::vector<std::string_view> choices = {};  // for texts
+};
+
+// A chain as the original programs store it in one file: compressed layers, first vector and what the file
+// promises about the results. Only codecs that reproduce a foreign file format use it.
+struct ChainFile {
+  std::vector<CompressedMatrix> layers;
+  std::vector<int8_t> initial_vector;
+  // v_i = int8(round_half_even(float(acc) * scales[i])) where given; where empty, the file's chain requantises by
+  // 127 / max|acc| found at run time.
+  std::vector<float> scales;
+  // layer -> hash of v_i after that layer (the MatVANS rotating hash), for the layers whose hash the file states.
+  std::map<int, uint32_t> hashes;
+};
+
+struct Codec {
+  std::string_view summary;  // one line
+  std::string_view source;   // paper or repository the method comes from
+  uint32_t format_version = 1;  // +1 whenever a stored byte changes
+  bool lossless = true;
+  std::vector<SettingInfo> settings;
+
+  // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence.
+  std::string (*refuses)(datasets::MatrixView, const Settings&) = nullptr;
+  // Deterministic: the same input gives the same bytes on every platform. Only called after refuses() said "".
+  CompressedMatrix (*encode)(datasets::MatrixView, const Settings&) = nullptr;
+  // The reference: plain loops, every access bounds checked, throws MalformedStream. `out` has exactly
+  // shape.elements() * element_bytes bytes, row-major.
+  void (*decode)(const CompressedView&, std::span<std::byte> out) = nullptr;
+  // Upper bound of stored_bytes() over all matrices of that shape; conformance tests hold the codec to it.
+  int64_t (*max_stored_bytes)(datasets::Shape, const Settings&) = nullptr;
+
+  // Optional: foreign chain files. `recognises_file` looks at the content only; `read_file` throws MalformedStream;
+  // `write_file` gives bytes that the original program reads (nullptr where the format is only read).
+  bool (*recognises_file)(std::span<const std::byte>) = nullptr;
+  ChainFile (*read_file)(std::span<const std::byte>) = nullptr;
+  std::vector<std::byte> (*write_file)(const ChainFile&) = nullptr;
+};
+
+// Fills in defaults and checks names, types, ranges and choices. Values are given as text ("12", "w32s64").
+// Errors are appended to `errors` as full sentences (unknown names with a did-you-mean), all of them at once.
+Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std::string, std::string>& given,
+                          std::vector<std::string>& errors);
+Settings default_settings(const Codec& codec);
+
+// Fills the fields that every encoder fills in the same way: settings, shape, type and source_hash, no sections.
+// The registry's callers (encode_matrix) add codec id and format_version.
+CompressedMatrix make_compressed(datasets::MatrixView matrix, const Settings& settings);
+
+}  // namespace ecmv::codecs
