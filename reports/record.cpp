@@ -1,0 +1,339 @@
+// Records <-> one line of JSON. The writer knows every field; the reader takes what it knows and leaves the
+// rest, so files of older and newer builds merge. Doubles that are not finite become null and come back as
+// NaN.
+#include "reports/record.h"
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+namespace ecmv::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kStatuses = {Status::ok,    Status::incorrect, Status::refused,      Status::unavailable,
+                                  Status::error, Status::timed_out, Status::out_of_memory};
+constexpr std::array<std::string_view, 7> kStatusNames = {"ok",    "incorrect", "refused",      "unavailable",
+                                                          "error", "timed_out", "out_of_memory"};
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json numbers(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (double value : values) list.push_back(number(value));
+  return list;
+}
+
+Json to_json(const Values& values) {
+  Json object = Json::object();
+  for (const auto& [name, value] : values) {
+    object[name] = std::visit(
+        [](const auto& v) -> Json {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>)
+            return number(v);
+          else
+            return v;
+        },
+        value);
+  }
+  return object;
+}
+
+// Text that came from outside (file names, compilers' messages) may not be UTF-8; a record must not fail on
+// it.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// Reading: a missing field keeps the default, a field of the wrong type is an error with the field's name.
+template <class T>
+void take(const Json& object, const char* name, T& into) {
+  auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return;
+  try {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if (!found->is_number_integer()) throw ReportError("");
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (!found->is_number()) throw ReportError("");
+    }
+    into = found->template get<T>();
+  } catch (const std::exception&) {
+    throw ReportError(fmt::format("the field \"{}\" has a value of the wrong type: {}", name, dump(*found)));
+  }
+}
+
+void take(const Json& object, const char* name, Values& into) {
+  auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return;
+  if (!found->is_object()) throw ReportError(fmt::format("the field \"{}\" is not an object", name));
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_boolean())
+      into[key] = value.get<bool>();
+    else if (value.is_number_integer())
+      into[key] = value.get<std::int64_t>();
+    else if (value.is_number())
+      into[key] = value.get<double>();
+    else if (value.is_string())
+      into[key] = value.get<std::string>();
+    else if (value.is_null())
+      into[key] = kUnknown;
+    else
+      into[key] = dump(value);
+  }
+}
+
+void take(const Json& object, const char* name, std::vector<double>& into) {
+  auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return;
+  if (!found->is_array()) throw ReportError(fmt::format("the field \"{}\" is not a list", name));
+  for (const Json& value : *found) {
+    if (!value.is_number() && !value.is_null())
+      throw ReportError(fmt::format("\"{}\" holds {}", name, dump(value)));
+    into.push_back(value.is_null() ? kUnknown : value.get<double>());
+  }
+}
+
+const Json& part(const Json& object, const char* name) {
+  static const Json kEmpty = Json::object();
+  auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return kEmpty;
+  if (!found->is_object()) throw ReportError(fmt::format("the field \"{}\" is not an object", name));
+  return *found;
+}
+
+CaseRecord case_from(const Json& json) {
+  CaseRecord record;
+  std::string status;
+  take(json, "status", status);
+  record.status = parse_status(status);
+  take(json, "reason", record.reason);
+  take(json, "case", record.case_key);
+  take(json, "run", record.run);
+  take(json, "experiment", record.experiment);
+
+  const Json& data = part(json, "data");
+  take(data, "source", record.data.source);
+  take(data, "rows", record.data.rows);
+  take(data, "cols", record.data.cols);
+  take(data, "type", record.data.type);
+  take(data, "sigma", record.data.sigma);
+  take(data, "layers", record.data.layers);
+  take(data, "seed", record.data.seed);
+  take(data, "hash", record.data.hash);
+  take(data, "parameters", record.data.parameters);
+
+  const Json& codec = part(json, "codec");
+  take(codec, "id", record.codec.id);
+  take(codec, "format_version", record.codec.format_version);
+  take(codec, "settings", record.codec.settings);
+
+  const Json& size = part(json, "size");
+  take(size, "stored_bytes", record.size.stored_bytes);
+  const Json& by_role = part(size, "by_role");
+  take(by_role, "payload", record.size.payload_bytes);
+  take(by_role, "table", record.size.table_bytes);
+  take(by_role, "index", record.size.index_bytes);
+  take(by_role, "scale", record.size.scale_bytes);
+  take(size, "padding_bits", record.size.padding_bits);
+  take(size, "bits_per_element", record.size.bits_per_element);
+  take(size, "entropy_bits_per_element", record.size.entropy_bits_per_element);
+
+  const Json& kernel = part(json, "kernel");
+  take(kernel, "backend", record.kernel.backend);
+  take(kernel, "op", record.kernel.op);
+  take(kernel, "variant", record.kernel.variant);
+  take(kernel, "tuning", record.kernel.tuning);
+  take(kernel, "simd_target", record.kernel.simd_target);
+  take(kernel, "threads", record.kernel.threads);
+  take(kernel, "device", record.kernel.device);
+  take(kernel, "unfused", record.kernel.unfused);
+
+  const Json& time = part(json, "time");
+  take(time, "samples_s", record.time.samples_s);
+  take(time, "median_s", record.time.median_s);
+  take(time, "p10_s", record.time.p10_s);
+  take(time, "p90_s", record.time.p90_s);
+  take(time, "elements", record.time.elements);
+  take(time, "cache", record.time.cache);
+  take(time, "device_clock", record.time.device_clock);
+  take(time, "iterations_per_sample", record.time.iterations_per_sample);
+
+  const Json& check = part(json, "check");
+  take(check, "decode", record.check.decode);
+  take(check, "outputs", record.check.outputs);
+  take(check, "guards", record.check.guards);
+  return record;
+}
+
+RunRecord run_from(const Json& json) {
+  RunRecord record;
+  take(json, "run", record.run);
+  take(json, "experiment", record.experiment);
+  take(json, "question", record.question);
+  take(json, "date", record.date);
+  take(json, "seed", record.seed);
+  take(json, "arguments", record.arguments);
+  const Json& build = part(json, "build");
+  take(build, "git_revision", record.git_revision);
+  take(build, "git_dirty", record.git_dirty);
+  take(build, "compiler", record.compiler);
+  take(build, "compiler_flags", record.compiler_flags);
+  take(build, "build_type", record.build_type);
+  take(build, "libraries", record.libraries);
+  const Json& machine = part(json, "machine");
+  take(machine, "cpu_model", record.cpu_model);
+  take(machine, "os", record.os);
+  take(machine, "governor", record.governor);
+  take(machine, "cores", record.cores);
+  take(machine, "threads", record.threads);
+  take(machine, "l1d_bytes", record.l1d_bytes);
+  take(machine, "l2_bytes", record.l2_bytes);
+  take(machine, "llc_bytes", record.llc_bytes);
+  take(machine, "memory_bytes", record.memory_bytes);
+  take(machine, "simd_targets", record.simd_targets);
+  take(machine, "devices", record.devices);
+  const Json& config = part(json, "config");
+  take(config, "name", record.config_name);
+  take(config, "hash", record.config_hash);
+  take(config, "text", record.config_text);
+  return record;
+}
+
+BandwidthRecord bandwidth_from(const Json& json) {
+  BandwidthRecord record;
+  take(json, "run", record.run);
+  take(json, "backend", record.backend);
+  take(json, "device", record.device);
+  take(json, "threads", record.threads);
+  take(json, "bytes", record.bytes);
+  take(json, "samples_s", record.samples_s);
+  take(json, "read_bytes_per_s", record.read_bytes_per_s);
+  take(json, "cache", record.cache);
+  return record;
+}
+
+Json head(const char* kind) { return Json{{"schema", kRecordSchema}, {"kind", kind}}; }
+
+}  // namespace
+
+std::span<const Status> all_statuses() { return kStatuses; }
+
+std::string_view to_string(Status status) { return kStatusNames.at(static_cast<std::size_t>(status)); }
+
+Status parse_status(std::string_view text) {
+  for (Status status : kStatuses) {
+    if (to_string(status) == text) return status;
+  }
+  throw ReportError(
+      fmt::format("\"{}\" is not a status; the words are {}", text, fmt::join(kStatusNames, ", ")));
+}
+
+std::string to_string(const Value& value) {
+  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+}
+
+bool CaseRecord::Data::operator==(const Data& other) const {
+  const bool same_sigma = sigma == other.sigma || (std::isnan(sigma) && std::isnan(other.sigma));
+  return same_sigma && source == other.source && rows == other.rows && cols == other.cols &&
+         type == other.type && layers == other.layers && seed == other.seed && hash == other.hash &&
+         parameters == other.parameters;
+}
+
+std::string to_json_line(const CaseRecord& r) {
+  Json json = head("case");
+  json["status"] = to_string(r.status);
+  json["reason"] = r.reason;
+  json["case"] = r.case_key;
+  json["run"] = r.run;
+  json["experiment"] = r.experiment;
+  json["data"] = {
+      {"source", r.data.source}, {"rows", r.data.rows},           {"cols", r.data.cols},
+      {"type", r.data.type},     {"sigma", number(r.data.sigma)}, {"layers", r.data.layers},
+      {"seed", r.data.seed},     {"hash", r.data.hash},           {"parameters", to_json(r.data.parameters)}};
+  json["codec"] = {{"id", r.codec.id},
+                   {"format_version", r.codec.format_version},
+                   {"settings", to_json(r.codec.settings)}};
+  json["size"] = {{"stored_bytes", r.size.stored_bytes},
+                  {"by_role",
+                   {{"payload", r.size.payload_bytes},
+                    {"table", r.size.table_bytes},
+                    {"index", r.size.index_bytes},
+                    {"scale", r.size.scale_bytes}}},
+                  {"padding_bits", r.size.padding_bits},
+                  {"bits_per_element", number(r.size.bits_per_element)},
+                  {"entropy_bits_per_element", number(r.size.entropy_bits_per_element)}};
+  json["kernel"] = {{"backend", r.kernel.backend},         {"op", r.kernel.op},
+                    {"variant", r.kernel.variant},         {"tuning", r.kernel.tuning},
+                    {"simd_target", r.kernel.simd_target}, {"threads", r.kernel.threads},
+                    {"device", r.kernel.device},           {"unfused", r.kernel.unfused}};
+  json["time"] = {{"samples_s", numbers(r.time.samples_s)},
+                  {"median_s", number(r.time.median_s)},
+                  {"p10_s", number(r.time.p10_s)},
+                  {"p90_s", number(r.time.p90_s)},
+                  {"elements", r.time.elements},
+                  {"cache", r.time.cache},
+                  {"device_clock", r.time.device_clock},
+                  {"iterations_per_sample", r.time.iterations_per_sample}};
+  json["check"] = {{"decode", r.check.decode}, {"outputs", r.check.outputs}, {"guards", r.check.guards}};
+  return dump(json);
+}
+
+std::string to_json_line(const RunRecord& r) {
+  Json json = head("run");
+  json["run"] = r.run;
+  json["experiment"] = r.experiment;
+  json["question"] = r.question;
+  json["date"] = r.date;
+  json["seed"] = r.seed;
+  json["arguments"] = r.arguments;
+  json["build"] = {{"git_revision", r.git_revision}, {"git_dirty", r.git_dirty},
+                   {"compiler", r.compiler},         {"compiler_flags", r.compiler_flags},
+                   {"build_type", r.build_type},     {"libraries", r.libraries}};
+  json["machine"] = {{"cpu_model", r.cpu_model},
+                     {"os", r.os},
+                     {"governor", r.governor},
+                     {"cores", r.cores},
+                     {"threads", r.threads},
+                     {"l1d_bytes", r.l1d_bytes},
+                     {"l2_bytes", r.l2_bytes},
+                     {"llc_bytes", r.llc_bytes},
+                     {"memory_bytes", r.memory_bytes},
+                     {"simd_targets", r.simd_targets},
+                     {"devices", r.devices}};
+  json["config"] = {{"name", r.config_name}, {"hash", r.config_hash}, {"text", r.config_text}};
+  return dump(json);
+}
+
+std::string to_json_line(const BandwidthRecord& r) {
+  Json json = head("bandwidth");
+  json["run"] = r.run;
+  json["backend"] = r.backend;
+  json["device"] = r.device;
+  json["threads"] = r.threads;
+  json["bytes"] = r.bytes;
+  json["samples_s"] = numbers(r.samples_s);
+  json["read_bytes_per_s"] = number(r.read_bytes_per_s);
+  json["cache"] = r.cache;
+  return dump(json);
+}
+
+AnyRecord parse_record(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (json.is_discarded()) return Incomplete{};
+  if (!json.is_object()) throw ReportError("a record must be a JSON object");
+  int schema = 0;
+  std::string kind;
+  take(json, "schema", schema);
+  take(json, "kind", kind);
+  if (schema > kRecordSchema) {
+    throw ReportError(fmt::format("schema {} is newer than this build's {}", schema, kRecordSchema));
+  }
+  if (kind == "case") return case_from(json);
+  if (kind == "run") return run_from(json);
+  if (kind == "bandwidth") return bandwidth_from(json);
+  if (kind.empty()) throw ReportError("the record has no \"kind\"");
+  return UnknownKind{kind};
+}
+
+}  // namespace ecmv::reports

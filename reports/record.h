@@ -1,0 +1,172 @@
+// The door of the room: what a run leaves behind. One struct a kind of record (case, run, bandwidth), the
+// JSON Lines writer that loses nothing when a run is killed, and the reader that merges any number of files.
+// Field names, units and meanings: reports/README.md. Numbers that are not known are NaN here and null in the
+// file; nothing derived that a later reader can compute is stored, so a new metric needs no new run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <limits>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ecmv::reports {
+
+// Everything that goes wrong in this room, as a full sentence.
+class ReportError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline constexpr int kRecordSchema = 1;
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+enum class Status { ok, incorrect, refused, unavailable, error, timed_out, out_of_memory };
+std::span<const Status> all_statuses();
+std::string_view to_string(Status status);
+Status parse_status(std::string_view text);  // throws ReportError for any other word
+
+// A setting of a codec or a parameter of a data source.
+using Value = std::variant<bool, std::int64_t, double, std::string>;
+using Values = std::map<std::string, Value>;
+std::string to_string(const Value& value);  // shortest text that reads back as the same value
+
+struct CaseRecord {
+  Status status = Status::error;
+  std::string reason;      // empty when ok, else one sentence
+  std::string case_key;    // JSON "case": the hash that names the case in every run of it
+  std::string run;         // id of the run record
+  std::string experiment;  // name of the experiment
+
+  struct Data {
+    std::string source;  // name of the data source
+    std::int64_t rows = 0, cols = 0;
+    std::string type;         // element type, "i8"
+    double sigma = kUnknown;  // standard deviation of the elements
+    std::int64_t layers = 1;  // matrices in the chain
+    std::uint64_t seed = 0;
+    std::string hash;
+    Values parameters;                         // further settings of the source
+    bool operator==(const Data& other) const;  // unknown sigmas are equal
+  } data;
+
+  struct Codec {
+    std::string id;
+    std::int64_t format_version = 0;
+    Values settings;
+  } codec;
+
+  struct Size {                     // of all layers together
+    std::int64_t stored_bytes = 0;  // every byte that a kernel may read
+    std::int64_t payload_bytes = 0, table_bytes = 0, index_bytes = 0, scale_bytes = 0;  // JSON "by_role"
+    std::int64_t padding_bits = 0;  // of stored_bytes, already contained in the roles
+    double bits_per_element = kUnknown;
+    double entropy_bits_per_element = kUnknown;  // of the symbols' order-0 histogram
+  } size;
+
+  struct Kernel {
+    std::string backend, op, variant, tuning, simd_target;
+    std::int64_t threads = 0;
+    std::string device;    // as in the bandwidth record
+    bool unfused = false;  // decoded to memory first, then multiplied by the harness
+  } kernel;
+
+  struct Time {
+    std::vector<double> samples_s;  // seconds of one pass, every repetition kept
+    double median_s = kUnknown, p10_s = kUnknown, p90_s = kUnknown;
+    std::int64_t elements = 0;               // of one pass, all layers
+    std::string cache;                       // "resident" or "streamed"
+    std::string device_clock;                // which clock: "host" or the device's
+    std::int64_t iterations_per_sample = 1;  // passes that one sample is the mean of
+  } time;
+
+  struct Check {
+    std::string decode, outputs, guards;  // "exact", "intact", ... or what was wrong
+  } check;
+};
+
+struct RunRecord {
+  std::string run, experiment, question, date;  // date: UTC, ISO 8601
+  std::string git_revision;
+  bool git_dirty = false;
+  std::string compiler, compiler_flags, build_type;
+  std::map<std::string, std::string> libraries;  // name -> version
+  std::string cpu_model, os, governor;           // governor: empty when not readable
+  std::int64_t cores = 0, threads = 0;           // physical cores, threads used at most
+  std::int64_t l1d_bytes = 0, l2_bytes = 0, llc_bytes = 0, memory_bytes = 0;
+  std::vector<std::string> simd_targets;
+  std::map<std::string, std::string> devices;  // further devices: id -> model, driver, clocks
+  std::string config_name, config_hash, config_text;
+  std::uint64_t seed = 0;
+  std::vector<std::string> arguments;
+};
+
+struct BandwidthRecord {
+  std::string run, backend, device;
+  std::int64_t threads = 0;
+  std::int64_t bytes = 0;  // read by one sample
+  std::vector<double> samples_s;
+  double read_bytes_per_s = kUnknown;  // bytes / median sample
+  std::string cache = "streamed";
+};
+
+// One line of JSON without the newline. Read back by read_records.
+std::string to_json_line(const CaseRecord& record);
+std::string to_json_line(const RunRecord& record);
+std::string to_json_line(const BandwidthRecord& record);
+
+// One line back into a record. Throws ReportError for a field of the wrong type, a missing kind or a newer
+// schema.
+struct Incomplete {};  // not valid JSON: the line was cut
+struct UnknownKind {
+  std::string kind;
+};
+using AnyRecord = std::variant<Incomplete, UnknownKind, CaseRecord, RunRecord, BandwidthRecord>;
+AnyRecord parse_record(std::string_view line);
+
+// Appends records to a file, each with one write call, so a killed run loses at most the line being written.
+// A last line that a killed run left incomplete is cut off on opening (see cut_bytes), a complete one without
+// its newline gets it. Throws ReportError when the file cannot be opened or written.
+class RecordWriter {
+ public:
+  explicit RecordWriter(std::filesystem::path path);
+  ~RecordWriter();  // fsync, close
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  template <class Record>
+  void write(const Record& record) {
+    write_line(to_json_line(record));
+  }
+  std::int64_t cut_bytes() const { return cut_bytes_; }
+
+ private:
+  void write_line(std::string line);
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::int64_t cut_bytes_ = 0;
+};
+
+struct RecordSet {
+  std::vector<CaseRecord> cases;
+  std::vector<RunRecord> runs;
+  std::vector<BandwidthRecord> bandwidths;
+  std::vector<std::string> notes;  // truncated last lines and unknown kinds, as sentences
+
+  void append(RecordSet other);
+  const RunRecord* find_run(std::string_view id) const;  // nullptr when there is none
+};
+
+// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted); a last line that is incomplete
+// and has no newline is noted; any other broken line throws ReportError "name:line: ...", as does a file of a
+// newer schema.
+RecordSet read_records(const std::filesystem::path& path);
+RecordSet read_records(std::istream& stream, const std::string& name);
+
+}  // namespace ecmv::reports
