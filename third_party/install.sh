@@ -72,11 +72,6 @@ apt_install() {
 
 codename() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
 
-make_scratch() {
-  [ -n "$scratch" ] || scratch=$(mktemp -d)
-  chmod 755 "$scratch"   # apt downloads as its own user
-}
-
 # Writes into FOLDER one apt source like the machine's own first one for its release, but of TYPE (deb, deb-src) and SUITE.
 # The machine's own one tells the mirror and the keyring, so no host is named here. Fails when there is none.
 write_source() {
@@ -122,7 +117,7 @@ write_source() {
 
 # open_suite TYPE SUITE: sets private to the options that make apt see only this suite of the machine's own mirror.
 open_suite() {
-  make_scratch
+  [ -n "$scratch" ] || scratch=$(mktemp -d)
   folder=$scratch/$1_$2
   if [ ! -d "$folder" ]; then
     mkdir -p "$folder/lists" "$folder/none"
@@ -130,7 +125,7 @@ open_suite() {
   fi
   for list in "$folder"/extra.*; do :; done
   private="-o Dir::Etc::SourceList=$list -o Dir::Etc::SourceParts=$folder/none -o Dir::State::Lists=$folder/lists
-    -o Dir::Cache::PkgCache= -o Dir::Cache::SrcPkgCache= -o APT::Update::Error-Mode=any"
+    -o Dir::Cache::PkgCache= -o Dir::Cache::SrcPkgCache= -o APT::Update::Error-Mode=any -o APT::Sandbox::User=$(id -un)"
   [ ! -f "$folder/failed" ] || return 1
   [ -f "$folder/updated" ] || apt-get -q $private update || { : >"$folder/failed"; return 1; }
   : >"$folder/updated"
