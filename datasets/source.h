@@ -18,9 +18,9 @@ namespace ecmv::datasets {
 
 // What the caller asked of a source. Numbers and texts are kept apart; a source checks both.
 struct SourceRequest {
-  Shape shape;             // ignored by sources that read files
-  int layers = 1;          // number of matrices
-  uint64_t seed = 1;       // layer i of the same seed is always the same matrix, whatever `layers` is
+  Shape shape;        // ignored by sources that read files
+  int layers = 1;     // number of matrices; sources that read files give all of theirs
+  uint64_t seed = 1;  // layer i of the same seed is always the same matrix, whatever `layers` is
   std::map<std::string, double> numbers;     // e.g. {"sigma", 4.0}
   std::map<std::string, std::string> texts;  // e.g. {"file", "weights.safetensors"}
 };
@@ -35,7 +35,9 @@ struct ParameterInfo {
   std::string_view name;
   std::string_view help;  // with the unit
   bool is_text = false;
-  std::optional<double> default_value, min, max;
+  std::optional<double> default_value = {}, min = {}, max = {};
+  bool is_integer = false;  // a number without a fraction
+  bool required = false;
 };
 
 struct DataSource {

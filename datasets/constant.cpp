@@ -1,0 +1,32 @@
+// Source `constant`: every element has the same value; entropy 0, the corner case of every entropy coder.
+#include "datasets/distributions.h"
+#include "datasets/parameters.h"
+#include "datasets/synthetic.h"
+
+namespace ecmv::datasets {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {.name = "value",
+     .help = "value of every element",
+     .default_value = 0,
+     .min = -128,
+     .max = 127,
+     .is_integer = true},
+};
+
+Dataset load(const SourceRequest& request);
+
+}  // namespace
+
+extern const DataSource kConstantSource{"constant", "one value everywhere", true, kParameters, load};
+
+namespace {
+
+Dataset load(const SourceRequest& request) {
+  const int value = Parameters(kConstantSource, request).integer("value");
+  return draw_dataset(kConstantSource, request, uniform_table(value, value));
+}
+
+}  // namespace
+}  // namespace ecmv::datasets

@@ -1,0 +1,26 @@
+// A whole file in memory, read-only: mapped, so only the pages that are read cost anything. Files of 100 GB
+// can be inspected on small machines. The bytes live as long as the object.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace ecmv::datasets {
+
+class FileBytes {
+ public:
+  // Throws DatasetError with the path and the system's reason: missing, unreadable, a folder, a device.
+  explicit FileBytes(const std::string& path);
+  ~FileBytes();
+  FileBytes(FileBytes&& other) noexcept;
+  FileBytes& operator=(FileBytes&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,111 @@
+// Element types, content hash and order-0 entropy of a matrix: the parts of matrix.h that need code.
+// All are plain functions of the bytes, equal on every platform; the hash is a stored contract (records name
+// data by it), so its definition below may never change.
+#include "datasets/matrix.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "datasets/source.h"
+
+namespace ecmv::datasets {
+
+int64_t element_bytes(ElementType type) {
+  switch (type) {
+    case ElementType::i8:
+    case ElementType::u8:
+      return 1;
+    case ElementType::bf16:
+    case ElementType::f16:
+      return 2;
+    case ElementType::f32:
+      return 4;
+  }
+  throw DatasetError("The element type " + std::to_string(int(type)) + " does not exist.");
+}
+
+std::string_view element_type_name(ElementType type) {
+  switch (type) {
+    case ElementType::i8:
+      return "i8";
+    case ElementType::u8:
+      return "u8";
+    case ElementType::bf16:
+      return "bf16";
+    case ElementType::f16:
+      return "f16";
+    case ElementType::f32:
+      return "f32";
+  }
+  throw DatasetError("The element type " + std::to_string(int(type)) + " does not exist.");
+}
+
+namespace {
+
+// One step: xor, multiply, rotate. FNV-1a on whole words would move information upwards only, so that two
+// flipped sign bits at the top of two words cancel; the rotation brings the high bits back down.
+constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+uint64_t absorb(uint64_t hash, uint64_t word) { return std::rotl((hash ^ word) * kMultiplier, 29); }
+
+// The first `count` <= 8 bytes at `bytes` as a little-endian number, zero-extended.
+uint64_t read_word(const std::byte* bytes, size_t count) {
+  uint64_t word = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(&word, bytes, count);
+  } else {
+    for (size_t i = 0; i < count; ++i) word |= uint64_t(bytes[i]) << (8 * i);
+  }
+  return word;
+}
+
+}  // namespace
+
+// Definition, byte-exact:
+//  1. h = 0xCBF29CE484222325; h = absorb(h, type); h = absorb(h, rows); h = absorb(h, cols).
+//     (type: i8 = 0, u8 = 1, bf16 = 2, f16 = 3, f32 = 4.)
+//  2. lane[j] = absorb(h, j), j = 0..3. Of every whole 32-byte piece of the elements, lane[j] absorbs the
+//     little-endian 8-byte word j. (Four lanes: one alone is bound by the latency of the multiplication.)
+//  3. h absorbs lane[0..3], then the remaining whole words, then, if 1..7 bytes remain, these zero-extended.
+//  4. h ^= h >> 32; h *= kMultiplier; h ^= h >> 29; h *= kMultiplier; h ^= h >> 32.
+uint64_t content_hash(const MatrixView& matrix) {
+  uint64_t hash = 0xCBF29CE484222325;
+  hash = absorb(hash, uint64_t(matrix.type));
+  hash = absorb(hash, uint64_t(matrix.shape.rows));
+  hash = absorb(hash, uint64_t(matrix.shape.cols));
+  std::array<uint64_t, 4> lane;
+  for (size_t j = 0; j < 4; ++j) lane[j] = absorb(hash, j);
+
+  const std::byte* next = matrix.elements.data();
+  size_t left = matrix.elements.size();
+  for (; left >= 32; left -= 32, next += 32) {
+    for (size_t j = 0; j < 4; ++j) lane[j] = absorb(lane[j], read_word(next + 8 * j, 8));
+  }
+  for (const uint64_t value : lane) hash = absorb(hash, value);
+  for (; left >= 8; left -= 8, next += 8) hash = absorb(hash, read_word(next, 8));
+  if (left > 0) hash = absorb(hash, read_word(next, left));
+
+  hash = (hash ^ (hash >> 32)) * kMultiplier;
+  hash = (hash ^ (hash >> 29)) * kMultiplier;
+  return hash ^ (hash >> 32);
+}
+
+double entropy_bits_per_element(const MatrixView& matrix) {
+  if (element_bytes(matrix.type) != 1) {
+    throw DatasetError("The entropy of elements is defined here for one-byte types, not for " +
+                       std::string(element_type_name(matrix.type)) + ".");
+  }
+  // Four histograms: equal neighbours would otherwise wait for each other's store.
+  std::array<std::array<int64_t, 256>, 4> counts{};
+  const size_t n = matrix.elements.size();
+  for (size_t i = 0; i < n; ++i) ++counts[i % 4][uint8_t(matrix.elements[i])];
+  double bits = 0;
+  for (size_t value = 0; value < 256; ++value) {
+    const int64_t count = counts[0][value] + counts[1][value] + counts[2][value] + counts[3][value];
+    if (count > 0) bits += double(count) * std::log2(double(n) / double(count));
+  }
+  return n == 0 ? 0.0 : bits / double(n);
+}
+
+}  // namespace ecmv::datasets

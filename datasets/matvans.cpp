@@ -1,0 +1,156 @@
+// Reader of uncompressed MatVANS files and the source `matvans`. The .bin layout has no magic: it is accepted
+// only if its sizes use up the file exactly, which no compressed twin does by accident.
+#include "datasets/matvans.h"
+
+#include <bit>
+#include <cstring>
+
+#include "datasets/file_bytes.h"
+#include "datasets/parameters.h"
+#include "datasets/safetensors.h"
+
+namespace ecmv::datasets {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw DatasetError("Not an uncompressed MatVANS file: " + what);
+}
+
+// Little-endian fields of a headerless file, every read checked.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
+  size_t left() const { return left_.size(); }
+  std::span<const std::byte> take(size_t count, const char* what) {
+    if (count > left_.size()) fail(std::string("it ends inside ") + what + ".");
+    const auto taken = left_.first(count);
+    left_ = left_.subspan(count);
+    return taken;
+  }
+  uint32_t u32(const char* what) {
+    uint32_t value = 0;
+    const auto bytes = take(4, what);
+    for (size_t i = 0; i < 4; ++i) value |= uint32_t(bytes[i]) << (8 * i);
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+std::vector<int8_t> to_i8(std::span<const std::byte> bytes) {
+  std::vector<int8_t> values(bytes.size());
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+std::vector<uint32_t> to_u32(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  std::vector<uint32_t> values(bytes.size() / 4);
+  for (uint32_t& value : values) value = reader.u32("a tensor");
+  return values;
+}
+
+const TensorView& require(const Safetensors& file, const char* name, const char* dtype,
+                          const std::vector<int64_t>& shape) {
+  const TensorView* tensor = file.find(name);
+  if (tensor == nullptr) fail(std::string("it has no tensor \"") + name + "\".");
+  if (tensor->dtype != dtype || tensor->shape != shape) {
+    fail(std::string("its tensor \"") + name + "\" is " + tensor->dtype + shape_text(tensor->shape) +
+         ", not " + dtype + shape_text(shape) + ".");
+  }
+  return *tensor;
+}
+
+MatvansFile parse_container(std::span<const std::byte> bytes) {
+  const Safetensors file = parse_safetensors(bytes);
+  const TensorView* matrices = file.find("matrices");
+  if (matrices == nullptr) {
+    fail(file.find("compressed") == nullptr
+             ? "the container has no tensor \"matrices\"."
+             : "its matrices are compressed (it has a tensor \"compressed\" instead of \"matrices\").");
+  }
+  if (matrices->shape.size() != 3) fail("the shape of \"matrices\" is not [layers, rows, cols].");
+  const int64_t count = matrices->shape[0];
+  const int64_t cols = matrices->shape[2];
+  require(file, "matrices", "I8", {count, cols, cols});
+  MatvansFile result;
+  result.layers = to_matrices(*matrices);
+  result.initial_vector = to_i8(require(file, "initial_vector", "I8", {cols}).bytes);
+  for (const uint32_t bits : to_u32(require(file, "scales", "F32", {count}).bytes)) {
+    result.scales.push_back(std::bit_cast<float>(bits));
+  }
+  result.hashes = to_u32(require(file, "hashes", "U32", {count}).bytes);
+  return result;
+}
+
+MatvansFile parse_bin(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  const uint32_t count = reader.u32("its header");
+  MatvansFile result;
+  result.hashes = {reader.u32("its header")};
+  const uint32_t length = reader.u32("its header");
+  result.initial_vector = to_i8(reader.take(length, "its initial vector"));
+  reader.take((4 - length % 4) % 4, "its initial vector");
+  if (count == 0 || length == 0) fail("it has no layers or an empty initial vector.");
+  uint32_t expected_cols = length;
+  for (uint32_t layer = 0; layer < count; ++layer) {
+    const uint32_t rows = reader.u32("a matrix header");
+    const uint32_t cols = reader.u32("a matrix header");
+    const float grid_spacing = std::bit_cast<float>(reader.u32("a matrix header"));
+    const std::string who = "layer " + std::to_string(layer);
+    if (grid_spacing != 1.0f) fail("the grid spacing of " + who + " is not 1.");
+    if (rows == 0 || cols != expected_cols) {
+      fail(who + " has shape [" + std::to_string(rows) + ", " + std::to_string(cols) +
+           "] and does not fit the vector of " + std::to_string(expected_cols) + " before it.");
+    }
+    const auto elements = reader.take(size_t(rows) * cols, who.c_str());
+    result.layers.push_back(std::move(
+        to_matrices({"matrices." + std::to_string(layer), "I8", {int64_t(rows), int64_t(cols)}, elements})
+            .front()));
+    expected_cols = rows;
+  }
+  if (reader.left() != 0) fail(std::to_string(reader.left()) + " bytes follow the last matrix.");
+  return result;
+}
+
+}  // namespace
+
+MatvansFile parse_matvans_uncompressed(std::span<const std::byte> bytes) {
+  return looks_like_safetensors(bytes) ? parse_container(bytes) : parse_bin(bytes);
+}
+
+uint32_t matvans_hash(std::span<const int8_t> vector) {
+  uint32_t hash = 0;
+  for (const int8_t value : vector) hash = (std::rotl(hash, 5) ^ uint8_t(value)) * 0x27220A95u;
+  return hash;
+}
+
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {.name = "file", .help = "path of the file", .is_text = true, .required = true},
+};
+
+Dataset load(const SourceRequest& request);
+
+}  // namespace
+
+extern const DataSource kMatvansSource{
+    "matvans", "matrices and initial vector of an uncompressed MatVANS file", false, kParameters, load};
+
+namespace {
+
+Dataset load(const SourceRequest& request) {
+  const std::string path = Parameters(kMatvansSource, request).text("file");
+  const FileBytes file(path);
+  try {
+    MatvansFile content = parse_matvans_uncompressed(file.bytes());
+    return {std::move(content.layers), std::move(content.initial_vector)};
+  } catch (const DatasetError& error) {
+    throw DatasetError("In the file \"" + path + "\": " + error.what());
+  }
+}
+
+}  // namespace
+}  // namespace ecmv::datasets

@@ -1,0 +1,17 @@
+// Reader of .npy files (versions 1, 2 and 3): one array, a header that is a Python dictionary, then the
+// elements. Row-major, little-endian numbers only; others are refused with the reason.
+#pragma once
+
+#include <span>
+
+#include "datasets/tensor.h"
+
+namespace ecmv::datasets {
+
+bool looks_like_npy(std::span<const std::byte> bytes);
+
+// A view into `bytes`, named `name`. Throws DatasetError for a malformed header, big-endian, structured or
+// object elements, column-major order of two or more dimensions, and missing or surplus bytes.
+TensorView parse_npy(std::span<const std::byte> bytes, const std::string& name);
+
+}  // namespace ecmv::datasets

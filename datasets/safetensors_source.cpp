@@ -1,0 +1,70 @@
+// Source `safetensors`: the int8 matrices of a file. Without a pattern every I8 or U8 tensor of two or three
+// dimensions is taken, and a file with none is an error that says what there is. A tensor that the pattern
+// names must be such a tensor: what was asked for is never skipped silently.
+#include <regex>
+
+#include "datasets/file_bytes.h"
+#include "datasets/parameters.h"
+#include "datasets/safetensors.h"
+#include "datasets/synthetic.h"
+
+namespace ecmv::datasets {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {.name = "file", .help = "path of the file", .is_text = true, .required = true},
+    {.name = "tensors",
+     .help = "regular expression (ECMAScript) found in the names of the wanted tensors; all int8 matrices if "
+             "absent",
+     .is_text = true},
+};
+
+Dataset load(const SourceRequest& request);
+
+}  // namespace
+
+extern const DataSource kSafetensorsSource{"safetensors", "I8 and U8 matrices of a safetensors file", false,
+                                           kParameters, load};
+
+namespace {
+
+// The library's matcher recurses once a character; longer names are not what anybody calls a weight.
+constexpr size_t kMaxMatchedName = 1024;
+
+std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& pattern) {
+  std::vector<Matrix> matrices;
+  const std::regex wanted(pattern);
+  for (const TensorView& tensor : file.tensors) {
+    if (pattern.empty() && !why_no_matrices(tensor).empty()) continue;
+    if (tensor.name.size() > kMaxMatchedName || !std::regex_search(tensor.name, wanted)) continue;
+    for (Matrix& matrix : to_matrices(tensor)) matrices.push_back(std::move(matrix));
+  }
+  if (!matrices.empty()) return matrices;
+  if (!pattern.empty()) throw DatasetError("No tensor's name matches \"" + pattern + "\".");
+  if (file.tensors.empty()) throw DatasetError("The file holds no tensors.");
+  const TensorView& first = file.tensors.front();
+  throw DatasetError("None of the " + std::to_string(file.tensors.size()) +
+                     " tensors is an int8 matrix; the first, \"" + first.name + "\", is not because " +
+                     why_no_matrices(first) + ".");
+}
+
+Dataset load(const SourceRequest& request) {
+  const Parameters parameters(kSafetensorsSource, request);
+  const std::string& path = parameters.text("file");
+  const FileBytes file(path);
+  Dataset dataset;
+  try {
+    dataset.layers = select_matrices(parse_safetensors(file.bytes()), parameters.text("tensors"));
+  } catch (const std::regex_error& error) {
+    throw DatasetError("The parameter \"tensors\" of the source safetensors, \"" +
+                       parameters.text("tensors") + "\", is not a regular expression (" + error.what() +
+                       ").");
+  } catch (const DatasetError& error) {
+    throw DatasetError("In the file \"" + path + "\": " + error.what());
+  }
+  dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
+  return dataset;
+}
+
+}  // namespace
+}  // namespace ecmv::datasets

@@ -1,0 +1,84 @@
+// Element types of the safetensors format and the step from tensors to matrices; see tensor.h.
+#include "datasets/tensor.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "datasets/source.h"
+
+namespace ecmv::datasets {
+
+int dtype_bits(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, int> kBits[] = {
+      {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+      {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
+      {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
+      {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
+  const auto found = std::find_if(std::begin(kBits), std::end(kBits),
+                                  [&](const auto& entry) { return entry.first == dtype; });
+  return found == std::end(kBits) ? 0 : found->second;
+}
+
+int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape) {
+  const std::string who = "The tensor \"" + std::string(name) + "\"";
+  int64_t bits = dtype_bits(dtype);
+  if (bits == 0) throw DatasetError(who + " has the unknown dtype \"" + std::string(dtype) + "\".");
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  for (const int64_t size : shape) {
+    if (size < 0) throw DatasetError(who + " has a negative size in its shape " + shape_text(shape) + ".");
+    if (!empty && __builtin_mul_overflow(bits, size, &bits)) {
+      throw DatasetError(who + " of shape " + shape_text(shape) +
+                         " is too large: its size overflows 64 bits.");
+    }
+  }
+  if (empty) return 0;
+  if (bits % 8 != 0) {
+    throw DatasetError(who + " of dtype " + std::string(dtype) + " and shape " + shape_text(shape) +
+                       " does not fill whole bytes.");
+  }
+  return bits / 8;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+std::string why_no_matrices(const TensorView& tensor) {
+  if (tensor.dtype != "I8" && tensor.dtype != "U8") {
+    return "it has elements of type " + tensor.dtype + ", and only I8 and U8 are read so far";
+  }
+  if (tensor.shape.size() != 2 && tensor.shape.size() != 3) {
+    return "its shape " + shape_text(tensor.shape) + " is neither [rows, cols] nor [matrices, rows, cols]";
+  }
+  if (tensor.bytes.empty()) return "its shape " + shape_text(tensor.shape) + " has no elements";
+  return "";
+}
+
+std::vector<Matrix> to_matrices(const TensorView& tensor) {
+  if (const std::string reason = why_no_matrices(tensor); !reason.empty()) {
+    throw DatasetError("The tensor \"" + tensor.name + "\" gives no int8 matrix: " + reason + ".");
+  }
+  const bool stack = tensor.shape.size() == 3;
+  const int64_t count = stack ? tensor.shape[0] : 1;
+  const Shape shape{tensor.shape[stack ? 1 : 0], tensor.shape[stack ? 2 : 1]};
+  if (tensor_bytes(tensor.name, tensor.dtype, tensor.shape) != int64_t(tensor.bytes.size())) {
+    throw DatasetError("The tensor \"" + tensor.name + "\" of shape " + shape_text(tensor.shape) + " has " +
+                       std::to_string(tensor.bytes.size()) + " bytes, which is not its size.");
+  }
+  std::vector<Matrix> matrices(static_cast<size_t>(count));
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const auto bytes = tensor.bytes.subspan(i * size_t(shape.elements()), size_t(shape.elements()));
+    Matrix& matrix = matrices[i];
+    matrix.name = stack ? tensor.name + "." + std::to_string(i) : tensor.name;
+    matrix.shape = shape;
+    matrix.type = tensor.dtype == "I8" ? ElementType::i8 : ElementType::u8;
+    matrix.elements.assign(bytes.begin(), bytes.end());
+    matrix.content_hash = content_hash(matrix.view());
+  }
+  return matrices;
+}
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,41 @@
+// TensorView: a named array inside the bytes of a file, as the readers of safetensors, npy and MatVANS files
+// return it, and its way into matrices. Element types carry the names of the safetensors format ("I8",
+// "BF16").
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "datasets/matrix.h"
+
+namespace ecmv::datasets {
+
+// Elements row-major, little-endian, without any alignment in memory: read them through memcpy.
+struct TensorView {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+// Bits of one element, 4 to 64; 0 for a name that the safetensors format does not know.
+int dtype_bits(std::string_view dtype);
+
+// Exact bytes of a tensor. Throws DatasetError (a sentence about the tensor `name`) for an unknown dtype,
+// negative sizes, overflow, or sub-byte elements that do not fill whole bytes.
+int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape);
+
+// "[4, 256, 256]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+// Why this tensor is no int8 weight matrix, as the rest of a sentence; "" if it is: I8 or U8, two dimensions
+// [rows, cols] or three [matrices, rows, cols], and not empty.
+std::string why_no_matrices(const TensorView& tensor);
+
+// The matrices of such a tensor, copied and hashed; three dimensions give name.0, name.1, ... Throws
+// DatasetError with the reason for any other tensor.
+std::vector<Matrix> to_matrices(const TensorView& tensor);
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,46 @@
+// Source `uniform`: every integer of [low, high] equally likely; the default range is all 256 bytes, which no
+// code can shorten.
+#include "datasets/distributions.h"
+#include "datasets/parameters.h"
+#include "datasets/synthetic.h"
+
+namespace ecmv::datasets {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {.name = "low",
+     .help = "smallest value",
+     .default_value = -128,
+     .min = -128,
+     .max = 127,
+     .is_integer = true},
+    {.name = "high",
+     .help = "largest value",
+     .default_value = 127,
+     .min = -128,
+     .max = 127,
+     .is_integer = true},
+};
+
+Dataset load(const SourceRequest& request);
+
+}  // namespace
+
+extern const DataSource kUniformSource{"uniform", "integers of [low, high], equally likely", true,
+                                       kParameters, load};
+
+namespace {
+
+Dataset load(const SourceRequest& request) {
+  const Parameters parameters(kUniformSource, request);
+  const int low = parameters.integer("low");
+  const int high = parameters.integer("high");
+  if (low > high) {
+    throw DatasetError("The source uniform needs low <= high, not low = " + std::to_string(low) +
+                       " and high = " + std::to_string(high) + ".");
+  }
+  return draw_dataset(kUniformSource, request, uniform_table(low, high));
+}
+
+}  // namespace
+}  // namespace ecmv::datasets
