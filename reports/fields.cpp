@@ -1,0 +1,169 @@
+// The table of fields and the labels made of them.
+#include "reports/fields.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace ecmv::reports {
+namespace {
+
+std::string positive_text(std::int64_t value) { return value > 0 ? fmt::format("{}", value) : ""; }
+
+bool is_switched_off(const Value& value) {
+  const std::string text = to_string(value);
+  return text.empty() || text == "0" || text == "false" || text == "none" || text == "auto" ||
+         text == "default";
+}
+
+std::string list_text(const Values& values, bool hide_switched_off) {
+  std::string list;
+  for (const auto& [name, value] : values) {
+    if (hide_switched_off && is_switched_off(value)) continue;
+    list += fmt::format("{}{}={}", list.empty() ? "" : ",", name, to_string(value));
+  }
+  return list;
+}
+
+struct Field {
+  std::string_view name;
+  std::string (*text)(const CaseRecord&);
+};
+
+constexpr std::array kFields = {
+    Field{"backend", [](const CaseRecord& r) { return r.kernel.backend; }},
+    Field{"cache", [](const CaseRecord& r) { return r.time.cache; }},
+    Field{"codec", [](const CaseRecord& r) { return r.codec.id; }},
+    Field{"configuration", [](const CaseRecord& r) { return codec_label(r) + " · " + kernel_label(r); }},
+    Field{"data", [](const CaseRecord& r) { return source_label(r) + ", " + shape_label(r); }},
+    Field{"device", [](const CaseRecord& r) { return r.kernel.device; }},
+    Field{"dimension", [](const CaseRecord& r) { return fmt::format("{}", std::llround(dimension_of(r))); }},
+    Field{"experiment", [](const CaseRecord& r) { return r.experiment; }},
+    Field{"kernel", [](const CaseRecord& r) { return kernel_label(r); }},
+    Field{"layers", [](const CaseRecord& r) { return positive_text(r.data.layers); }},
+    Field{"op", [](const CaseRecord& r) { return r.kernel.op; }},
+    Field{"run", [](const CaseRecord& r) { return r.run; }},
+    Field{"scheme", [](const CaseRecord& r) { return codec_label(r); }},
+    Field{"settings", [](const CaseRecord& r) { return list_text(r.codec.settings, false); }},
+    Field{"shape", [](const CaseRecord& r) { return shape_label(r); }},
+    Field{"sigma",
+          [](const CaseRecord& r) {
+            return std::isnan(r.data.sigma) ? std::string() : fmt::format("{:.4g}", r.data.sigma);
+          }},
+    Field{"simd_target", [](const CaseRecord& r) { return r.kernel.simd_target; }},
+    Field{"source", [](const CaseRecord& r) { return source_label(r); }},
+    Field{"threads", [](const CaseRecord& r) { return positive_text(r.kernel.threads); }},
+    Field{"tuning", [](const CaseRecord& r) { return r.kernel.tuning; }},
+    Field{"variant", [](const CaseRecord& r) { return r.kernel.variant; }},
+};
+
+}  // namespace
+
+std::vector<std::string_view> field_names() {
+  std::vector<std::string_view> names;
+  for (const Field& field : kFields) names.push_back(field.name);
+  return names;
+}
+
+std::string field_text(const CaseRecord& record, std::string_view field) {
+  for (const Field& known : kFields) {
+    if (known.name == field) return known.text(record);
+  }
+  throw ReportError(
+      fmt::format("\"{}\" is no field of a case; the fields are {}", field, fmt::join(field_names(), ", ")));
+}
+
+double field_number(const CaseRecord& record, std::string_view field) {
+  if (field == "rows") return static_cast<double>(record.data.rows);
+  if (field == "cols") return static_cast<double>(record.data.cols);
+  if (field == "dimension") return dimension_of(record);
+  if (field == "sigma") return record.data.sigma;
+  if (field == "layers") return static_cast<double>(record.data.layers);
+  if (field == "threads") return static_cast<double>(record.kernel.threads);
+  if (field == "elements") return static_cast<double>(elements_of(record));
+  return kUnknown;
+}
+
+std::string codec_label(const CaseRecord& record) {
+  const std::string settings = list_text(record.codec.settings, true);
+  return settings.empty() ? record.codec.id : fmt::format("{}[{}]", record.codec.id, settings);
+}
+
+std::string kernel_label(const CaseRecord& record) {
+  const auto& kernel = record.kernel;
+  std::string label = kernel.backend;
+  auto add = [&](const std::string& word) {
+    if (!word.empty()) label += (label.empty() ? "" : " ") + word;
+  };
+  add(kernel.variant);
+  if (kernel.tuning != "default") add(kernel.tuning);
+  add(kernel.simd_target);
+  if (kernel.unfused) add("unfused");
+  if (kernel.threads > 0) add(fmt::format("×{}", kernel.threads));
+  return label;
+}
+
+std::string source_label(const CaseRecord& record) {
+  std::string label = record.data.source;
+  if (std::isfinite(record.data.sigma)) label += fmt::format(" σ={:.4g}", record.data.sigma);
+  Values others = record.data.parameters;
+  others.erase("sigma");
+  const std::string list = list_text(others, true);
+  return list.empty() ? label : fmt::format("{} ({})", label, list);
+}
+
+std::string shape_label(const CaseRecord& record) {
+  const std::string shape = fmt::format("{} × {}", record.data.rows, record.data.cols);
+  return record.data.layers > 1 ? fmt::format("{} ({} layers)", shape, record.data.layers) : shape;
+}
+
+std::int64_t elements_of(const CaseRecord& record) {
+  return record.time.elements > 0 ? record.time.elements
+                                  : record.data.rows * record.data.cols * record.data.layers;
+}
+
+double dimension_of(const CaseRecord& record) {
+  return std::sqrt(static_cast<double>(record.data.rows) * static_cast<double>(record.data.cols));
+}
+
+std::string si_text(double value) {
+  if (!std::isfinite(value)) return "–";
+  constexpr std::array<std::string_view, 8> kPrefixes = {"n", "µ", "m", "", "k", "M", "G", "T"};
+  int prefix = 3;
+  while (std::abs(value) >= 999.5 && prefix < 7) value /= 1000, ++prefix;
+  while (std::abs(value) < 0.9995 && value != 0 && prefix > 0) value *= 1000, --prefix;
+  const int digits = std::abs(value) >= 99.95 ? 0 : std::abs(value) >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}{}{}", value, digits, kPrefixes[prefix].empty() ? "" : " ", kPrefixes[prefix]);
+}
+
+std::string bytes_text(double bytes) {
+  if (!std::isfinite(bytes)) return "–";
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) bytes /= 1024, ++unit;
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string fixed_text(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
+}
+
+std::string slug(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    if (text.substr(i).starts_with("σ"))
+      result += "sigma", ++i;
+    else if (std::isalnum(c))
+      result += static_cast<char>(std::tolower(c));
+    else if (c == '.' && !result.empty())
+      result += 'p';
+    else if (!result.empty() && result.back() != '_')
+      result += '_';
+  }
+  while (!result.empty() && result.back() == '_') result.pop_back();
+  return result;
+}
+
+}  // namespace ecmv::reports

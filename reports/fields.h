@@ -1,0 +1,49 @@
+// Names for the parts of a case, so that tables and figures can be asked for them by a word (--x, --y,
+// --series,
+// --facet) and every picture writes the same thing in the same way.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+// The fields that group cases: backend, cache, codec, configuration, data, device, dimension, experiment,
+// kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning, variant.
+std::vector<std::string_view> field_names();
+
+// Text of a field, "" when the case has none. Throws ReportError (with the known names) for an unknown field.
+std::string field_text(const CaseRecord& record, std::string_view field);
+
+// Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements), else NaN.
+double field_number(const CaseRecord& record, std::string_view field);
+
+// "rans[lanes=32,prob_bits=12]": settings that are switched off (0, false, "", none, auto, default) are left
+// out.
+std::string codec_label(const CaseRecord& record);
+// "simd block_rows AVX3 x2": backend, variant, tuning unless default, instruction set, threads.
+std::string kernel_label(const CaseRecord& record);
+// "gaussian σ=4": the data without its shape; parameters that are not the sigma are added.
+std::string source_label(const CaseRecord& record);
+// "4096 × 4096 (10 layers)".
+std::string shape_label(const CaseRecord& record);
+
+// Elements of all layers: time.elements when the case was timed, else rows * cols * layers.
+std::int64_t elements_of(const CaseRecord& record);
+// Rows of a square matrix; square root of the element count of one matrix otherwise.
+double dimension_of(const CaseRecord& record);
+
+// "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
+std::string si_text(double value);
+// "32 KiB", "1.5 MiB".
+std::string bytes_text(double bytes);
+// Rounded to `digits` after the point, "–" for NaN.
+std::string fixed_text(double value, int digits);
+// Lower case letters, digits and '_' only: for file names and HTML ids.
+std::string slug(std::string_view text);
+
+}  // namespace ecmv::reports

@@ -1,0 +1,255 @@
+// The table of metrics and the search for what a case is compared with.
+#include "reports/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "reports/fields.h"
+
+namespace ecmv::reports {
+namespace {
+
+bool is_timed(const CaseRecord& r) { return r.status == Status::ok && r.time.median_s > 0; }
+
+double per_second(const CaseRecord& r, double amount, double seconds) {
+  return is_timed(r) && seconds > 0 ? amount / seconds : kUnknown;
+}
+
+double elements_per_s(const CaseRecord& r, const Context&) {
+  return per_second(r, static_cast<double>(r.time.elements), r.time.median_s);
+}
+
+double stored_bytes_per_s(const CaseRecord& r, const Context&) {
+  return per_second(r, static_cast<double>(r.size.stored_bytes), r.time.median_s);
+}
+
+double bits(const CaseRecord& r, double bytes) {
+  const double elements = static_cast<double>(elements_of(r));
+  return r.size.stored_bytes > 0 && elements > 0 ? 8.0 * bytes / elements : kUnknown;
+}
+
+double bits_per_element(const CaseRecord& r, const Context&) {
+  return bits(r, static_cast<double>(r.size.stored_bytes));
+}
+
+double roof_elements_per_s(const CaseRecord& r, const Context& c) {
+  return c.bandwidth ? 8.0 * c.bandwidth->read_bytes_per_s / bits_per_element(r, c) : kUnknown;
+}
+
+constexpr std::array kMetrics = {
+    Metric{"elements_per_s", "elements/s", "1/s", Better::higher, "elements / median pass time",
+           "The headline: matrix elements decoded (and, in a product, multiplied and added) a second.",
+           elements_per_s},
+    Metric{"elements_per_s_p10", "elements/s, slow end", "1/s", Better::higher,
+           "elements / 90th percentile of the pass time",
+           "The spread's lower end: nine passes in ten were at least this fast.",
+           [](const CaseRecord& r, const Context&) {
+             return per_second(r, static_cast<double>(r.time.elements), r.time.p90_s);
+           }},
+    Metric{"elements_per_s_p90", "elements/s, fast end", "1/s", Better::higher,
+           "elements / 10th percentile of the pass time",
+           "The spread's upper end: one pass in ten was at least this fast.",
+           [](const CaseRecord& r, const Context&) {
+             return per_second(r, static_cast<double>(r.time.elements), r.time.p10_s);
+           }},
+    Metric{"ns_per_element", "ns/element", "ns", Better::lower, "1e9 * median pass time / elements",
+           "Time of one element, all threads together.",
+           [](const CaseRecord& r, const Context& c) { return 1e9 / elements_per_s(r, c); }},
+    Metric{"stored_bytes_per_s", "stored bytes/s", "B/s", Better::higher, "stored bytes / median pass time",
+           "What memory saw: compressed bytes read a second. Not the headline: a worse code reads more.",
+           stored_bytes_per_s},
+    Metric{"bits_per_element", "stored bits/element", "bit", Better::lower, "8 * stored bytes / elements",
+           "Everything a kernel may read is counted: payload, tables, indices, scales, padding.",
+           bits_per_element},
+    Metric{"payload_bits_per_element", "payload bits/element", "bit", Better::lower,
+           "8 * payload bytes / elements", "The share of the coded symbols.",
+           [](const CaseRecord& r, const Context&) {
+             return bits(r, static_cast<double>(r.size.payload_bytes));
+           }},
+    Metric{
+        "table_bits_per_element", "table bits/element", "bit", Better::lower, "8 * table bytes / elements",
+        "The share of code and probability tables.",
+        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.table_bytes)); }},
+    Metric{
+        "index_bits_per_element", "index bits/element", "bit", Better::lower, "8 * index bytes / elements",
+        "The share of offsets that let rows or blocks be decoded independently.",
+        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.index_bytes)); }},
+    Metric{
+        "scale_bits_per_element", "scale bits/element", "bit", Better::lower, "8 * scale bytes / elements",
+        "The share of the row scales.",
+        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.scale_bytes)); }},
+    Metric{"padding_bits_per_element", "of which padding", "bit", Better::lower, "padding bits / elements",
+           "Padding for alignment and over-reading. Already contained in the four roles.",
+           [](const CaseRecord& r, const Context&) {
+             return bits(r, static_cast<double>(r.size.padding_bits) / 8.0);
+           }},
+    Metric{"entropy_bits_per_element", "entropy", "bit", Better::neither,
+           "-sum p log2 p of the elements' histogram",
+           "The least that any code of independent symbols can store for these elements, tables not counted.",
+           [](const CaseRecord& r, const Context&) { return r.size.entropy_bits_per_element; }},
+    Metric{"excess_over_entropy_percent", "excess over entropy", "%", Better::lower,
+           "100 * (stored bits per element / entropy - 1)",
+           "What the format costs above the entropy, everything counted.",
+           [](const CaseRecord& r, const Context& c) {
+             const double entropy = r.size.entropy_bits_per_element;
+             return entropy > 0 ? 100.0 * (bits_per_element(r, c) / entropy - 1.0) : kUnknown;
+           }},
+    Metric{"speedup_vs_raw", "speed-up over raw", "", Better::higher,
+           "elements/s / elements/s of the baseline",
+           "Against the fastest uncompressed case of the same run, data, backend, op, thread count and cache "
+           "class.",
+           [](const CaseRecord& r, const Context& c) {
+             return c.baseline ? elements_per_s(r, c) / elements_per_s(*c.baseline, c) : kUnknown;
+           }},
+    Metric{"roof_speedup", "roof of the speed-up", "", Better::higher, "8 / stored bits per element",
+           "The speed-up over raw when reading memory is the only cost of both.",
+           [](const CaseRecord& r, const Context& c) { return 8.0 / bits_per_element(r, c); }},
+    Metric{"bandwidth_fraction", "of read bandwidth", "", Better::higher,
+           "stored bytes/s / measured read bandwidth",
+           "How close the kernel comes to the memory roof, for streamed cases. Well below 1: limited by "
+           "computing.",
+           [](const CaseRecord& r, const Context& c) {
+             return c.bandwidth ? stored_bytes_per_s(r, c) / c.bandwidth->read_bytes_per_s : kUnknown;
+           }},
+    Metric{"roof_elements_per_s", "memory roof", "1/s", Better::higher,
+           "8 * measured read bandwidth / stored bits per element",
+           "The elements/s that the measured read bandwidth would allow at this size.", roof_elements_per_s},
+    Metric{"break_even_bandwidth_bytes_per_s", "break-even bandwidth", "B/s", Better::higher,
+           "elements/s * 1 byte, when stored bits per element < 8",
+           "An ideal int8 product that is limited by memory alone reads one byte an element, so at bandwidth "
+           "B it does B "
+           "elements a second. This kernel was measured at r elements/s: it overtakes that product on memory "
+           "slower "
+           "than r bytes/s (for the same cores), and loses on faster memory. A kernel that was itself "
+           "limited by "
+           "memory here has its true break-even above this number.",
+           [](const CaseRecord& r, const Context& c) {
+             return bits_per_element(r, c) < 8.0 ? elements_per_s(r, c) : kUnknown;
+           }},
+};
+
+std::string baseline_key(const CaseRecord& r) {
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
+                                r.kernel.op, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
+                                r.data.layers, r.data.seed, r.data.hash);
+  for (const auto& [name, value] : r.data.parameters) key += fmt::format("|{}={}", name, to_string(value));
+  return key;
+}
+
+}  // namespace
+
+std::span<const Metric> all_metrics() { return kMetrics; }
+
+const Metric& find_metric(std::string_view id) {
+  std::string known;
+  for (const Metric& metric : kMetrics) {
+    if (metric.id == id) return metric;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", metric.id);
+  }
+  throw ReportError(fmt::format("\"{}\" is no metric; the metrics are {}", id, known));
+}
+
+Contexts::Contexts(const RecordSet& records, std::string baseline_codec)
+    : records_(records), baseline_codec_(std::move(baseline_codec)) {
+  for (const CaseRecord& record : records_.cases) {
+    if (is_baseline(record)) baselines_.emplace(baseline_key(record), &record);
+  }
+}
+
+Context Contexts::of(const CaseRecord& record) const {
+  Context context;
+  for (const BandwidthRecord& bandwidth : records_.bandwidths) {
+    if (bandwidth.run != record.run || bandwidth.device != record.kernel.device ||
+        bandwidth.threads != record.kernel.threads || bandwidth.cache != record.time.cache ||
+        !(bandwidth.read_bytes_per_s > 0)) {
+      continue;
+    }
+    if (!context.bandwidth || bandwidth.read_bytes_per_s > context.bandwidth->read_bytes_per_s) {
+      context.bandwidth = &bandwidth;
+    }
+  }
+
+  bool failed = false, other_cache = false;
+  const auto [first, last] = baselines_.equal_range(baseline_key(record));
+  for (auto found = first; found != last; ++found) {
+    const CaseRecord& candidate = *found->second;
+    if (!(candidate.data == record.data)) continue;
+    if (!is_timed(candidate))
+      failed = true;
+    else if (candidate.time.cache != record.time.cache)
+      other_cache = true;
+    else if (!context.baseline || elements_per_s(candidate, {}) > elements_per_s(*context.baseline, {})) {
+      context.baseline = &candidate;
+    }
+  }
+  if (context.baseline) return context;
+  if (other_cache) {
+    context.why_no_baseline =
+        fmt::format("{} has another cache class here than this case ({})", baseline_codec_,
+                    record.time.cache.empty() ? "none" : record.time.cache);
+  } else if (failed) {
+    context.why_no_baseline = fmt::format("{} was not ok here", baseline_codec_);
+  } else {
+    context.why_no_baseline =
+        fmt::format("{} was not run with this data, backend, op and thread count", baseline_codec_);
+  }
+  return context;
+}
+
+double number_of(const CaseRecord& record, const Context& context, std::string_view name) {
+  for (const Metric& metric : kMetrics) {
+    if (metric.id == name) return metric.value(record, context);
+  }
+  const double number = field_number(record, name);
+  if (std::isnan(number)) {
+    constexpr std::array kNumeric = {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements"};
+    if (std::find(kNumeric.begin(), kNumeric.end(), name) == kNumeric.end()) find_metric(name);  // throws
+  }
+  return number;
+}
+
+std::vector<std::string> contradictions(const RecordSet& records) {
+  std::vector<std::string> found;
+  auto differ = [](double a, double b) {
+    return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
+  };
+  for (const CaseRecord& r : records.cases) {
+    const std::string name = fmt::format("case {} ({})", r.case_key, codec_label(r));
+    const std::int64_t by_role =
+        r.size.payload_bytes + r.size.table_bytes + r.size.index_bytes + r.size.scale_bytes;
+    if (by_role != r.size.stored_bytes) {
+      found.push_back(fmt::format("{}: the roles add up to {} bytes, but {} are stored", name, by_role,
+                                  r.size.stored_bytes));
+    }
+    if (r.size.padding_bits > 8 * r.size.stored_bytes) {
+      found.push_back(fmt::format("{}: more padding than stored bytes", name));
+    }
+    const double expected_bits = bits_per_element(r, {});
+    if (differ(expected_bits, r.size.bits_per_element)) {
+      found.push_back(fmt::format("{}: the record says {:.6g} bits an element, its bytes say {:.6g}", name,
+                                  r.size.bits_per_element, expected_bits));
+    }
+    if (r.status != Status::ok) continue;
+    if (!(r.time.median_s > 0) || r.time.samples_s.empty() || r.time.elements <= 0) {
+      found.push_back(fmt::format("{}: the status is ok, but there is no time", name));
+      continue;
+    }
+    const auto [fastest, slowest] = std::minmax_element(r.time.samples_s.begin(), r.time.samples_s.end());
+    if (r.time.median_s < *fastest || r.time.median_s > *slowest) {
+      found.push_back(fmt::format("{}: the median {} s lies outside of its samples", name, r.time.median_s));
+    }
+    if (r.time.cache != "resident" && r.time.cache != "streamed") {
+      found.push_back(
+          fmt::format("{}: the cache class is \"{}\", not resident or streamed", name, r.time.cache));
+    }
+    if (r.check.outputs.empty() && r.check.decode.empty()) {
+      found.push_back(fmt::format("{}: the status is ok, but nothing was checked", name));
+    }
+  }
+  return found;
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,128 @@
+// The renderers of Table. Widths count code points, which is right for the signs that we use (σ, ×, –, µ).
+#include "reports/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ecmv::reports {
+namespace {
+
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string pad(const std::string& text, std::size_t to, Column::Align align) {
+  const std::string spaces(to - std::min(to, width(text)), ' ');
+  return align == Column::Align::right ? spaces + text : text + spaces;
+}
+
+std::string heading(const Column& column) {
+  return column.unit.empty() ? column.name : fmt::format("{} [{}]", column.name, column.unit);
+}
+
+std::string markdown_escaped(const std::string& text) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '|')
+      escaped += "\\|";
+    else if (c == '\n')
+      escaped += ' ';
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+std::vector<std::size_t> widths_of(const Table& table) {
+  std::vector<std::size_t> widths;
+  for (const Column& column : table.columns) widths.push_back(width(heading(column)));
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], width(markdown_escaped(row[i].text)));
+  }
+  return widths;
+}
+
+}  // namespace
+
+Cell text_cell(std::string text) { return {text, text}; }
+
+Cell count_cell(std::int64_t count) { return {fmt::format("{}", count), count}; }
+
+Cell number_cell(double value, std::string text) {
+  if (!std::isfinite(value)) return {"–", std::monostate{}, "", Cell::Tone::quiet};
+  return {std::move(text), value};
+}
+
+std::string value_text(const Cell& cell) {
+  struct Writer {
+    std::string operator()(std::monostate) const { return ""; }
+    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(double value) const { return fmt::format("{}", value); }
+    std::string operator()(const std::string& value) const { return value; }
+  };
+  return std::visit(Writer{}, cell.value);
+}
+
+std::string to_markdown(const Table& table) {
+  const auto widths = widths_of(table);
+  std::string text = fmt::format("### {}\n\n", table.title);
+  if (!table.caption.empty()) text += table.caption + "\n\n";
+  text += "|";
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    text += fmt::format(" {} |", pad(heading(table.columns[i]), widths[i], table.columns[i].align));
+  }
+  text += "\n|";
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const bool right = table.columns[i].align == Column::Align::right;
+    text += fmt::format("{}{}|", std::string(widths[i] + 1, '-'), right ? ':' : '-');
+  }
+  for (const auto& row : table.rows) {
+    text += "\n|";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      text += fmt::format(" {} |", pad(markdown_escaped(row[i].text), widths[i], table.columns[i].align));
+    }
+  }
+  return text + "\n";
+}
+
+std::string to_csv(const Table& table) {
+  auto quoted = [](const std::string& field) {
+    if (field.find_first_of(",\"\n\r") == std::string::npos) return field;
+    std::string result = "\"";
+    for (char c : field) result += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return result + "\"";
+  };
+  std::string text;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) text += (i ? "," : "") + quoted(table.columns[i].id);
+  text += "\n";
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) text += (i ? "," : "") + quoted(value_text(row[i]));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string to_text(const Table& table) {
+  const auto widths = widths_of(table);
+  std::string text = table.title + "\n";
+  auto add_line = [&](auto cell_text) {
+    std::string line;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      line += (i ? "  " : "") + pad(cell_text(i), widths[i], table.columns[i].align);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  };
+  add_line([&](std::size_t i) { return heading(table.columns[i]); });
+  add_line([&](std::size_t i) { return std::string(widths[i], '-'); });
+  for (const auto& row : table.rows) {
+    add_line([&](std::size_t i) { return row[i].text; });
+  }
+  return text;
+}
+
+}  // namespace ecmv::reports

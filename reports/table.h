@@ -1,0 +1,45 @@
+// A small table: columns with units, cells that carry the text for people and the value for machines.
+// Renderers for Markdown, CSV (values, not texts) and the terminal; LaTeX is in latex.h, HTML in html.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ecmv::reports {
+
+struct Column {
+  std::string id;    // snake_case, ends in its unit: the CSV heading
+  std::string name;  // heading for people
+  std::string unit;  // of the texts, "" when there is none
+  enum class Align { left, right } align = Align::left;
+};
+
+struct Cell {
+  std::string text;
+  std::variant<std::monostate, std::int64_t, double, std::string> value;  // CSV, sorting, macros
+  std::string note = "";                                                  // tooltip
+  enum class Tone { plain, good, bad, caution, quiet } tone = Tone::plain;
+};
+
+Cell text_cell(std::string text);
+Cell count_cell(std::int64_t count);
+// `value` is the raw number, `text` its rounded form; a NaN shows as "–" and is an empty CSV field.
+Cell number_cell(double value, std::string text);
+
+struct Table {
+  std::string id;       // slug
+  std::string title;    // one line
+  std::string caption;  // sentences, may be empty
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;  // each as long as columns
+};
+
+std::string to_markdown(const Table& table);
+std::string to_csv(
+    const Table& table);  // RFC 4180, one heading line, shortest digits that read back the same
+std::string to_text(const Table& table);  // aligned columns for a terminal
+std::string value_text(const Cell& cell);
+
+}  // namespace ecmv::reports

@@ -1,0 +1,438 @@
+// Builders of the tables. Every number comes out of the table of metrics; here are only choice, order and
+// rounding.
+#include "reports/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "reports/fields.h"
+
+namespace ecmv::reports {
+namespace {
+
+using Align = Column::Align;
+using Tone = Cell::Tone;
+
+double value(const char* metric, const CaseRecord& record, const Context& context) {
+  return find_metric(metric).value(record, context);
+}
+
+Tone tone_of(Status status) {
+  switch (status) {
+    case Status::ok:
+      return Tone::good;
+    case Status::refused:
+    case Status::unavailable:
+      return Tone::caution;
+    default:
+      return Tone::bad;
+  }
+}
+
+struct ResultColumn {
+  Column column;
+  bool in_summary;
+  Cell (*cell)(const CaseRecord&, const Context&);
+};
+
+Cell scaled(double value, double unit, int digits) {
+  return number_cell(value, fixed_text(value / unit, digits));
+}
+
+Cell bits_cell(const char* metric, const CaseRecord& r, const Context& c) {
+  return scaled(value(metric, r, c), 1, 3);
+}
+
+const std::vector<ResultColumn>& result_columns() {
+  static const std::vector<ResultColumn> columns = {
+      {{"data", "data", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(field_text(r, "data")); }},
+      {{"codec", "codec", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(codec_label(r)); }},
+      {{"kernel", "kernel", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); }},
+      {{"elements_per_s", "elements/s", "G/s", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return scaled(value("elements_per_s", r, c), 1e9, 3); }},
+      {{"elements_per_s_spread", "p10 … p90", "G/s", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         const double low = value("elements_per_s_p10", r, c), high = value("elements_per_s_p90", r, c);
+         Cell cell = text_cell(fixed_text(low / 1e9, 3) + " … " + fixed_text(high / 1e9, 3));
+         cell.note =
+             fmt::format("{} samples of {} passes", r.time.samples_s.size(), r.time.iterations_per_sample);
+         return cell;
+       }},
+      {{"speedup_vs_raw", "vs raw", "×", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         const double speedup = value("speedup_vs_raw", r, c);
+         Cell cell = scaled(speedup, 1, 2);
+         cell.note = c.baseline ? "against " + kernel_label(*c.baseline) : c.why_no_baseline;
+         if (speedup > 1) cell.tone = Tone::good;
+         return cell;
+       }},
+      {{"bits_per_element", "stored", "bit/el.", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("bits_per_element", r, c); }},
+      {{"payload_bits_per_element", "payload", "bit/el.", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("payload_bits_per_element", r, c); }},
+      {{"table_bits_per_element", "table", "bit/el.", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("table_bits_per_element", r, c); }},
+      {{"index_bits_per_element", "index", "bit/el.", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("index_bits_per_element", r, c); }},
+      {{"scale_bits_per_element", "scale", "bit/el.", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("scale_bits_per_element", r, c); }},
+      {{"padding_bits_per_element", "of which padding", "bit/el.", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("padding_bits_per_element", r, c); }},
+      {{"entropy_bits_per_element", "entropy", "bit/el.", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("entropy_bits_per_element", r, c); }},
+      {{"excess_over_entropy_percent", "excess", "%", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         return scaled(value("excess_over_entropy_percent", r, c), 1, 2);
+       }},
+      {{"stored_bytes_per_s", "stored bytes/s", "GB/s", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) {
+         return scaled(value("stored_bytes_per_s", r, c), 1e9, 2);
+       }},
+      {{"bandwidth_fraction", "of read bandwidth", "%", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         Cell cell = scaled(value("bandwidth_fraction", r, c), 0.01, 1);
+         if (c.bandwidth)
+           cell.note = fmt::format("of {}B/s", si_text(c.bandwidth->read_bytes_per_s));
+         else
+           cell.note = r.time.cache == "resident"
+                           ? "read from a cache, so not compared with memory"
+                           : "no bandwidth was measured for this device and thread count";
+         return cell;
+       }},
+  };
+  return columns;
+}
+
+std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, bool summary) {
+  // The key sorts products before decoding and streamed before resident.
+  std::map<std::tuple<bool, std::string, bool, std::string>, Table> tables;
+  for (const CaseRecord* record : sorted_cases(records)) {
+    if (record->status != Status::ok) continue;
+    const std::string& op = record->kernel.op;
+    const std::string& cache = record->time.cache;
+    Table& table = tables[{op == "decode", op, cache != "streamed", cache}];
+    if (table.columns.empty()) {
+      table.id = slug("results_" + op + "_" + cache);
+      table.title = fmt::format("{}, {}", op, cache.empty() ? "cache class unknown" : cache);
+      if (cache == "streamed") {
+        table.caption =
+            "Every pass reads at least four times the last-level cache: the bytes come from memory.";
+      } else if (cache == "resident") {
+        table.caption =
+            "The bytes of a pass fit (or nearly fit) the last-level cache: not comparable with streamed "
+            "cases.";
+      }
+      for (const ResultColumn& result : result_columns()) {
+        if (result.in_summary || !summary) table.columns.push_back(result.column);
+      }
+    }
+    const Context context = contexts.of(*record);
+    std::vector<Cell>& row = table.rows.emplace_back();
+    for (const ResultColumn& result : result_columns()) {
+      if (result.in_summary || !summary) row.push_back(result.cell(*record, context));
+    }
+  }
+  std::vector<Table> list;
+  for (auto& [key, table] : tables) list.push_back(std::move(table));
+  return list;
+}
+
+int severity(Status status) {
+  switch (status) {
+    case Status::incorrect:
+      return 0;
+    case Status::error:
+      return 1;
+    case Status::out_of_memory:
+      return 2;
+    case Status::timed_out:
+      return 3;
+    case Status::unavailable:
+      return 4;
+    case Status::refused:
+      return 5;
+    case Status::ok:
+      break;
+  }
+  return 6;
+}
+
+std::string joined(const std::set<std::string>& words, const char* separator) {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+}  // namespace
+
+std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
+  std::vector<const CaseRecord*> cases;
+  for (const CaseRecord& record : records.cases) cases.push_back(&record);
+  auto key = [](const CaseRecord* r) {
+    const double speed = find_metric("elements_per_s").value(*r, {});
+    const double sigma = std::isnan(r->data.sigma) ? -1 : r->data.sigma;
+    return std::tuple(r->data.source, sigma, elements_of(*r), field_text(*r, "data"),
+                      std::isnan(speed) ? 0 : -speed);
+  };
+  std::stable_sort(cases.begin(), cases.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
+  return cases;
+}
+
+std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts) {
+  return tables_of(records, contexts, false);
+}
+
+std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts) {
+  return tables_of(records, contexts, true);
+}
+
+Table failures_table(const RecordSet& records) {
+  Table table{"failures", "Failed cases", "", {}, {}};
+  table.columns = {{"status", "status", ""}, {"reason", "reason", ""}, {"data", "data", ""},
+                   {"codec", "codec", ""},   {"kernel", "kernel", ""}, {"op", "op", ""},
+                   {"checks", "checks", ""}, {"case", "case", ""}};
+  auto cases = sorted_cases(records);
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](auto* a, auto* b) { return severity(a->status) < severity(b->status); });
+  for (const CaseRecord* r : cases) {
+    if (severity(r->status) > severity(Status::timed_out)) continue;
+    Cell status = text_cell(std::string(to_string(r->status)));
+    status.tone = Tone::bad;
+    std::set<std::string> checks;
+    if (!r->check.decode.empty()) checks.insert("decode " + r->check.decode);
+    if (!r->check.outputs.empty()) checks.insert("outputs " + r->check.outputs);
+    if (!r->check.guards.empty()) checks.insert("guards " + r->check.guards);
+    table.rows.push_back({status, text_cell(r->reason), text_cell(field_text(*r, "data")),
+                          text_cell(codec_label(*r)), text_cell(kernel_label(*r)), text_cell(r->kernel.op),
+                          text_cell(joined(checks, ", ")), text_cell(r->case_key)});
+  }
+  return table;
+}
+
+Table refusals_table(const RecordSet& records) {
+  Table table{"refusals",
+              "Refused and unavailable cases",
+              "Cases with the same codec, kernel and reason share a row.",
+              {},
+              {}};
+  table.columns = {{"status", "status", ""},
+                   {"reason", "reason", ""},
+                   {"codec", "codec", ""},
+                   {"kernel", "kernel", ""},
+                   {"cases", "cases", "", Align::right}};
+  struct Group {
+    std::int64_t count = 0;
+    std::set<std::string> codecs, data;
+  };
+  std::map<std::tuple<Status, std::string, std::string, std::string>, Group> groups;
+  for (const CaseRecord& r : records.cases) {
+    if (r.status != Status::refused && r.status != Status::unavailable) continue;
+    std::string kernel = kernel_label(r);
+    if (!r.kernel.op.empty()) kernel += (kernel.empty() ? "" : " ") + r.kernel.op;
+    Group& group = groups[{r.status, r.codec.id, kernel, r.reason}];
+    ++group.count;
+    group.codecs.insert(codec_label(r));
+    group.data.insert(field_text(r, "data"));
+  }
+  for (const auto& [key, group] : groups) {
+    const auto& [status, codec, kernel, reason] = key;
+    Cell status_cell = text_cell(std::string(to_string(status)));
+    status_cell.tone = Tone::caution;
+    Cell codec_cell = text_cell(group.codecs.size() == 1 ? *group.codecs.begin() : codec);
+    codec_cell.note = joined(group.codecs, "; ");
+    Cell count = count_cell(group.count);
+    count.note = joined(group.data, "; ");
+    table.rows.push_back({status_cell, text_cell(reason), codec_cell, text_cell(kernel), count});
+  }
+  return table;
+}
+
+Table coverage_table(const RecordSet& records) {
+  Table table{
+      "coverage",
+      "Coverage: codec × backend × op",
+      "How many cases of each status ran; the reasons show on pointing. An empty cell: nothing was tried.",
+      {},
+      {}};
+  struct Tally {
+    std::map<Status, int> counts;
+    std::set<std::string> reasons;
+  };
+  std::map<std::string, std::map<std::string, Tally>> rows;
+  std::set<std::string> headings;
+  for (const CaseRecord& r : records.cases) {
+    // A codec that refuses the data itself has no kernel.
+    std::string heading = r.kernel.backend.empty() ? "encode" : r.kernel.backend;
+    if (!r.kernel.simd_target.empty()) heading += " " + r.kernel.simd_target;
+    if (!r.kernel.op.empty()) heading += " " + r.kernel.op;
+    headings.insert(heading);
+    Tally& tally = rows[r.codec.id][heading];
+    ++tally.counts[r.status];
+    if (!r.reason.empty()) tally.reasons.insert(fmt::format("{}: {}", to_string(r.status), r.reason));
+  }
+  table.columns.push_back({"codec", "codec", ""});
+  for (const std::string& heading : headings) table.columns.push_back({slug(heading), heading, ""});
+  for (const auto& [codec, cells] : rows) {
+    std::vector<Cell>& row = table.rows.emplace_back();
+    row.push_back(text_cell(codec));
+    for (const std::string& heading : headings) {
+      auto found = cells.find(heading);
+      if (found == cells.end()) {
+        row.push_back(Cell{"", std::string("none"), "nothing was tried", Tone::quiet});
+        continue;
+      }
+      Cell cell;
+      Status worst = Status::ok;
+      for (const auto& [status, count] : found->second.counts) {
+        const std::string number = count > 1 ? fmt::format(" {}", count) : "";
+        cell.text += fmt::format("{}{}{}", cell.text.empty() ? "" : ", ", to_string(status), number);
+        if (severity(status) < severity(worst)) worst = status;
+      }
+      const bool only_partly_refused =
+          found->second.counts.contains(Status::ok) && tone_of(worst) == Tone::caution;
+      cell.tone = only_partly_refused ? Tone::good : tone_of(worst);
+      cell.note = joined(found->second.reasons, "; ");
+      cell.value = cell.text;
+      row.push_back(cell);
+    }
+  }
+  return table;
+}
+
+Table flat_table(const RecordSet& records, const Contexts& contexts) {
+  Table table{"cases", "All cases", "", {}, {}};
+  table.columns = {{"case", "case", ""}, {"status", "status", ""}, {"reason", "reason", ""}};
+  for (std::string_view field : field_names())
+    table.columns.push_back({std::string(field), std::string(field), ""});
+  for (const char* id :
+       {"rows", "cols", "elements", "stored_bytes", "median_s", "p10_s", "p90_s", "samples"}) {
+    table.columns.push_back({id, id, "", Align::right});
+  }
+  for (const Metric& metric : all_metrics()) {
+    table.columns.push_back(
+        {std::string(metric.id), std::string(metric.name), std::string(metric.unit), Align::right});
+  }
+  auto plain = [](double number) { return number_cell(number, fmt::format("{:.6g}", number)); };
+  for (const CaseRecord* record : sorted_cases(records)) {
+    const CaseRecord& r = *record;
+    const Context context = contexts.of(r);
+    std::vector<Cell>& row = table.rows.emplace_back();
+    row = {text_cell(r.case_key), text_cell(std::string(to_string(r.status))), text_cell(r.reason)};
+    for (std::string_view field : field_names()) row.push_back(text_cell(field_text(r, field)));
+    row.insert(row.end(),
+               {count_cell(r.data.rows), count_cell(r.data.cols), count_cell(elements_of(r)),
+                count_cell(r.size.stored_bytes), plain(r.time.median_s), plain(r.time.p10_s),
+                plain(r.time.p90_s), count_cell(static_cast<std::int64_t>(r.time.samples_s.size()))});
+    for (const Metric& metric : all_metrics()) row.push_back(plain(metric.value(r, context)));
+  }
+  return table;
+}
+
+Table bandwidth_table(const RecordSet& records) {
+  Table table{"bandwidth", "Measured read bandwidth", "", {}, {}};
+  table.columns = {{"run", "run", ""},
+                   {"backend", "backend", ""},
+                   {"device", "device", ""},
+                   {"threads", "threads", "", Align::right},
+                   {"bytes", "bytes read", "", Align::right},
+                   {"read_bytes_per_s", "bandwidth", "GB/s", Align::right}};
+  for (const BandwidthRecord& r : records.bandwidths) {
+    table.rows.push_back({text_cell(r.run), text_cell(r.backend), text_cell(r.device), count_cell(r.threads),
+                          Cell{bytes_text(static_cast<double>(r.bytes)), r.bytes},
+                          scaled(r.read_bytes_per_s, 1e9, 2)});
+  }
+  return table;
+}
+
+Table metrics_table() {
+  Table table{"metrics", "What the metrics mean", "", {}, {}};
+  table.columns = {{"metric", "metric", ""},
+                   {"unit", "unit", ""},
+                   {"better", "better", ""},
+                   {"formula", "formula", ""},
+                   {"meaning", "meaning", ""}};
+  for (const Metric& m : all_metrics()) {
+    const char* better = m.better == Better::higher ? "higher" : m.better == Better::lower ? "lower" : "–";
+    table.rows.push_back({text_cell(std::string(m.id)), text_cell(m.unit.empty() ? "1" : std::string(m.unit)),
+                          text_cell(better), text_cell(std::string(m.formula)),
+                          text_cell(std::string(m.meaning))});
+  }
+  return table;
+}
+
+Table provenance_table(const RecordSet& records) {
+  Table table{"provenance", "Where the numbers come from", "", {}, {}};
+  table.columns.push_back({"what", "", ""});
+  for (const RunRecord& run : records.runs) table.columns.push_back({"run_" + run.run, "run " + run.run, ""});
+  auto add = [&](const char* what, auto text_of) {
+    std::vector<Cell> row = {text_cell(what)};
+    bool any = false;
+    for (const RunRecord& run : records.runs) {
+      row.push_back(text_cell(text_of(run)));
+      any |= !row.back().text.empty();
+    }
+    if (any) table.rows.push_back(std::move(row));
+  };
+  auto known_bytes = [](std::int64_t bytes) {
+    return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "unknown";
+  };
+  add("experiment", [](const RunRecord& r) { return r.experiment; });
+  add("date (UTC)", [](const RunRecord& r) { return r.date; });
+  add("source revision",
+      [](const RunRecord& r) { return r.git_revision + (r.git_dirty ? " with local changes" : ""); });
+  add("configuration", [](const RunRecord& r) {
+    return r.config_name + (r.config_hash.empty() ? "" : fmt::format(" ({})", r.config_hash));
+  });
+  add("arguments", [](const RunRecord& r) { return fmt::format("{}", fmt::join(r.arguments, " ")); });
+  add("seed", [](const RunRecord& r) { return fmt::format("{}", r.seed); });
+  add("processor", [](const RunRecord& r) { return r.cpu_model; });
+  add("cores, threads", [](const RunRecord& r) { return fmt::format("{}, {}", r.cores, r.threads); });
+  add("caches (L1d, L2, last level)", [&](const RunRecord& r) {
+    return fmt::format("{}, {}, {}", known_bytes(r.l1d_bytes), known_bytes(r.l2_bytes),
+                       known_bytes(r.llc_bytes));
+  });
+  add("memory", [&](const RunRecord& r) { return known_bytes(r.memory_bytes); });
+  add("instruction sets",
+      [](const RunRecord& r) { return fmt::format("{}", fmt::join(r.simd_targets, ", ")); });
+  add("frequency governor",
+      [](const RunRecord& r) { return r.governor.empty() ? "not readable" : r.governor; });
+  add("operating system", [](const RunRecord& r) { return r.os; });
+  add("devices", [](const RunRecord& r) {
+    std::set<std::string> devices;
+    for (const auto& [id, text] : r.devices) devices.insert(id + ": " + text);
+    return joined(devices, "; ");
+  });
+  add("compiler", [](const RunRecord& r) { return r.compiler; });
+  add("flags", [](const RunRecord& r) { return r.compiler_flags; });
+  add("build type", [](const RunRecord& r) { return r.build_type; });
+  add("libraries", [](const RunRecord& r) {
+    std::set<std::string> libraries;
+    for (const auto& [name, version] : r.libraries) libraries.insert(name + " " + version);
+    return joined(libraries, ", ");
+  });
+  return table;
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,37 @@
+// Which tables a report has. One row a case, nothing averaged; resident and streamed cases, and different
+// ops, are never in one table; what failed or was refused has tables of its own, with the reasons.
+#pragma once
+
+#include <vector>
+
+#include "reports/metrics.h"
+#include "reports/record.h"
+#include "reports/table.h"
+
+namespace ecmv::reports {
+
+// The results: one table for each op and cache class that has ok cases, in the order product before decode,
+// streamed before resident. Sorted by data, then fastest first.
+std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
+// A short form for the terminal: fewer columns.
+std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts);
+
+// Cases that went wrong (incorrect, error, timed_out, out_of_memory), one row each, worst first.
+Table failures_table(const RecordSet& records);
+// Cases that were refused or unavailable, those with the same reason in one row with their number.
+Table refusals_table(const RecordSet& records);
+
+// Codec x (backend, instruction set, op): which statuses occurred; reasons as notes.
+Table coverage_table(const RecordSet& records);
+
+// One row a case with every field and every metric, whatever its status: the CSV.
+Table flat_table(const RecordSet& records, const Contexts& contexts);
+
+Table bandwidth_table(const RecordSet& records);
+Table metrics_table();                             // glossary
+Table provenance_table(const RecordSet& records);  // one column a run
+
+// Cases sorted by data (source, sigma, shape), then by elements/s, fastest first.
+std::vector<const CaseRecord*> sorted_cases(const RecordSet& records);
+
+}  // namespace ecmv::reports
