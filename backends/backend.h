@@ -47,8 +47,9 @@ class Pass {
   virtual double run() = 0;
   // Runs one layer, untimed. For chained passes the layers must be run in order.
   virtual void run_layer(int layer) = 0;
-  // Overwrites outputs with a pattern that no right result can be mistaken for by luck.
-  virtual void poison_outputs() = 0;
+  // Overwrites all outputs: int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond every sum. A result
+  // that may contain -128 needs both rounds to show that each element was written.
+  virtual void poison_outputs(int round) = 0;
   virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
   virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
   virtual std::span<const int8_t> decoded() = 0;  // decode: [rows, cols] of the layer that ran last
@@ -63,6 +64,11 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  // Devices that name the same memory can run each other's uploads ("host", "cuda:0").
+  virtual std::string_view memory() const = 0;
+  // Makes this device the one that a kernel's `refuses` speaks of (on `simd`: its instruction set becomes the one that
+  // dynamic dispatch chooses). Passes do it for themselves.
+  virtual void select() = 0;
   virtual std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix&) = 0;  // throws OutOfMemory
   virtual std::unique_ptr<Pass> prepare(const PassPlan&) = 0;
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.

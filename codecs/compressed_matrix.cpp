@@ -52,6 +52,12 @@ int64_t CompressedMatrix::stored_bytes(Role role) const {
   return total;
 }
 
+int64_t CompressedMatrix::padding_bytes() const {
+  int64_t total = 0;
+  for (const Section& section : sections) total += section.padding_bytes;
+  return total;
+}
+
 CompressedView CompressedMatrix::view() const {
   CompressedView view{shape, type, &settings, {}};
   view.sections.reserve(sections.size());

@@ -41,6 +41,7 @@ struct Section {
   Role role = Role::payload;
   uint32_t align_bytes = 64;     // every device upholds at least this alignment of the first byte
   std::vector<std::byte> bytes;  // padding included
+  int64_t padding_bytes = 0;     // of `bytes`: filler that carries nothing, for the size table
 };
 
 struct SectionView {
@@ -68,6 +69,7 @@ struct CompressedMatrix {
 
   int64_t stored_bytes() const;
   int64_t stored_bytes(Role role) const;
+  int64_t padding_bytes() const;  // contained in stored_bytes()
   CompressedView view() const;  // valid while *this lives and is not changed
 };
 

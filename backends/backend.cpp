@@ -1,0 +1,35 @@
+// The list of backends and the one requantisation rule.
+#include "backends/backend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/cpu_device.h"
+
+namespace ecmv::backends {
+
+std::string_view op_name(Op op) { return op == Op::decode ? "decode" : "matvec"; }
+
+std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, int) { return {}; }
+
+std::span<const Backend> all_backends() {
+  static const Backend backends[] = {
+      {"scalar", "portable C++, OpenMP threads", cpu::scalar_devices, cpu::open_scalar},
+      {"simd", "Highway SIMD with dynamic dispatch, OpenMP threads", cpu::simd_devices, cpu::open_simd},
+  };
+  return backends;
+}
+
+const Backend* find_backend(std::string_view id) {
+  for (const Backend& backend : all_backends())
+    if (backend.id == id) return &backend;
+  return nullptr;
+}
+
+int8_t requantise(int32_t accumulator, float scale) {
+  // nearbyint under the default rounding mode: ties to even. A float32 product on every platform: contraction is off.
+  const float rounded = std::nearbyintf(static_cast<float>(accumulator) * scale);
+  return static_cast<int8_t>(std::clamp(rounded, -128.0f, 127.0f));
+}
+
+}  // namespace ecmv::backends

@@ -1,0 +1,146 @@
+// See cpu_device.h.
+#include "backends/cpu/cpu_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+
+#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/cpu_pass.h"
+#include "backends/cpu/dense_matvec.h"
+#include "hwy/targets.h"
+
+namespace ecmv::backends::cpu {
+namespace {
+
+class CpuMatrix final : public UploadedMatrix {
+ public:
+  explicit CpuMatrix(const codecs::CompressedMatrix& matrix) : settings_(matrix.settings) {
+    view_ = matrix.view();
+    view_.settings = &settings_;
+    for (codecs::SectionView& section : view_.sections) {
+      GuardedBuffer buffer(static_cast<int64_t>(section.bytes.size()));
+      if (!section.bytes.empty()) std::memcpy(buffer.data(), section.bytes.data(), section.bytes.size());
+      section.bytes = buffer.bytes();
+      buffers_.push_back(std::move(buffer));
+    }
+  }
+  const codecs::CompressedView& view() const override { return view_; }
+  std::string broken_guards() const override {
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      if (!buffers_[i].guards_intact())
+        return "The kernel wrote outside the section '" + std::string(view_.sections[i].name) + "'.";
+    return {};
+  }
+
+ private:
+  codecs::Settings settings_;
+  codecs::CompressedView view_;
+  std::vector<GuardedBuffer> buffers_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  // `target`: Highway's bit of the instruction set, 0 for the scalar backend.
+  CpuDevice(DeviceInfo info, DenseProduct dense, int64_t target) : info_(std::move(info)), dense_(dense), target_(target) {}
+  const DeviceInfo& info() const override { return info_; }
+  std::string_view memory() const override { return "host"; }
+  void select() override { select_target(target_); }
+  std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
+    return std::make_unique<CpuMatrix>(matrix);
+  }
+  std::unique_ptr<Pass> prepare(const PassPlan& plan) override {
+    return std::make_unique<CpuPass>(plan, Team(info_.threads), dense_, target_);
+  }
+
+  // Every thread reads one contiguous part, as one stream and as 8 streams in turn; the faster order of the two is the
+  // machine's read bandwidth.
+  std::vector<double> time_reads(int64_t bytes, int repetitions) override {
+    select();
+    GuardedBuffer buffer(bytes);
+    std::memset(buffer.data(), 0x5A, bytes);
+    const Team team(info_.threads);
+    std::vector<double> best;
+    for (int streams : {1, 8}) {
+      std::vector<double> seconds;
+      for (int i = 0; i < repetitions + 1; ++i) {
+        std::vector<uint64_t> sums(info_.threads);
+        const auto start = std::chrono::steady_clock::now();
+        team.run([&](int thread) {
+          const int64_t begin = bytes * thread / info_.threads, end = bytes * (thread + 1) / info_.threads;
+          sums[thread] = read_all_simd(buffer.as<uint8_t>() + begin, end - begin, streams);
+        });
+        const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        uint64_t total = 0;
+        for (uint64_t sum : sums) total += sum;
+        if (total != 0x5A * static_cast<uint64_t>(bytes)) throw std::logic_error("The read-bandwidth loop lost bytes.");
+        if (i > 0) seconds.push_back(elapsed);  // the first one warms up
+      }
+      if (best.empty() || median(seconds) < median(best)) best = seconds;
+    }
+    return best;
+  }
+
+ private:
+  static double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  }
+  DeviceInfo info_;
+  DenseProduct dense_;
+  int64_t target_;
+};
+
+DeviceInfo describe(std::string_view backend, int threads) {
+  if (threads < 0) throw std::invalid_argument("The number of threads must be at least 1.");
+  DeviceInfo info = describe_cpu();
+  info.backend = backend;
+  info.threads = threads == 0 ? Team::available_threads() : threads;
+  return info;
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> scalar_devices() { return {describe("scalar", 0)}; }
+
+std::unique_ptr<Device> open_scalar(const DeviceRequest& request) {
+  return std::make_unique<CpuDevice>(describe("scalar", request.threads), dense_matvec_scalar, 0);
+}
+
+std::vector<DeviceInfo> simd_devices() {
+  select_target(0);
+  const int64_t supported = hwy::SupportedTargets();
+  std::vector<DeviceInfo> devices;
+  // Highway numbers better instruction sets of a family with lower bits.
+  for (int bit = 0; bit < 63; ++bit) {
+    const int64_t target = int64_t{1} << bit;
+    if ((HWY_TARGETS & target) == 0) continue;
+    DeviceInfo info = describe("simd", 0);
+    info.simd_target = hwy::TargetName(target);
+    if ((supported & target) == 0) info.unavailable = "This CPU lacks the instruction set " + info.simd_target + ".";
+    devices.push_back(info);
+  }
+  return devices;
+}
+
+std::unique_ptr<Device> open_simd(const DeviceRequest& request) {
+  for (DeviceInfo& info : simd_devices()) {
+    if (!request.simd_target.empty() && request.simd_target != info.simd_target) continue;
+    if (!info.unavailable.empty()) {
+      if (request.simd_target.empty()) continue;
+      throw std::invalid_argument(info.unavailable);
+    }
+    int64_t target = 0;
+    for (int bit = 0; bit < 63; ++bit)
+      if ((HWY_TARGETS >> bit & 1) != 0 && info.simd_target == hwy::TargetName(int64_t{1} << bit)) target = int64_t{1} << bit;
+    info.threads = describe("simd", request.threads).threads;
+    return std::make_unique<CpuDevice>(std::move(info), dense_matvec_simd, target);
+  }
+  std::string known;
+  for (const DeviceInfo& info : simd_devices()) known += (known.empty() ? "" : ", ") + info.simd_target;
+  throw std::invalid_argument("There is no instruction set '" + request.simd_target + "' in this build; there are: " + known + ".");
+}
+
+}  // namespace ecmv::backends::cpu

@@ -1,0 +1,21 @@
+// The two CPU backends. They differ in the kernels that the registry gives them (cpu.cpp or simd.cpp of a codec) and in the
+// dense product behind unfused kernels; memory, threads and clock are the same.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace ecmv::backends::cpu {
+
+std::vector<DeviceInfo> scalar_devices();
+std::unique_ptr<Device> open_scalar(const DeviceRequest& request);
+
+// One entry for each instruction set that this binary holds code for; unavailable where this CPU lacks it.
+std::vector<DeviceInfo> simd_devices();
+// Several `simd` devices may live at once; the instruction set is chosen anew whenever another one runs a pass.
+std::unique_ptr<Device> open_simd(const DeviceRequest& request);
+
+}  // namespace ecmv::backends::cpu

@@ -1,0 +1,58 @@
+// Linux's text files instead of a topology library: four numbers and a name are all that records need.
+#include "backends/cpu/cpu_info.h"
+
+#include <fstream>
+#include <string>
+
+namespace ecmv::backends::cpu {
+namespace {
+
+// The value behind "key : value" in a /proc file; empty if there is none.
+std::string proc_value(const char* path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return {};
+}
+
+int64_t proc_kib(const char* path, std::string_view key) {
+  const std::string value = proc_value(path, key);
+  return value.empty() ? 0 : std::stoll(value) * 1024;
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+DeviceInfo describe_cpu() {
+  DeviceInfo info;
+  info.name = proc_value("/proc/cpuinfo", "model name");
+  if (info.name.empty()) info.name = "unnamed CPU";
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string type = first_line(folder + "type"), level = first_line(folder + "level"), size = first_line(folder + "size");
+    if (type.empty() || type == "Instruction" || size.empty()) continue;
+    int64_t bytes = std::stoll(size);
+    if (size.back() == 'K') bytes <<= 10;
+    if (size.back() == 'M') bytes <<= 20;
+    if (level == "1") info.l1d_bytes = bytes;
+    if (level == "2") info.l2_bytes = bytes;
+    if (bytes > info.llc_bytes) info.llc_bytes = bytes;
+  }
+  info.memory_bytes = proc_kib("/proc/meminfo", "MemTotal");
+  return info;
+}
+
+int64_t available_memory_bytes() { return proc_kib("/proc/meminfo", "MemAvailable"); }
+
+}  // namespace ecmv::backends::cpu

@@ -1,0 +1,64 @@
+// y = W x for uncompressed int8 rows, kRows rows at once: x is loaded (and prepared) once for kRows weight vectors. Two
+// accumulators a row hide the latency of the dot product. Per-target header: include it behind foreach_target.h.
+#if defined(ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
+#undef ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
+#else
+#define ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "backends/cpu/dot-inl.h"
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::backends::cpu::HWY_NAMESPACE {
+
+// Rows w[0], w[stride], ...; y[r] written for r < kRows. kPrefetchBytes ahead of every row's position are requested
+// (0: none; hardware prefetchers stop at 4 KiB page borders).
+template <int kRows, int kPrefetchBytes>
+HWY_INLINE void DenseRowGroup(const int8_t* HWY_RESTRICT w, int64_t stride, int64_t cols, const int8_t* HWY_RESTRICT x,
+                              int32_t correction, int32_t* HWY_RESTRICT y) {
+  const DotD8 d8;
+  const DotD32 d32;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d8));
+  hn::Vec<DotD32> acc0[kRows], acc1[kRows];
+  for (int r = 0; r < kRows; ++r) acc0[r] = acc1[r] = hn::Zero(d32);
+  int64_t c = 0;
+  for (; c + 2 * lanes <= cols; c += 2 * lanes) {
+    const DotX x0 = PrepareX(hn::LoadU(d8, x + c));
+    const DotX x1 = PrepareX(hn::LoadU(d8, x + c + lanes));
+    for (int r = 0; r < kRows; ++r) {
+      const int8_t* row = w + r * stride + c;
+      if constexpr (kPrefetchBytes > 0) {
+        hwy::Prefetch(row + kPrefetchBytes);
+        if constexpr (HWY_MAX_BYTES >= 64) hwy::Prefetch(row + kPrefetchBytes + 64);
+      }
+      acc0[r] = DotAccumulate(hn::LoadU(d8, row), x0, acc0[r]);
+      acc1[r] = DotAccumulate(hn::LoadU(d8, row + lanes), x1, acc1[r]);
+    }
+  }
+  for (; c < cols; c += lanes) {
+    const size_t left = static_cast<size_t>(HWY_MIN(lanes, cols - c));
+    // LoadN gives zeros behind the end; where weights are biased these become 128 and meet x's zeros.
+    const DotX xt = PrepareX(hn::LoadN(d8, x + c, left));
+    for (int r = 0; r < kRows; ++r) acc0[r] = DotAccumulate(hn::LoadN(d8, w + r * stride + c, left), xt, acc0[r]);
+  }
+  for (int r = 0; r < kRows; ++r) y[r] = hn::ReduceSum(d32, hn::Add(acc0[r], acc1[r])) - correction;
+}
+
+// y[0..rows) = W x with W [rows, cols] at w, rows contiguous.
+template <int kRows, int kPrefetchBytes>
+HWY_INLINE void DenseMatvec(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t cols, const int8_t* HWY_RESTRICT x,
+                            int32_t* HWY_RESTRICT y) {
+  const int32_t correction = kDotIsBiased ? 128 * SumX(x, cols) : 0;
+  int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows) DenseRowGroup<kRows, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
+  for (; r < rows; ++r) DenseRowGroup<1, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
+}
+
+}  // namespace ecmv::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_

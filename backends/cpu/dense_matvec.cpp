@@ -1,0 +1,70 @@
+// Dynamic dispatch around dense_matvec-inl.h and the read-bandwidth loop.
+#include "backends/cpu/dense_matvec.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/dense_matvec.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "backends/cpu/dense_matvec-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::backends::cpu::HWY_NAMESPACE {
+
+// The tile is in a near cache: no prefetch.
+void Dense(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y) {
+  DenseMatvec<4, 0>(w, rows, cols, x, y);
+}
+
+template <int kStreams>
+uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t part = bytes / kStreams / (4 * lanes) * (4 * lanes);
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  for (int64_t i = 0; i < part; i += 4 * lanes) {
+    for (int s = 0; s < kStreams; ++s) {
+      const uint8_t* p = data + s * part + i;
+      for (int64_t line = 0; line < 4 * lanes; line += 64) hwy::Prefetch(p + 2048 + line);
+      s0 = hn::Add(s0, hn::LoadU(d, p));
+      s1 = hn::Add(s1, hn::LoadU(d, p + lanes));
+      s2 = hn::Add(s2, hn::LoadU(d, p + 2 * lanes));
+      s3 = hn::Add(s3, hn::LoadU(d, p + 3 * lanes));
+    }
+  }
+  uint64_t sum = hn::ReduceSum(hn::ScalableTag<uint64_t>(), hn::SumsOf8(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  for (int64_t i = kStreams * part; i < bytes; ++i) sum += data[i];
+  return sum;
+}
+
+uint64_t ReadAll(const uint8_t* data, int64_t bytes, int streams) {
+  return streams == 1 ? ReadStreams<1>(data, bytes) : ReadStreams<8>(data, bytes);
+}
+
+}  // namespace ecmv::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ecmv::backends::cpu {
+
+HWY_EXPORT(Dense);
+HWY_EXPORT(ReadAll);
+
+void dense_matvec_scalar(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+    int32_t sum = 0;
+    for (int64_t c = 0; c < cols; ++c) sum += int32_t{w[r * cols + c]} * x[c];
+    y[r] = sum;
+  }
+}
+
+void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y) {
+  HWY_DYNAMIC_DISPATCH(Dense)(w, rows, cols, x, y);
+}
+
+uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int streams) {
+  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, bytes, streams);
+}
+
+}  // namespace ecmv::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,18 @@
+// Dense products for tiles that a decode kernel has just written: the second half of an unfused product.
+#pragma once
+
+#include <cstdint>
+
+namespace ecmv::backends::cpu {
+
+// y[0..rows) = W x, W [rows, cols] int8 row-major, x [cols] padded with kVectorPaddingBytes zeros. Portable C++.
+void dense_matvec_scalar(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
+
+// The same through Highway, on the instruction set chosen at run time.
+void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
+
+// Reads all bytes once and returns a value that depends on each of them: the read-bandwidth measurement. 8 streams
+// that are bytes/8 apart or one stream, whichever `streams` says (1 or 8).
+uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int streams);
+
+}  // namespace ecmv::backends::cpu

@@ -1,0 +1,74 @@
+// What an experiment asks for, fully resolved: a flat list of cases, each one dataset x codec with settings x kernel on a
+// backend. Made by experiment.h from YAML or from the command line, consumed by run.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::experiments {
+
+struct DataSpec {
+  std::string source;        // id of a data source
+  datasets::Shape shape;     // {0, 0} for sources that read files
+  int layers = 10;
+  uint64_t seed = 1;
+  std::map<std::string, double> numbers;
+  std::map<std::string, std::string> texts;
+  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": names the data in progress lines and case keys.
+  std::string name() const;
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
+};
+
+struct CodecSpec {
+  std::string id;
+  codecs::Settings settings;  // resolved: every setting has its value
+  uint32_t format_version = 1;
+  std::string name() const;  // "rans[lanes=32,prob_bits=12]"
+  friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
+};
+
+struct KernelSpec {
+  std::string backend;
+  std::string simd_target;  // "": the best that the machine has
+  int threads = 0;          // 0: all that the process may use
+  backends::Op op = backends::Op::matvec;
+  std::string variant;      // of the codec's kernel; "reference" for the reference decoder
+  std::string tuning;
+  bool unfused = false;     // matvec by a decode kernel and the harness's dense product
+  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4"
+};
+
+struct Case {
+  DataSpec data;
+  CodecSpec codec;
+  KernelSpec kernel;
+  // Why this case cannot even be tried ("backend x is unavailable: ..."); empty normally.
+  std::string unavailable;
+  std::string name() const;  // data/codec/kernel
+  std::string key() const;   // 16 hexadecimal digits, a hash of name() and the format version
+};
+
+// How long and how often. One sample is the mean of as many passes as fill min_time_s.
+struct MeasureSpec {
+  int repetitions = 9;
+  double min_time_s = 0.1;
+  double max_seconds = 20;  // of one case: fewer repetitions rather than more time
+  int warm_up = 1;          // passes before each sample
+};
+
+struct Experiment {
+  std::string name, question;
+  std::string config_name;  // file, or "" for a run from the command line
+  std::string config_text;  // resolved YAML, stored beside the records
+  MeasureSpec measure;
+  bool verify_each = false;  // tier 2b after every sample instead of once at the end
+  std::vector<Case> cases;   // cases of the same data stand together, within them those of the same codec
+};
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,58 @@
+// See chain.h. Layers of unchained datasets would be independent, but one loop serves both.
+#include "experiments/chain.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "backends/backend.h"
+#include "backends/cpu/dense_matvec.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// 128 * 128 * 131072 = 2^31: one column more could overflow.
+constexpr int64_t kMaxCols = 131072 - 1;
+
+std::vector<int8_t> repeat(const std::vector<int8_t>& vector, int64_t length) {
+  std::vector<int8_t> out(length);
+  for (int64_t i = 0; i < length && !vector.empty(); ++i) out[i] = vector[i % static_cast<int64_t>(vector.size())];
+  return out;
+}
+
+// Kernels may read zeros behind the vector's end.
+std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
+  std::vector<int8_t> out = vector;
+  out.resize(vector.size() + backends::kVectorPaddingBytes);
+  return out;
+}
+
+}  // namespace
+
+ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
+  ReferenceChain chain;
+  const auto& layers = dataset.layers;
+  for (size_t i = 0; i + 1 < layers.size(); ++i)
+    if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const datasets::Shape shape = layers[i].shape;
+    if (shape.cols > kMaxCols)
+      throw std::invalid_argument("A product over " + std::to_string(shape.cols) + " columns could overflow int32; at most " +
+                                  std::to_string(kMaxCols) + " columns are multiplied.");
+    if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(dataset.initial_vector, shape.cols));
+    const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
+    std::vector<int32_t> y(shape.rows);
+    backends::cpu::dense_matvec_scalar(layers[i].view().i8().data(), shape.rows, shape.cols, x.data(), y.data());
+    int64_t largest = 0;
+    for (int32_t value : y) largest = std::max<int64_t>(largest, std::llabs(value));
+    chain.scales.push_back(largest == 0 ? 1.0f : 127.0f / static_cast<float>(largest));
+    std::vector<int8_t> v(shape.rows);
+    for (int64_t r = 0; r < shape.rows; ++r) v[r] = backends::requantise(y[r], chain.scales.back());
+    chain.accumulators.push_back(std::move(y));
+    chain.outputs.push_back(std::move(v));
+  }
+  return chain;
+}
+
+}  // namespace ecmv::experiments
