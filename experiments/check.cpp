@@ -1,0 +1,118 @@
+// See check.h.
+#include "experiments/check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/team.h"
+
+namespace ecmv::experiments {
+namespace {
+
+template <typename T>
+std::string first_difference(std::span<const T> got, std::span<const T> expected, int64_t cols, std::string_view what, size_t layer) {
+  if (got.size() != expected.size())
+    return fmt::format("layer {}: {} has {} elements instead of {}", layer, what, got.size(), expected.size());
+  const auto [g, e] = std::mismatch(got.begin(), got.end(), expected.begin());
+  if (g == got.end()) return {};
+  const int64_t index = g - got.begin();
+  const auto differing = std::inner_product(got.begin(), got.end(), expected.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>());
+  return fmt::format("layer {}: {} differs at row {}, column {} (got {}, expected {}; {} of {} elements differ)", layer, what,
+                     index / cols, index % cols, *g, *e, differing, got.size());
+}
+
+std::string compare_decoded(backends::Pass& pass, const datasets::Matrix& matrix, size_t layer) {
+  return first_difference<int8_t>(pass.decoded(), matrix.view().i8(), std::max<int64_t>(1, matrix.shape.cols), "the decoded matrix", layer);
+}
+
+std::string compare_product(backends::Pass& pass, const ReferenceChain& chain, size_t layer) {
+  std::string difference = first_difference<int32_t>(pass.accumulators(static_cast<int>(layer)), chain.accumulators[layer], 1, "W x", layer);
+  if (difference.empty())
+    difference = first_difference<int8_t>(pass.outputs(static_cast<int>(layer)), chain.outputs[layer], 1, "the requantised vector", layer);
+  return difference;
+}
+
+bool contains_poison(const datasets::Matrix& matrix) {
+  const auto elements = matrix.view().i8();
+  return std::find(elements.begin(), elements.end(), int8_t{-128}) != elements.end();
+}
+
+// One layer: encode, decode by the reference, compare.
+void encode_layer(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, size_t layer,
+                  EncodedLayers& result, std::mutex& mutex) {
+  const auto note = [&](std::string& field, const std::string& message) {
+    const std::scoped_lock lock(mutex);
+    if (field.empty()) field = message;
+  };
+  try {
+    const std::string refused = entry.codec->refuses == nullptr ? "" : entry.codec->refuses(matrix.view(), settings);
+    if (!refused.empty()) return note(result.refused, refused);
+    codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+    std::vector<std::byte> decoded(matrix.elements.size(), std::byte{0x80});
+    entry.codec->decode(compressed.view(), decoded);
+    if (entry.codec->lossless && decoded != matrix.elements) {
+      const auto* got = reinterpret_cast<const int8_t*>(decoded.data());
+      note(result.incorrect, first_difference<int8_t>({got, decoded.size()}, matrix.view().i8(),
+                                                      std::max<int64_t>(1, matrix.shape.cols), "the reference decode", layer));
+    }
+    if (entry.codec->max_stored_bytes != nullptr) {
+      const int64_t bound = entry.codec->max_stored_bytes(matrix.shape, settings);
+      if (compressed.stored_bytes() > bound)
+        note(result.incorrect, fmt::format("layer {}: {} bytes are stored, more than the declared bound of {}", layer,
+                                           compressed.stored_bytes(), bound));
+    }
+    result.layers[layer] = std::move(compressed);
+  } catch (const std::exception& e) {
+    note(result.error, fmt::format("layer {}: {}", layer, e.what()));
+  }
+}
+
+}  // namespace
+
+EncodedLayers encode_and_check(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
+                               const codecs::Settings& settings) {
+  EncodedLayers result;
+  result.layers.resize(matrices.size());
+  std::mutex mutex;
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
+  team.run([&](int thread) {
+    for (size_t layer = thread; layer < matrices.size(); layer += team.threads())
+      encode_layer(entry, matrices[layer], settings, layer, result, mutex);
+  });
+  return result;
+}
+
+OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan,
+                              const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain) {
+  const bool decodes = plan.op == backends::Op::decode;
+  const bool two_rounds = decodes && std::any_of(matrices.begin(), matrices.end(), contains_poison);
+  OutputCheck check;
+  for (int round = 0; round < (two_rounds ? 2 : 1) && check.fine(); ++round) {
+    if (!decodes) pass.poison_outputs(round);
+    for (size_t layer = 0; layer < matrices.size() && check.outputs.empty(); ++layer) {
+      if (decodes) pass.poison_outputs(round);
+      pass.run_layer(static_cast<int>(layer));
+      check.outputs = decodes ? compare_decoded(pass, matrices[layer], layer) : compare_product(pass, chain, layer);
+    }
+    check.guards = pass.broken_guards();
+  }
+  return check;
+}
+
+OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan,
+                            const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain) {
+  OutputCheck check;
+  if (!matrices.empty()) {
+    if (plan.op == backends::Op::decode) check.outputs = compare_decoded(pass, matrices.back(), matrices.size() - 1);
+    for (size_t layer = 0; plan.op == backends::Op::matvec && layer < matrices.size() && check.outputs.empty(); ++layer)
+      check.outputs = compare_product(pass, chain, layer);
+  }
+  check.guards = pass.broken_guards();
+  return check;
+}
+
+}  // namespace ecmv::experiments

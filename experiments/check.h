@@ -1,0 +1,42 @@
+// The two tiers of checking. A message is empty when all is well, otherwise it names the first difference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "codecs/registry.h"
+#include "datasets/matrix.h"
+#include "experiments/chain.h"
+
+namespace ecmv::experiments {
+
+// The compressed layers of one codec, with what went wrong on the way.
+struct EncodedLayers {
+  std::vector<codecs::CompressedMatrix> layers;
+  std::string refused;    // reason of the first layer that the codec refuses
+  std::string error;      // what an encoder or decoder threw
+  std::string incorrect;  // tier 1: where the reference decode differs from the source
+};
+
+// Tier 1: refuses?, encode, reference decode, comparison byte for byte (for lossless codecs) and the declared bound of
+// the size. Layers are worked on by all threads, one layer a thread.
+EncodedLayers encode_and_check(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
+                               const codecs::Settings& settings);
+
+// What tiers 2a and 2b found.
+struct OutputCheck {
+  std::string outputs;  // difference to the reference
+  std::string guards;   // broken guard zones
+  bool fine() const { return outputs.empty() && guards.empty(); }
+};
+
+// Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
+OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan,
+                              const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain);
+
+// Tier 2b: what the last timed pass left behind.
+OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan,
+                            const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain);
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,50 @@
+// See device_pool.h.
+#include "experiments/device_pool.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "experiments/fill_record.h"
+
+namespace ecmv::experiments {
+
+DevicePool::Slot& DevicePool::open(const KernelSpec& kernel) {
+  Slot& slot = slots_[fmt::format("{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads)];
+  if (slot.device != nullptr || !slot.reason.empty()) return slot;
+  const backends::Backend* backend = backends::find_backend(kernel.backend);
+  if (backend == nullptr) {
+    slot.reason = "There is no backend '" + kernel.backend + "' in this build.";
+    return slot;
+  }
+  try {
+    slot.device = backend->open({kernel.threads, kernel.simd_target});
+  } catch (const std::invalid_argument& e) {
+    slot.reason = e.what();
+  }
+  return slot;
+}
+
+backends::Device* DevicePool::find(const KernelSpec& kernel) { return open(kernel).device.get(); }
+
+std::string DevicePool::reason(const KernelSpec& kernel) { return open(kernel).reason; }
+
+void DevicePool::measure_bandwidth_once(const KernelSpec& kernel, const std::string& run_id,
+                                        const std::function<void(const reports::BandwidthRecord&)>& on_bandwidth) {
+  Slot& slot = open(kernel);
+  if (slot.bandwidth_measured || slot.device == nullptr) return;
+  slot.bandwidth_measured = true;
+  const backends::DeviceInfo& info = slot.device->info();
+  reports::BandwidthRecord record;
+  record.run = run_id;
+  record.backend = info.backend;
+  record.device = info.name;
+  record.threads = info.threads;
+  record.bytes = std::max<int64_t>(4 * info.llc_bytes, int64_t{512} << 20);
+  record.samples_s = slot.device->time_reads(record.bytes, 9);
+  record.read_bytes_per_s = static_cast<double>(record.bytes) / quantile(record.samples_s, 0.5);
+  on_bandwidth(record);
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,40 @@
+// From what a run knows to the fields of its records, and from a kernel's name to the pass it asks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "codecs/registry.h"
+#include "datasets/source.h"
+#include "experiments/case.h"
+#include "experiments/chain.h"
+#include "experiments/check.h"
+#include "experiments/measure.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+
+// Loads or generates. Throws datasets::DatasetError.
+datasets::Dataset load_dataset(const DataSpec& data);
+
+// The pass without its layers. Throws std::invalid_argument if the codec has no such kernel or tuning.
+backends::PassPlan plan_for(const KernelSpec& kernel, const codecs::CodecEntry& entry, const ReferenceChain& chain);
+
+// What is known before anything ran.
+reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id);
+reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Dataset& dataset);
+
+void fill_size(reports::CaseRecord& record, const datasets::Dataset& dataset, const std::vector<codecs::CompressedMatrix>& layers);
+void fill_device(reports::CaseRecord& record, const backends::DeviceInfo& info);
+void fill_check(reports::CaseRecord& record, const OutputCheck& check);
+// Cache class: "resident" while a pass touches less than 4 x the last-level cache of the record's device.
+void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op);
+
+// Linear interpolation between order statistics, q in [0, 1]; NaN for no values.
+double quantile(std::vector<double> values, double q);
+
+// Machine, build and configuration, with a new run id.
+reports::RunRecord make_run_record(const Experiment& experiment, const std::vector<std::string>& arguments);
+
+}  // namespace ecmv::experiments

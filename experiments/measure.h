@@ -1,0 +1,31 @@
+// Google Benchmark as the timing engine: passes are registered at run time with manual time from the device's clock, and
+// the repetitions of all of them are interleaved at random, so that slow drifts of a shared machine meet all alike.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "experiments/case.h"
+
+namespace ecmv::experiments {
+
+struct TimedPass {
+  std::string name;
+  backends::Pass* pass = nullptr;
+  double estimate_s = 0;                    // of one pass, measured before
+  std::function<void()> after_sample = {};  // called behind every sample, untimed
+  // Filled in:
+  std::vector<double> samples_s;        // seconds of one pass; one entry a repetition, in the order of measurement
+  int64_t passes_per_sample = 1;
+  std::string error;                    // what the pass threw
+};
+
+// Measures all passes together. Returns early, with the samples there are, once `interrupted` says so.
+void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec, const std::function<bool()>& interrupted);
+
+// Hands Google Benchmark's own flags to it (--benchmark_...) and removes them from the list. Call it once, first.
+void initialise_timing(int& argc, char** argv);
+
+}  // namespace ecmv::experiments

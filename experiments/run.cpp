@@ -1,0 +1,290 @@
+// The flow of one run. For each dataset: load, compute the reference chain. For each codec: encode, check (tier 1). For each
+// kernel: refuses?, upload, check every layer (tier 2a), one pass as an estimate. When a batch is full or the dataset ends:
+// measure all of the batch interleaved, check what the last passes left (tier 2b), write the records.
+#include "experiments/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/cpu_info.h"
+#include "experiments/chain.h"
+#include "experiments/check.h"
+#include "experiments/device_pool.h"
+#include "experiments/fill_record.h"
+#include "experiments/measure.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using reports::Status;
+
+// Layers of one codec in one device memory; alive as long as some pass of the batch needs them.
+struct Upload {
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> matrices;
+};
+
+// A verified case that waits for its batch to be measured.
+struct Prepared {
+  const Case* one = nullptr;
+  reports::CaseRecord record;
+  std::shared_ptr<Upload> upload;
+  backends::PassPlan plan;
+  std::unique_ptr<backends::Pass> pass;
+  double estimate_s = 0;
+  std::string failed;  // tier 2b after a sample
+};
+
+class Run {
+ public:
+  Run(const Experiment& experiment, const RunOptions& options) : experiment_(experiment), options_(options) {}
+
+  RunSummary run() {
+    const auto& cases = experiment_.cases;
+    for (size_t begin = 0; begin < cases.size() && !stopped();) {
+      const size_t end = end_of(begin, [&](const Case& a, const Case& b) { return a.data == b.data; });
+      run_dataset(begin, end);
+      begin = end;
+    }
+    summary_.interrupted = stopped();
+    return summary_;
+  }
+
+ private:
+  template <typename Same>
+  size_t end_of(size_t begin, Same same) const {
+    size_t end = begin;
+    while (end < experiment_.cases.size() && same(experiment_.cases[begin], experiment_.cases[end])) ++end;
+    return end;
+  }
+
+  bool stopped() const { return options_.interrupted(); }
+  bool done(const Case& one) const { return options_.done.contains(one.key()); }
+
+  void run_dataset(size_t begin, size_t end) {
+    const auto range = std::span(experiment_.cases).subspan(begin, end - begin);
+    if (std::all_of(range.begin(), range.end(), [&](const Case& c) { return done(c); })) {
+      for (const Case& one : range) skip(one);
+      return;
+    }
+    const std::string too_large = lacks_memory(range.front().data);
+    std::string error;
+    if (too_large.empty()) try {
+        dataset_ = load_dataset(range.front().data);
+        chain_ = compute_reference_chain(dataset_);
+        data_ = describe_data(range.front().data, dataset_);
+      } catch (const std::exception& e) {
+        error = e.what();
+      }
+    if (!too_large.empty() || !error.empty()) {
+      for (const Case& one : range)
+        if (!done(one)) finish(one, begin_record(one), too_large.empty() ? Status::error : Status::out_of_memory, too_large + error);
+      return;
+    }
+    for (size_t i = begin; i < end && !stopped();) {
+      const size_t last = std::min(end, end_of(i, [&](const Case& a, const Case& b) { return a.data == b.data && a.codec == b.codec; }));
+      run_codec(std::span(experiment_.cases).subspan(i, last - i));
+      i = last;
+    }
+    measure_batch();
+  }
+
+  // All cases of one codec with one choice of settings.
+  void run_codec(std::span<const Case> cases) {
+    std::vector<const Case*> todo;
+    for (const Case& one : cases) {
+      if (done(one))
+        skip(one);
+      else if (!one.unavailable.empty())
+        finish(one, begin_record(one), Status::unavailable, one.unavailable);
+      else
+        todo.push_back(&one);
+    }
+    if (todo.empty()) return;
+    const auto entry = std::find_if(options_.codecs.begin(), options_.codecs.end(),
+                                    [&](const codecs::CodecEntry& e) { return e.id == cases.front().codec.id; });
+    if (entry == options_.codecs.end()) {
+      for (const Case* one : todo) finish(*one, begin_record(*one), Status::error, "There is no codec '" + one->codec.id + "' in this build.");
+      return;
+    }
+    EncodedLayers encoded = encode_and_check(*entry, dataset_.layers, cases.front().codec.settings);
+    uploads_.clear();
+    for (const Case* one : todo) {
+      if (stopped()) return;
+      reports::CaseRecord record = begin_record(*one);
+      if (!encoded.error.empty()) {
+        finish(*one, record, Status::error, encoded.error);
+      } else if (!encoded.refused.empty()) {
+        finish(*one, record, Status::refused, encoded.refused);
+      } else if (!encoded.incorrect.empty()) {
+        record.check.decode = encoded.incorrect;
+        finish(*one, record, Status::incorrect, encoded.incorrect);
+      } else {
+        record.check.decode = "exact";
+        fill_size(record, dataset_, encoded.layers);
+        try {
+          prepare_kernel(*one, *entry, encoded.layers, record);
+        } catch (const backends::OutOfMemory& e) {
+          finish(*one, record, Status::out_of_memory, e.what());
+        } catch (const std::exception& e) {
+          finish(*one, record, Status::error, e.what());
+        }
+      }
+    }
+    uploads_.clear();
+  }
+
+  void prepare_kernel(const Case& one, const codecs::CodecEntry& entry, const std::vector<codecs::CompressedMatrix>& layers,
+                      reports::CaseRecord record) {
+    backends::Device* device = devices_.find(one.kernel);
+    if (device == nullptr) return finish(one, record, Status::unavailable, devices_.reason(one.kernel));
+    device->select();
+    fill_device(record, device->info());
+    Prepared prepared;
+    prepared.one = &one;
+    prepared.plan = plan_for(one.kernel, entry, chain_);
+    if (prepared.plan.kernel != nullptr && prepared.plan.kernel->refuses != nullptr)
+      for (const codecs::CompressedMatrix& layer : layers) {
+        const std::string reason = prepared.plan.kernel->refuses(layer.view(), device->info(), prepared.plan.tuning);
+        if (!reason.empty()) return finish(one, record, Status::refused, reason);
+      }
+    prepared.upload = upload(*device, layers);
+    for (const auto& matrix : prepared.upload->matrices) prepared.plan.layers.push_back(matrix.get());
+    prepared.pass = device->prepare(prepared.plan);
+    const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+    fill_check(record, check);
+    if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
+    if (!options_.time) return finish(one, record, Status::ok, "");
+    if (options_.on_bandwidth) devices_.measure_bandwidth_once(one.kernel, options_.run_id, options_.on_bandwidth);
+    prepared.estimate_s = prepared.pass->run();
+    prepared.record = record;
+    batch_seconds_ += std::min(experiment_.measure.max_seconds,
+                               experiment_.measure.repetitions * std::max(prepared.estimate_s, 1.5 * experiment_.measure.min_time_s));
+    batch_.push_back(std::move(prepared));
+    if (batch_seconds_ > options_.batch_seconds || memory_is_short()) measure_batch();
+  }
+
+  void measure_batch() {
+    std::vector<TimedPass> timed;
+    for (Prepared& prepared : batch_) {
+      TimedPass pass{prepared.one->name(), prepared.pass.get(), prepared.estimate_s, {}, {}, 1, {}};
+      if (experiment_.verify_each)
+        pass.after_sample = [this, &prepared] {
+          const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+          if (!check.fine()) prepared.failed = check.outputs + check.guards;
+        };
+      timed.push_back(std::move(pass));
+    }
+    if (!timed.empty()) measure_interleaved(timed, experiment_.measure, options_.interrupted);
+    for (size_t i = 0; i < batch_.size(); ++i) {
+      Prepared& prepared = batch_[i];
+      const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+      fill_check(prepared.record, check);
+      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op);
+      if (!check.fine() || !prepared.failed.empty())
+        finish(*prepared.one, prepared.record, Status::incorrect, prepared.failed + check.outputs + check.guards);
+      else if (timed[i].samples_s.empty() && stopped())
+        continue;  // not measured: a resumed run will do it
+      else if (!timed[i].error.empty() || timed[i].samples_s.empty())
+        finish(*prepared.one, prepared.record, Status::error, timed[i].error.empty() ? "No sample was taken." : timed[i].error);
+      else if (prepared.estimate_s > experiment_.measure.max_seconds)
+        finish(*prepared.one, prepared.record, Status::timed_out,
+               fmt::format("One pass takes {:.3g} s, more than the {:.3g} s that a case may take.", prepared.estimate_s,
+                           experiment_.measure.max_seconds));
+      else
+        finish(*prepared.one, prepared.record, Status::ok, "");
+    }
+    batch_.clear();
+    batch_seconds_ = 0;
+  }
+
+  std::shared_ptr<Upload> upload(backends::Device& device, const std::vector<codecs::CompressedMatrix>& layers) {
+    std::shared_ptr<Upload>& slot = uploads_[std::string(device.memory())];
+    if (slot == nullptr) {
+      auto fresh = std::make_shared<Upload>();
+      for (const codecs::CompressedMatrix& layer : layers) fresh->matrices.push_back(device.upload(layer));
+      slot = std::move(fresh);
+    }
+    return slot;
+  }
+
+  // Raw matrices, one encoded copy, one upload and a decoded matrix must fit; a third of that again as reserve.
+  static std::string lacks_memory(const DataSpec& data) {
+    const double raw = static_cast<double>(data.shape.elements()) * data.layers;
+    const double needed = raw * 4, available = static_cast<double>(backends::cpu::available_memory_bytes());
+    if (available <= 0 || needed <= available) return {};
+    return fmt::format("The case needs about {:.1f} GiB ({:.1f} GiB of matrices, encoded, uploaded and decoded), {:.1f} GiB are available.",
+                       needed / (1 << 30), raw / (1 << 30), available / (1 << 30));
+  }
+
+  // Another codec of this dataset needs room for an encoded copy and its upload.
+  bool memory_is_short() const {
+    int64_t raw = 0;
+    for (const datasets::Matrix& matrix : dataset_.layers) raw += matrix.shape.elements();
+    return backends::cpu::available_memory_bytes() < 3 * raw + (int64_t{1} << 30);
+  }
+
+  reports::CaseRecord begin_record(const Case& one) const {
+    reports::CaseRecord record = describe_case(one, experiment_.name, options_.run_id);
+    if (data_ && data_->source == one.data.source) record.data = *data_;
+    return record;
+  }
+
+  void skip(const Case&) { ++summary_.skipped; ++finished_; }
+
+  void finish(const Case& one, reports::CaseRecord record, Status status, std::string reason) {
+    record.status = status;
+    record.reason = std::move(reason);
+    ++summary_.counts[status];
+    ++finished_;
+    if (options_.on_case) options_.on_case(record);
+    if (options_.progress != nullptr) print_progress(one, record);
+  }
+
+  void print_progress(const Case& one, const reports::CaseRecord& record) {
+    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const double left = elapsed / finished_ * static_cast<double>(experiment_.cases.size() - finished_);
+    std::string result(reports::to_string(record.status));
+    if (record.status == Status::ok && record.time.median_s > 0)
+      result = fmt::format("{:.2f} G elements/s, {:.3f} bits", record.time.elements / record.time.median_s * 1e-9, record.size.bits_per_element);
+    else if (!record.reason.empty())
+      result += ": " + record.reason;
+    *options_.progress << fmt::format("[{}/{}] {}: {} (elapsed {:.0f} s, about {:.0f} s left)\n", finished_, experiment_.cases.size(),
+                                      one.name(), result, elapsed, left);
+    options_.progress->flush();
+  }
+
+  const Experiment& experiment_;
+  const RunOptions& options_;
+  RunSummary summary_;
+  DevicePool devices_;
+  datasets::Dataset dataset_;
+  ReferenceChain chain_;
+  std::optional<reports::CaseRecord::Data> data_;
+  std::map<std::string, std::shared_ptr<Upload>> uploads_;  // of the codec in hand, by memory
+  std::vector<Prepared> batch_;
+  double batch_seconds_ = 0;
+  size_t finished_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+int RunSummary::exit_code() const {
+  const auto count = [&](Status status) {
+    const auto it = counts.find(status);
+    return it == counts.end() ? 0 : it->second;
+  };
+  if (interrupted) return 130;
+  if (count(Status::incorrect) > 0) return 3;
+  if (count(Status::error) + count(Status::timed_out) + count(Status::out_of_memory) > 0) return 5;
+  if (count(Status::ok) + skipped == 0) return 6;
+  return 0;
+}
+
+RunSummary run_experiment(const Experiment& experiment, const RunOptions& options) { return Run(experiment, options).run(); }
+
+}  // namespace ecmv::experiments
