@@ -44,10 +44,13 @@ std::string_view element_type_name(ElementType type) {
 
 namespace {
 
-// One step: xor, multiply, rotate. FNV-1a on whole words would move information upwards only, so that two
-// flipped sign bits at the top of two words cancel; the rotation brings the high bits back down.
+// One step: multiply the word in, rotate, multiply. The second multiplication is what spreads the word's
+// highest bits: FNV-1a on whole words leaves a flipped sign bit where it is, and two of them cancel.
+constexpr uint64_t kWordMultiplier = 0xC2B2AE3D27D4EB4F;
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
-uint64_t absorb(uint64_t hash, uint64_t word) { return std::rotl((hash ^ word) * kMultiplier, 29); }
+uint64_t absorb(uint64_t hash, uint64_t word) {
+  return std::rotl(hash + word * kWordMultiplier, 31) * kMultiplier;
+}
 
 // The first `count` <= 8 bytes at `bytes` as a little-endian number, zero-extended.
 uint64_t read_word(const std::byte* bytes, size_t count) {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "datasets/distributions.h"
+#include "datasets/tensor.h"
 
 namespace ecmv::datasets {
 namespace {
@@ -13,7 +14,7 @@ constexpr double kInitialVectorSigma = 4;
 
 void check_shape(const DataSource& source, const SourceRequest& request) {
   const auto [rows, cols] = request.shape;
-  const std::string shape = "[" + std::to_string(rows) + ", " + std::to_string(cols) + "]";
+  const std::string shape = shape_text({rows, cols});
   const std::string who = "The source " + std::string(source.id);
   if (rows < 1 || cols < 1) {
     throw DatasetError(who + " needs a shape with at least one row and one column, not " + shape + ".");

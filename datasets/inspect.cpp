@@ -1,0 +1,161 @@
+// Summaries of tensors. One-byte types go through a histogram; wider ones are read twice (mean, then squares
+// about it), because one pass over squares loses the digits of a small spread about a large mean.
+#include "datasets/inspect.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "datasets/file_bytes.h"
+#include "datasets/matvans.h"
+#include "datasets/npy.h"
+#include "datasets/safetensors.h"
+#include "datasets/source.h"
+
+namespace ecmv::datasets {
+namespace {
+
+double bf16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+
+double f16_value(uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const int fraction = bits & 1023;
+  const double sign = bits & 0x8000 ? -1 : 1;
+  if (exponent == 31) return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+}
+
+// Calls visit(double) for every element of a type T, stored little-endian and unaligned.
+template <typename T, typename ToDouble, typename Visit>
+void visit_elements(std::span<const std::byte> bytes, ToDouble to_double, Visit visit) {
+  static_assert(std::endian::native == std::endian::little, "elements are read as the machine stores them");
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    visit(to_double(value));
+  }
+}
+
+// The same by the name of the type; no calls if it has no numeric reading here.
+template <typename Visit>
+void visit_numbers(const TensorView& tensor, Visit visit) {
+  const auto plain = [](auto value) { return double(value); };
+  const std::string_view type = tensor.dtype;
+  if (type == "I16") return visit_elements<int16_t>(tensor.bytes, plain, visit);
+  if (type == "U16") return visit_elements<uint16_t>(tensor.bytes, plain, visit);
+  if (type == "I32") return visit_elements<int32_t>(tensor.bytes, plain, visit);
+  if (type == "U32") return visit_elements<uint32_t>(tensor.bytes, plain, visit);
+  if (type == "I64") return visit_elements<int64_t>(tensor.bytes, plain, visit);
+  if (type == "U64") return visit_elements<uint64_t>(tensor.bytes, plain, visit);
+  if (type == "F32") return visit_elements<float>(tensor.bytes, plain, visit);
+  if (type == "F64") return visit_elements<double>(tensor.bytes, plain, visit);
+  if (type == "F16") return visit_elements<uint16_t>(tensor.bytes, f16_value, visit);
+  if (type == "BF16") return visit_elements<uint16_t>(tensor.bytes, bf16_value, visit);
+}
+
+// Mean, spread and extremes of whatever `visit_all` visits (twice) with a value and how often it occurs.
+template <typename VisitAll>
+void set_moments(TensorSummary& summary, VisitAll visit_all) {
+  int64_t count = 0;
+  double sum = 0, squares = 0, min = INFINITY, max = -INFINITY;
+  visit_all([&](double value, int64_t times) {
+    if (!std::isfinite(value)) {
+      summary.not_finite += times;
+      return;
+    }
+    count += times;
+    sum += value * double(times);
+    min = std::min(min, value);
+    max = std::max(max, value);
+  });
+  if (count == 0) return;
+  const double mean = sum / double(count);
+  visit_all([&](double value, int64_t times) {
+    if (std::isfinite(value)) squares += (value - mean) * (value - mean) * double(times);
+  });
+  summary.mean = mean;
+  summary.sigma = std::sqrt(squares / double(count));
+  summary.min = min;
+  summary.max = max;
+}
+
+void summarize_bytes(const TensorView& tensor, TensorSummary& summary) {
+  std::array<int64_t, 256> counts{};
+  for (const std::byte byte : tensor.bytes) ++counts[size_t(byte)];
+  int64_t distinct = 0;
+  double bits = 0;
+  for (const int64_t count : counts) {
+    if (count == 0) continue;
+    ++distinct;
+    bits += double(count) * std::log2(double(summary.elements) / double(count));
+  }
+  summary.distinct_values = distinct;
+  summary.entropy_bits = summary.elements == 0 ? 0.0 : bits / double(summary.elements);
+  summary.minimum_bytes = int64_t(std::ceil(bits / 8));
+  if (tensor.dtype != "I8" && tensor.dtype != "U8" && tensor.dtype != "BOOL") return;
+  set_moments(summary, [&](auto visit) {
+    for (int byte = 0; byte < 256; ++byte) {
+      const int64_t count = counts[size_t(byte)];
+      if (count > 0) visit(tensor.dtype == "I8" ? int8_t(byte) : byte, count);
+    }
+  });
+}
+
+std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
+  std::vector<TensorView> tensors;
+  for (const Matrix& matrix : file.layers) {
+    tensors.push_back({matrix.name, "I8", {matrix.shape.rows, matrix.shape.cols}, matrix.elements});
+  }
+  tensors.push_back({"initial_vector",
+                     "I8",
+                     {int64_t(file.initial_vector.size())},
+                     std::as_bytes(std::span(file.initial_vector))});
+  return tensors;
+}
+
+std::vector<TensorSummary> summarize_all(std::span<const TensorView> tensors) {
+  std::vector<TensorSummary> summaries;
+  for (const TensorView& tensor : tensors) summaries.push_back(summarize(tensor));
+  return summaries;
+}
+
+}  // namespace
+
+TensorSummary summarize(const TensorView& tensor) {
+  TensorSummary summary;
+  summary.name = tensor.name;
+  summary.dtype = tensor.dtype;
+  summary.shape = tensor.shape;
+  summary.stored_bytes = int64_t(tensor.bytes.size());
+  const int bits = dtype_bits(tensor.dtype);
+  if (bits == 0) throw DatasetError("The tensor \"" + tensor.name + "\" has an unknown dtype.");
+  summary.elements = summary.stored_bytes / bits * 8 + summary.stored_bytes % bits * 8 / bits;
+  if (bits == 8) {
+    summarize_bytes(tensor, summary);
+  } else {
+    set_moments(summary, [&](auto visit) { visit_numbers(tensor, [&](double value) { visit(value, 1); }); });
+  }
+  return summary;
+}
+
+std::vector<TensorSummary> inspect_file(const std::string& path) {
+  const FileBytes file(path);
+  try {
+    if (looks_like_npy(file.bytes())) return {summarize(parse_npy(file.bytes(), "array"))};
+    if (looks_like_safetensors(file.bytes())) return summarize_all(parse_safetensors(file.bytes()).tensors);
+  } catch (const DatasetError& error) {
+    throw DatasetError("In the file \"" + path + "\": " + error.what());
+  }
+  try {
+    return summarize_all(matvans_tensors(parse_matvans_uncompressed(file.bytes())));
+  } catch (const DatasetError& error) {
+    throw DatasetError("The file \"" + path +
+                       "\" is neither safetensors nor npy, nor an uncompressed MatVANS file. (" +
+                       error.what() + ")");
+  }
+}
+
+}  // namespace ecmv::datasets

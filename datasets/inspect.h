@@ -1,0 +1,37 @@
+// What a weight file holds and how short it could be stored: the figures behind `ecmv inspect`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/tensor.h"
+
+namespace ecmv::datasets {
+
+struct TensorSummary {
+  std::string name;
+  std::string dtype;  // as in the safetensors format
+  std::vector<int64_t> shape;
+  int64_t elements = 0;
+  int64_t stored_bytes = 0;
+
+  // Absent for no elements and for types without a numeric reading here (F8_*, F6_*, F4, C64).
+  std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
+  int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
+
+  // For one-byte types only: how many of the 256 bytes occur, order-0 entropy in bits per element, and the
+  // bytes that no code of independent symbols can undercut, ceil(entropy * elements / 8).
+  std::optional<int64_t> distinct_values;
+  std::optional<double> entropy_bits;
+  std::optional<int64_t> minimum_bytes;
+};
+
+TensorSummary summarize(const TensorView& tensor);
+
+// Every tensor of a safetensors, npy or uncompressed MatVANS .bin file; the content decides which it is.
+// Throws DatasetError with the path for other files and for malformed ones.
+std::vector<TensorSummary> inspect_file(const std::string& path);
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,100 @@
+// Claims about the npy reader and source; headers are written out as numpy writes them.
+#include "datasets/npy.h"
+#include "tests/datasets/temporary_file.h"
+
+using namespace ecmv::datasets;
+using namespace ecmv::tests;
+
+namespace {
+
+std::vector<std::byte> npy(const std::string& dictionary, size_t data_bytes, int version = 1) {
+  const size_t length_bytes = version == 1 ? 2 : 4;
+  std::string header = dictionary;
+  while ((8 + length_bytes + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string file = "\x93NUMPY";
+  file += char(version);
+  file += '\0';
+  for (size_t i = 0; i < length_bytes; ++i) file += char(header.size() >> (8 * i) & 255);
+  file += header;
+  for (size_t i = 0; i < data_bytes; ++i) file += char(i);
+  return to_bytes(file);
+}
+
+void parse(const std::string& dictionary, size_t data_bytes) {
+  const auto file = npy(dictionary, data_bytes);
+  parse_npy(file, "array");
+}
+
+}  // namespace
+
+TEST_CASE("npy files of all versions and numeric types are read") {
+  const auto file = npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }", 12);
+  const TensorView tensor = parse_npy(file, "array");
+  CHECK(tensor.name == "array");
+  CHECK(tensor.dtype == "I8");
+  CHECK(tensor.shape == std::vector<int64_t>{3, 4});
+  CHECK(tensor.bytes.size() == 12);
+  CHECK(tensor.bytes[5] == std::byte{5});
+
+  for (const int version : {1, 2, 3}) {
+    const auto other = npy("{'descr': '<f2', 'fortran_order': False, 'shape': (5,), }", 10, version);
+    CHECK(parse_npy(other, "array").dtype == "F16");
+    CHECK(parse_npy(other, "array").shape == std::vector<int64_t>{5});
+  }
+  const auto scalar = npy("{\"shape\": (), \"fortran_order\": True, \"descr\": \"<f8\"}", 8);
+  CHECK(parse_npy(scalar, "array").shape.empty());
+  const auto unsigned_bytes = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (0, 4)}", 0);
+  CHECK(parse_npy(unsigned_bytes, "array").dtype == "U8");
+}
+
+TEST_CASE("an unreadable npy file is refused with the reason") {
+  REQUIRE_DATASET_ERROR(parse_npy({}, "array"), "magic");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY"), "array"), "version 0");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x04"), "array"), "version 4");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x01"), "array"), "inside its header");
+  const std::string shape = "'fortran_order': False, 'shape': (2, 2)}";
+  REQUIRE_DATASET_ERROR(parse("{'descr': '>f4', " + shape, 16), "big-endian");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|O', " + shape, 16), "\"|O\" are not read");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '', " + shape, 16), "not read");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|f4', " + shape, 16), "not read");
+  REQUIRE_DATASET_ERROR(parse("{'descr': [('a', '<f4')], " + shape, 16), "records");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 3), "takes 4 bytes, but 3 follow");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 5), "takes 4 bytes, but 5 follow");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 2)}", 4), "column-major");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': 0, 'shape': (2, 2)}", 4),
+                        "neither True nor False");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2, -2)}", 4),
+                        "tuple of sizes");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2; 2)}", 4), "lacks a ')'");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (9223372036854775808,)}", 4),
+                        "tuple of sizes");
+  REQUIRE_DATASET_ERROR(
+      parse("{'descr': '|i1', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", 4), "overflows");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False}", 4), "lacks one of");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'descr': '|i1', " + shape, 4), "twice");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'x': 1, " + shape, 4), "\"x\"");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape + " more", 4), "follows the dictionary");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1", 4), "does not end");
+}
+
+TEST_CASE("a cut npy file is refused at every length") {
+  const auto file = npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }", 12);
+  for (size_t length = 0; length < file.size(); ++length) {
+    const std::vector<std::byte> cut(file.begin(), file.begin() + std::ptrdiff_t(length));
+    CHECK_THROWS_AS(parse_npy(cut, "array"), DatasetError);
+  }
+}
+
+TEST_CASE("the npy source reads an int8 matrix and refuses floats") {
+  const TemporaryFile file(npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }", 12));
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  const Dataset dataset = load("npy", request);
+  REQUIRE(dataset.layers.size() == 1);
+  CHECK(dataset.layers[0].shape == Shape{3, 4});
+  CHECK(dataset.initial_vector.size() == 4);
+  const TemporaryFile floats(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }", 12));
+  request.texts["file"] = floats.path();
+  REQUIRE_DATASET_ERROR(load("npy", request), "elements of type F32");
+}
