@@ -1,0 +1,87 @@
+// The quad coder of MatVANS with its 7-bit model: what the layouts ans_warp_rows and ans_warp_stripes share. 32 ANS
+// coders (64-bit states, 32-bit words) take turns on quads of four symbols and draw their words from one queue. The
+// layouts differ only in which quad belongs to which coder, and that is a matter of three strides (QuadLayout).
+// The method and the stored bytes are those of the MatVANS white paper (Ludwig, Bamler); a drawing is in the README of
+// ans_warp_rows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codecs/codec.h"
+
+namespace ecmv::codecs::modelling {
+
+inline constexpr int kQuadFormatLanes = 32;   // coders that share a queue
+inline constexpr int kQuadModelBits = 7;      // probabilities are multiples of 1/128
+inline constexpr int kQuadSlots = 1 << kQuadModelBits;
+inline constexpr int kQuadGroupWords = 128;   // words of one load of all lanes, [lane][4]
+inline constexpr int kQuadOffsetWords = 4;    // unit of the stored offsets, 16 bytes
+inline constexpr int kQuadWordsBeforeStates = 64;
+
+// Section numbers. All words are little-endian.
+enum QuadSection : int {
+  kQuadCompressed,   // payload: u32 words of all queues, one behind the other, each a multiple of kQuadGroupWords
+  kQuadWarpOffsets,  // index: u32[queues], where a queue begins, in units of kQuadOffsetWords words
+  kQuadPpf,          // table: int8[128], slot -> symbol
+  kQuadPpfCum,       // table: u8[128], slot -> first slot of that symbol
+  kQuadPpfProb,      // table: u8[128], slot -> number of slots of that symbol
+  kQuadSections,
+};
+
+// Element (queue q, chunk c, lane l, i = 0..3) is number q * queue_stride + c * chunk_stride + l * lane_stride + i of the matrix.
+struct QuadLayout {
+  std::string_view codec;      // id, for messages
+  int64_t queues = 0;          // rows of the matrix, or stripes of 32 rows
+  int64_t chunks = 0;          // chunks of 32 quads in a queue
+  int64_t queue_stride = 0, chunk_stride = 0, lane_stride = 0;
+};
+
+// Where word j of a queue is stored, in words from the start of the queue's groups. Word 63 is followed by the 64 words of the
+// states; inside a group the words are transposed, so that a lane's four lie side by side.
+constexpr int64_t quad_word_position(int64_t j) {
+  j += j < kQuadWordsBeforeStates ? 0 : kQuadGroupWords - kQuadWordsBeforeStates;
+  return j / kQuadGroupWords * kQuadGroupWords + j % kQuadFormatLanes * 4 + j % kQuadGroupWords / kQuadFormatLanes;
+}
+
+// Where the low word of a lane's first state is stored; the high word is the next one.
+constexpr int64_t quad_state_position(int lane) { return lane * 4 + 2; }
+
+// Words of a queue's groups when its coders emitted `words`.
+constexpr int64_t quad_stored_words(int64_t words) {
+  return (words + kQuadWordsBeforeStates + kQuadGroupWords - 1) / kQuadGroupWords * kQuadGroupWords;
+}
+
+// What a decoder looks up for each of the 128 slots.
+struct QuadTables {
+  std::array<int8_t, kQuadSlots> symbol;
+  std::array<uint8_t, kQuadSlots> cum, prob;
+};
+
+// The model of the original encoder: probabilities round(128 p) of the values that occur, at least 1, the excess taken
+// from (or given to) the largest. Float32 steps that round correctly everywhere, hence the same on every platform. The
+// matrix must not be empty and have at most 128 distinct values.
+QuadTables fit_quad_model(std::span<const int8_t> elements);
+
+// "" if the model can hold the matrix and the offsets its queues, otherwise the reason.
+std::string refuses_quads(datasets::MatrixView matrix, const QuadLayout& layout);
+
+CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& settings, const QuadLayout& layout);
+
+// The reference: every read checked, the tables and each coder's last state checked. Throws MalformedStream.
+void decode_quads(const CompressedView& compressed, const QuadLayout& layout, std::span<std::byte> out);
+
+// No coder emits more than one word a quad.
+int64_t max_quad_stored_bytes(const QuadLayout& layout);
+
+inline uint32_t quad_u32(std::span<const std::byte> words, int64_t index) {
+  uint32_t value;
+  std::memcpy(&value, words.data() + index * 4, 4);
+  return value;
+}
+
+}  // namespace ecmv::codecs::modelling
