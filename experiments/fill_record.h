@@ -28,8 +28,9 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
 void fill_size(reports::CaseRecord& record, const datasets::Dataset& dataset, const std::vector<codecs::CompressedMatrix>& layers);
 void fill_device(reports::CaseRecord& record, const backends::DeviceInfo& info);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
-// Cache class: "resident" while a pass touches less than 4 x the last-level cache of the record's device.
-void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op);
+// Cache class: "resident" while a pass touches less than 4 x the last-level cache.
+void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,
+               int64_t llc_bytes);
 
 // Linear interpolation between order statistics, q in [0, 1]; NaN for no values.
 double quantile(std::vector<double> values, double q);

@@ -183,7 +183,7 @@ class Run {
       Prepared& prepared = batch_[i];
       const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
       fill_check(prepared.record, check);
-      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op);
+      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, devices_.find(prepared.one->kernel)->info().llc_bytes);
       if (!check.fine() || !prepared.failed.empty())
         finish(*prepared.one, prepared.record, Status::incorrect, prepared.failed + check.outputs + check.guards);
       else if (timed[i].samples_s.empty() && stopped())

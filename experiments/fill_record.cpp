@@ -1,0 +1,168 @@
+// See fill_record.h.
+#include "experiments/fill_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace ecmv::experiments {
+namespace {
+
+// Standard deviation that the source was asked for; of sources without one, that of the elements.
+double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
+  if (const auto it = spec.numbers.find("sigma"); it != spec.numbers.end()) return it->second;
+  if (const auto it = spec.numbers.find("entropy_bits"); it != spec.numbers.end() && spec.source == "gaussian")
+    return std::exp2(it->second) / std::sqrt(2 * std::numbers::pi * std::numbers::e);
+  double count = 0, sum = 0, squares = 0;
+  for (const datasets::Matrix& matrix : dataset.layers)
+    for (int8_t value : matrix.view().i8()) {
+      count += 1;
+      sum += value;
+      squares += static_cast<double>(value) * value;
+    }
+  return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count)));
+}
+
+}  // namespace
+
+datasets::Dataset load_dataset(const DataSpec& data) {
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  if (source == nullptr) throw datasets::DatasetError("There is no data source '" + data.source + "'.");
+  return source->load({data.shape, data.layers, data.seed, data.numbers, data.texts});
+}
+
+backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& entry, const ReferenceChain& chain) {
+  backends::PassPlan plan;
+  plan.op = spec.op;
+  plan.chained = chain.chained;
+  plan.inputs = chain.inputs;
+  plan.scales = chain.scales;
+  if (spec.variant == "reference") {
+    plan.reference_decode = entry.codec->decode;
+    return plan;
+  }
+  const backends::Op wanted = spec.unfused ? backends::Op::decode : spec.op;
+  for (const backends::Kernel& kernel : entry.kernels(spec.backend)) {
+    if (kernel.op != wanted || kernel.variant != spec.variant) continue;
+    for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+      if (kernel.tunings[tuning].name != spec.tuning) continue;
+      plan.kernel = &kernel;
+      plan.tuning = static_cast<int>(tuning);
+      return plan;
+    }
+  }
+  throw std::invalid_argument(fmt::format("The codec '{}' has no kernel {} on the backend '{}'.", entry.id, spec.name(), spec.backend));
+}
+
+reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id) {
+  reports::CaseRecord record;
+  record.case_key = one.key();
+  record.run = run_id;
+  record.experiment = experiment;
+  record.data.source = one.data.source;
+  record.data.rows = one.data.shape.rows;
+  record.data.cols = one.data.shape.cols;
+  record.data.type = "i8";
+  record.data.layers = one.data.layers;
+  record.data.seed = one.data.seed;
+  for (const auto& [name, value] : one.data.numbers) record.data.parameters[name] = value;
+  for (const auto& [name, value] : one.data.texts) record.data.parameters[name] = value;
+  record.codec.id = one.codec.id;
+  record.codec.format_version = one.codec.format_version;
+  for (const auto& [name, value] : one.codec.settings.values()) {
+    if (std::holds_alternative<int64_t>(value))
+      record.codec.settings[name] = std::get<int64_t>(value);
+    else
+      record.codec.settings[name] = std::get<std::string>(value);
+  }
+  record.kernel.backend = one.kernel.backend;
+  record.kernel.op = backends::op_name(one.kernel.op);
+  record.kernel.variant = one.kernel.variant;
+  record.kernel.tuning = one.kernel.tuning;
+  record.kernel.simd_target = one.kernel.simd_target;
+  record.kernel.threads = one.kernel.threads;
+  record.kernel.unfused = one.kernel.unfused;
+  return record;
+}
+
+reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Dataset& dataset) {
+  Case one;
+  one.data = spec;
+  reports::CaseRecord::Data data = describe_case(one, "", "").data;
+  uint64_t hash = 0;
+  for (const datasets::Matrix& matrix : dataset.layers) hash = hash * 0x100000001B3u ^ matrix.content_hash;
+  data.hash = fmt::format("{:016x}", hash);
+  data.layers = static_cast<int64_t>(dataset.layers.size());
+  data.sigma = sigma_of(spec, dataset);
+  if (!dataset.layers.empty()) {
+    data.rows = dataset.layers.front().shape.rows;
+    data.cols = dataset.layers.front().shape.cols;
+    data.type = datasets::element_type_name(dataset.layers.front().type);
+  }
+  return data;
+}
+
+void fill_size(reports::CaseRecord& record, const datasets::Dataset& dataset, const std::vector<codecs::CompressedMatrix>& layers) {
+  double elements = 0, entropy_bits = 0;
+  for (const datasets::Matrix& matrix : dataset.layers) {
+    const auto count = static_cast<double>(matrix.shape.elements());
+    elements += count;
+    entropy_bits += count * datasets::entropy_bits_per_element(matrix.view());
+  }
+  for (const codecs::CompressedMatrix& layer : layers) {
+    record.size.stored_bytes += layer.stored_bytes();
+    record.size.payload_bytes += layer.stored_bytes(codecs::Role::payload);
+    record.size.table_bytes += layer.stored_bytes(codecs::Role::table);
+    record.size.index_bytes += layer.stored_bytes(codecs::Role::index);
+    record.size.scale_bytes += layer.stored_bytes(codecs::Role::scale);
+    record.size.padding_bits += 8 * layer.padding_bytes();
+  }
+  if (elements > 0) {
+    record.size.bits_per_element = 8.0 * static_cast<double>(record.size.stored_bytes) / elements;
+    record.size.entropy_bits_per_element = entropy_bits / elements;
+  }
+}
+
+void fill_device(reports::CaseRecord& record, const backends::DeviceInfo& info) {
+  record.kernel.device = info.name;
+  record.kernel.simd_target = info.simd_target;
+  record.kernel.threads = info.threads;
+}
+
+void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
+  record.check.outputs = check.outputs.empty() ? "exact" : check.outputs;
+  record.check.guards = check.guards.empty() ? "intact" : check.guards;
+}
+
+void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,
+               int64_t llc_bytes) {
+  int64_t elements = 0, largest = 0;
+  for (const datasets::Matrix& matrix : dataset.layers) {
+    elements += matrix.shape.elements();
+    largest = std::max(largest, matrix.shape.elements());
+  }
+  const int64_t touched = record.size.stored_bytes + (op == backends::Op::decode ? largest : 0);
+  record.time.elements = elements;
+  record.time.cache = touched < 4 * llc_bytes ? "resident" : "streamed";
+  record.time.device_clock = "host";
+  record.time.samples_s = timed.samples_s;
+  record.time.iterations_per_sample = timed.passes_per_sample;
+  record.time.median_s = quantile(timed.samples_s, 0.5);
+  record.time.p10_s = quantile(timed.samples_s, 0.1);
+  record.time.p90_s = quantile(timed.samples_s, 0.9);
+}
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(values.begin(), values.end());
+  const double position = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<size_t>(position);
+  const size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (position - static_cast<double>(low)) * (values[high] - values[low]);
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,78 @@
+// make_run_record: what machine and which build made the records.
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "backends/cpu/cpu_info.h"
+#include "ecmv_build.h"
+#include "ecmv_revision.h"
+#include "experiments/fill_record.h"
+
+namespace ecmv::experiments {
+namespace {
+
+std::string governor() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string operating_system() {
+  utsname name{};
+  if (uname(&name) != 0) return {};
+  std::string pretty;
+  std::ifstream file("/etc/os-release");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("PRETTY_NAME=")) pretty = line.substr(13, line.size() - 14);
+  return fmt::format("{} (Linux {}, {})", pretty, name.release, name.machine);
+}
+
+}  // namespace
+
+reports::RunRecord make_run_record(const Experiment& experiment, const std::vector<std::string>& arguments) {
+  reports::RunRecord record;
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  record.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
+  record.run = fmt::format("{:%Y%m%dT%H%M%SZ}-{:08x}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), std::random_device{}());
+  record.experiment = experiment.name;
+  record.question = experiment.question;
+  record.git_revision = ECMV_GIT_REVISION;
+  record.git_dirty = ECMV_GIT_DIRTY;
+  record.compiler = ECMV_COMPILER;
+  record.compiler_flags = ECMV_COMPILER_FLAGS;
+  record.build_type = ECMV_BUILD_TYPE;
+  record.libraries = {{"highway", ECMV_HIGHWAY_VERSION}, {"benchmark", ECMV_BENCHMARK_VERSION}, {"yaml-cpp", ECMV_YAML_CPP_VERSION},
+                      {"fmt", ECMV_FMT_VERSION}, {"nlohmann-json", ECMV_NLOHMANN_JSON_VERSION}};
+  const backends::DeviceInfo cpu = backends::cpu::describe_cpu();
+  record.cpu_model = cpu.name;
+  record.os = operating_system();
+  record.governor = governor();
+  record.cores = sysconf(_SC_NPROCESSORS_ONLN);
+  record.l1d_bytes = cpu.l1d_bytes;
+  record.l2_bytes = cpu.l2_bytes;
+  record.llc_bytes = cpu.llc_bytes;
+  record.memory_bytes = cpu.memory_bytes;
+  for (const backends::Backend& backend : backends::all_backends())
+    for (const backends::DeviceInfo& info : backend.devices()) {
+      if (info.unavailable.empty() && !info.simd_target.empty()) record.simd_targets.push_back(info.simd_target);
+      if (info.unavailable.empty()) record.threads = std::max<int64_t>(record.threads, info.threads);
+    }
+  record.config_name = experiment.config_name;
+  record.config_text = experiment.config_text;
+  record.config_hash = fmt::format("{:016x}", datasets::content_hash({{1, static_cast<int64_t>(experiment.config_text.size())},
+                                                                      datasets::ElementType::u8,
+                                                                      std::as_bytes(std::span(experiment.config_text))}));
+  if (!experiment.cases.empty()) record.seed = experiment.cases.front().data.seed;
+  record.arguments = arguments;
+  return record;
+}
+
+}  // namespace ecmv::experiments
