@@ -2,11 +2,11 @@
 # with a sentence that names the set-up script. When compiling for another machine (the kernel tests on ARM)
 # only header-only libraries exist: they are taken from the host, and whoever uses the others asks if(TARGET ...).
 
-# ecmv_require(TARGET PACKAGE [VERSION]): find_package that ends in a sentence.
-function(ecmv_require target)
-  find_package(${ARGN} QUIET)
+# ecmv_require(TARGET PACKAGE [VERSION]): find_package that ends in a sentence. Sets PACKAGE_VERSION for the run record.
+function(ecmv_require target package)
+  find_package(${package} ${ARGN} QUIET)
+  set(${package}_VERSION ${${package}_VERSION} PARENT_SCOPE)
   if(NOT TARGET ${target})
-    list(GET ARGN 0 package)
     message(FATAL_ERROR "The library ${package} was not found (no CMake target ${target}): run third_party/install.sh, which installs everything that is missing.")
   endif()
 endfunction()
@@ -48,8 +48,12 @@ ecmv_require(nlohmann_json::nlohmann_json nlohmann_json 3.9)
 ecmv_require(fmt::fmt fmt)
 ecmv_require(CLI11::CLI11 CLI11)
 ecmv_require(benchmark::benchmark benchmark)
+find_package(yaml-cpp QUIET)
+if(TARGET yaml-cpp::yaml-cpp AND NOT TARGET yaml-cpp)   # 0.8 renamed the target
+  add_library(yaml-cpp INTERFACE IMPORTED)
+  target_link_libraries(yaml-cpp INTERFACE yaml-cpp::yaml-cpp)
+endif()
 ecmv_require(yaml-cpp yaml-cpp)
 ecmv_require(ZLIB::ZLIB ZLIB)
 ecmv_require(BZip2::BZip2 BZip2)
 ecmv_require_library(zstd::zstd zstd.h zstd)
-ecmv_require_library(hwloc::hwloc hwloc.h hwloc)
