@@ -86,7 +86,9 @@ TEST_CASE("files are inspected by content, and others are refused") {
   REQUIRE_DATASET_ERROR(inspect_file(text.path()), "neither safetensors nor npy");
   const TemporaryFile empty(std::vector<std::byte>{});
   REQUIRE_DATASET_ERROR(inspect_file(empty.path()), "neither safetensors nor npy");
+}
 
+TEST_CASE("the figures of a MatVANS bin are those computed independently from its bytes") {
   const std::string bin = ECMV_SOURCE_DIR "/../shared/data/matvans/w512_e5_uncompressed.bin";
   if (!std::filesystem::exists(bin)) SKIP("The MatVANS test data is not there.");
   const auto matvans = inspect_file(bin);

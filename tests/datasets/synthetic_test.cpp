@@ -29,17 +29,17 @@ TEST_CASE("the same seed gives the same bytes on every platform") {
   CHECK(gaussian.layers[1].content_hash == 0xAEAB69309C96CEEA);
   CHECK(vector_hash(gaussian.initial_vector) == 0xDA2334AB1EE17233);
   CHECK(load("gaussian", request({300, 1000}, {{"entropy_bits", 5}}, 1, 1ull << 40)).layers[0].content_hash ==
-        0x1);
-  CHECK(load("laplace", request({61, 53}, {{"b", 2.5}})).layers[0].content_hash == 0xD608AD97D4A3287C);
+        0xD608AD97D4A3287C);
+  CHECK(load("laplace", request({61, 53}, {{"b", 2.5}})).layers[0].content_hash == 0xCD58EE7FC451BBA6);
   CHECK(load("laplace", request({61, 53}, {{"entropy_bits", 5}})).layers[0].content_hash ==
-        0xCD58EE7FC451BBA6);
-  CHECK(load("uniform", request({61, 53}, {})).layers[0].content_hash == 0xC7A8B353F088D2D6);
+        0xC7A8B353F088D2D6);
+  CHECK(load("uniform", request({61, 53}, {})).layers[0].content_hash == 0x4E6D7923920B8373);
   CHECK(load("uniform", request({61, 53}, {{"low", -2}, {"high", 8}})).layers[0].content_hash ==
-        0x4E6D7923920B8373);
-  CHECK(load("constant", request({61, 53}, {{"value", -128}})).layers[0].content_hash == 0x2CF0E73A7911AEEB);
+        0x2CF0E73A7911AEEB);
+  CHECK(load("constant", request({61, 53}, {{"value", -128}})).layers[0].content_hash == 0x0A1F98A96B233F3C);
   CHECK(load("two_symbols", request({61, 53}, {{"a", 3}, {"b", -3}, {"probability_b", 0.1}}))
             .layers[0]
-            .content_hash == 0x0A1F98A96B233F3C);
+            .content_hash == 0x086C43A1314BFF8A);
 }
 
 TEST_CASE("a layer does not depend on the number of layers") {
@@ -51,12 +51,11 @@ TEST_CASE("a layer does not depend on the number of layers") {
 }
 
 TEST_CASE("layers, seeds and the initial vector are different draws") {
-  std::set<std::vector<std::byte>> drawn;
+  std::set<uint64_t> drawn;
   for (const uint64_t seed : {1ull, 2ull, 1ull << 32}) {
     const Dataset dataset = load("gaussian", request({1, 64}, {{"sigma", 4}}, 3, seed));
-    for (const Matrix& matrix : dataset.layers) drawn.insert(matrix.elements);
-    const auto vector = std::as_bytes(std::span(dataset.initial_vector));
-    drawn.insert({vector.begin(), vector.end()});
+    for (const Matrix& matrix : dataset.layers) drawn.insert(matrix.content_hash);
+    drawn.insert(vector_hash(dataset.initial_vector));
   }
   CHECK(drawn.size() == 12);
 }
