@@ -37,6 +37,7 @@ constexpr std::array kFields = {
     Field{"codec", [](const CaseRecord& r) { return r.codec.id; }},
     Field{"configuration", [](const CaseRecord& r) { return codec_label(r) + " · " + kernel_label(r); }},
     Field{"data", [](const CaseRecord& r) { return source_label(r) + ", " + shape_label(r); }},
+    Field{"data_source", [](const CaseRecord& r) { return r.data.source; }},
     Field{"device", [](const CaseRecord& r) { return r.kernel.device; }},
     Field{"dimension", [](const CaseRecord& r) { return fmt::format("{}", std::llround(dimension_of(r))); }},
     Field{"experiment", [](const CaseRecord& r) { return r.experiment; }},

@@ -12,8 +12,9 @@
 
 namespace ecmv::reports {
 
-// The fields that group cases: backend, cache, codec, configuration, data, device, dimension, experiment,
-// kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning, variant.
+// The fields that group cases: backend, cache, codec, configuration, data, data_source, device, dimension,
+// experiment, kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
+// variant.
 std::vector<std::string_view> field_names();
 
 // Text of a field, "" when the case has none. Throws ReportError (with the known names) for an unknown field.

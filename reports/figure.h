@@ -1,0 +1,92 @@
+// A figure as data: what is drawn, with all ranges, ticks and labels decided, but no drawing language.
+// figures.cpp builds them from records, gnuplot.cpp and pgfplots.cpp write them down, so that every output
+// shows the same choice.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+struct Tick {
+  double at;
+  std::string text;
+};
+
+struct Axis {
+  std::string label;  // with the unit
+  bool log = false;
+  bool from_zero = true;  // linear axes only
+  double min = 0, max = 1;
+  std::vector<Tick> ticks;
+};
+
+// Colours are positions in a colour-blind-safe palette; kInk is the text colour, used for the uncompressed
+// baseline.
+inline constexpr int kInk = -1;
+
+struct Point {
+  double x, y;
+  double low = kUnknown, high = kUnknown;  // spread of y
+  std::string letter = "";                 // drawn up left of the point
+};
+
+struct Series {
+  std::string label;   // first legend line
+  std::string detail;  // second, smaller
+  int color = 0;
+  bool hollow = false;                                                       // resident cases
+  enum class Style { line, points, staircase, dashes } style = Style::line;  // staircase: the Pareto front
+  std::vector<Point> points;                                                 // in order of x
+};
+
+struct Guide {  // a labelled straight line
+  double at;
+  std::string label;
+};
+
+struct XyPlot {
+  Axis x, y;
+  std::vector<Series> series;
+  std::vector<Guide> vertical, horizontal;
+  std::vector<std::string> legend_notes;  // lines below the legend
+};
+
+struct Bar {
+  std::string label;
+  std::string text;           // written behind the bar
+  std::vector<double> parts;  // stacked; negative ones to the left of zero
+  int color = 0;              // when there is one part
+};
+
+struct BarPlot {  // horizontal bars, the first on top
+  Axis x;
+  std::vector<std::string> part_names;  // one: bars have their own colours
+  std::vector<Bar> bars;
+  std::vector<Guide> vertical;
+};
+
+struct HeatMap {
+  std::string x_label, y_label;
+  std::vector<std::string> x_names, y_names;
+  std::vector<std::vector<double>> values;  // [y][x], NaN where nothing was measured
+  double neutral = 1;  // the colours' middle; cells on its two sides are parted by a line
+  std::string value_label;
+};
+
+struct Figure {
+  std::string id;        // file name without extension
+  std::string title;     // what it shows
+  std::string subtitle;  // of which cases
+  std::string caption;   // how to read it, sentences
+  std::variant<XyPlot, BarPlot, HeatMap> plot;
+};
+
+// Sets the range around the data and ticks at 1, 2, 5 times powers of ten, with SI prefixes. Linear axes
+// begin at 0.
+void choose_ticks(Axis& axis, double data_min, double data_max);
+
+}  // namespace ecmv::reports

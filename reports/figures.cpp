@@ -1,0 +1,340 @@
+// Facets, the choice of configurations, and the figures that are lines: throughput over size, speed-up over
+// sigma and shape, and whatever --x --y --series --facet ask for. The other figures are in figures_more.cpp.
+#include "reports/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "reports/fields.h"
+#include "reports/tables.h"
+
+namespace ecmv::reports {
+namespace {
+
+std::string axis_label(const std::string& name) {
+  if (name == "dimension") return "rows and columns of a matrix";
+  if (name == "sigma") return "σ of the elements";
+  for (const Metric& metric : all_metrics()) {
+    if (metric.id != name) continue;
+    if (metric.unit == "1/s") return std::string(metric.name);
+    return metric.unit.empty() ? fmt::format("{}, ×", metric.name)
+                               : fmt::format("{}, {}", metric.name, metric.unit);
+  }
+  return name;
+}
+
+void set_ranges(XyPlot& plot, bool exact_x_ticks) {
+  double x_min = INFINITY, x_max = -INFINITY, y_min = INFINITY, y_max = -INFINITY;
+  std::set<double> xs;
+  for (const Series& series : plot.series) {
+    for (const Point& p : series.points) {
+      xs.insert(p.x);
+      x_min = std::min(x_min, p.x), x_max = std::max(x_max, p.x);
+      y_min = std::min({y_min, p.y, std::isfinite(p.low) ? p.low : p.y});
+      y_max = std::max({y_max, p.y, std::isfinite(p.high) ? p.high : p.y});
+    }
+  }
+  for (const Guide& guide : plot.horizontal)
+    y_min = std::min(y_min, guide.at), y_max = std::max(y_max, guide.at);
+  choose_ticks(plot.x, x_min, x_max);
+  choose_ticks(plot.y, y_min, y_max);
+  if (!exact_x_ticks) return;
+  plot.x.ticks.clear();  // the values that were measured are the ones worth reading
+  double last = -INFINITY;
+  for (double x : xs) {
+    const double at = plot.x.log ? std::log(x / plot.x.min) / std::log(plot.x.max / plot.x.min)
+                                 : (x - plot.x.min) / (plot.x.max - plot.x.min);
+    if (at - last < 0.05) continue;
+    last = at;
+    plot.x.ticks.push_back({x, fmt::format("{:.6g}", x)});
+  }
+}
+
+}  // namespace
+
+FigureMaker::FigureMaker(const RecordSet& records, const Contexts& contexts)
+    : records_(records), contexts_(contexts) {
+  for (const CaseRecord& record : records_.cases) colors_[record.codec.id] = kInk;
+  int next = 0;
+  for (auto& [codec, color] : colors_) {
+    CaseRecord of_codec;
+    of_codec.codec.id = codec;
+    if (!contexts_.is_baseline(of_codec)) color = next++;
+  }
+}
+
+int FigureMaker::color(const CaseRecord& record) const { return colors_.at(record.codec.id); }
+
+double FigureMaker::number(const CaseRecord& record, const std::string& name) const {
+  return number_of(record, contexts_.of(record), name);
+}
+
+FigureMaker::Cases FigureMaker::ok_cases() const {
+  Cases cases = sorted_cases(records_);
+  std::erase_if(cases, [](const CaseRecord* r) { return r->status != Status::ok; });
+  return cases;
+}
+
+std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const Cases& cases,
+                                                    const std::vector<std::string>& fields) const {
+  std::map<std::vector<std::string>, Facet> found;
+  for (const CaseRecord* record : cases) {
+    std::vector<std::string> key;
+    for (const std::string& field : fields) {
+      std::string text = field_text(*record, field);
+      if (field == "threads" && !text.empty()) text += text == "1" ? " thread" : " threads";
+      key.push_back(text);
+    }
+    Facet& facet = found[key];
+    if (facet.cases.empty()) {
+      std::string name = id;
+      for (const std::string& word : key) {
+        if (word.empty()) continue;
+        facet.subtitle += (facet.subtitle.empty() ? "" : " · ") + word;
+        name += " " + word;
+      }
+      facet.id = slug(name);
+    }
+    facet.cases.push_back(record);
+  }
+  // Products before decoding, vector kernels before scalar ones: the order in which one wants to read.
+  std::vector<Facet> list;
+  for (auto& [key, facet] : found) list.push_back(std::move(facet));
+  std::stable_sort(list.begin(), list.end(), [&](const Facet& a, const Facet& b) {
+    auto rank = [&](const Facet& f) {
+      double fastest = 0;
+      for (const CaseRecord* r : f.cases)
+        fastest = std::max(fastest, find_metric("elements_per_s").value(*r, {}));
+      return std::pair(f.cases.front()->kernel.op == "decode", -fastest);
+    };
+    return rank(a) < rank(b);
+  });
+  std::set<std::string> used;
+  for (Facet& facet : list) {
+    while (!used.insert(facet.id).second) facet.id += "_b";
+  }
+  return list;
+}
+
+FigureMaker::Cases FigureMaker::fastest_kernels(const Cases& cases) const {
+  std::map<std::string, const CaseRecord*> fastest;
+  for (const CaseRecord* record : cases) {
+    const CaseRecord*& best =
+        fastest[codec_label(*record) + "|" + field_text(*record, "data") + "|" + record->time.cache];
+    if (!best || number(*record, "elements_per_s") > number(*best, "elements_per_s")) best = record;
+  }
+  Cases list;
+  for (const auto& [key, record] : fastest) list.push_back(record);
+  return list;
+}
+
+FigureMaker::Cases FigureMaker::largest_of_each_source(const Cases& cases) const {
+  std::map<std::string, const CaseRecord*> largest;
+  for (const CaseRecord* record : cases) {
+    const CaseRecord*& best = largest[source_label(*record)];
+    if (!best || elements_of(*record) > elements_of(*best)) best = record;
+  }
+  Cases list = cases;
+  std::erase_if(
+      list, [&](const CaseRecord* r) { return shape_label(*r) != shape_label(*largest[source_label(*r)]); });
+  return list;
+}
+
+FigureMaker::Cases FigureMaker::chosen_configuration(const Cases& cases, const std::string& x,
+                                                     const std::string& y) const {
+  struct Candidate {
+    Cases cases;
+    std::set<double> xs;
+    double last_x = -INFINITY, last_y = -INFINITY;
+  };
+  std::map<std::string, Candidate> candidates;
+  double largest_x = -INFINITY;
+  for (const CaseRecord* record : cases) {
+    const double at = number(*record, x), value = number(*record, y);
+    if (!std::isfinite(at) || !std::isfinite(value)) continue;
+    Candidate& candidate = candidates[field_text(*record, "configuration")];
+    candidate.cases.push_back(record);
+    candidate.xs.insert(at);
+    if (at > candidate.last_x)
+      candidate.last_x = at, candidate.last_y = value;
+    else if (at == candidate.last_x)
+      candidate.last_y = std::max(candidate.last_y, value);
+    largest_x = std::max(largest_x, at);
+  }
+  const Candidate* best = nullptr;
+  for (const auto& [name, candidate] : candidates) {
+    auto rank = [](const Candidate& c) { return std::tuple(c.xs.size(), c.last_x, c.last_y); };
+    if (!best || rank(candidate) > rank(*best)) best = &candidate;
+  }
+  return best ? best->cases : Cases{};
+}
+
+std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
+  std::vector<Figure> figures;
+  const bool with_spread = spec.y == "elements_per_s";
+  Cases all = ok_cases();
+  if (spec.square_only) std::erase_if(all, [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
+  for (const Facet& facet : facets(spec.id, all, spec.facets)) {
+    std::map<std::string, Cases> by_series;
+    for (const CaseRecord* record : facet.cases) {
+      std::string name = field_text(*record, spec.series);
+      if (!spec.choose_configuration) name += "|" + field_text(*record, "configuration");
+      by_series[name].push_back(record);
+    }
+    XyPlot plot;
+    plot.x = {axis_label(spec.x), spec.log_x, spec.x == "speedup_vs_raw", 0, 1, {}};
+    plot.y = {axis_label(spec.y), spec.log_y, true, 0, 1, {}};
+    std::set<double> xs;
+    bool any_resident = false, any_streamed = false;
+    int next_color = 0;
+    for (const auto& [name, cases] : by_series) {
+      const Cases chosen = chosen_configuration(cases, spec.x, spec.y);
+      // The baseline's speed-up over itself is the guide at 1.
+      if (chosen.empty() || (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front()))) continue;
+      const CaseRecord& first = *chosen.front();
+      const int series_color = spec.series == "codec" ? color(first) : next_color++;
+      Series streamed, resident;
+      resident.hollow = true;
+      for (Series* series : {&streamed, &resident}) series->color = series_color;
+      for (const CaseRecord* record : chosen) {
+        const Context context = contexts_.of(*record);
+        Point point{number_of(*record, context, spec.x), number_of(*record, context, spec.y)};
+        if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+        if ((spec.log_x && point.x <= 0) || (spec.log_y && point.y <= 0)) continue;
+        if (with_spread) {
+          point.low = number_of(*record, context, "elements_per_s_p10");
+          point.high = number_of(*record, context, "elements_per_s_p90");
+        }
+        xs.insert(point.x);
+        (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
+      }
+      Series& labelled = streamed.points.empty() ? resident : streamed;
+      labelled.label = spec.series == "codec" ? codec_label(first) : field_text(first, spec.series);
+      labelled.detail = spec.series == "codec" ? kernel_label(first) : field_text(first, "configuration");
+      for (Series* series : {&resident, &streamed}) {
+        if (series->points.empty()) continue;
+        std::stable_sort(series->points.begin(), series->points.end(),
+                         [](const Point& a, const Point& b) { return a.x < b.x; });
+        (series->hollow ? any_resident : any_streamed) = true;
+        plot.series.push_back(*series);
+      }
+    }
+    if (plot.series.empty() || xs.size() < 2) continue;
+    if (any_resident) {
+      plot.legend_notes.push_back(any_streamed ? "filled, solid: streamed from memory"
+                                               : "all cases resident in a cache");
+      if (any_streamed) plot.legend_notes.push_back("hollow, dashed: resident in a cache");
+    }
+    if (spec.y == "speedup_vs_raw") plot.horizontal.push_back({1, "raw"});
+    set_ranges(plot, xs.size() <= 12);
+    const std::string title =
+        spec.title.empty() ? fmt::format("{} over {}", axis_label(spec.y), axis_label(spec.x)) : spec.title;
+    figures.push_back({facet.id, title, facet.subtitle, spec.caption, std::move(plot)});
+  }
+  return figures;
+}
+
+std::vector<Figure> FigureMaker::throughput_over_size() const {
+  XySpec spec;
+  spec.id = "throughput";
+  spec.title = "Throughput against matrix size";
+  spec.x = "dimension";
+  spec.y = "elements_per_s";
+  spec.facets = {"op", "source", "backend", "threads"};
+  spec.caption =
+      "One line a codec, with the configuration that was measured at the most sizes and is the fastest at "
+      "the largest. "
+      "Bars span the 10th to 90th percentile. Vertical lines: where the uncompressed int8 chain fills a "
+      "cache.";
+  spec.square_only = true;
+  std::vector<Figure> figures = xy(spec);
+  for (Figure& figure : figures) {
+    XyPlot& plot = std::get<XyPlot>(figure.plot);
+    if (records_.runs.empty()) continue;
+    const RunRecord& run = records_.runs.front();
+    std::int64_t layers = 1;
+    for (const CaseRecord& record : records_.cases) layers = std::max(layers, record.data.layers);
+    auto mark = [&](double bytes, const std::string& name) {
+      const double dimension = std::sqrt(bytes / static_cast<double>(layers));
+      if (bytes > 0 && dimension > plot.x.min && dimension < plot.x.max)
+        plot.vertical.push_back({dimension, name});
+    };
+    mark(static_cast<double>(run.l2_bytes),
+         "int8 = L2 of a core, " + bytes_text(static_cast<double>(run.l2_bytes)));
+    mark(static_cast<double>(run.llc_bytes),
+         "int8 = last-level cache, " + bytes_text(static_cast<double>(run.llc_bytes)));
+    mark(4.0 * static_cast<double>(run.llc_bytes), "4 × last-level cache");
+  }
+  return figures;
+}
+
+std::vector<Figure> FigureMaker::speedup_over_sigma() const {
+  XySpec spec;
+  spec.id = "sigma";
+  spec.title = "Speed-up over raw against σ";
+  spec.x = "sigma";
+  spec.y = "speedup_vs_raw";
+  spec.facets = {"op", "data_source", "shape", "backend", "threads", "cache"};
+  spec.caption =
+      "One line a codec, with the configuration measured at the most σ. Above 1: faster than uncompressed.";
+  return xy(spec);
+}
+
+std::vector<Figure> FigureMaker::speedup_by_shape() const {
+  std::vector<Figure> figures;
+  for (const Facet& facet : facets("shapes", ok_cases(), {"op", "source", "backend", "threads", "cache"})) {
+    std::map<std::pair<std::int64_t, std::string>, double> places;  // shapes from small to large
+    std::map<std::string, Cases> by_codec;
+    for (const CaseRecord* record : facet.cases) {
+      if (!std::isfinite(number(*record, "speedup_vs_raw"))) continue;
+      places[{elements_of(*record), shape_label(*record)}] = 0;
+      by_codec[record->codec.id].push_back(record);
+    }
+    const bool any = std::any_of(facet.cases.begin(), facet.cases.end(),
+                                 [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
+    if (places.size() < 2 || !any) continue;
+    XyPlot plot;
+    plot.x = {"shape of a matrix, rows × columns",      false, false, -0.5,
+              static_cast<double>(places.size()) - 0.5, {}};
+    plot.y = {axis_label("speedup_vs_raw"), true, true, 0, 1, {}};
+    plot.horizontal.push_back({1, "raw"});
+    double next = 0, slowest = 1, fastest = 1;
+    for (auto& [shape, at] : places) at = next++;
+    for (const auto& [codec, cases] : by_codec) {
+      const Cases chosen = chosen_configuration(cases, "elements", "speedup_vs_raw");
+      if (chosen.empty() || contexts_.is_baseline(*chosen.front())) continue;
+      Series series{codec_label(*chosen.front()), kernel_label(*chosen.front()),
+                    color(*chosen.front()),       false,
+                    Series::Style::points,        {}};
+      for (const CaseRecord* record : chosen) {
+        const double speedup = number(*record, "speedup_vs_raw");
+        slowest = std::min(slowest, speedup), fastest = std::max(fastest, speedup);
+        series.points.push_back({places[{elements_of(*record), shape_label(*record)}], speedup});
+      }
+      plot.series.push_back(std::move(series));
+    }
+    if (plot.series.empty()) continue;
+    choose_ticks(plot.y, slowest, fastest);
+    for (const auto& [shape, at] : places)
+      plot.x.ticks.push_back({at, shape.second.substr(0, shape.second.find(" ("))});
+    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle,
+                       "Above 1: faster than uncompressed.", std::move(plot)});
+  }
+  return figures;
+}
+
+std::vector<Figure> FigureMaker::all() const {
+  std::vector<Figure> figures;
+  for (auto make : {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed,
+                    &FigureMaker::speedup_over_sigma, &FigureMaker::speedup_by_shape,
+                    &FigureMaker::speedup_map, &FigureMaker::roofline, &FigureMaker::break_even,
+                    &FigureMaker::size_by_role, &FigureMaker::overhead_by_role}) {
+    for (Figure& figure : (this->*make)()) figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,68 @@
+// Which figures a report has. A figure is one facet (one data set, backend, thread count, ...), so nothing
+// that should not be compared shares axes. Where a codec has many settings and kernels, a line shows ONE
+// configuration of it, chosen by a stated rule and named in the legend; nothing is averaged.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reports/figure.h"
+#include "reports/metrics.h"
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+// What one asks for with --x --y --series --facet.
+struct XySpec {
+  std::string id;                   // slug prefix of the figures
+  std::string title;                // "" -> "Y over X"
+  std::string x, y;                 // metrics (metrics.h) or numeric fields (fields.h)
+  std::string series = "codec";     // field
+  std::vector<std::string> facets;  // fields: one figure for each combination
+  bool log_x = true, log_y = true;
+  // One configuration a series: the one with the most x values, then the fastest at the largest x. Otherwise
+  // each configuration is a series of its own.
+  bool choose_configuration = true;
+  bool square_only = false;  // leave other shapes out
+  std::string caption;
+};
+
+class FigureMaker {
+ public:
+  FigureMaker(const RecordSet& records, const Contexts& contexts);
+
+  std::vector<Figure> all() const;  // in the order of the page
+  std::vector<Figure> xy(const XySpec& spec) const;
+
+  std::vector<Figure> throughput_over_size() const;  // square matrices of two sizes or more
+  std::vector<Figure> bits_against_speed() const;    // with the Pareto front
+  std::vector<Figure> size_by_role() const;
+  std::vector<Figure> overhead_by_role() const;    // the same without the entropy, so that small parts show
+  std::vector<Figure> speedup_over_sigma() const;  // two sigmas or more
+  std::vector<Figure> speedup_by_shape() const;    // matrices that are not square
+  std::vector<Figure> speedup_map() const;         // two sigmas and two sizes or more
+  std::vector<Figure> roofline() const;
+  std::vector<Figure> break_even() const;
+
+ private:
+  using Cases = std::vector<const CaseRecord*>;
+  struct Facet {
+    std::string id, subtitle;
+    Cases cases;
+  };
+  std::vector<Facet> facets(const std::string& id, const Cases& cases,
+                            const std::vector<std::string>& fields) const;
+  Cases ok_cases() const;
+  Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
+  Cases largest_of_each_source(const Cases& cases) const;
+  Cases chosen_configuration(const Cases& cases, const std::string& x, const std::string& y) const;
+  double number(const CaseRecord& record, const std::string& name) const;
+  int color(const CaseRecord& record) const;
+
+  const RecordSet& records_;
+  const Contexts& contexts_;
+  std::map<std::string, int> colors_;  // codec id -> palette position
+};
+
+}  // namespace ecmv::reports
