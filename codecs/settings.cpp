@@ -1,28 +1,12 @@
 // Central checking of codec settings.
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "codecs/codec.h"
+#include "codecs/did_you_mean.h"
 
 namespace ecmv::codecs {
 namespace {
-
-// Levenshtein distance, for the did-you-mean.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
 
 void check_one(const SettingInfo& info, const std::string& text, Settings& settings, std::vector<std::string>& errors) {
   const std::string name(info.name);
@@ -59,13 +43,9 @@ Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std
       check_one(*it, text, settings, errors);
       continue;
     }
-    std::string message = "There is no setting '" + name + "'.";
-    const auto nearest = std::min_element(infos.begin(), infos.end(), [&](const SettingInfo& a, const SettingInfo& b) {
-      return edit_distance(a.name, name) < edit_distance(b.name, name);
-    });
-    if (nearest != infos.end() && edit_distance(nearest->name, name) <= 3)
-      message += " Did you mean '" + std::string(nearest->name) + "'?";
-    errors.push_back(message);
+    std::vector<std::string_view> known;
+    for (const SettingInfo& info : infos) known.push_back(info.name);
+    errors.push_back("There is no setting '" + name + "'." + did_you_mean(name, known));
   }
   return settings;
 }

@@ -1,0 +1,13 @@
+// The nearest known word to a mistyped one, for every place where people type names.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ecmv::codecs {
+
+// " Did you mean 'x'?" for the known word with the least edit distance, if that is at most 3; otherwise "".
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
+
+}  // namespace ecmv::codecs

@@ -1,0 +1,95 @@
+// See expand.h.
+#include "experiments/expand.h"
+
+#include <algorithm>
+
+#include "backends/backend.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using backends::Op;
+
+bool chosen(const std::vector<std::string>& names, std::string_view name, bool is_first) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& n) { return n == "all" || (n == "first" && is_first) || n == name; });
+}
+
+bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op) {
+  const auto kernels = entry.kernels(backend);
+  return std::any_of(kernels.begin(), kernels.end(), [&](const backends::Kernel& k) { return k.op == op; });
+}
+
+// Appends the kernels of one backend for one op, `place` holding backend, target and threads.
+void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place, std::vector<KernelSpec>& out) {
+  const bool fused = has_kernel(entry, place.backend, place.op);
+  const auto append = [&](Op op, bool unfused) {
+    bool is_first = true;
+    for (const backends::Kernel& kernel : entry.kernels(place.backend)) {
+      if (kernel.op != op || !chosen(choice.variants, kernel.variant, is_first)) continue;
+      is_first = false;
+      for (size_t t = 0; t < kernel.tunings.size(); ++t) {
+        if (!chosen(choice.tunings, kernel.tunings[t].name, t == 0)) continue;
+        KernelSpec spec = place;
+        spec.variant = kernel.variant;
+        spec.tuning = kernel.tunings[t].name;
+        spec.unfused = unfused;
+        out.push_back(spec);
+      }
+    }
+  };
+  append(place.op, false);
+  const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
+  if (place.op == Op::matvec && wants_unfused) append(Op::decode, true);
+  // The reference decoder stands in where a codec has no kernel at all.
+  if (place.backend == "scalar" && !has_kernel(entry, "scalar", Op::decode) && (place.op == Op::decode || (!fused && wants_unfused))) {
+    place.variant = "reference";
+    place.tuning = "default";
+    place.unfused = place.op == Op::matvec;
+    out.push_back(place);
+  }
+}
+
+std::vector<std::string> targets_of(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    if (name == "best") {
+      out.push_back("");
+    } else if (name != "all") {
+      out.push_back(name);
+    } else {
+      for (const backends::DeviceInfo& info : backends::find_backend("simd")->devices())
+        if (info.unavailable.empty()) out.push_back(info.simd_target);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry) {
+  std::vector<KernelSpec> out;
+  for (const std::string& wanted : choice.backends) {
+    for (const Op op : choice.ops) {
+      std::string backend = wanted;
+      if (wanted == "best") {
+        const bool simd = has_kernel(entry, "simd", op) ||
+                          (op == Op::matvec && choice.unfused != "never" && !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
+        backend = simd ? "simd" : "scalar";
+      }
+      const auto targets = backend == "simd" ? targets_of(choice.simd_targets) : std::vector<std::string>{""};
+      for (const std::string& target : targets)
+        for (const int64_t threads : choice.threads) {
+          KernelSpec place;
+          place.backend = backend;
+          place.simd_target = target;
+          place.threads = static_cast<int>(threads);
+          place.op = op;
+          append_kernels(choice, entry, place, out);
+        }
+    }
+  }
+  return out;
+}
+
+}  // namespace ecmv::experiments

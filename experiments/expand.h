@@ -1,0 +1,29 @@
+// Which kernels a block of a config asks for: the choice of backends, instruction sets, variants and tunings, applied to a
+// codec's kernels in the registry.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "experiments/case.h"
+
+namespace ecmv::experiments {
+
+struct KernelChoice {
+  // Backend ids, or "best": `simd` where the codec has a SIMD kernel for the op, otherwise `scalar`.
+  std::vector<std::string> backends = {"best"};
+  std::vector<std::string> simd_targets = {"best"};  // Highway's names, "best", or "all" that this CPU has
+  std::vector<int64_t> threads = {0};
+  std::vector<backends::Op> ops = {backends::Op::matvec};
+  std::vector<std::string> variants = {"all"};   // names, "first" or "all"
+  std::vector<std::string> tunings = {"all"};    // names, "first" or "all"
+  std::string unfused = "auto";  // "auto": where there is no fused kernel; "always"; "never"
+};
+
+// The kernels of one codec that the choice names, in the registry's order. Backends that the codec has no kernels for give
+// nothing; a codec without any kernel gets its reference decoder on `scalar`.
+std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry);
+
+}  // namespace ecmv::experiments

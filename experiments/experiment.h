@@ -1,0 +1,37 @@
+// From YAML to the flat list of cases. A config is a list of blocks, each a product of axes (see experiments/README.md);
+// everything unknown, doubled or out of range is an error, and all errors come at once.
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "experiments/case.h"
+
+namespace ecmv::experiments {
+
+struct ConfigError : std::runtime_error {
+  explicit ConfigError(std::vector<std::string> messages);
+  std::vector<std::string> messages;
+};
+
+// Changes to a config before it is read.
+struct ConfigEdits {
+  std::vector<std::string> axes;    // "d=2048,4096": replaces that axis in every block
+  std::vector<std::string> values;  // "measure.repetitions=3": sets one value by its path
+};
+
+// `file` names the config in messages. Throws ConfigError.
+Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
+                            std::span<const codecs::CodecEntry> codecs);
+Experiment load_experiment(const std::string& path, const ConfigEdits& edits, std::span<const codecs::CodecEntry> codecs);
+
+// Keeps cases whose name matches `filter` (all if empty) and does not match `exclude` (none if empty); ECMAScript regexes.
+void filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
+
+// Every case once and small: at most 512 x 512 elements and 2 layers, one sample of one pass.
+void shrink_to_smoke(Experiment& experiment);
+
+}  // namespace ecmv::experiments

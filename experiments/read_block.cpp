@@ -1,0 +1,279 @@
+// See read_block.h.
+#include "experiments/read_block.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "backends/backend.h"
+#include "codecs/did_you_mean.h"
+#include "datasets/source.h"
+#include "experiments/expand.h"
+
+namespace ecmv::experiments {
+namespace {
+
+constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op", "variant", "tuning", "unfused"};
+constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec", "backend", "op", "variant", "tuning", "simd_target"};
+constexpr int64_t kMaxDimension = int64_t{1} << 24;
+
+// One axis of a product: a key and the values it takes.
+struct Axis {
+  std::string key;
+  std::vector<YAML::Node> values;
+};
+
+// Every combination of the axes, the first axis slowest. Axes named in `zip` advance together.
+std::vector<std::map<std::string, YAML::Node>> product(const std::vector<Axis>& axes, const std::vector<std::string>& zip) {
+  std::vector<std::map<std::string, YAML::Node>> out = {{}};
+  bool zipped_done = false;
+  for (const Axis& axis : axes) {
+    const bool zipped = std::find(zip.begin(), zip.end(), axis.key) != zip.end();
+    if (zipped && zipped_done) continue;
+    std::vector<std::map<std::string, YAML::Node>> next;
+    for (const auto& partial : out)
+      for (size_t i = 0; i < axis.values.size(); ++i) {
+        next.push_back(partial);
+        next.back()[axis.key] = axis.values[i];
+        if (!zipped) continue;
+        for (const Axis& other : axes)
+          if (std::find(zip.begin(), zip.end(), other.key) != zip.end()) next.back()[other.key] = other.values[i];
+      }
+    zipped_done = zipped_done || zipped;
+    out = std::move(next);
+  }
+  return out;
+}
+
+std::vector<std::string> read_zip(const YAML::Node& node, const std::vector<Axis>& axes, YamlErrors& errors) {
+  std::vector<std::string> zip;
+  if (!node.IsDefined()) return zip;
+  std::optional<size_t> length;
+  for (const YAML::Node& key : read_axis(node, "zip", errors)) {
+    const std::string name = read_text(key, "zip", errors).value_or("");
+    const auto axis = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == name; });
+    if (axis == axes.end())
+      errors.add(key, fmt::format("'zip' names '{}', which is no axis of this block.", name));
+    else if (length && *length != axis->values.size())
+      errors.add(key, fmt::format("The axes in 'zip' must be of one length: '{}' has {} values, another one {}.", name, axis->values.size(), *length));
+    else
+      length = axis->values.size(), zip.push_back(name);
+  }
+  return zip;
+}
+
+// "shapes: [[4096, 11008], ...]": a list of pairs; one pair alone is allowed too.
+std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) {
+  if (node.IsSequence() && node.size() == 2 && node[0].IsScalar()) return {node};
+  std::vector<YAML::Node> out;
+  if (node.IsSequence())
+    for (const YAML::Node& shape : node) out.push_back(shape);
+  for (const YAML::Node& shape : out)
+    if (!shape.IsSequence() || shape.size() != 2) errors.add(shape, "A shape is a pair [rows, cols].");
+  if (out.empty()) errors.add(node, "'shapes' must be a list of pairs [rows, cols].");
+  std::erase_if(out, [](const YAML::Node& shape) { return !shape.IsSequence() || shape.size() != 2; });
+  return out;
+}
+
+// The datasets of a block.
+std::vector<DataSpec> read_data(const YAML::Node& node, uint64_t seed, YamlErrors& errors) {
+  if (!node.IsDefined() || !node.IsMap()) {
+    errors.add(node, "A block needs 'data', a map with 'source' and its parameters.");
+    return {};
+  }
+  const std::string id = read_text(child(node, "source"), "source", errors).value_or("");
+  const datasets::DataSource* source = datasets::find_source(id);
+  if (source == nullptr) {
+    std::vector<std::string_view> known;
+    for (const datasets::DataSource& s : datasets::all_sources()) known.push_back(s.id);
+    if (!id.empty()) errors.add(child(node, "source"), fmt::format("There is no data source '{}'.{}", id, codecs::did_you_mean(id, known)));
+    return {};
+  }
+  std::vector<std::string_view> keys = {"source", "zip"};
+  if (source->uses_shape) keys.insert(keys.end(), {"d", "shapes", "layers", "seed"});
+  for (const datasets::ParameterInfo& parameter : source->parameters) keys.push_back(parameter.name);
+  if (!check_map(node, "data", keys, errors)) return {};
+
+  std::vector<Axis> axes;
+  for (const auto& pair : node) {
+    const std::string key = pair.first.Scalar();
+    if (key == "source" || key == "zip") continue;
+    axes.push_back({key, key == "shapes" ? read_shapes(pair.second, errors) : read_axis(pair.second, key, errors)});
+  }
+  if (source->uses_shape && child(node, "d").IsDefined() == child(node, "shapes").IsDefined())
+    errors.add(node, "'data' takes either 'd' (square matrices) or 'shapes' (pairs [rows, cols]).");
+  std::vector<DataSpec> out;
+  for (const auto& values : product(axes, read_zip(child(node, "zip"), axes, errors))) {
+    DataSpec spec;
+    spec.source = id;
+    spec.seed = seed;
+    if (!source->uses_shape) spec.layers = 0;
+    for (const auto& [key, value] : values) {
+      if (key == "d") {
+        spec.shape.rows = spec.shape.cols = read_integer(value, "d", 0, kMaxDimension, errors).value_or(0);
+      } else if (key == "shapes") {
+        spec.shape.rows = read_integer(value[0], "rows", 0, kMaxDimension, errors).value_or(0);
+        spec.shape.cols = read_integer(value[1], "cols", 0, kMaxDimension, errors).value_or(0);
+      } else if (key == "layers") {
+        spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
+      } else if (key == "seed") {
+        spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
+      } else {
+        const auto parameter = std::find_if(source->parameters.begin(), source->parameters.end(), [&](const auto& p) { return p.name == key; });
+        if (parameter->is_text)
+          spec.texts[key] = read_text(value, key, errors).value_or("");
+        else
+          spec.numbers[key] = read_number(value, key, errors).value_or(0);
+      }
+    }
+    out.push_back(spec);
+  }
+  return out;
+}
+
+// One entry of `codecs`: an id, or {id: {setting: values}}.
+void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out, YamlErrors& errors) {
+  const bool is_map = node.IsMap() && node.size() == 1;
+  if (!node.IsScalar() && !is_map) return errors.add(node, "A codec is an id, or 'id: {setting: values}'.");
+  const std::string id = is_map ? node.begin()->first.Scalar() : node.Scalar();
+  const auto entry = std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == id; });
+  if (entry == codecs.end()) {
+    std::vector<std::string_view> known;
+    for (const codecs::CodecEntry& e : codecs) known.push_back(e.id);
+    return errors.add(node, fmt::format("There is no codec '{}'.{}", id, codecs::did_you_mean(id, known)));
+  }
+  std::vector<Axis> axes;
+  if (is_map) {
+    const YAML::Node settings = node.begin()->second;
+    std::vector<std::string_view> keys;
+    for (const codecs::SettingInfo& info : entry->codec->settings) keys.push_back(info.name);
+    if (!settings.IsNull() && !check_map(settings, id, keys, errors)) return;
+    if (settings.IsMap())
+      for (const auto& pair : settings) axes.push_back({pair.first.Scalar(), read_axis(pair.second, pair.first.Scalar(), errors)});
+  }
+  for (const auto& values : product(axes, {})) {
+    std::map<std::string, std::string> given;
+    for (const auto& [key, value] : values) given[key] = value.IsScalar() ? value.Scalar() : "";
+    std::vector<std::string> problems;
+    CodecSpec spec{id, codecs::resolve_settings(entry->codec->settings, given, problems), entry->codec->format_version};
+    for (const std::string& problem : problems) errors.add(node, fmt::format("Codec '{}': {}", id, problem));
+    out.push_back(std::move(spec));
+  }
+}
+
+std::vector<std::string> read_words(const YAML::Node& node, std::string_view key, const std::vector<std::string>& fallback, YamlErrors& errors) {
+  if (!node.IsDefined()) return fallback;
+  std::vector<std::string> words;
+  for (const YAML::Node& value : read_axis(node, key, errors)) words.push_back(read_text(value, key, errors).value_or(""));
+  return words;
+}
+
+void check_words(const YAML::Node& node, std::string_view key, const std::vector<std::string>& words,
+                 const std::vector<std::string_view>& known, YamlErrors& errors) {
+  for (const std::string& word : words)
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      errors.add(node, fmt::format("'{}' does not know '{}'.{}", key, word, codecs::did_you_mean(word, known)));
+}
+
+KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
+  KernelChoice choice;
+  if (!check_map(node, "kernels", kKernelKeys, errors)) return choice;
+  choice.backends = read_words(child(node, "backend"), "backend", choice.backends, errors);
+  std::vector<std::string_view> backends = {"best"};
+  for (const backends::Backend& backend : backends::all_backends()) backends.push_back(backend.id);
+  check_words(child(node, "backend"), "backend", choice.backends, backends, errors);
+
+  choice.simd_targets = read_words(child(node, "simd_target"), "simd_target", choice.simd_targets, errors);
+  const auto simd_devices = backends::find_backend("simd")->devices();
+  std::vector<std::string_view> targets = {"best", "all"};
+  for (const backends::DeviceInfo& info : simd_devices) targets.push_back(info.simd_target);
+  check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
+
+  if (const YAML::Node threads = child(node, "threads"); threads.IsDefined()) {
+    choice.threads.clear();
+    for (const YAML::Node& value : read_axis(threads, "threads", errors)) {
+      if (value.IsScalar() && value.Scalar() == "all")
+        choice.threads.push_back(0);
+      else
+        choice.threads.push_back(read_integer(value, "threads", 1, 4096, errors).value_or(1));
+    }
+  }
+  const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
+  check_words(child(node, "op"), "op", ops, {"decode", "matvec"}, errors);
+  choice.ops.clear();
+  for (const std::string& op : ops) choice.ops.push_back(op == "decode" ? backends::Op::decode : backends::Op::matvec);
+  choice.variants = read_words(child(node, "variant"), "variant", choice.variants, errors);
+  choice.tunings = read_words(child(node, "tuning"), "tuning", choice.tunings, errors);
+  const auto unfused = read_words(child(node, "unfused"), "unfused", {choice.unfused}, errors);
+  check_words(child(node, "unfused"), "unfused", unfused, {"auto", "always", "never"}, errors);
+  if (unfused.size() == 1) choice.unfused = unfused[0];
+  return choice;
+}
+
+// A partial match: every key given must be equal.
+bool excluded(const Case& one, const std::vector<std::map<std::string, std::string>>& rules) {
+  const std::map<std::string, std::string> values = {
+      {"source", one.data.source}, {"d", one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : ""},
+      {"codec", one.codec.id}, {"backend", one.kernel.backend}, {"op", std::string(backends::op_name(one.kernel.op))},
+      {"variant", one.kernel.variant}, {"tuning", one.kernel.tuning}, {"simd_target", one.kernel.simd_target}};
+  return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
+    return std::all_of(rule.begin(), rule.end(), [&](const auto& pair) { return values.at(pair.first) == pair.second; });
+  });
+}
+
+std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& node, YamlErrors& errors) {
+  std::vector<std::map<std::string, std::string>> rules;
+  if (!node.IsDefined()) return rules;
+  if (!node.IsSequence()) errors.add(node, "'exclude' is a list of maps.");
+  for (const YAML::Node& rule : node) {
+    if (!check_map(rule, "exclude", kExcludeKeys, errors)) continue;
+    std::map<std::string, std::string> values;
+    for (const auto& pair : rule) values[pair.first.Scalar()] = read_text(pair.second, pair.first.Scalar(), errors).value_or("");
+    if (!values.empty()) rules.push_back(values);
+  }
+  return rules;
+}
+
+}  // namespace
+
+void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs, std::vector<Case>& cases,
+                YamlErrors& errors) {
+  if (!check_map(block, "experiments", kBlockKeys, errors)) return;
+  const size_t problems = errors.messages().size();
+  const std::vector<DataSpec> data = read_data(child(block, "data"), seed, errors);
+  std::vector<CodecSpec> specs;
+  const YAML::Node list = child(block, "codecs");
+  if (!list.IsDefined() || list.IsNull())
+    errors.add(block, "A block needs 'codecs', a list of ids.");
+  else if (list.IsScalar() && list.Scalar() == "all")
+    for (const codecs::CodecEntry& entry : codecs) read_codec(YAML::Node(std::string(entry.id)), codecs, specs, errors);
+  else if (!list.IsSequence())
+    read_codec(list, codecs, specs, errors);
+  else
+    for (const YAML::Node& node : list) read_codec(node, codecs, specs, errors);
+  const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
+  const auto rules = read_exclude(child(block, "exclude"), errors);
+  if (errors.messages().size() > problems) return;
+  for (const DataSpec& one_data : data)
+    for (const CodecSpec& codec : specs) {
+      const auto entry = std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == codec.id; });
+      for (const KernelSpec& kernel : expand_kernels(choice, *entry)) {
+        Case one{one_data, codec, kernel, {}};
+        if (!excluded(one, rules)) cases.push_back(std::move(one));
+      }
+    }
+}
+
+void set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {
+  if (axis == "codecs" || axis == "codec")
+    block["codecs"] = values;
+  else if (std::find(std::begin(kKernelKeys), std::end(kKernelKeys), axis) != std::end(kKernelKeys))
+    block["kernels"][axis] = values;
+  else
+    block["data"][axis] = values;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,148 @@
+// See strict_yaml.h.
+#include "experiments/strict_yaml.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "codecs/did_you_mean.h"
+
+namespace ecmv::experiments {
+namespace {
+
+constexpr int64_t kMaxAxis = 10'000;  // values of one axis; more is a slip of the pen
+
+YAML::Node scalar_at(const YAML::Node& where, const std::string& text) {
+  YAML::Node node = YAML::Clone(where);  // keeps the position of the axis for later errors
+  node = text;
+  return node;
+}
+
+std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what, YamlErrors& errors) {
+  static constexpr std::string_view kAllowed[] = {"pow2", "range"};
+  std::vector<YAML::Node> out;
+  if (!check_map(node, what, kAllowed, errors)) return out;
+  const YAML::Node pow2 = child(node, "pow2"), range = child(node, "range");
+  if (pow2.IsDefined() == range.IsDefined()) {
+    errors.add(node, fmt::format("'{}' takes either pow2 or range.", what));
+    return out;
+  }
+  const YAML::Node list = pow2.IsDefined() ? pow2 : range;
+  const size_t wanted = pow2.IsDefined() ? 2 : 3;
+  if (!list.IsSequence() || list.size() != wanted) {
+    errors.add(list, pow2.IsDefined() ? "pow2 takes [first exponent, last exponent]." : "range takes [first, last, step].");
+    return out;
+  }
+  if (pow2.IsDefined()) {
+    const auto low = read_integer(list[0], "pow2", 0, 40, errors), high = read_integer(list[1], "pow2", 0, 40, errors);
+    if (!low || !high) return out;
+    if (*low > *high) errors.add(list, "pow2's first exponent is greater than its last.");
+    for (int64_t e = *low; e <= *high; ++e) out.push_back(scalar_at(list, std::to_string(int64_t{1} << e)));
+    return out;
+  }
+  const auto low = read_number(list[0], "range", errors), high = read_number(list[1], "range", errors), step = read_number(list[2], "range", errors);
+  if (!low || !high || !step) return out;
+  const double count = (*high - *low) / *step;
+  if (!(*step > 0) || !(count >= 0) || count > kMaxAxis) {
+    errors.add(list, fmt::format("range needs first <= last, step > 0 and at most {} values.", kMaxAxis));
+    return out;
+  }
+  for (int64_t i = 0; i <= static_cast<int64_t>(std::floor(count + 1e-9)); ++i)
+    out.push_back(scalar_at(list, fmt::format("{}", *low + static_cast<double>(i) * *step)));
+  return out;
+}
+
+}  // namespace
+
+void YamlErrors::add(const YAML::Node& where, const std::string& sentence) {
+  const YAML::Mark mark = where.IsDefined() ? where.Mark() : YAML::Mark::null_mark();
+  if (mark.is_null())
+    messages_.push_back(fmt::format("{}: {}", file_, sentence));
+  else
+    messages_.push_back(fmt::format("{}:{}:{}: {}", file_, mark.line + 1, mark.column + 1, sentence));
+}
+
+bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed, YamlErrors& errors) {
+  if (!node.IsDefined() || node.IsNull()) return false;
+  if (!node.IsMap()) {
+    errors.add(node, fmt::format("'{}' must be a map of keys and values.", what));
+    return false;
+  }
+  bool fine = true;
+  std::set<std::string> seen;
+  for (const auto& pair : node) {
+    const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "?";
+    if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
+      errors.add(pair.first, fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
+      fine = false;
+    } else if (!seen.insert(key).second) {
+      errors.add(pair.first, fmt::format("The key '{}' stands twice in '{}'.", key, what));
+      fine = false;
+    }
+  }
+  return fine;
+}
+
+YAML::Node child(const YAML::Node& map, std::string_view key) {
+  if (map.IsDefined() && map.IsMap())
+    for (const auto& pair : map)
+      if (pair.first.IsScalar() && pair.first.Scalar() == key) return pair.second;
+  return YAML::Node(YAML::NodeType::Undefined);
+}
+
+std::optional<int64_t> read_integer(const YAML::Node& node, std::string_view what, int64_t min, int64_t max, YamlErrors& errors) {
+  const std::string text = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
+  const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || code != std::errc() || end != text.data() + text.size() || (digits.size() > 1 && digits[0] == '0')) {
+    errors.add(node, fmt::format("'{}' must be an integer in plain decimal digits{}.", what, text.empty() ? "" : ", not '" + text + "'"));
+    return std::nullopt;
+  }
+  if (value < min || value > max) {
+    errors.add(node, fmt::format("'{}' must lie between {} and {}, not {}.", what, min, max, value));
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<double> read_number(const YAML::Node& node, std::string_view what, YamlErrors& errors) {
+  const std::string text = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || code != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    errors.add(node, fmt::format("'{}' must be a number{}.", what, text.empty() ? "" : ", not '" + text + "'"));
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<std::string> read_text(const YAML::Node& node, std::string_view what, YamlErrors& errors) {
+  if (node.IsDefined() && node.IsScalar() && !node.Scalar().empty()) return node.Scalar();
+  errors.add(node, fmt::format("'{}' must be a text.", what));
+  return std::nullopt;
+}
+
+std::vector<YAML::Node> read_axis(const YAML::Node& node, std::string_view what, YamlErrors& errors) {
+  if (!node.IsDefined() || node.IsNull()) {
+    errors.add(node, fmt::format("'{}' has no value.", what));
+    return {};
+  }
+  if (node.IsScalar()) return {node};
+  if (node.IsMap()) return generated(node, what, errors);
+  std::vector<YAML::Node> out;
+  for (const YAML::Node& item : node) {
+    if (item.IsMap()) {
+      for (const YAML::Node& value : generated(item, what, errors)) out.push_back(value);
+    } else {
+      out.push_back(item);
+    }
+  }
+  if (out.empty()) errors.add(node, fmt::format("The list '{}' is empty.", what));
+  return out;
+}
+
+}  // namespace ecmv::experiments
