@@ -1,0 +1,52 @@
+// The model of a matrix: its symbols, their frequencies, and which slot means which symbol. Slots are dealt by the
+// alias method instead of one interval a symbol: the low bits of a slot name a bucket, the rest is a position in it,
+// and a bucket holds at most two symbols, its own below `split` and an alias from there on. A decoder may expand this to
+// a table with an entry for each slot, or keep the buckets in registers: 64 of them fit where 4096 slots do not.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codecs/compressed_matrix.h"
+
+namespace ecmv::codecs::rans {
+
+struct Model {
+  int prob_bits = 0;
+  int symbols = 0;      // n, 1..256
+  int bucket_bits = 0;  // 2^bucket_bits buckets: the least of 6, 7, 8 that has a bucket for every symbol
+  std::array<int8_t, 256> value{};
+  std::array<uint32_t, 256> frequency{};  // 0 from n on
+  // A bucket b: positions below split[b] are symbol b with rank = position; the others are symbol alias[b] with
+  // rank = position + bias[b] modulo 2^16.
+  std::array<uint32_t, 256> split{};
+  std::array<uint8_t, 256> alias{};
+  std::array<uint16_t, 256> bias{};
+
+  uint32_t bucket_size() const { return uint32_t{1} << (prob_bits - bucket_bits); }
+};
+
+// One slot: the symbol and its rank among the slots of this symbol.
+struct Slot {
+  uint8_t symbol;
+  uint32_t rank;
+};
+
+inline Slot slot_of(const Model& model, uint32_t slot) {
+  const uint32_t bucket = slot & ((1u << model.bucket_bits) - 1), position = slot >> model.bucket_bits;
+  if (position < model.split[bucket]) return {static_cast<uint8_t>(bucket), position};
+  return {model.alias[bucket], static_cast<uint16_t>(position + model.bias[bucket])};
+}
+
+// Reads and checks the section `alphabet`; throws MalformedStream. `deal_slots` is done.
+Model read_model(std::span<const std::byte> alphabet, int prob_bits);
+// The same without checks, for kernels: the stream was verified before. Never allocates.
+Model trusted_model(std::span<const std::byte> alphabet, int prob_bits);
+std::vector<std::byte> write_alphabet(const Model& model);
+
+// The optimal model of these elements (at least one). Throws std::invalid_argument if there are more symbols than slots.
+Model fit_model(std::span<const int8_t> elements, int prob_bits);
+
+}  // namespace ecmv::codecs::rans
