@@ -1,5 +1,5 @@
 # Toolchain file: compiles for 64-bit ARM on another machine and runs the result under qemu's user emulation.
-# QEMU_CPU chooses the emulated processor (cortex-a72: NEON only; max: SVE as well).
+# QEMU_CPU in the environment chooses the emulated processor; the test preset sets cortex-a72.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
