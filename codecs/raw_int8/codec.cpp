@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "codecs/raw_int8/chain_file.h"
 #include "codecs/raw_int8/format.h"
 
 namespace ecmv::codecs::raw_int8 {
@@ -39,6 +40,9 @@ const Codec& codec() {
       .encode = encode,
       .decode = decode,
       .max_stored_bytes = max_stored_bytes,
+      .recognises_file = recognises_file,
+      .read_file = read_file,
+      .write_file = write_file,
   };
   return codec;
 }

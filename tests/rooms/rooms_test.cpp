@@ -1,0 +1,132 @@
+// The rooms of the house hold what they may: every #include "..." obeys the table of CONTRIBUTING.md, no codec's id is named
+// outside codecs/, configs, tests and documentation, and no file grows beyond one idea.
+#include <catch2/catch_test_macros.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = ECMV_SOURCE_DIR;
+
+std::vector<fs::path> sources_below(const std::string& room) {
+  std::vector<fs::path> out;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
+    const std::string extension = entry.path().extension();
+    if (extension == ".h" || extension == ".cpp" || extension == ".cu") out.push_back(fs::relative(entry.path(), kRoot));
+  }
+  REQUIRE(!out.empty());
+  return out;
+}
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::ifstream file(kRoot / path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string codec_folder(const std::string& path) {
+  static const std::regex expression("^codecs/([a-z0-9_]+)/.*");
+  std::smatch match;
+  return std::regex_match(path, match, expression) ? match[1].str() : "";
+}
+
+bool starts_with_any(const std::string& path, const std::vector<std::string>& prefixes) {
+  for (const std::string& prefix : prefixes)
+    if (path.starts_with(prefix)) return true;
+  return false;
+}
+
+// What a file may include, by its room. Paths are from the root.
+bool may_include(const std::string& file, const std::string& included) {
+  const std::string own = codec_folder(file), other = codec_folder(included);
+  if (file.starts_with("datasets/")) return included.starts_with("datasets/");
+  if (file.starts_with("reports/")) return included.starts_with("reports/");
+  if (file.starts_with("backends/"))
+    return starts_with_any(included, {"backends/", "datasets/"}) || included == "codecs/compressed_matrix.h";
+  if (file == "codecs/registry.h" || file == "codecs/registry.cpp")
+    return starts_with_any(included, {"datasets/", "backends/kernel.h", "codecs/"});
+  if (file.starts_with("codecs/")) {
+    const bool is_test = file.ends_with("/test.cpp");
+    if (!own.empty() && own != "modelling" && !other.empty() && other != "modelling" && other != own) return false;
+    if (is_test) return true;
+    return starts_with_any(included, {"datasets/", "codecs/", "backends/kernel.h", "backends/cpu/"});
+  }
+  return file.starts_with("experiments/") || file.starts_with("tests/");
+}
+
+}  // namespace
+
+TEST_CASE("includes obey the table of rooms") {
+  static const std::regex include(R"re(^\s*#\s*include\s+"([^"]+)")re");
+  for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments"})
+    for (const fs::path& path : sources_below(room))
+      for (const std::string& line : lines_of(path)) {
+        std::smatch match;
+        if (!std::regex_search(line, match, include)) continue;
+        const std::string included = match[1];
+        if (!fs::exists(kRoot / included)) continue;  // generated headers and libraries (Highway)
+        INFO(path.string() << " includes " << included);
+        CHECK(may_include(path.string(), included));
+      }
+}
+
+TEST_CASE("no codec is named outside its room, configs, tests and documents") {
+  std::set<std::string> ids;
+  for (const auto& entry : fs::directory_iterator(kRoot / "codecs"))
+    if (fs::exists(entry.path() / "codec.cpp")) ids.insert(entry.path().filename());
+  REQUIRE(ids.size() > 1);
+  for (const char* room : {"datasets", "backends", "reports", "experiments"})
+    for (const fs::path& path : sources_below(room))
+      for (const std::string& line : lines_of(path))
+        for (const std::string& id : ids) {
+          // As a word in quotes: a name that code acts upon.
+          if (line.find("\"" + id + "\"") == std::string::npos) continue;
+          INFO(path.string() << ": " << line);
+          // The baseline that speed-ups refer to is an option of the command with this one default.
+          CHECK((id == "raw_int8" && line.find("kDefaultBaseline") != std::string::npos));
+        }
+}
+
+TEST_CASE("threads, clocks and device calls stay in their rooms") {
+  const std::map<std::string, std::vector<std::string>> forbidden = {
+      {"#pragma omp", {"backends/cpu/team.cpp"}},
+      {"std::chrono", {"backends/cpu/", "experiments/"}},
+      {"YAML::", {"experiments/"}},
+      {"cudaMalloc", {"backends/"}},
+      {"hipMalloc", {"backends/"}},
+  };
+  for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments"})
+    for (const fs::path& path : sources_below(room))
+      for (const std::string& line : lines_of(path))
+        for (const auto& [word, allowed] : forbidden)
+          if (line.find(word) != std::string::npos && !path.string().ends_with("test.cpp")) {
+            INFO(path.string() << ": " << line);
+            CHECK(starts_with_any(path.string(), allowed));
+          }
+}
+
+TEST_CASE("source files stay small") {
+  for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments"})
+    for (const fs::path& path : sources_below(room)) {
+      INFO(path.string() << " is one idea if it has at most 500 lines");
+      CHECK(lines_of(path).size() <= 500);
+    }
+}
+
+TEST_CASE("every codec folder describes itself") {
+  for (const auto& entry : fs::directory_iterator(kRoot / "codecs")) {
+    if (!fs::exists(entry.path() / "codec.cpp")) continue;
+    INFO(entry.path().string());
+    CHECK(fs::exists(entry.path() / "README.md"));
+    CHECK(fs::exists(entry.path() / "format.h"));
+  }
+}

@@ -1,0 +1,90 @@
+// The matrices that every codec and kernel has to survive: degenerate shapes, lengths around lane counts and blocks, and the
+// distributions that break models. Deterministic, small enough for every kernel x tuning x instruction set.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "datasets/matrix.h"
+
+namespace ecmv::tests {
+
+// 64-bit SplitMix: tests need no better generator.
+struct Random {
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  // A sum of 12 uniforms is near enough to a normal variate.
+  double normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return sum;
+  }
+};
+
+inline datasets::Matrix make_matrix(std::string name, datasets::Shape shape, const std::function<int(int64_t)>& element) {
+  datasets::Matrix matrix;
+  matrix.name = std::move(name);
+  matrix.shape = shape;
+  for (int64_t i = 0; i < shape.elements(); ++i) matrix.elements.push_back(static_cast<std::byte>(static_cast<int8_t>(element(i))));
+  matrix.content_hash = datasets::content_hash(matrix.view());
+  return matrix;
+}
+
+inline datasets::Matrix gaussian_matrix(datasets::Shape shape, double sigma, uint64_t seed = 1) {
+  Random random{seed};
+  return make_matrix("gaussian_" + std::to_string(sigma), shape, [&](int64_t) {
+    return static_cast<int>(std::max(-127.0, std::min(127.0, std::nearbyint(sigma * random.normal()))));
+  });
+}
+
+// Shapes without elements, single rows and columns, and lengths around 32, 64, 128, 512 and 1024.
+inline std::vector<datasets::Shape> odd_shapes() {
+  return {{0, 0},  {0, 5},   {5, 0},   {1, 1},   {1, 2},    {2, 1},    {1, 31},  {1, 33},  {1, 64},   {1, 513}, {300, 1},
+          {3, 63}, {5, 65},  {33, 31}, {7, 127}, {31, 129}, {32, 128}, {64, 64}, {2, 511}, {3, 1024}, {9, 1025}};
+}
+
+// Shapes that the layouts of the paper accept too (columns divisible by 512, rows by 32).
+inline std::vector<datasets::Shape> even_shapes() { return {{32, 512}, {64, 1024}}; }
+
+// Distributions at one shape.
+inline std::vector<datasets::Matrix> distributions(datasets::Shape shape) {
+  std::vector<datasets::Matrix> out;
+  Random random{7};
+  const auto add = [&](const char* name, const std::function<int(int64_t)>& element) { out.push_back(make_matrix(name, shape, element)); };
+  add("all_zero", [](int64_t) { return 0; });
+  add("all_minimum", [](int64_t) { return -128; });
+  add("all_maximum", [](int64_t) { return 127; });
+  add("two_extremes", [&](int64_t) { return random.next() & 1 ? 127 : -128; });
+  add("rare_symbol", [&](int64_t i) { return i == shape.elements() / 2 ? 100 : -3; });
+  add("uniform_256", [&](int64_t) { return static_cast<int>(random.next() & 255) - 128; });
+  add("every_value_in_turn", [](int64_t i) { return static_cast<int>(i & 255) - 128; });
+  add("skewed", [&](int64_t) { return static_cast<int>(-std::log2(random.uniform() + 1e-9)); });
+  add("two_scales", [&](int64_t) { return static_cast<int>(std::nearbyint((random.next() % 100 == 0 ? 30.0 : 1.0) * random.normal())); });
+  for (double sigma : {0.3, 1.0, 4.0, 7.74, 16.0, 32.0}) out.push_back(gaussian_matrix(shape, sigma));
+  return out;
+}
+
+// Everything: odd shapes with Gaussian data, all distributions at an odd and an even shape.
+inline std::vector<datasets::Matrix> test_matrices() {
+  std::vector<datasets::Matrix> out;
+  for (const datasets::Shape shape : odd_shapes()) out.push_back(gaussian_matrix(shape, 4));
+  for (const datasets::Shape shape : even_shapes()) out.push_back(gaussian_matrix(shape, 4));
+  for (datasets::Matrix& matrix : distributions({33, 331})) out.push_back(std::move(matrix));
+  for (datasets::Matrix& matrix : distributions({64, 512})) out.push_back(std::move(matrix));
+  return out;
+}
+
+inline std::string describe(const datasets::Matrix& matrix) {
+  return matrix.name + " " + std::to_string(matrix.shape.rows) + "x" + std::to_string(matrix.shape.cols);
+}
+
+}  // namespace ecmv::tests

@@ -1,0 +1,35 @@
+// Which settings of a codec are tested: the defaults, then each setting alone at its least, greatest and some middle values,
+// and at every choice of a text.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+
+namespace ecmv::tests {
+
+inline std::vector<codecs::Settings> settings_to_test(const codecs::Codec& codec) {
+  std::vector<codecs::Settings> out = {codecs::default_settings(codec)};
+  const auto add = [&](std::string_view name, const std::string& value) {
+    std::vector<std::string> errors;
+    codecs::Settings settings = codecs::resolve_settings(codec.settings, {{std::string(name), value}}, errors);
+    if (errors.empty() && settings != out.front()) out.push_back(std::move(settings));
+  };
+  for (const codecs::SettingInfo& info : codec.settings) {
+    for (std::string_view choice : info.choices) add(info.name, std::string(choice));
+    if (!std::holds_alternative<int64_t>(info.default_value)) continue;
+    add(info.name, std::to_string(info.min));
+    // Powers of two are where lane counts live; of narrow ranges every value is tried.
+    for (int64_t value = 1; value < info.max; value *= 2)
+      if (value > info.min) add(info.name, std::to_string(value));
+    if (info.max - info.min <= 6)
+      for (int64_t value = info.min + 1; value < info.max; ++value)
+        if ((value & (value - 1)) != 0) add(info.name, std::to_string(value));
+    add(info.name, std::to_string(info.max));
+  }
+  return out;
+}
+
+}  // namespace ecmv::tests
