@@ -1,0 +1,61 @@
+// Golden streams decode forever, and the encoder of the current version still writes them. New ones are written by
+// `write_golden CODEC`, which refuses to overwrite a version.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <fstream>
+
+#include "tests/golden_streams.h"
+
+using namespace ecmv;
+namespace fs = std::filesystem;
+
+namespace {
+
+const codecs::CodecEntry& each_codec() {
+  const size_t index = GENERATE_COPY(range(size_t{0}, codecs::all_codecs().size()));
+  return codecs::all_codecs()[index];
+}
+
+}  // namespace
+
+TEST_CASE("golden streams of every version decode to their matrices") {
+  const codecs::CodecEntry& entry = each_codec();
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  INFO(entry.id);
+  int streams = 0;
+  for (uint32_t version = 1; version <= entry.codec->format_version; ++version)
+    for (const datasets::Matrix& matrix : tests::golden_matrices()) {
+      const fs::path path = tests::golden_folder(entry, version) / (tests::golden_name(matrix) + ".safetensors");
+      if (!fs::exists(path)) {
+        // Only a matrix that the codec refuses has no stream.
+        CHECK((version < entry.codec->format_version || !entry.codec->refuses(matrix.view(), settings).empty()));
+        continue;
+      }
+      INFO(path.string());
+      const datasets::FileBytes file(path.string());
+      const datasets::Safetensors tensors = datasets::parse_safetensors(file.bytes());
+      std::vector<std::byte> decoded(matrix.elements.size(), std::byte{0x80});
+      entry.codec->decode(tests::from_golden(tensors, matrix.shape, settings), decoded);
+      CHECK(decoded == matrix.elements);
+      if (version == entry.codec->format_version) {
+        const std::vector<std::byte> now = tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings));
+        CHECK(std::ranges::equal(now, file.bytes()));
+      }
+      ++streams;
+    }
+  CHECK(streams > 0);
+}
+
+TEST_CASE("stored sizes and streams are those of sizes.csv") {
+  const codecs::CodecEntry& entry = each_codec();
+  // What a library writes depends on its version: only its own streams are frozen, not what the next version makes of the data.
+  const fs::path path = tests::golden_folder(entry, entry.codec->format_version) / "sizes.csv";
+  INFO(path.string());
+  std::ifstream file(path);
+  REQUIRE(file.is_open());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  CHECK(lines == tests::size_lines(entry));
+}

@@ -1,0 +1,73 @@
+// Golden streams: frozen bytes of every codec, codecs/ID/golden/v<format version>/. `NAME.safetensors` holds the sections of one
+// encoded test matrix as U8 tensors "<index>.<section>"; `sizes.csv` holds stored bytes and a hash of the stream for more
+// matrices and settings, so that a change of ratio is a line in a review.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <cstdio>
+
+#include "codecs/registry.h"
+#include "datasets/file_bytes.h"
+#include "datasets/safetensors.h"
+#include "tests/test_matrices.h"
+#include "tests/test_settings.h"
+
+namespace ecmv::tests {
+
+inline std::filesystem::path golden_folder(const codecs::CodecEntry& entry, uint32_t version) {
+  return std::filesystem::path(ECMV_SOURCE_DIR) / "codecs" / entry.id / "golden" / ("v" + std::to_string(version));
+}
+
+// The matrices whose whole streams are kept, with the codec's default settings.
+inline std::vector<datasets::Matrix> golden_matrices() {
+  return {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4), distributions({32, 512})[8]};
+}
+
+inline std::string golden_name(const datasets::Matrix& matrix) {
+  return matrix.name + "_" + std::to_string(matrix.shape.rows) + "x" + std::to_string(matrix.shape.cols);
+}
+
+inline std::vector<std::byte> to_golden(const codecs::CompressedMatrix& compressed) {
+  std::vector<datasets::TensorView> tensors;
+  for (size_t i = 0; i < compressed.sections.size(); ++i) {
+    const codecs::Section& section = compressed.sections[i];
+    tensors.push_back({std::to_string(i) + "." + std::string(section.name), "U8", {static_cast<int64_t>(section.bytes.size())}, section.bytes});
+  }
+  return datasets::write_safetensors(tensors, {{"settings", compressed.settings.to_string()}});
+}
+
+// The stream of a golden file as a view of `bytes`, for a matrix of that shape; settings must be the codec's defaults.
+inline codecs::CompressedView from_golden(const datasets::Safetensors& file, datasets::Shape shape, const codecs::Settings& settings) {
+  codecs::CompressedView view{shape, datasets::ElementType::i8, &settings, std::vector<codecs::SectionView>(file.tensors.size())};
+  // Empty tensors may stand elsewhere in the file: the index in the name gives the order.
+  for (const datasets::TensorView& tensor : file.tensors)
+    view.sections.at(std::stoul(tensor.name)) = {"golden", codecs::Role::payload, tensor.bytes};
+  return view;
+}
+
+// All lines of sizes.csv as the codec writes them now.
+inline std::vector<std::string> size_lines(const codecs::CodecEntry& entry) {
+  std::vector<std::string> lines = {"matrix,settings,stored_bytes,stream_hash"};
+  const auto add = [&](const datasets::Matrix& matrix, const codecs::Settings& settings) {
+    if (!entry.codec->refuses(matrix.view(), settings).empty()) return;
+    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+    uint64_t hash = 0;
+    for (const codecs::Section& section : compressed.sections) {
+      const datasets::Shape shape{1, static_cast<int64_t>(section.bytes.size())};
+      hash = hash * 0x100000001B3u ^ datasets::content_hash({shape, datasets::ElementType::u8, section.bytes});
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+    lines.push_back(golden_name(matrix) + ",\"" + settings.to_string() + "\"," + std::to_string(compressed.stored_bytes()) + "," + text);
+  };
+  for (const datasets::Matrix& matrix : distributions({64, 512})) add(matrix, codecs::default_settings(*entry.codec));
+  add(gaussian_matrix({37, 203}, 4), codecs::default_settings(*entry.codec));
+  add(gaussian_matrix({512, 2048}, 4), codecs::default_settings(*entry.codec));
+  for (const codecs::Settings& settings : settings_to_test(*entry.codec)) add(gaussian_matrix({64, 512}, 4, 2), settings);
+  return lines;
+}
+
+}  // namespace ecmv::tests

@@ -1,0 +1,47 @@
+// write_golden CODEC...: freezes the streams of the current format version of these codecs (all without arguments). Refuses to
+// touch a version that is there already: a changed byte needs a new version number.
+#include <fstream>
+#include <iostream>
+
+#include "tests/golden_streams.h"
+
+using namespace ecmv;
+namespace fs = std::filesystem;
+
+namespace {
+
+void write(const fs::path& path, std::span<const std::byte> bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) throw std::runtime_error("Cannot write " + path.string() + ".");
+}
+
+bool freeze(const codecs::CodecEntry& entry) {
+  const fs::path folder = tests::golden_folder(entry, entry.codec->format_version);
+  if (fs::exists(folder)) {
+    std::cerr << folder.string() << " exists; a changed stream needs a new format_version.\n";
+    return false;
+  }
+  fs::create_directories(folder);
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  for (const datasets::Matrix& matrix : tests::golden_matrices())
+    if (entry.codec->refuses(matrix.view(), settings).empty())
+      write(folder / (tests::golden_name(matrix) + ".safetensors"), tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings)));
+  std::string csv;
+  for (const std::string& line : tests::size_lines(entry)) csv += line + "\n";
+  write(folder / "sizes.csv", std::as_bytes(std::span(csv)));
+  std::cout << folder.string() << "\n";
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool fine = true;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
+    bool wanted = argc == 1;
+    for (int i = 1; i < argc; ++i) wanted = wanted || entry.id == argv[i];
+    if (wanted) fine = freeze(entry) && fine;
+  }
+  return fine ? 0 : 1;
+}
