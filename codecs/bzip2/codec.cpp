@@ -1,0 +1,68 @@
+// bzip2: the yardstick of block sorting. Without repetitions to find it is a Huffman coder with up to six tables that
+// switch every 50 symbols, and pays for its sort in time.
+#include <bzlib.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "codecs/modelling/library_blocks.h"
+
+namespace ecmv::codecs::bzip2 {
+namespace {
+
+// libbz2 takes char pointers and reads only.
+char* chars(const std::byte* bytes) { return reinterpret_cast<char*>(const_cast<std::byte*>(bytes)); }
+
+void compress(std::span<const std::byte> block, const Settings& settings, std::vector<std::byte>& payload) {
+  const size_t before = payload.size();
+  // The documented bound: 1 % and 600 bytes more than the input.
+  payload.resize(before + block.size() + block.size() / 100 + 601);
+  unsigned bytes = static_cast<unsigned>(payload.size() - before);
+  const int result = BZ2_bzBuffToBuffCompress(chars(payload.data() + before), &bytes, chars(block.data()),
+                                              static_cast<unsigned>(block.size()), static_cast<int>(settings.integer("level")), 0, 0);
+  if (result != BZ_OK) throw std::runtime_error("libbz2 could not compress a block (error " + std::to_string(result) + ").");
+  payload.resize(before + bytes);
+}
+
+bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+  bz_stream stream = {};
+  if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) throw std::bad_alloc();
+  stream.next_in = chars(compressed.data());
+  stream.avail_in = static_cast<unsigned>(compressed.size());
+  stream.next_out = chars(out.data());
+  stream.avail_out = static_cast<unsigned>(out.size());
+  const int result = BZ2_bzDecompress(&stream);
+  BZ2_bzDecompressEnd(&stream);
+  return result == BZ_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0;
+}
+
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  return modelling::library_encode(matrix, settings, compress);
+}
+
+void decode(const CompressedView& view, std::span<std::byte> out) { modelling::library_decode(view, out, decompress); }
+
+int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+  return modelling::library_max_stored_bytes(shape, settings, 100, 601);
+}
+
+}  // namespace
+
+const Codec& codec() {
+  static const Codec codec = {
+      .summary = "libbz2 on blocks of rows, a yardstick",
+      .source = "bzip2 1.0 (Seward), through libbz2",
+      .format_version = 1,
+      .lossless = true,
+      .settings = {{.name = "level", .unit = "100 kB", .help = "size of the blocks that are sorted at once",
+                    .default_value = int64_t{9}, .min = 1, .max = 9},
+                   modelling::block_kib_setting(128)},
+      .refuses = modelling::library_refuses,
+      .encode = encode,
+      .decode = decode,
+      .max_stored_bytes = max_stored_bytes,
+  };
+  return codec;
+}
+
+}  // namespace ecmv::codecs::bzip2

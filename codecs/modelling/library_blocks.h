@@ -1,0 +1,86 @@
+// A matrix as independent blocks of whole rows, each compressed by a general-purpose library: all that the library
+// codecs have in common, so that each of them is only its library's calls. Threads decode different blocks.
+//
+//   payload  the compressed blocks, one behind the other
+//   offsets  uint64 a block, and one more: its first byte in the payload
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "codecs/codec.h"
+
+namespace ecmv::codecs::modelling {
+
+// Section numbers.
+inline constexpr int kBlockPayload = 0, kBlockOffsets = 1;
+
+// The longest block that every library takes in one call (bzip2 and zlib count in 32 bits).
+inline constexpr int64_t kMaxBlockBytes = int64_t{1} << 30;
+
+// The setting `block_kib` of every library codec.
+SettingInfo block_kib_setting(int64_t default_kib);
+
+// Whole rows of a block: as many as fit into block_kib, at least one.
+int64_t library_rows_per_block(datasets::Shape shape, const Settings& settings);
+int64_t library_rows_per_block(const CompressedView& view);  // the same, as kernels ask for it
+// Bytes of the largest block before compression.
+int64_t library_block_bytes(datasets::Shape shape, const Settings& settings);
+// 0 for matrices without elements.
+int64_t library_block_count(datasets::Shape shape, const Settings& settings);
+
+// "" or why the matrix cannot be cut into blocks.
+std::string library_refuses(datasets::MatrixView matrix, const Settings& settings);
+
+// Upper bound of the stored bytes, where a block of n bytes takes at most n + n / spread + constant.
+int64_t library_max_stored_bytes(datasets::Shape shape, const Settings& settings, int64_t spread, int64_t constant);
+
+// compress(block) -> its compressed bytes, appended to `payload`.
+CompressedMatrix library_encode(datasets::MatrixView matrix, const Settings& settings,
+                                void (*compress)(std::span<const std::byte> block, const Settings&, std::vector<std::byte>& payload));
+
+// decompress(compressed, out) -> true if the stream gave exactly out.size() bytes and ended with its last byte. Throws
+// MalformedStream where it did not, or where the offsets are damaged.
+void library_decode(const CompressedView& view, std::span<std::byte> out,
+                    bool (*decompress)(std::span<const std::byte> compressed, std::span<std::byte> out));
+
+// The compressed bytes of one block; trusts the offsets.
+std::span<const std::byte> library_block(const CompressedView& view, int64_t block);
+
+// The loop of a decode kernel: decompress(compressed, out) for each block of the call's rows.
+template <class Decompress>
+void for_each_library_block(const backends::KernelCall& call, Decompress decompress) {
+  const datasets::Shape shape = call.matrix->shape;
+  if (shape.elements() == 0) return;
+  const int64_t block_rows = library_rows_per_block(*call.matrix);
+  for (int64_t row = call.row_begin; row < call.row_end; row += block_rows) {
+    const int64_t rows = std::min(block_rows, call.row_end - row);
+    std::byte* out = reinterpret_cast<std::byte*>(call.decoded) + (row - call.row_begin) * shape.cols;
+    decompress(library_block(*call.matrix, row / block_rows), std::span(out, rows * shape.cols));
+  }
+}
+
+// Memory for a library's allocator hooks, handed out of a kernel's scratch and never taken back: a kernel
+// allocates nothing. Beyond its end it gives nullptr, which the library reports as its own lack of memory.
+class ScratchArena {
+ public:
+  ScratchArena(std::byte* begin, int64_t bytes) : begin_(begin), left_(bytes), bytes_(bytes) {}
+  void* take(uint64_t count, uint64_t size) {
+    const uint64_t bytes = (count * size + 63) / 64 * 64;
+    if (bytes > static_cast<uint64_t>(left_)) return nullptr;
+    void* const memory = begin_ + (bytes_ - left_);
+    left_ -= static_cast<int64_t>(bytes);
+    return memory;
+  }
+  void reset() { left_ = bytes_; }
+
+ private:
+  std::byte* begin_;
+  int64_t left_, bytes_;
+};
+
+}  // namespace ecmv::codecs::modelling

@@ -1,0 +1,359 @@
+// SIMD kernels of packed_outliers. A vector of fields is made of its planes by one shift and one and-or each; vectors
+// of up to 64 bytes walk along the strips, so one format serves every instruction set. The product runs on the unsigned
+// fields (VNNI: dpbusd; AVX2, SSE4, AVX3: maddubs with as many sums in 16 bits as their width allows; NEON: signed dot)
+// and lowest * sum(x) is added once. Outliers follow block by block while y is in the L1 cache.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backends/kernel.h"
+#include "codecs/packed_outliers/packed.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codecs/packed_outliers/simd.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "backends/cpu/dot-inl.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::codecs::packed_outliers::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace cpu = backends::cpu::HWY_NAMESPACE;
+
+using D8 = cpu::DotD8;
+using DU8 = cpu::DotDU8;
+using DU16 = hn::Repartition<uint16_t, D8>;
+using D16 = cpu::DotD16;
+using D32 = cpu::DotD32;
+using VU8 = hn::Vec<DU8>;
+using V16 = hn::Vec<D16>;
+using V32 = hn::Vec<D32>;
+
+static_assert(HWY_MAX_BYTES <= kStripCols, "A vector must not be longer than a strip.");
+
+// The stored bytes at one place of a group: `a` of the plane of 4 (or of 8: all strips), `b` of 2, `c` of 1.
+template <int kBits>
+struct Strips {
+  VU8 a[8], b[2], c[1];
+
+  HWY_INLINE Strips(const uint8_t* HWY_RESTRICT at, int64_t width) {
+    const DU8 du8;
+    constexpr int kFirst = kBits == 8 ? 8 : kBits & 4;
+    for (int s = 0; s < kFirst; ++s) a[s] = hn::LoadU(du8, at + s * width);
+    if constexpr (kBits & 2)
+      for (int s = 0; s < 2; ++s) b[s] = hn::LoadU(du8, at + (kFirst + s) * width);
+    if constexpr (kBits & 1) c[0] = hn::LoadU(du8, at + (kFirst + (kBits & 2)) * width);
+  }
+};
+
+// fields | the plane's part of them: kPlane bits from slot kSlot of `stored`, moved to bit kTarget. Shifts of 16-bit
+// lanes carry foreign bits only to where the mask is zero.
+template <int kPlane, int kSlot, int kTarget>
+HWY_INLINE VU8 MergePlane(VU8 fields, VU8 stored) {
+  const DU8 du8;
+  const DU16 du16;
+  constexpr int kShift = kTarget - kPlane * kSlot;
+  VU8 shifted = stored;
+  if constexpr (kShift > 0) shifted = hn::BitCast(du8, hn::ShiftLeft<(kShift > 0 ? kShift : 0)>(hn::BitCast(du16, stored)));
+  if constexpr (kShift < 0) shifted = hn::BitCast(du8, hn::ShiftRight<(kShift < 0 ? -kShift : 0)>(hn::BitCast(du16, stored)));
+  const VU8 mask = hn::Set(du8, static_cast<uint8_t>(((1 << kPlane) - 1) << kTarget));
+  if constexpr (kTarget == 0) return hn::And(shifted, mask);
+  return hn::OrAnd(fields, shifted, mask);
+}
+
+template <int kBits, int kStrip>
+HWY_INLINE VU8 Fields(const Strips<kBits>& strips) {
+  if constexpr (kBits == 8) return strips.a[kStrip];
+  VU8 fields = hn::Zero(DU8());
+  if constexpr (kBits & 4) fields = MergePlane<4, kStrip / 4, 0>(fields, strips.a[kStrip % 4]);
+  if constexpr (kBits & 2) fields = MergePlane<2, kStrip / 2, (kBits & 4)>(fields, strips.b[kStrip % 2]);
+  if constexpr (kBits & 1) fields = MergePlane<1, kStrip, (kBits & 6)>(fields, strips.c[0]);
+  return fields;
+}
+
+// How many sums of two products fit into int16.
+template <int kBits>
+constexpr int kSums16 = kBits <= 4 ? 8 : kBits == 5 ? 4 : kBits == 6 ? 2 : 1;
+
+// acc += fields . x for one strip; `sums` carries 16-bit sums from strip to strip where that is how a target multiplies.
+template <int kBits, int kStrip>
+HWY_INLINE void DotStrip(const Strips<kBits>& strips, const int8_t* HWY_RESTRICT x, V16& sums, V32& acc) {
+  const VU8 fields = Fields<kBits, kStrip>(strips);
+  const auto vx = hn::LoadU(D8(), x);
+  if constexpr (kBits == 8 || cpu::kDotIsBiased) {
+    acc = cpu::DotAccumulateBiased(fields, cpu::PrepareX(vx), acc);
+  } else {
+#if HWY_ARCH_X86
+    const auto products = hn::SatWidenMulPairwiseAdd(D16(), fields, vx);
+    sums = kStrip % kSums16<kBits> == 0 ? products : hn::Add(sums, products);
+    if constexpr (kStrip % kSums16<kBits> == kSums16<kBits> - 1)
+      acc = hn::Add(acc, hn::WidenMulPairwiseAdd(D32(), sums, hn::Set(D16(), 1)));
+#else
+    acc = hn::SumOfMulQuadAccumulate(D32(), hn::BitCast(D8(), fields), vx, acc);
+#endif
+  }
+}
+
+// One group of a row: strips of `width` columns at `group`, their x `x_stride` apart.
+template <int kBits>
+HWY_INLINE void DotGroup(const uint8_t* HWY_RESTRICT group, int64_t width, const int8_t* HWY_RESTRICT x, int64_t x_stride,
+                         V32& acc0, V32& acc1) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D8()));
+  for (int64_t j = 0; j < width; j += lanes) {
+    const Strips<kBits> strips(group + j, width);
+    V16 sums = hn::Zero(D16());
+    DotStrip<kBits, 0>(strips, x + j, sums, acc0);
+    DotStrip<kBits, 1>(strips, x + j + x_stride, sums, acc1);
+    DotStrip<kBits, 2>(strips, x + j + 2 * x_stride, sums, acc0);
+    DotStrip<kBits, 3>(strips, x + j + 3 * x_stride, sums, acc1);
+    DotStrip<kBits, 4>(strips, x + j + 4 * x_stride, sums, acc0);
+    DotStrip<kBits, 5>(strips, x + j + 5 * x_stride, sums, acc1);
+    DotStrip<kBits, 6>(strips, x + j + 6 * x_stride, sums, acc0);
+    DotStrip<kBits, 7>(strips, x + j + 7 * x_stride, sums, acc1);
+  }
+}
+
+// y[0..kRows) of the rows at `rows`; kPrefetchBytes ahead of every row's place are requested (0: none), because hardware
+// prefetchers stop at page borders. x_tail: x of the tail's strips, 64 apart, zeros where a strip has no column.
+template <int kBits, int kRows, int kPrefetchBytes>
+HWY_INLINE void DotRows(const Packed& packed, const uint8_t* HWY_RESTRICT rows, const int8_t* HWY_RESTRICT x,
+                        const int8_t* HWY_RESTRICT x_tail, int32_t offset, int32_t* HWY_RESTRICT y) {
+  const D32 d32;
+  V32 acc0[kRows], acc1[kRows];
+  for (int r = 0; r < kRows; ++r) acc0[r] = acc1[r] = hn::Zero(d32);
+  const int64_t groups = full_groups(packed.cols), tail = tail_strip(packed.cols);
+  for (int64_t g = 0; g < groups; ++g)
+    for (int r = 0; r < kRows; ++r) {
+      const uint8_t* group = rows + r * packed.row_bytes + g * kBits * kStripCols;
+      if constexpr (kPrefetchBytes > 0)
+        for (int line = 0; line < kBits; ++line) hwy::Prefetch(group + kPrefetchBytes + line * 64);
+      DotGroup<kBits>(group, kStripCols, x + g * kGroupCols, kStripCols, acc0[r], acc1[r]);
+    }
+  if (tail > 0)
+    for (int r = 0; r < kRows; ++r)
+      DotGroup<kBits>(rows + r * packed.row_bytes + groups * kBits * kStripCols, tail, x_tail, kStripCols, acc0[r], acc1[r]);
+  for (int r = 0; r < kRows; ++r)
+    y[r] = static_cast<int32_t>(static_cast<uint32_t>(hn::ReduceSum(d32, hn::Add(acc0[r], acc1[r]))) +
+                                static_cast<uint32_t>(offset));
+}
+
+// Records at a time: their deltas as bytes and their elements of x, gathered one by one, so that the multiplications are
+// vectors again. Per record that leaves an addition, a comparison, a load and a store.
+constexpr int kChunk = 512;
+struct OutlierChunk {
+  alignas(64) int8_t x[kChunk];
+  alignas(64) int8_t deltas[kChunk + 2];
+};
+
+// The deltas of records [first, first + count), count <= kChunk.
+HWY_INLINE const int8_t* ChunkDeltas(const Packed& packed, uint64_t first, int count, OutlierChunk& chunk) {
+  if (packed.form.delta_bits == 8) return reinterpret_cast<const int8_t*>(packed.deltas) + first;
+  const uint8_t* stored = packed.deltas + first / 2;
+  const int bytes = static_cast<int>((first % 2 + count + 1) / 2);
+  for (int i = 0; i < bytes; ++i) {
+    chunk.deltas[2 * i] = static_cast<int8_t>(((stored[i] & 15) ^ 8) - 8);
+    chunk.deltas[2 * i + 1] = static_cast<int8_t>(((stored[i] >> 4) ^ 8) - 8);
+  }
+  return chunk.deltas + first % 2;
+}
+
+// The sum of count products of signed bytes.
+HWY_INLINE int32_t DotBytes(const int8_t* HWY_RESTRICT w, const int8_t* HWY_RESTRICT x, int count) {
+  const D8 d8;
+  const D32 d32;
+  const int lanes = static_cast<int>(hn::Lanes(d8));
+  V32 sum = hn::Zero(d32), bias = hn::Zero(d32);
+  for (int i = 0; i < count; i += lanes) {
+    const auto vw = count - i >= lanes ? hn::LoadU(d8, w + i) : hn::LoadN(d8, w + i, static_cast<size_t>(count - i));
+    const auto vx = count - i >= lanes ? hn::LoadU(d8, x + i) : hn::LoadN(d8, x + i, static_cast<size_t>(count - i));
+    sum = cpu::DotAccumulate(vw, cpu::PrepareX(vx), sum);
+    if constexpr (cpu::kDotIsBiased) bias = hn::SumOfMulQuadAccumulate(d32, hn::Set(DU8(), 128), vx, bias);
+  }
+  return hn::ReduceSum(d32, hn::Sub(sum, bias));
+}
+
+template <int kDistanceBytes>
+void AddBlockOutliers(const Packed& packed, int64_t row0, const int8_t* HWY_RESTRICT x, int32_t* HWY_RESTRICT y) {
+  struct Segment {
+    int64_t row;
+    int begin;
+  };
+  OutlierChunk chunk;
+  std::array<Segment, kRowsPerBlock + 1> segments;
+  const int64_t block = row0 / kRowsPerBlock, cols = packed.cols;
+  const uint64_t end = first_record(packed, block + 1);
+  int64_t row = row0, col = 0;
+  for (uint64_t first = first_record(packed, block); first < end; first += kChunk) {
+    const int count = static_cast<int>(std::min<uint64_t>(kChunk, end - first));
+    const int8_t* deltas = ChunkDeltas(packed, first, count, chunk);
+    int segment = 0;
+    segments[0] = {row, 0};
+    for (int i = 0; i < count; ++i) {
+      col += distance_at<kDistanceBytes>(packed.distances, first + i);
+      if (HWY_UNLIKELY(col >= cols)) {
+        for (; col >= cols; col -= cols) ++row;
+        segments[++segment] = {row, i};
+      }
+      chunk.x[i] = x[col];
+    }
+    // Only now, because vectors loaded right behind the byte stores would wait for them.
+    for (int s = 0; s <= segment; ++s) {
+      const int begin = segments[s].begin, stop = s < segment ? segments[s + 1].begin : count;
+      int32_t& sum = y[segments[s].row];
+      sum = static_cast<int32_t>(static_cast<uint32_t>(sum) +
+                                 static_cast<uint32_t>(DotBytes(deltas + begin, chunk.x + begin, stop - begin)));
+    }
+  }
+}
+
+template <int kDistanceBytes>
+void PatchBlockOutliers(const Packed& packed, int64_t row0, int8_t* HWY_RESTRICT element) {
+  OutlierChunk chunk;
+  const int64_t block = row0 / kRowsPerBlock;
+  const uint64_t end = first_record(packed, block + 1);
+  for (uint64_t first = first_record(packed, block); first < end; first += kChunk) {
+    const int count = static_cast<int>(std::min<uint64_t>(kChunk, end - first));
+    const int8_t* deltas = ChunkDeltas(packed, first, count, chunk);
+    for (int i = 0; i < count; ++i) {
+      element += distance_at<kDistanceBytes>(packed.distances, first + i);
+      *element = static_cast<int8_t>(*element + deltas[i]);
+    }
+  }
+}
+
+template <int kBits, int kRows, int kPrefetchBytes>
+void MatvecBits(const Packed& packed, const backends::KernelCall& call) {
+  // A strip of the tail is loaded by whole vectors: x behind its columns is zero, whatever the fields there are.
+  alignas(64) std::array<int8_t, kGroupCols> x_tail{};
+  const int64_t tail = tail_cols(packed.cols), width = tail_strip(packed.cols);
+  for (int64_t i = 0; i < tail; ++i) x_tail[i / width * kStripCols + i % width] = call.x[packed.cols - tail + i];
+  const int32_t offset = static_cast<int32_t>(static_cast<uint32_t>(packed.lowest) *
+                                              static_cast<uint32_t>(cpu::SumX(call.x, packed.cols)));
+  for (int64_t begin = call.row_begin; begin < call.row_end; begin += kRowsPerBlock) {
+    const int64_t end = std::min(begin + kRowsPerBlock, call.row_end);
+    int64_t row = begin;
+    for (; row + kRows <= end; row += kRows)
+      DotRows<kBits, kRows, kPrefetchBytes>(packed, packed.fields + row * packed.row_bytes, call.x, x_tail.data(), offset,
+                                            call.y + row);
+    for (; row < end; ++row)
+      DotRows<kBits, 1, kPrefetchBytes>(packed, packed.fields + row * packed.row_bytes, call.x, x_tail.data(), offset,
+                                        call.y + row);
+    if (packed.form.distance_bytes == 1)
+      AddBlockOutliers<1>(packed, begin, call.x, call.y);
+    else
+      AddBlockOutliers<2>(packed, begin, call.x, call.y);
+  }
+}
+
+template <int kBits>
+void MatvecTuning(const Packed& packed, const backends::KernelCall& call) {
+  switch (call.tuning) {
+    case 0: return MatvecBits<kBits, 1, 2048>(packed, call);
+    case 1: return MatvecBits<kBits, 1, 0>(packed, call);
+    case 2: return MatvecBits<kBits, 4, 2048>(packed, call);
+  }
+}
+
+template <int kBits, int kStrip>
+HWY_INLINE void StoreStrip(const Strips<kBits>& strips, VU8 lowest, uint8_t* HWY_RESTRICT out) {
+  hn::StoreU(hn::Add(Fields<kBits, kStrip>(strips), lowest), DU8(), out + kStrip * kStripCols);
+}
+
+// The elements of one group; strip s goes to out + 64 s, whole vectors even where strips are shorter.
+template <int kBits>
+HWY_INLINE void DecodeGroup(const uint8_t* HWY_RESTRICT group, int64_t width, VU8 lowest, uint8_t* HWY_RESTRICT out) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D8()));
+  for (int64_t j = 0; j < width; j += lanes) {
+    const Strips<kBits> strips(group + j, width);
+    StoreStrip<kBits, 0>(strips, lowest, out + j);
+    StoreStrip<kBits, 1>(strips, lowest, out + j);
+    StoreStrip<kBits, 2>(strips, lowest, out + j);
+    StoreStrip<kBits, 3>(strips, lowest, out + j);
+    StoreStrip<kBits, 4>(strips, lowest, out + j);
+    StoreStrip<kBits, 5>(strips, lowest, out + j);
+    StoreStrip<kBits, 6>(strips, lowest, out + j);
+    StoreStrip<kBits, 7>(strips, lowest, out + j);
+  }
+}
+
+template <int kBits>
+void DecodeBits(const Packed& packed, const backends::KernelCall& call) {
+  const VU8 lowest = hn::Set(DU8(), static_cast<uint8_t>(packed.lowest));
+  const int64_t groups = full_groups(packed.cols), tail = tail_cols(packed.cols), width = tail_strip(packed.cols);
+  alignas(64) std::array<uint8_t, kGroupCols> buffer;
+  for (int64_t begin = call.row_begin; begin < call.row_end; begin += kRowsPerBlock) {
+    const int64_t end = std::min(begin + kRowsPerBlock, call.row_end);
+    for (int64_t row = begin; row < end; ++row) {
+      const uint8_t* group = packed.fields + row * packed.row_bytes;
+      uint8_t* out = reinterpret_cast<uint8_t*>(call.decoded) + (row - call.row_begin) * packed.cols;
+      for (int64_t g = 0; g < groups; ++g, group += kBits * kStripCols, out += kGroupCols) {
+        DecodeGroup<kBits>(group, kStripCols, lowest, out);
+      }
+      if (tail == 0) continue;
+      DecodeGroup<kBits>(group, width, lowest, buffer.data());
+      for (int64_t i = 0; i < tail; i += width)
+        std::memcpy(out + i, buffer.data() + i / width * kStripCols, std::min(width, tail - i));
+    }
+    int8_t* decoded = call.decoded + (begin - call.row_begin) * packed.cols;
+    if (packed.form.distance_bytes == 1)
+      PatchBlockOutliers<1>(packed, begin, decoded);
+    else
+      PatchBlockOutliers<2>(packed, begin, decoded);
+  }
+}
+
+// The stream's b as a constant.
+#define ECMV_FOR_BITS(FUNCTION)                \
+  switch (packed.bits) {                       \
+    case 1: return FUNCTION<1>(packed, call);  \
+    case 2: return FUNCTION<2>(packed, call);  \
+    case 3: return FUNCTION<3>(packed, call);  \
+    case 4: return FUNCTION<4>(packed, call);  \
+    case 5: return FUNCTION<5>(packed, call);  \
+    case 6: return FUNCTION<6>(packed, call);  \
+    case 7: return FUNCTION<7>(packed, call);  \
+    case 8: return FUNCTION<8>(packed, call);  \
+  }
+
+void Decode(const backends::KernelCall& call) {
+  const Packed packed = open_packed(*call.matrix);
+  ECMV_FOR_BITS(DecodeBits)
+}
+
+void Matvec(const backends::KernelCall& call) {
+  const Packed packed = open_packed(*call.matrix);
+  ECMV_FOR_BITS(MatvecTuning)
+}
+
+#undef ECMV_FOR_BITS
+
+}  // namespace ecmv::codecs::packed_outliers::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ecmv::codecs::packed_outliers {
+namespace {
+
+HWY_EXPORT(Decode);
+HWY_EXPORT(Matvec);
+
+void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
+void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
+
+int64_t rows_per_block(const CompressedView&) { return kRowsPerBlock; }
+
+constexpr backends::Tuning kMatvecTunings[] = {{"rows1_prefetch2k"}, {"rows1"}, {"rows4_prefetch2k"}};
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = decode},
+    {.op = backends::Op::matvec, .variant = "planes", .tunings = kMatvecTunings, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = matvec},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> simd_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::packed_outliers
+#endif  // HWY_ONCE

@@ -1,0 +1,71 @@
+// zstd: the yardstick of fast general-purpose entropy decoding. On elements without repetitions a block is nothing but
+// Huffman-coded literals, which libzstd decodes in four interleaved streams, two symbols a look-up. `level` 0 asks
+// for exactly that: libzstd's fastest level with literal compression switched on, so that no search spoils a block.
+#define ZSTD_STATIC_LINKING_ONLY  // literalCompressionMode, decoding in memory of our own
+#include <zstd.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "codecs/modelling/library_blocks.h"
+
+namespace ecmv::codecs::zstd {
+namespace {
+
+void set(ZSTD_CCtx* context, ZSTD_cParameter parameter, int value) {
+  const size_t result = ZSTD_CCtx_setParameter(context, parameter, value);
+  if (ZSTD_isError(result))
+    throw std::runtime_error(std::string("libzstd refused a compression parameter: ") + ZSTD_getErrorName(result));
+}
+
+void compress(std::span<const std::byte> block, const Settings& settings, std::vector<std::byte>& payload) {
+  const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  if (!context) throw std::bad_alloc();
+  const int level = static_cast<int>(settings.integer("level"));
+  set(context.get(), ZSTD_c_compressionLevel, level == 0 ? ZSTD_minCLevel() : level);
+  if (level == 0) set(context.get(), ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+  const size_t before = payload.size();
+  payload.resize(before + ZSTD_compressBound(block.size()));
+  const size_t bytes = ZSTD_compress2(context.get(), payload.data() + before, payload.size() - before, block.data(), block.size());
+  if (ZSTD_isError(bytes)) throw std::runtime_error(std::string("libzstd could not compress a block: ") + ZSTD_getErrorName(bytes));
+  payload.resize(before + bytes);
+}
+
+bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+  // One frame and nothing behind it: ZSTD_decompress alone would accept several frames and skippable ones.
+  if (ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) != compressed.size()) return false;
+  return ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size()) == out.size();
+}
+
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  return modelling::library_encode(matrix, settings, compress);
+}
+
+void decode(const CompressedView& view, std::span<std::byte> out) { modelling::library_decode(view, out, decompress); }
+
+int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+  // ZSTD_COMPRESSBOUND: n + n / 256, and up to 64 bytes for blocks below 128 KiB.
+  return modelling::library_max_stored_bytes(shape, settings, 256, 64);
+}
+
+}  // namespace
+
+const Codec& codec() {
+  static const Codec codec = {
+      .summary = "libzstd on blocks of rows, a yardstick",
+      .source = "Zstandard, RFC 8878, through libzstd",
+      .format_version = 1,
+      .lossless = true,
+      .settings = {{.name = "level", .unit = "", .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
+                    .default_value = int64_t{0}, .min = 0, .max = 19},
+                   modelling::block_kib_setting(128)},
+      .refuses = modelling::library_refuses,
+      .encode = encode,
+      .decode = decode,
+      .max_stored_bytes = max_stored_bytes,
+  };
+  return codec;
+}
+
+}  // namespace ecmv::codecs::zstd
