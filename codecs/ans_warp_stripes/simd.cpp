@@ -1,6 +1,6 @@
 // SIMD kernels of ans_warp_stripes: the 32 coders of a stripe in registers, a lane a row, four columns of all 32 rows a step. The
 // four elements of x are the same for all lanes, and a lane's sum is its row's result. A tuning is the number of stripes in
-// flight: the next step of a stripe waits for the whole chain of the one before.
+// flight; one is enough where the core looks far enough ahead (Zen 4: 6.2 G elements/s with one stripe, 5.6 with two).
 #include <string>
 
 #include "backends/kernel.h"
@@ -29,9 +29,10 @@ HWY_INLINE void MatvecStripes(const backends::KernelCall& call, const modelling:
   const cpu::DotD32 d32;
   const int64_t chunks = call.matrix->shape.cols / kChunkCols;
   modelling::QuadQueue queues[kStripes];
+  modelling::QuadStates states[kStripes];
   hn::Vec<cpu::DotD32> sums[kStripes][modelling::kQuadParts];
   for (int k = 0; k < kStripes; ++k) {
-    queues[k].Begin(*call.matrix, row / kStripeRows + k, ahead);
+    queues[k].Begin(*call.matrix, row / kStripeRows + k, ahead, states[k]);
     for (auto& sum : sums[k]) sum = hn::Zero(d32);
   }
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -43,7 +44,7 @@ HWY_INLINE void MatvecStripes(const backends::KernelCall& call, const modelling:
     for (size_t part = 0; part < modelling::kQuadParts; ++part) {
       HWY_UNROLL(2)
       for (int k = 0; k < kStripes; ++k)
-        sums[k][part] = cpu::DotAccumulateBiased(queues[k].Step(tables, part), prepared, sums[k][part]);
+        sums[k][part] = cpu::DotAccumulateBiased(queues[k].Step(tables, states[k], part), prepared, sums[k][part]);
     }
   }
   for (int k = 0; k < kStripes; ++k)
@@ -69,8 +70,8 @@ void Matvec(const backends::KernelCall& call) {
     return;
   }
   switch (call.tuning) {
-    case 0: return MatvecBy<2>(call);
-    case 1: return MatvecBy<1>(call);
+    case 0: return MatvecBy<1>(call);
+    case 1: return MatvecBy<2>(call);
   }
 }
 
@@ -82,7 +83,8 @@ HWY_INLINE void DecodeStripes(const backends::KernelCall& call, const modelling:
   const int64_t cols = call.matrix->shape.cols, chunks = cols / kChunkCols;
   alignas(64) uint32_t buffer[kStripes][kBuffered][kStripeRows];
   modelling::QuadQueue queues[kStripes];
-  for (int k = 0; k < kStripes; ++k) queues[k].Begin(*call.matrix, row / kStripeRows + k, ahead);
+  modelling::QuadStates states[kStripes];
+  for (int k = 0; k < kStripes; ++k) queues[k].Begin(*call.matrix, row / kStripeRows + k, ahead, states[k]);
   for (int64_t first = 0; first < chunks; first += kBuffered) {
     const int64_t count = HWY_MIN(kBuffered, chunks - first);
     for (int64_t i = 0; i < count; ++i) {
@@ -91,7 +93,7 @@ HWY_INLINE void DecodeStripes(const backends::KernelCall& call, const modelling:
       for (size_t part = 0; part < modelling::kQuadParts; ++part) {
         HWY_UNROLL(2)
         for (int k = 0; k < kStripes; ++k)
-          hn::StoreU(queues[k].Step(tables, part), d8,
+          hn::StoreU(queues[k].Step(tables, states[k], part), d8,
                      reinterpret_cast<uint8_t*>(buffer[k][i] + part * modelling::kQuadVectorLanes));
       }
     }
@@ -116,8 +118,8 @@ HWY_INLINE void DecodeBy(const backends::KernelCall& call) {
 void Decode(const backends::KernelCall& call) {
   if (call.matrix->shape.elements() == 0) return;
   switch (call.tuning) {
-    case 0: return DecodeBy<2>(call);
-    case 1: return DecodeBy<1>(call);
+    case 0: return DecodeBy<1>(call);
+    case 1: return DecodeBy<2>(call);
   }
 }
 
@@ -147,7 +149,7 @@ void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(cal
 void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
 std::string refuses(const CompressedView&, const backends::DeviceInfo&, int) { return HWY_DYNAMIC_DISPATCH(Refuses)(); }
 
-constexpr backends::Tuning kTunings[] = {{"stripes2"}, {"stripes1"}};
+constexpr backends::Tuning kTunings[] = {{"stripes1"}, {"stripes2"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "lanes32", .tunings = kTunings, .refuses = refuses, .rows_per_block = rows_per_block, .launch = decode},

@@ -103,11 +103,16 @@ HWY_INLINE void QuadLookUp(const QuadStepTables& tables, QuadV8 slots, QuadV8& s
 #endif
 }
 
-// The coders and the queue of one row or stripe. The stored groups are untransposed into `words`, where the queue is linear.
+// The states of the 32 coders of a queue, apart from the queue so that they stay in registers.
+struct QuadStates {
+  QuadV32 low[kQuadParts], high[kQuadParts];
+};
+
+// The queue of one row or stripe. The stored groups are untransposed into `words_`, where the queue is linear.
 class QuadQueue {
  public:
   // `ahead_bytes`: how far before their use words are prefetched.
-  HWY_INLINE void Begin(const CompressedView& compressed, int64_t queue, int64_t ahead_bytes) {
+  HWY_INLINE void Begin(const CompressedView& compressed, int64_t queue, int64_t ahead_bytes, QuadStates& states) {
     const QuadD32 d32;
     const auto offsets = compressed.sections[kQuadWarpOffsets].bytes;
     const auto payload = compressed.sections[kQuadCompressed].bytes;
@@ -122,8 +127,8 @@ class QuadQueue {
       const size_t lane = part * kQuadVectorLanes;
       hn::StoreU(hn::Load(d32, group + lane), d32, words_ + lane);
       hn::StoreU(hn::Load(d32, group + 32 + lane), d32, words_ + 32 + lane);
-      low_[part] = hn::Load(d32, group + 64 + lane);
-      high_[part] = hn::Load(d32, group + 96 + lane);
+      states.low[part] = hn::Load(d32, group + 64 + lane);
+      states.high[part] = hn::Load(d32, group + 96 + lane);
     }
     used_ = 0;
     filled_ = kQuadWordsBeforeStates;
@@ -143,7 +148,7 @@ class QuadQueue {
   }
 
   // Decodes the quads of lanes part * kQuadVectorLanes and following, the symbols of a lane in its four bytes.
-  HWY_INLINE QuadV8 Step(const QuadStepTables& tables, size_t part) {
+  HWY_INLINE QuadV8 Step(const QuadStepTables& tables, QuadStates& states, size_t part) {
     const QuadD32 d32;
     const QuadD8 d8;
     const hn::Repartition<int8_t, QuadD32> di8;
@@ -151,7 +156,7 @@ class QuadQueue {
     const hn::Repartition<int16_t, QuadD32> di16;
     const hn::Repartition<int32_t, QuadD32> di32;
     const hn::Repartition<uint64_t, QuadD32> d64;
-    QuadV32 low = low_[part], high = high_[part];
+    QuadV32 low = states.low[part], high = states.high[part];
 
     // 1.
     const auto empty = hn::Eq(high, hn::Zero(d32));
@@ -180,8 +185,9 @@ class QuadQueue {
     const auto odd_x = hn::BitCast(d32, hn::ShiftRight<32>(hn::BitCast(d64, x)));
     const auto odd_p = hn::BitCast(d32, hn::ShiftRight<32>(hn::BitCast(d64, p)));
     const auto odd = hn::Add(hn::MulEven(odd_x, odd_p), hn::ShiftRight<32>(r));
-    low_[part] = hn::InterleaveEven(d32, hn::BitCast(d32, even), hn::BitCast(d32, odd));
-    high_[part] = hn::Add(hn::InterleaveOdd(d32, hn::BitCast(d32, even), hn::BitCast(d32, odd)), hn::Mul(hn::ShiftRight<28>(high), p));
+    states.low[part] = hn::InterleaveEven(d32, hn::BitCast(d32, even), hn::BitCast(d32, odd));
+    states.high[part] = hn::Add(hn::InterleaveOdd(d32, hn::BitCast(d32, even), hn::BitCast(d32, odd)),
+                                hn::Mul(hn::ShiftRight<28>(high), p));
     return symbol;
   }
 
@@ -202,7 +208,6 @@ class QuadQueue {
     next_ += kQuadGroupWords * 4;
   }
 
-  QuadV32 low_[kQuadParts], high_[kQuadParts];
   int64_t used_, filled_, ahead_;
   const std::byte* next_;
   const std::byte* end_;
