@@ -75,6 +75,7 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
     if (std::isfinite(entropy)) bits_min = std::min(bits_min, entropy);
     choose_ticks(plot.x, bits_min, bits_max);
     choose_ticks(plot.y, speed_min, speed_max);
+    plot.y.max *= 1.5;  // room for the labels of the vertical lines
     figures.push_back(
         {facet.id, "Bits per element against speed", facet.subtitle,
          "Each point is one codec and settings with its fastest kernel. Better is up and left. Left of the "
@@ -273,7 +274,7 @@ std::vector<Figure> FigureMaker::overhead_by_role() const {
       const double table = number(*record, "table_bits_per_element"),
                    index = number(*record, "index_bits_per_element");
       plot.bars.push_back({codec_label(*record),
-                           fmt::format("{:.4f}: table {:.4f}, index {:.4f}", overhead, table, index),
+                           fmt::format("{:.4f}: table {:.2g}, index {:.2g}", overhead, table, index),
                            {payload, table, index, number(*record, "scale_bits_per_element")},
                            0});
     }

@@ -1,6 +1,6 @@
 // Figures as gnuplot scripts. All places are computed here, not left to gnuplot: legends stand at the right
 // of the lines they name, moved apart until none overlap, which gnuplot cannot do. The canvas is in pixels
-// (SVG) and hundredths of an inch (PDF), the same numbers for both.
+// (SVG) and 1/125 inch (PDF), the same numbers for both.
 #include "reports/gnuplot.h"
 
 #include <fmt/format.h>
@@ -267,13 +267,13 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
     const bool any_spread = std::any_of(series.points.begin(), series.points.end(),
                                         [](const Point& p) { return std::isfinite(p.low); });
     if (any_spread) {
-      add(fmt::format("{} using 1:2:3:4 with yerrorbars linecolor rgb \"{}\" linewidth 0.8 pointtype -1",
-                      data, color));
+      add(fmt::format("{} using 1:3:(0):($4-$3) with vectors nohead linecolor rgb \"{}\" linewidth 3", data,
+                      color));
     }
     add(fmt::format("{} using 1:2 with points pointtype {} pointsize 0.9*pt linecolor rgb \"{}\"", data,
                     point, color));
   }
-  return script + "set bars small\nplot " + plots + "\n";
+  return script + "plot " + plots + "\n";
 }
 
 double add_positive(double sum, double part) { return sum + std::max(part, 0.0); }
@@ -375,7 +375,7 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
         edge(cx - 0.5, cy + 0.5, cx + 0.5, cy + 0.5);
       const bool dark = std::abs(std::log2(plot.values[y][x] / plot.neutral)) > 0.7 * furthest;
       set_text(script, fixed_text(plot.values[y][x], 2), fmt::format("{},{}", cx, cy),
-               dark ? "#ffffff" : kInkColor, 3, "center front");
+               dark ? "#fefefe" : "#111111", 3, "center front");
     }
   }
   return script + fmt::format("plot \"{}.dat\" using 1:2:3 with image pixels\n", figure.id);

@@ -1,0 +1,192 @@
+// The comparison of two sets of records. Medians alone mislead: two runs of the same binary differ by a few
+// percent on a shared machine. So a verdict needs the interval of the ratio to lie wholly on one side.
+#include "reports/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "reports/fields.h"
+
+namespace ecmv::reports {
+namespace {
+
+// How many of the smallest (and as many of the largest) of the n * m pairwise ratios lie outside of the
+// interval: the largest k with P(U <= k - 1) <= (1 - confidence) / 2 for the rank statistic U of two samples
+// of n and m; 0 when there is none. Exact counts up to 40 samples a side, the normal approximation above.
+std::size_t cut_pairs(std::size_t n, std::size_t m, double confidence) {
+  const double tail = (1 - confidence) / 2;
+  if (n > 40 || m > 40) {
+    const double nm = static_cast<double>(n) * static_cast<double>(m);
+    const double deviation = std::sqrt(nm * static_cast<double>(n + m + 1) / 12);
+    double low = -10, high = 0;  // the quantile of the normal distribution by bisection
+    for (int i = 0; i < 60; ++i) {
+      const double middle = (low + high) / 2;
+      (0.5 * std::erfc(-middle / std::sqrt(2.0)) < tail ? low : high) = middle;
+    }
+    return static_cast<std::size_t>(std::max(0.0, std::floor(nm / 2 + low * deviation)));
+  }
+  // ways[u]: in how many of the orders of i of one and m of the other the statistic is u; adding one sample
+  // of the first set at a time by the generating function, the Gaussian binomial coefficient.
+  std::vector<double> ways(n * m + 1, 0.0);
+  ways[0] = 1;
+  for (std::size_t i = 1; i <= n; ++i) {
+    for (std::size_t u = n * m; u + 1 > m + i; --u) ways[u] -= ways[u - (m + i)];
+    for (std::size_t u = i; u <= n * m; ++u) ways[u] += ways[u - i];
+  }
+  double total = 0, below = 0;
+  for (double count : ways) total += count;
+  std::size_t cut = 0;
+  for (; cut < ways.size(); ++cut) {
+    below += ways[cut];
+    if (below / total > tail) break;
+  }
+  return cut;
+}
+
+using LastRecords = std::map<std::string, const CaseRecord*>;
+
+LastRecords last_records(const RecordSet& records) {
+  LastRecords last;
+  for (const CaseRecord& record : records.cases) {
+    const CaseRecord*& kept = last[record.case_key];
+    if (!kept || record.status == Status::ok || kept->status != Status::ok) kept = &record;
+  }
+  return last;
+}
+
+Comparison compare_pair(const CaseRecord& base, const CaseRecord& other, const CompareOptions& options) {
+  Comparison row{Verdict::unsure, &base, &other, {kUnknown, kUnknown, kUnknown}};
+  const bool base_ok = base.status == Status::ok, other_ok = other.status == Status::ok;
+  if (base.size.stored_bytes > 0 && other.size.stored_bytes > 0) {
+    row.stored_bytes_change = other.size.stored_bytes - base.size.stored_bytes;
+  }
+  if (!base_ok || !other_ok) {
+    row.verdict = base_ok ? Verdict::broken : other_ok ? Verdict::repaired : Verdict::same;
+    row.note = fmt::format("{} -> {}{}{}", to_string(base.status), to_string(other.status),
+                           other.reason.empty() ? "" : ": ", other.reason);
+    return row;
+  }
+  if (base.time.elements != other.time.elements || base.time.cache != other.time.cache) {
+    row.note = "not comparable: different elements in a pass or another cache class";
+    return row;
+  }
+  if (base.time.samples_s.empty() || other.time.samples_s.empty()) {
+    row.note = "not comparable: no samples";
+    return row;
+  }
+  row.speed_ratio = ratio_interval(base.time.samples_s, other.time.samples_s, options.confidence);
+  const double up = 1 + options.smallest_change, down = 1 / up;
+  if (row.speed_ratio.low > up)
+    row.verdict = Verdict::faster;
+  else if (row.speed_ratio.high < down)
+    row.verdict = Verdict::slower;
+  else if (row.speed_ratio.low >= down && row.speed_ratio.high <= up)
+    row.verdict = Verdict::same;
+  else if (row.speed_ratio.low == 0)
+    row.note = "too few samples for the confidence";
+  return row;
+}
+
+int rank(Verdict verdict) {
+  constexpr std::array kWorstFirst = {Verdict::broken, Verdict::slower,   Verdict::lost,  Verdict::unsure,
+                                      Verdict::faster, Verdict::repaired, Verdict::added, Verdict::same};
+  return static_cast<int>(std::find(kWorstFirst.begin(), kWorstFirst.end(), verdict) - kWorstFirst.begin());
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  constexpr std::array<std::string_view, 8> kNames = {"SAME",   "FASTER",   "SLOWER", "UNSURE",
+                                                      "BROKEN", "REPAIRED", "LOST",   "ADDED"};
+  return kNames.at(static_cast<std::size_t>(verdict));
+}
+
+Interval ratio_interval(const std::vector<double>& base, const std::vector<double>& other,
+                        double confidence) {
+  std::vector<double> ratios;
+  ratios.reserve(base.size() * other.size());
+  for (double b : base) {
+    for (double o : other) {
+      if (!(b > 0) || !(o > 0)) throw ReportError("a time sample is not a positive number of seconds");
+      ratios.push_back(b / o);
+    }
+  }
+  if (ratios.empty()) throw ReportError("there are no samples to compare");
+  std::sort(ratios.begin(), ratios.end());
+  const std::size_t count = ratios.size();
+  const double middle = std::sqrt(ratios[(count - 1) / 2] * ratios[count / 2]);
+  const std::size_t cut = cut_pairs(base.size(), other.size(), confidence);
+  if (cut == 0) return {0, middle, INFINITY};
+  return {ratios[cut - 1], middle, ratios[count - cut]};
+}
+
+ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options) {
+  const LastRecords base_last = last_records(base), other_last = last_records(other);
+  ComparisonResult result;
+  bool any_pair = false;
+  for (const auto& [key, record] : base_last) {
+    auto found = other_last.find(key);
+    if (found == other_last.end()) {
+      result.rows.push_back({Verdict::lost, record, nullptr, {kUnknown, kUnknown, kUnknown}});
+      continue;
+    }
+    any_pair = true;
+    result.rows.push_back(compare_pair(*record, *found->second, options));
+  }
+  if (!any_pair) {
+    throw ReportError(fmt::format("nothing was compared: of {} and {} cases none is in both records",
+                                  base_last.size(), other_last.size()));
+  }
+  for (const auto& [key, record] : other_last) {
+    if (!base_last.contains(key))
+      result.rows.push_back({Verdict::added, nullptr, record, {kUnknown, kUnknown, kUnknown}});
+  }
+  for (const Comparison& row : result.rows) {
+    result.regression |=
+        row.verdict == Verdict::slower || row.verdict == Verdict::broken || row.stored_bytes_change > 0;
+  }
+  std::stable_sort(result.rows.begin(), result.rows.end(), [](const Comparison& a, const Comparison& b) {
+    return rank(a.verdict) < rank(b.verdict);
+  });
+  return result;
+}
+
+Table comparison_table(const ComparisonResult& result) {
+  using Align = Column::Align;
+  Table table{"comparison",
+              "Comparison, base against new",
+              "The speed ratio is new over base, with the interval that the samples allow.",
+              {},
+              {}};
+  table.columns = {{"verdict", "verdict", ""},
+                   {"speed_ratio", "speed", "×", Align::right},
+                   {"speed_ratio_low", "from", "×", Align::right},
+                   {"speed_ratio_high", "to", "×", Align::right},
+                   {"stored_bytes_change", "size change", "B", Align::right},
+                   {"data", "data", ""},
+                   {"codec", "codec", ""},
+                   {"kernel", "kernel", ""},
+                   {"op", "op", ""},
+                   {"note", "note", ""}};
+  for (const Comparison& row : result.rows) {
+    const CaseRecord& record = row.other ? *row.other : *row.base;
+    Cell verdict = text_cell(std::string(to_string(row.verdict)));
+    const bool bad = row.verdict == Verdict::slower || row.verdict == Verdict::broken;
+    const bool good = row.verdict == Verdict::faster || row.verdict == Verdict::repaired;
+    verdict.tone = bad ? Cell::Tone::bad : good ? Cell::Tone::good : Cell::Tone::plain;
+    auto ratio = [](double value) { return number_cell(value, fixed_text(value, 3)); };
+    Cell size{fmt::format("{:+d}", row.stored_bytes_change), row.stored_bytes_change};
+    if (row.stored_bytes_change == 0) size.text = "0";
+    table.rows.push_back({verdict, ratio(row.speed_ratio.middle), ratio(row.speed_ratio.low),
+                          ratio(row.speed_ratio.high), size, text_cell(field_text(record, "data")),
+                          text_cell(codec_label(record)), text_cell(kernel_label(record)),
+                          text_cell(record.kernel.op), text_cell(row.note)});
+  }
+  return table;
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,57 @@
+// Are these numbers different? Pairs the cases of two sets of records by case key and gives each pair a
+// verdict from the samples themselves, not from two medians.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record.h"
+#include "reports/table.h"
+
+namespace ecmv::reports {
+
+enum class Verdict { same, faster, slower, unsure, broken, repaired, lost, added };
+std::string_view to_string(Verdict verdict);  // "SAME", "FASTER", ...
+
+struct Interval {
+  double low, middle, high;
+};
+
+// Interval of the ratio base time / new time (above 1: new is faster), by inverting the rank test of Mann and
+// Whitney on the logarithms: it covers the ratio with probability >= `confidence` if the two sets of samples
+// are independent and differ by a factor. It needs no random numbers and no normal distribution; with too few
+// samples for the confidence (fewer than 4 and 4 at 95 %) low is 0 and high is infinite. Throws ReportError
+// for empty or non-positive samples.
+Interval ratio_interval(const std::vector<double>& base, const std::vector<double>& other, double confidence);
+
+struct CompareOptions {
+  double confidence = 0.95;
+  double smallest_change = 0.02;  // differences below this fraction count as SAME
+};
+
+struct Comparison {
+  Verdict verdict;
+  const CaseRecord* base;   // nullptr for added
+  const CaseRecord* other;  // nullptr for lost
+  Interval speed_ratio;     // NaN where there are no two timings
+  std::int64_t stored_bytes_change = 0;
+  std::string note;
+};
+
+// FASTER / SLOWER: the whole interval lies beyond 1 +- smallest_change. SAME: it lies wholly within. UNSURE:
+// else, or the two timed different amounts of work or cache classes. Broken: was ok, is not. Repaired: the
+// other way round. Lost and added: the case is only in one of them.
+struct ComparisonResult {
+  std::vector<Comparison> rows;  // worst first
+  bool regression = false;       // any SLOWER or BROKEN, or more stored bytes
+};
+
+// Of several records of one case the last ok one counts, or the last. The sets must outlive the result.
+// Throws ReportError when no case is in both: then nothing was compared.
+ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options = {});
+
+Table comparison_table(const ComparisonResult& result);
+
+}  // namespace ecmv::reports

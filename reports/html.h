@@ -1,0 +1,41 @@
+// The report as one self-contained HTML page: inline SVG, sortable tables, the records embedded as JSON; no
+// network, works from a file, follows the reader's light or dark setting.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/figure.h"
+#include "reports/record.h"
+#include "reports/table.h"
+
+namespace ecmv::reports {
+
+struct PageFigure {
+  const Figure* figure;
+  std::string svg;  // as drawn; empty when it could not be
+};
+
+struct Page {
+  std::string title, question;
+  std::vector<std::pair<Status, std::int64_t>> counts;  // of cases, every status
+  std::vector<std::string> warnings;
+  std::vector<Table> problems;  // failed and refused cases: first on the page
+  std::vector<Table> results;
+  std::vector<PageFigure> figures;
+  std::vector<Table> sizes;       // and coverage, below the figures
+  std::vector<Table> glossary;    // metrics
+  std::vector<Table> provenance;  // footer
+  std::vector<std::pair<std::string, std::string>>
+      texts;                            // title, preformatted text: resolved configurations
+  std::vector<std::string> json_lines;  // the records
+};
+
+std::string to_html(const Page& page);
+std::string html_escaped(const std::string& text);
+// An SVG file as a piece of a page: no prologue, no name spaces (HTML knows SVG), ids made unique by
+// `prefix`, no background, so that the page's shows through.
+std::string inline_svg(const std::string& svg, const std::string& prefix);
+
+}  // namespace ecmv::reports

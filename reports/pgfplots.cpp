@@ -1,0 +1,133 @@
+// Lines, points and stacked bars; a heat map becomes a matrix plot.
+#include "reports/pgfplots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/gnuplot.h"
+#include "reports/latex.h"
+
+namespace ecmv::reports {
+namespace {
+
+std::string color_name(int color) {
+  return color == kInk ? "black" : fmt::format("ecmv{}", static_cast<char>('A' + color % 12));
+}
+
+std::string axis_options(const char* name, const Axis& axis) {
+  std::string at, labels;
+  for (const Tick& tick : axis.ticks) {
+    at += fmt::format("{}{}", at.empty() ? "" : ",", tick.at);
+    labels += fmt::format("{}{{{}}}", labels.empty() ? "" : ",", latex_escaped(tick.text));
+  }
+  return fmt::format(
+      "{0}label={{{1}}}, {0}mode={2}, {0}min={3}, {0}max={4},\n  {0}tick={{{5}}}, {0}ticklabels={{{6}}},\n",
+      name, latex_escaped(axis.label), axis.log ? "log" : "linear", axis.min, axis.max, at, labels);
+}
+
+struct Writer {
+  std::string operator()(const XyPlot& plot) const {
+    std::string text =
+        "\\begin{axis}[width=0.7\\textwidth, height=0.5\\textwidth, legend pos=outer north east, "
+        "legend cell align=left, legend style={font=\\scriptsize},\n  " +
+        axis_options("x", plot.x) + "  " + axis_options("y", plot.y) + "]\n";
+    for (const Guide& guide : plot.vertical) {
+      text +=
+          fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}};  % {3}\n",
+                      guide.at, plot.y.min, plot.y.max, guide.label);
+    }
+    for (const Guide& guide : plot.horizontal) {
+      text +=
+          fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({1},{0}) ({2},{0})}};  % {3}\n",
+                      guide.at, plot.x.min, plot.x.max, guide.label);
+    }
+    for (const Series& series : plot.series) {
+      std::string style = color_name(series.color);
+      switch (series.style) {
+        case Series::Style::line:
+          style += series.hollow ? ", dashed, mark=o" : ", mark=*";
+          break;
+        case Series::Style::points:
+          style += series.hollow ? ", only marks, mark=o" : ", only marks, mark=*";
+          break;
+        case Series::Style::staircase:
+          style += ", const plot, no marks";
+          break;
+        case Series::Style::dashes:
+          style += ", dashed, no marks";
+          break;
+      }
+      text +=
+          fmt::format("\\addplot[{}{}] coordinates {{", style, series.label.empty() ? ", forget plot" : "");
+      for (const Point& point : series.points) text += fmt::format("({},{}) ", point.x, point.y);
+      text += "};\n";
+      if (!series.label.empty()) text += fmt::format("\\addlegendentry{{{}}}\n", latex_escaped(series.label));
+    }
+    return text + "\\end{axis}\n";
+  }
+  std::string operator()(const BarPlot& plot) const {
+    std::string positions, labels;
+    for (std::size_t i = 0; i < plot.bars.size(); ++i) {
+      positions += fmt::format("{}{}", i ? "," : "", i);
+      labels += fmt::format("{}{{{}}}", i ? "," : "", latex_escaped(plot.bars[i].label));
+    }
+    std::string text = fmt::format(
+        "\\begin{{axis}}[xbar stacked, width=0.6\\textwidth, y=4mm, bar width=3mm, enlarge y "
+        "limits={{abs=4mm}}, y dir=reverse,\n  "
+        "ytick={{{}}}, yticklabels={{{}}}, yticklabel style={{font=\\scriptsize}}, legend pos=outer north "
+        "east,\n  {}]\n",
+        positions, labels, axis_options("x", plot.x));
+    const std::size_t parts = std::max<std::size_t>(1, plot.part_names.size());
+    for (std::size_t part = 0; part < parts; ++part) {
+      text += fmt::format("\\addplot[fill={}, draw=none] coordinates {{", color_name(static_cast<int>(part)));
+      for (std::size_t i = 0; i < plot.bars.size(); ++i)
+        text += fmt::format("({},{}) ", plot.bars[i].parts[part], i);
+      text += "};\n";
+      if (parts > 1) text += fmt::format("\\addlegendentry{{{}}}\n", latex_escaped(plot.part_names[part]));
+    }
+    return text + "\\end{axis}\n";
+  }
+  std::string operator()(const HeatMap& plot) const {
+    auto list = [](const std::vector<std::string>& names, bool positions) {
+      std::string text;
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        text += (i ? "," : "") + (positions ? std::to_string(i) : "{" + latex_escaped(names[i]) + "}");
+      }
+      return text;
+    };
+    std::string text = fmt::format(
+        "\\begin{{axis}}[width=0.7\\textwidth, xlabel={{{}}}, ylabel={{{}}}, colorbar, "
+        "enlargelimits=false,\n  xtick={{{}}}, "
+        "xticklabels={{{}}}, ytick={{{}}}, yticklabels={{{}}}]\n\\addplot[matrix plot*, mesh/cols={}, point "
+        "meta=explicit] "
+        "coordinates {{\n",
+        latex_escaped(plot.x_label), latex_escaped(plot.y_label), list(plot.x_names, true),
+        list(plot.x_names, false), list(plot.y_names, true), list(plot.y_names, false), plot.x_names.size());
+    for (std::size_t y = 0; y < plot.values.size(); ++y) {
+      for (std::size_t x = 0; x < plot.values[y].size(); ++x) {
+        const double value = plot.values[y][x];
+        text += fmt::format("({},{}) [{}]\n", x, y, std::isfinite(value) ? fmt::format("{}", value) : "nan");
+      }
+    }
+    return text + "};\n\\end{axis}\n";
+  }
+};
+
+}  // namespace
+
+std::string to_pgfplots(const std::vector<Figure>& figures) {
+  std::string text = "% Needs \\usepackage{pgfplots} \\pgfplotsset{compat=1.16}.\n";
+  for (int color = 0; color < 12; ++color) {
+    text +=
+        fmt::format("\\definecolor{{{}}}{{HTML}}{{{}}}\n", color_name(color), color_text(color).substr(1));
+  }
+  for (const Figure& figure : figures) {
+    text += fmt::format("\n% {}: {} ({})\n\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", figure.id,
+                        figure.title, figure.subtitle, std::visit(Writer{}, figure.plot));
+  }
+  return text;
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,184 @@
+// Everything a report consists of, in the order of its making: 1. the cases that count, 2. tables, 3.
+// figures, 4. files.
+#include "reports/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "reports/gnuplot.h"
+#include "reports/html.h"
+#include "reports/latex.h"
+#include "reports/pgfplots.h"
+#include "reports/tables.h"
+
+namespace ecmv::reports {
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string machine_of(const RecordSet& records, const CaseRecord& record) {
+  const RunRecord* run = records.find_run(record.run);
+  return run ? fmt::format("{} {} {}", run->cpu_model, run->cores, run->memory_bytes) : record.run;
+}
+
+// Distinct values in order of appearance, joined.
+template <class Range, class Text>
+std::string distinct(const Range& range, Text text_of) {
+  std::string joined;
+  std::set<std::string> seen;
+  for (const auto& item : range) {
+    const std::string text = text_of(item);
+    if (!text.empty() && seen.insert(text).second) joined += (joined.empty() ? "" : ", ") + text;
+  }
+  return joined;
+}
+
+}  // namespace
+
+RecordSet without_superseded(const RecordSet& records, std::int64_t& superseded) {
+  RecordSet kept = records;
+  kept.cases.clear();
+  superseded = 0;
+  std::set<std::string> ok_later;
+  for (auto record = records.cases.rbegin(); record != records.cases.rend(); ++record) {
+    const std::string key = record->case_key + "|" + machine_of(records, *record);
+    if (record->status == Status::ok)
+      ok_later.insert(key);
+    else if (!record->case_key.empty() && ok_later.contains(key)) {
+      ++superseded;
+      continue;
+    }
+    kept.cases.push_back(*record);
+  }
+  std::reverse(kept.cases.begin(), kept.cases.end());
+  return kept;
+}
+
+std::vector<std::pair<Status, std::int64_t>> count_statuses(const RecordSet& records) {
+  std::map<Status, std::int64_t> counts;
+  for (const CaseRecord& record : records.cases) ++counts[record.status];
+  std::vector<std::pair<Status, std::int64_t>> list;
+  for (Status status : {Status::incorrect, Status::error, Status::out_of_memory, Status::timed_out,
+                        Status::unavailable, Status::refused}) {
+    if (counts[status] > 0) list.emplace_back(status, counts[status]);
+  }
+  list.emplace_back(Status::ok, counts[Status::ok]);
+  return list;
+}
+
+WrittenReport write_report(const RecordSet& all_records, const ReportOptions& options,
+                           const std::filesystem::path& directory) {
+  WrittenReport report;
+  // 1. The cases that count.
+  if (all_records.cases.empty()) {
+    throw ReportError(
+        "there is no case in these records: nothing was measured, so there is nothing to report");
+  }
+  std::int64_t superseded = 0;
+  const RecordSet records = without_superseded(all_records, superseded);
+  const Contexts contexts(records, options.baseline_codec);
+  report.warnings = records.notes;
+  if (superseded > 0) {
+    report.warnings.push_back(fmt::format(
+        "{} earlier records are left out because the same case was ok when tried again", superseded));
+  }
+  for (const std::string& sentence : contradictions(records)) report.warnings.push_back(sentence);
+  for (const RunRecord& run : records.runs) {
+    if (run.git_dirty)
+      report.warnings.push_back(
+          fmt::format("run {} was built from a source tree with local changes", run.run));
+  }
+  std::set<std::string> runs_without_provenance;
+  for (const CaseRecord& record : records.cases) {
+    if (!records.find_run(record.run) && runs_without_provenance.insert(record.run).second) {
+      report.warnings.push_back(fmt::format(
+          "there is no run record for the cases of run \"{}\": machine and build are unknown", record.run));
+    }
+  }
+
+  // 2. Tables.
+  Page page;
+  const std::string experiments = distinct(records.cases, [](const CaseRecord& r) { return r.experiment; });
+  page.title = !options.title.empty() ? options.title : !experiments.empty() ? experiments : "Report";
+  page.question = distinct(records.runs, [](const RunRecord& r) { return r.question; });
+  page.counts = count_statuses(records);
+  for (Table& table : std::vector<Table>{failures_table(records), refusals_table(records)}) {
+    if (!table.rows.empty()) page.problems.push_back(std::move(table));
+  }
+  page.results = results_tables(records, contexts);
+  page.sizes.push_back(coverage_table(records));
+  if (!records.bandwidths.empty()) page.sizes.push_back(bandwidth_table(records));
+  page.glossary.push_back(metrics_table());
+  if (!records.runs.empty()) page.provenance.push_back(provenance_table(records));
+  for (const RunRecord& run : records.runs) {
+    if (!run.config_text.empty())
+      page.texts.emplace_back(fmt::format("Configuration of run {}", run.run), run.config_text);
+  }
+  for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));
+  for (const BandwidthRecord& bandwidth : all_records.bandwidths)
+    page.json_lines.push_back(to_json_line(bandwidth));
+  for (const CaseRecord& record : all_records.cases) page.json_lines.push_back(to_json_line(record));
+
+  // 3. Figures.
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) throw ReportError(fmt::format("cannot create {}: {}", directory.string(), failure.message()));
+  const FigureMaker maker(records, contexts);
+  std::vector<Figure> figures;
+  for (const XySpec& spec : options.more_figures) {
+    std::vector<Figure> made = maker.xy(spec);
+    if (made.empty())
+      report.warnings.push_back(
+          fmt::format("no figure of {} over {}: no facet has two x values", spec.y, spec.x));
+    std::move(made.begin(), made.end(), std::back_inserter(figures));
+  }
+  for (Figure& figure : maker.all()) figures.push_back(std::move(figure));
+  for (const DrawnFigure& drawn : draw(figures, directory / "figures", options.gnuplot, report.warnings)) {
+    page.figures.push_back({drawn.figure, drawn.svg.empty() ? "" : read_file(drawn.svg)});
+    for (const char* kind : {".dat", ".gp"})
+      report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
+    for (const auto& file : {drawn.svg, drawn.pdf}) {
+      if (!file.empty()) report.files.push_back(file);
+    }
+  }
+  page.warnings = report.warnings;
+
+  // 4. Files.
+  auto write = [&](const char* name, const std::string& text) {
+    const std::filesystem::path path = directory / name;
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) throw ReportError(fmt::format("cannot write {}", path.string()));
+    report.files.push_back(path);
+  };
+  std::string markdown = fmt::format("# {}\n\n", page.title);
+  if (!page.question.empty()) markdown += page.question + "\n\n";
+  for (const auto& [status, count] : page.counts)
+    markdown += fmt::format("* {}: {}\n", to_string(status), count);
+  for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", warning);
+  std::string latex = "% Needs \\usepackage{booktabs,longtable}.\n";
+  for (const auto* tables : {&page.problems, &page.results, &page.sizes, &page.provenance}) {
+    for (const Table& table : *tables) markdown += "\n" + to_markdown(table), latex += "\n" + to_latex(table);
+  }
+  write("report.html", to_html(page));
+  write("results.md", markdown);
+  write("results.csv", to_csv(flat_table(records, contexts)));
+  write("results.tex", latex);
+  write("macros.tex", to_macros(page.results));
+  write("plots.tex", to_pgfplots(figures));
+
+  for (const Table& table : page.problems) report.terminal_text += to_text(table) + "\n";
+  for (const Table& table : summary_tables(records, contexts)) report.terminal_text += to_text(table) + "\n";
+  return report;
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,40 @@
+// The whole report from records: page, tables, macros, figures, all in one folder, without running anything
+// again.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/figures.h"
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+struct ReportOptions {
+  std::string baseline_codec;        // id of the uncompressed codec; "" : no comparisons with it
+  std::string title;                 // "": the experiments' names
+  std::string gnuplot = "gnuplot";   // program, found on PATH
+  std::vector<XySpec> more_figures;  // asked for by hand: --x --y --series --facet
+};
+
+struct WrittenReport {
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> warnings;  // full sentences; also on the page
+  std::string terminal_text;          // the summary tables, failures first
+};
+
+// Writes report.html, results.md, results.csv, results.tex, macros.tex, plots.tex
+// and figures/*.{svg,pdf,gp,dat} into `directory` (created). A case that failed and was ok when tried again
+// (same case key and machine) is shown as ok, and the number of such cases is a warning. Throws ReportError
+// when there is no case at all or a file cannot be written.
+WrittenReport write_report(const RecordSet& records, const ReportOptions& options,
+                           const std::filesystem::path& directory);
+
+// The records without those that a later ok record of the same case and machine supersedes.
+RecordSet without_superseded(const RecordSet& records, std::int64_t& superseded);
+
+// How many cases have each status, failures first, ok last; statuses without a case are left out, except ok.
+std::vector<std::pair<Status, std::int64_t>> count_statuses(const RecordSet& records);
+
+}  // namespace ecmv::reports
