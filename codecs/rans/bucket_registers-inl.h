@@ -25,7 +25,7 @@ namespace ecmv::codecs::rans::HWY_NAMESPACE {
 template <int kVectorsPerBlock, int kTables>
 class BucketRegisters {
  public:
-  static constexpr int kBlocks = 4 / kVectorsPerBlock;
+  static constexpr int kBlocks = 4;
   static constexpr int kBucketBits = kTables == 1 ? 6 : 7;
 
   explicit BucketRegisters(const Model& model) {
@@ -131,11 +131,30 @@ class BucketRegisters {
     const V new_high = hn::MaskedAddOr(product_high, hn::Lt(new_low, addend), product_high, hn::Set(d16, 1));
 
     const M refill = hn::Eq(new_high, hn::Zero(d16));
-    const V words = hn::Expand(hn::LoadU(d16, reinterpret_cast<const uint16_t*>(next)), refill);
-    next += 2 * hn::CountTrue(d16, refill);
+    const V words = RefillWords(refill, next);
     high = hn::IfThenElse(refill, new_low, new_high);
     low = hn::IfThenElse(refill, words, new_low);
     return symbol;
+  }
+
+  // The next words, in lane order, in the lanes of the mask. Before VBMI2 only 32-bit lanes expand, in two halves.
+  static HWY_INLINE V RefillWords(M refill, const uint8_t*& next) {
+    if constexpr (HWY_TARGET <= HWY_AVX3_DL) {
+      const V words = hn::Expand(hn::LoadU(d16, reinterpret_cast<const uint16_t*>(next)), refill);
+      next += 2 * hn::CountTrue(d16, refill);
+      return words;
+    } else {
+      const hn::FixedTag<uint32_t, 16> d32;
+      const hn::Half<hn::FixedTag<uint16_t, 32>> half16;
+      const uint32_t bits = static_cast<uint32_t>(refill.raw);
+      const auto expand = [&](uint32_t half_bits) HWY_ATTR {
+        const auto words = hn::PromoteTo(d32, hn::LoadU(half16, reinterpret_cast<const uint16_t*>(next)));
+        next += 2 * hwy::PopCount(half_bits);
+        return hn::Expand(words, hn::Mask512<uint32_t>{static_cast<__mmask16>(half_bits)});
+      };
+      const auto lower = expand(bits & 0xFFFF);
+      return hn::OrderedTruncate2To(d16, lower, expand(bits >> 16));
+    }
   }
 
   // The values of 64 symbols as bytes.

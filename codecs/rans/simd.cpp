@@ -1,5 +1,5 @@
 // SIMD kernels of rans for 16-bit words. Two engines that read the same bytes: bucket_registers (AVX-512, no table in memory)
-// and slot_gather (everywhere). Both decode several blocks at once, see blocks-inl.h.
+// and slot_table (everywhere). Both decode several blocks at once, see blocks-inl.h.
 #include <string>
 
 #include "backends/kernel.h"
@@ -12,7 +12,7 @@
 
 #include "codecs/rans/blocks-inl.h"
 #include "codecs/rans/bucket_registers-inl.h"
-#include "codecs/rans/slot_gather-inl.h"
+#include "codecs/rans/slot_table_simd-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,14 +20,14 @@ namespace ecmv::codecs::rans::HWY_NAMESPACE {
 
 std::string RefusesRegisters(const Layout& layout, int symbols) { return RefusesBucketRegisters(layout, symbols); }
 
-std::string RefusesGather(const Layout& layout, int) { return RefusesSlotGather(layout); }
+std::string RefusesTable(const Layout& layout, int) { return RefusesSlotTableSimd(layout); }
 
 void Registers(const backends::KernelCall& call, const Layout& layout, const Model& model) {
   if (!RunTrivial(call, layout, model)) RunBucketRegisters(call, layout, model);
 }
 
-void Gather(const backends::KernelCall& call, const Layout& layout, const Model& model) {
-  if (!RunTrivial(call, layout, model)) RunSlotGather(call, layout, model);
+void Table(const backends::KernelCall& call, const Layout& layout, const Model& model) {
+  if (!RunTrivial(call, layout, model)) RunSlotTableSimd(call, layout, model);
 }
 
 int64_t ScratchBytes() { return kPiecesBytes + kSlotTableBytes; }
@@ -40,9 +40,9 @@ namespace ecmv::codecs::rans {
 namespace {
 
 HWY_EXPORT(RefusesRegisters);
-HWY_EXPORT(RefusesGather);
+HWY_EXPORT(RefusesTable);
 HWY_EXPORT(Registers);
-HWY_EXPORT(Gather);
+HWY_EXPORT(Table);
 HWY_EXPORT(ScratchBytes);
 
 std::string refuses_form(const Layout& layout) {
@@ -57,10 +57,10 @@ std::string refuses_registers(const CompressedView& compressed, const backends::
   return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesRegisters)(layout, symbols) : form;
 }
 
-std::string refuses_gather(const CompressedView& compressed, const backends::DeviceInfo&, int) {
+std::string refuses_table(const CompressedView& compressed, const backends::DeviceInfo&, int) {
   const Layout layout = layout_of(compressed.shape, *compressed.settings);
   const std::string form = refuses_form(layout);
-  return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesGather)(layout, 0) : form;
+  return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesTable)(layout, 0) : form;
 }
 
 Model model_of(const backends::KernelCall& call, const Layout& layout) {
@@ -72,9 +72,9 @@ void run_registers(const backends::KernelCall& call) {
   HWY_DYNAMIC_DISPATCH(Registers)(call, layout, model_of(call, layout));
 }
 
-void run_gather(const backends::KernelCall& call) {
+void run_table(const backends::KernelCall& call) {
   const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  HWY_DYNAMIC_DISPATCH(Gather)(call, layout, model_of(call, layout));
+  HWY_DYNAMIC_DISPATCH(Table)(call, layout, model_of(call, layout));
 }
 
 // The engines tell the two operations apart by where results go.
@@ -98,13 +98,13 @@ constexpr backends::Kernel registers_kernel() {
 }
 
 template <backends::Op kOp>
-constexpr backends::Kernel gather_kernel() {
-  return {.op = kOp, .variant = "slot_gather", .tunings = backends::kDefaultTuning, .refuses = refuses_gather,
-          .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = launch<run_gather, kOp>};
+constexpr backends::Kernel table_kernel() {
+  return {.op = kOp, .variant = "slot_table", .tunings = backends::kDefaultTuning, .refuses = refuses_table,
+          .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = launch<run_table, kOp>};
 }
 
 constexpr backends::Kernel kKernels[] = {registers_kernel<backends::Op::decode>(), registers_kernel<backends::Op::matvec>(),
-                                         gather_kernel<backends::Op::decode>(), gather_kernel<backends::Op::matvec>()};
+                                         table_kernel<backends::Op::decode>(), table_kernel<backends::Op::matvec>()};
 
 }  // namespace
 
