@@ -62,6 +62,9 @@ struct MeasureSpec {
   int warm_up = 1;          // passes before each sample
 };
 
+// One sample of one pass: then nothing is estimated beforehand either.
+inline bool is_single_pass(const MeasureSpec& spec) { return spec.repetitions == 1 && spec.warm_up == 0 && spec.min_time_s < 1e-6; }
+
 struct Experiment {
   std::string name, question;
   std::string config_name;  // file, or "" for a run from the command line

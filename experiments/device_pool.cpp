@@ -32,9 +32,11 @@ std::string DevicePool::reason(const KernelSpec& kernel) { return open(kernel).r
 
 void DevicePool::measure_bandwidth_once(const KernelSpec& kernel, const std::string& run_id,
                                         const std::function<void(const reports::BandwidthRecord&)>& on_bandwidth) {
-  Slot& slot = open(kernel);
-  if (slot.bandwidth_measured || slot.device == nullptr) return;
-  slot.bandwidth_measured = true;
+  KernelSpec best = kernel;
+  best.simd_target.clear();
+  Slot& slot = open(best);
+  if (slot.device == nullptr) return;
+  if (!bandwidth_measured_.insert(fmt::format("{}:{}", slot.device->memory(), slot.device->info().threads)).second) return;
   const backends::DeviceInfo& info = slot.device->info();
   reports::BandwidthRecord record;
   record.run = run_id;

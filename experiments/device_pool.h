@@ -20,7 +20,7 @@ class DevicePool {
   std::string reason(const KernelSpec& kernel);
 
   // Reads 4 x the last-level cache, at least 512 MiB, 9 times; hands out the record the first time a device is asked for.
-  // Threads share a memory: the scalar and SIMD backends with the same number of threads are measured once each.
+  // Devices that share a memory and a number of threads are measured once, with the best instruction set.
   void measure_bandwidth_once(const KernelSpec& kernel, const std::string& run_id,
                               const std::function<void(const reports::BandwidthRecord&)>& on_bandwidth);
 
@@ -28,10 +28,10 @@ class DevicePool {
   struct Slot {
     std::unique_ptr<backends::Device> device;
     std::string reason;
-    bool bandwidth_measured = false;
   };
   Slot& open(const KernelSpec& kernel);
   std::map<std::string, Slot> slots_;
+  std::set<std::string> bandwidth_measured_;
 };
 
 }  // namespace ecmv::experiments

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -23,19 +24,42 @@ std::string join(const std::vector<std::string>& messages) {
   return all;
 }
 
-// "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") stays what it is.
-YAML::Node value_of(const std::string& text) {
-  if (text.starts_with('{') || text.starts_with('[')) return YAML::Load(text);
-  if (text.find(',') == std::string::npos) return YAML::Node(text);
-  return YAML::Load("[" + text + "]");
+// The same nodes without positions: what came from the command line stands in no line of the file.
+YAML::Node without_positions(const YAML::Node& node) {
+  YAML::Node out(node.Type());
+  if (node.IsScalar()) out = node.Scalar();
+  if (node.IsSequence())
+    for (const YAML::Node& item : node) out.push_back(without_positions(item));
+  if (node.IsMap())
+    for (const auto& pair : node) out.force_insert(without_positions(pair.first), without_positions(pair.second));
+  return out;
 }
 
-void set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
+// "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") stays what it is.
+YAML::Node value_of(const std::string& text) {
+  if (text.starts_with('{') || text.starts_with('[')) return without_positions(YAML::Load(text));
+  if (text.find(',') == std::string::npos) return YAML::Node(text);
+  return without_positions(YAML::Load("[" + text + "]"));
+}
+
+// "experiments.0.data.sigma": names of keys and, in lists, positions from 0. False where a part of the path leads nowhere; the
+// last key may be new.
+bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
   const size_t dot = path.find('.');
-  if (dot == std::string::npos)
-    node[path] = value;
-  else
-    set_path(node[path.substr(0, dot)], path.substr(dot + 1), value);
+  const std::string key = path.substr(0, dot);
+  if (key.empty()) return false;
+  if (node.IsSequence()) {
+    const bool is_index = key.size() < 9 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_index || std::stoul(key) >= node.size()) return false;
+    const size_t index = std::stoul(key);
+    if (dot != std::string::npos) return set_path(node[index], path.substr(dot + 1), value);
+    node[index] = value;
+    return true;
+  }
+  if (!node.IsMap() && !node.IsNull() && node.IsDefined()) return false;
+  if (dot != std::string::npos) return set_path(node[key], path.substr(dot + 1), value);
+  node[key] = value;
+  return true;
 }
 
 void apply_edits(YAML::Node root, const ConfigEdits& edits, YamlErrors& errors) {
@@ -43,8 +67,8 @@ void apply_edits(YAML::Node root, const ConfigEdits& edits, YamlErrors& errors) 
     const size_t equals = edit.find('=');
     if (equals == std::string::npos || equals == 0)
       errors.add(YAML::Node(), fmt::format("--set takes path=value, not '{}'.", edit));
-    else
-      set_path(root, edit.substr(0, equals), value_of(edit.substr(equals + 1)));
+    else if (!set_path(root, edit.substr(0, equals), value_of(edit.substr(equals + 1))))
+      errors.add(YAML::Node(), fmt::format("--set {}: the config has no such place.", edit));
   }
   for (const std::string& edit : edits.axes) {
     const size_t equals = edit.find('=');
@@ -54,7 +78,8 @@ void apply_edits(YAML::Node root, const ConfigEdits& edits, YamlErrors& errors) 
       continue;
     }
     if (!root["experiments"] || !root["experiments"].IsSequence()) continue;
-    for (YAML::Node block : root["experiments"]) set_axis(block, axis, value_of(edit.substr(equals + 1)));
+    for (YAML::Node block : root["experiments"])
+      if (block.IsMap()) set_axis(block, axis, value_of(edit.substr(equals + 1)));
   }
 }
 
@@ -81,6 +106,17 @@ MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
   return measure;
 }
 
+// At most 512 rows and columns, about as oblong as before; multiples of 64 stay such, because some layouts need them.
+datasets::Shape shrunk(datasets::Shape shape) {
+  const int64_t largest = std::max(shape.rows, shape.cols);
+  if (largest <= 512) return shape;
+  const auto shrink = [&](int64_t length) {
+    const int64_t shorter = std::max<int64_t>(1, length * 512 / largest);
+    return length % 64 == 0 ? std::max<int64_t>(64, shorter / 64 * 64) : shorter;
+  };
+  return {shrink(shape.rows), shrink(shape.cols)};
+}
+
 }  // namespace
 
 ConfigError::ConfigError(std::vector<std::string> all) : std::runtime_error(join(all)), messages(std::move(all)) {}
@@ -91,21 +127,31 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   YamlErrors errors(file);
   YAML::Node root;
   try {
-    root = YAML::Load(text);
-    apply_edits(root, edits, errors);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) throw ConfigError({fmt::format("{}: a config is one YAML document, not {}.", file, documents.size())});
+    if (!documents.empty()) root = documents[0];
   } catch (const YAML::Exception& e) {
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, e.msg)});
   }
+  if (!root.IsMap()) throw ConfigError({fmt::format("{}: a config is a map that begins with 'schema: 1'.", file)});
+  try {
+    apply_edits(root, edits, errors);
+  } catch (const YAML::Exception& e) {
+    throw ConfigError({fmt::format("{}: a value of --set or -a is no YAML: {}.", file, e.msg)});
+  }
   Experiment experiment;
   experiment.config_name = file;
-  if (!root.IsMap()) throw ConfigError({fmt::format("{}: a config is a map that begins with 'schema: 1'.", file)});
   check_map(root, "the config", kKeys, errors);
   if (const YAML::Node schema = child(root, "schema"); !schema.IsDefined())
     errors.add(root, "The config must begin with 'schema: 1'.");
   else
     read_integer(schema, "schema", 1, 1, errors);
-  experiment.name = read_text(child(root, "name"), "name", errors).value_or("");
-  if (experiment.name.find('/') != std::string::npos) errors.add(child(root, "name"), "'name' names files, so it must not hold a '/'.");
+  if (const YAML::Node name = child(root, "name"); !name.IsDefined())
+    errors.add(root, "The config needs a 'name'.");
+  else
+    experiment.name = read_text(name, "name", errors).value_or("");
+  if (experiment.name.find('/') != std::string::npos || experiment.name.starts_with('.'))
+    errors.add(child(root, "name"), "'name' names a folder, so it must not hold a '/' or begin with a '.'.");
   if (const YAML::Node question = child(root, "question"); question.IsDefined())
     experiment.question = read_text(question, "question", errors).value_or("");
   int64_t seed = 1;
@@ -125,10 +171,9 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
 
   // Blocks may name the same dataset or codec again; cases that share them run together, each once.
   std::vector<Case> cases;
-  std::vector<std::string> names;
+  std::unordered_set<std::string> names;
   for (const Case& one : experiment.cases)
-    if (std::find(names.begin(), names.end(), one.name()) == names.end()) {
-      names.push_back(one.name());
+    if (names.insert(one.name()).second) {
       auto place = std::find_if(cases.rbegin(), cases.rend(), [&](const Case& c) { return c.data == one.data && c.codec == one.codec; });
       if (place == cases.rend()) place = std::find_if(cases.rbegin(), cases.rend(), [&](const Case& c) { return c.data == one.data; });
       cases.insert(place == cases.rend() ? cases.end() : place.base(), one);
@@ -142,9 +187,10 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
 
 Experiment load_experiment(const std::string& path, const ConfigEdits& edits, std::span<const codecs::CodecEntry> codecs) {
   std::ifstream file(path);
-  if (!file) throw ConfigError({fmt::format("{}: the file cannot be opened.", path)});
   std::ostringstream text;
-  text << file.rdbuf();
+  if (file) text << file.rdbuf();  // fails for a directory
+  if (!file || file.bad() || (text.fail() && file.peek() != std::ifstream::traits_type::eof()))
+    throw ConfigError({fmt::format("{}: the file cannot be read.", path)});
   return parse_experiment(text.str(), path, edits, codecs);
 }
 
@@ -160,17 +206,18 @@ void filter_cases(Experiment& experiment, const std::string& filter, const std::
   }
 }
 
+void measure_once(Experiment& experiment) {
+  experiment.measure = {.repetitions = 1, .min_time_s = 1e-9, .max_seconds = 600, .warm_up = 0};
+}
+
 void shrink_to_smoke(Experiment& experiment) {
-  experiment.measure = {.repetitions = 1, .min_time_s = 1e-9, .max_seconds = 60, .warm_up = 0};
+  measure_once(experiment);
   std::vector<Case> cases;
-  std::vector<std::string> names;
+  std::unordered_set<std::string> names;
   for (Case one : experiment.cases) {
-    one.data.shape.rows = std::min<int64_t>(one.data.shape.rows, 512);
-    one.data.shape.cols = std::min<int64_t>(one.data.shape.cols, 512);
+    one.data.shape = shrunk(one.data.shape);
     one.data.layers = std::min(one.data.layers, 2);
-    if (std::find(names.begin(), names.end(), one.name()) != names.end()) continue;
-    names.push_back(one.name());
-    cases.push_back(one);
+    if (names.insert(one.name()).second) cases.push_back(one);
   }
   // Sizes that became equal join: cases of the same data and codec must stand together.
   std::stable_sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {

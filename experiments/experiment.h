@@ -31,6 +31,9 @@ Experiment load_experiment(const std::string& path, const ConfigEdits& edits, st
 // Keeps cases whose name matches `filter` (all if empty) and does not match `exclude` (none if empty); ECMAScript regexes.
 void filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
 
+// One sample of one pass for every case: no estimate, no warm-up, no repetition.
+void measure_once(Experiment& experiment);
+
 // Every case once and small: at most 512 x 512 elements and 2 layers, one sample of one pass.
 void shrink_to_smoke(Experiment& experiment);
 

@@ -14,9 +14,10 @@ namespace ecmv::experiments {
 struct TimedPass {
   std::string name;
   backends::Pass* pass = nullptr;
-  double estimate_s = 0;                    // of one pass, measured before
+  double estimate_s = 0;                    // of one pass, measured before; 0: unknown, a sample is one pass then
   std::function<void()> after_sample = {};  // called behind every sample, untimed
   // Filled in:
+  int repetitions = 1;                  // samples that were to be taken
   std::vector<double> samples_s;        // seconds of one pass; one entry a repetition, in the order of measurement
   int64_t passes_per_sample = 1;
   std::string error;                    // what the pass threw
@@ -25,7 +26,8 @@ struct TimedPass {
 // Measures all passes together. Returns early, with the samples there are, once `interrupted` says so.
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec, const std::function<bool()>& interrupted);
 
-// Hands Google Benchmark's own flags to it (--benchmark_...) and removes them from the list. Call it once, first.
-void initialise_timing(int& argc, char** argv);
+// Hands Google Benchmark's own flags (--benchmark_...) to it. Call it once, first, flags or not. Returns the flags that it does
+// not know.
+std::vector<std::string> initialise_timing(const std::vector<std::string>& flags);
 
 }  // namespace ecmv::experiments

@@ -78,10 +78,27 @@ std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) 
   return out;
 }
 
+// A source checks its parameters itself: it is asked for a matrix without elements. Sources that read files are asked when
+// the run comes to them, because reading may take long.
+void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where, YamlErrors& errors) {
+  if (!source.uses_shape) return;
+  try {
+    source.load({{0, 0}, 1, spec.seed, spec.numbers, spec.texts});
+  } catch (const std::exception& e) {
+    const auto& known = errors.messages();
+    if (known.empty() || !known.back().ends_with(e.what())) errors.add(where, e.what());
+  }
+}
+
 // The datasets of a block.
-std::vector<DataSpec> read_data(const YAML::Node& node, uint64_t seed, YamlErrors& errors) {
+std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErrors& errors) {
+  const YAML::Node node = child(block, "data");
   if (!node.IsDefined() || !node.IsMap()) {
-    errors.add(node, "A block needs 'data', a map with 'source' and its parameters.");
+    errors.add(node.IsDefined() ? node : block, "A block needs 'data', a map with 'source' and its parameters.");
+    return {};
+  }
+  if (!child(node, "source").IsDefined()) {
+    errors.add(node, "'data' needs a 'source'.");
     return {};
   }
   const std::string id = read_text(child(node, "source"), "source", errors).value_or("");
@@ -97,16 +114,21 @@ std::vector<DataSpec> read_data(const YAML::Node& node, uint64_t seed, YamlError
   for (const datasets::ParameterInfo& parameter : source->parameters) keys.push_back(parameter.name);
   if (!check_map(node, "data", keys, errors)) return {};
 
+  const size_t problems = errors.messages().size();
   std::vector<Axis> axes;
   for (const auto& pair : node) {
-    const std::string key = pair.first.Scalar();
-    if (key == "source" || key == "zip") continue;
+    const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+    const bool known = std::find(keys.begin(), keys.end(), key) != keys.end();
+    const bool again = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == key; });
+    if (!known || again || key == "source" || key == "zip") continue;
     axes.push_back({key, key == "shapes" ? read_shapes(pair.second, errors) : read_axis(pair.second, key, errors)});
   }
   if (source->uses_shape && child(node, "d").IsDefined() == child(node, "shapes").IsDefined())
     errors.add(node, "'data' takes either 'd' (square matrices) or 'shapes' (pairs [rows, cols]).");
+  if (errors.messages().size() > problems) return {};
   std::vector<DataSpec> out;
   for (const auto& values : product(axes, read_zip(child(node, "zip"), axes, errors))) {
+    const size_t before = errors.messages().size();
     DataSpec spec;
     spec.source = id;
     spec.seed = seed;
@@ -129,6 +151,7 @@ std::vector<DataSpec> read_data(const YAML::Node& node, uint64_t seed, YamlError
           spec.numbers[key] = read_number(value, key, errors).value_or(0);
       }
     }
+    if (errors.messages().size() == before) check_parameters(*source, spec, node, errors);
     out.push_back(spec);
   }
   return out;
@@ -152,14 +175,22 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
     for (const codecs::SettingInfo& info : entry->codec->settings) keys.push_back(info.name);
     if (!settings.IsNull() && !check_map(settings, id, keys, errors)) return;
     if (settings.IsMap())
-      for (const auto& pair : settings) axes.push_back({pair.first.Scalar(), read_axis(pair.second, pair.first.Scalar(), errors)});
+      for (const auto& pair : settings) {
+        const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+        const bool again = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == key; });
+        if (again || std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
+        axes.push_back({key, read_axis(pair.second, key, errors)});
+      }
   }
   for (const auto& values : product(axes, {})) {
     std::map<std::string, std::string> given;
     for (const auto& [key, value] : values) given[key] = value.IsScalar() ? value.Scalar() : "";
     std::vector<std::string> problems;
     CodecSpec spec{id, codecs::resolve_settings(entry->codec->settings, given, problems), entry->codec->format_version};
-    for (const std::string& problem : problems) errors.add(node, fmt::format("Codec '{}': {}", id, problem));
+    for (const std::string& problem : problems) {
+      const std::string message = fmt::format("Codec '{}': {}", id, problem);
+      if (errors.messages().empty() || !errors.messages().back().ends_with(message)) errors.add(node, message);
+    }
     out.push_back(std::move(spec));
   }
 }
@@ -231,7 +262,8 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
   for (const YAML::Node& rule : node) {
     if (!check_map(rule, "exclude", kExcludeKeys, errors)) continue;
     std::map<std::string, std::string> values;
-    for (const auto& pair : rule) values[pair.first.Scalar()] = read_text(pair.second, pair.first.Scalar(), errors).value_or("");
+    for (const std::string_view key : kExcludeKeys)
+      if (const YAML::Node value = child(rule, key); value.IsDefined()) values[std::string(key)] = read_text(value, key, errors).value_or("");
     if (!values.empty()) rules.push_back(values);
   }
   return rules;
@@ -243,7 +275,7 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
                 YamlErrors& errors) {
   if (!check_map(block, "experiments", kBlockKeys, errors)) return;
   const size_t problems = errors.messages().size();
-  const std::vector<DataSpec> data = read_data(child(block, "data"), seed, errors);
+  const std::vector<DataSpec> data = read_data(block, seed, errors);
   std::vector<CodecSpec> specs;
   const YAML::Node list = child(block, "codecs");
   if (!list.IsDefined() || list.IsNull())
@@ -260,8 +292,8 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   for (const DataSpec& one_data : data)
     for (const CodecSpec& codec : specs) {
       const auto entry = std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == codec.id; });
-      for (const KernelSpec& kernel : expand_kernels(choice, *entry)) {
-        Case one{one_data, codec, kernel, {}};
+      for (KernelSpec& kernel : expand_kernels(choice, *entry)) {
+        Case one{one_data, codec, std::move(kernel), {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));
       }
     }

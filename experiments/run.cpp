@@ -70,18 +70,13 @@ class Run {
       for (const Case& one : range) skip(one);
       return;
     }
-    const std::string too_large = lacks_memory(range.front().data);
-    std::string error;
-    if (too_large.empty()) try {
-        dataset_ = load_dataset(range.front().data);
-        chain_ = compute_reference_chain(dataset_);
-        data_ = describe_data(range.front().data, dataset_);
-      } catch (const std::exception& e) {
-        error = e.what();
+    if (const auto [status, reason] = load(range.front().data); status != Status::ok) {
+      for (const Case& one : range) {
+        if (done(one))
+          skip(one);
+        else
+          finish(one, begin_record(one), status, reason);
       }
-    if (!too_large.empty() || !error.empty()) {
-      for (const Case& one : range)
-        if (!done(one)) finish(one, begin_record(one), too_large.empty() ? Status::error : Status::out_of_memory, too_large + error);
       return;
     }
     for (size_t i = begin; i < end && !stopped();) {
@@ -90,6 +85,22 @@ class Run {
       i = last;
     }
     measure_batch();
+  }
+
+  std::pair<Status, std::string> load(const DataSpec& data) {
+    data_.reset();
+    if (std::string reason = lacks_memory(data); !reason.empty()) return {Status::out_of_memory, reason};
+    try {
+      dataset_ = {};  // the old one first, or both must fit
+      dataset_ = load_dataset(data);
+      chain_ = compute_reference_chain(dataset_);
+      data_ = describe_data(data, dataset_);
+    } catch (const std::bad_alloc&) {
+      return {Status::out_of_memory, "There is no memory for the matrices of " + data.name() + "."};
+    } catch (const std::exception& e) {
+      return {Status::error, e.what()};
+    }
+    return {Status::ok, ""};
   }
 
   // All cases of one codec with one choice of settings.
@@ -129,6 +140,8 @@ class Run {
           prepare_kernel(*one, *entry, encoded.layers, record);
         } catch (const backends::OutOfMemory& e) {
           finish(*one, record, Status::out_of_memory, e.what());
+        } catch (const std::bad_alloc&) {
+          finish(*one, record, Status::out_of_memory, "The host has no memory left for this case.");
         } catch (const std::exception& e) {
           finish(*one, record, Status::error, e.what());
         }
@@ -159,7 +172,11 @@ class Run {
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
     if (!options_.time) return finish(one, record, Status::ok, "");
     if (options_.on_bandwidth) devices_.measure_bandwidth_once(one.kernel, options_.run_id, options_.on_bandwidth);
-    prepared.estimate_s = prepared.pass->run();
+    if (!is_single_pass(experiment_.measure)) prepared.estimate_s = prepared.pass->run();
+    if (prepared.estimate_s > experiment_.measure.max_seconds)
+      return finish(one, record, Status::timed_out,
+                    fmt::format("One pass takes {:.3g} s, more than the {:.3g} s that a case may take.", prepared.estimate_s,
+                                experiment_.measure.max_seconds));
     prepared.record = record;
     batch_seconds_ += std::min(experiment_.measure.max_seconds,
                                experiment_.measure.repetitions * std::max(prepared.estimate_s, 1.5 * experiment_.measure.min_time_s));
@@ -170,32 +187,34 @@ class Run {
   void measure_batch() {
     std::vector<TimedPass> timed;
     for (Prepared& prepared : batch_) {
-      TimedPass pass{prepared.one->name(), prepared.pass.get(), prepared.estimate_s, {}, {}, 1, {}};
+      TimedPass pass;
+      pass.name = prepared.one->name();
+      pass.pass = prepared.pass.get();
+      pass.estimate_s = prepared.estimate_s;
       if (experiment_.verify_each)
         pass.after_sample = [this, &prepared] {
           const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
-          if (!check.fine()) prepared.failed = check.outputs + check.guards;
+          if (!check.fine() && prepared.failed.empty()) prepared.failed = check.outputs.empty() ? check.guards : check.outputs;
         };
       timed.push_back(std::move(pass));
     }
     if (!timed.empty()) measure_interleaved(timed, experiment_.measure, options_.interrupted);
     for (size_t i = 0; i < batch_.size(); ++i) {
       Prepared& prepared = batch_[i];
-      const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
-      fill_check(prepared.record, check);
-      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, devices_.find(prepared.one->kernel)->info().llc_bytes);
-      if (!check.fine() || !prepared.failed.empty())
-        finish(*prepared.one, prepared.record, Status::incorrect, prepared.failed + check.outputs + check.guards);
-      else if (timed[i].samples_s.empty() && stopped())
-        continue;  // not measured: a resumed run will do it
-      else if (!timed[i].error.empty() || timed[i].samples_s.empty())
+      if (static_cast<int>(timed[i].samples_s.size()) < timed[i].repetitions && stopped()) continue;  // for a resumed run
+      if (!timed[i].error.empty() || timed[i].samples_s.empty()) {
         finish(*prepared.one, prepared.record, Status::error, timed[i].error.empty() ? "No sample was taken." : timed[i].error);
-      else if (prepared.estimate_s > experiment_.measure.max_seconds)
-        finish(*prepared.one, prepared.record, Status::timed_out,
-               fmt::format("One pass takes {:.3g} s, more than the {:.3g} s that a case may take.", prepared.estimate_s,
-                           experiment_.measure.max_seconds));
-      else
-        finish(*prepared.one, prepared.record, Status::ok, "");
+        continue;
+      }
+      OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+      if (!prepared.failed.empty()) check.outputs = prepared.failed;
+      fill_check(prepared.record, check);
+      if (!check.fine()) {
+        finish(*prepared.one, prepared.record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
+        continue;
+      }
+      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, devices_.find(prepared.one->kernel)->info().llc_bytes);
+      finish(*prepared.one, prepared.record, Status::ok, "");
     }
     batch_.clear();
     batch_seconds_ = 0;
@@ -229,7 +248,7 @@ class Run {
 
   reports::CaseRecord begin_record(const Case& one) const {
     reports::CaseRecord record = describe_case(one, experiment_.name, options_.run_id);
-    if (data_ && data_->source == one.data.source) record.data = *data_;
+    if (data_) record.data = *data_;
     return record;
   }
 
@@ -246,7 +265,8 @@ class Run {
 
   void print_progress(const Case& one, const reports::CaseRecord& record) {
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    const double left = elapsed / finished_ * static_cast<double>(experiment_.cases.size() - finished_);
+    const auto ran = static_cast<double>(finished_ - summary_.skipped);
+    const double left = elapsed / ran * static_cast<double>(experiment_.cases.size() - finished_);
     std::string result(reports::to_string(record.status));
     if (record.status == Status::ok && record.time.median_s > 0)
       result = fmt::format("{:.2f} G elements/s, {:.3f} bits", record.time.elements / record.time.median_s * 1e-9, record.size.bits_per_element);

@@ -25,11 +25,9 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
   static constexpr std::string_view kAllowed[] = {"pow2", "range"};
   std::vector<YAML::Node> out;
   if (!check_map(node, what, kAllowed, errors)) return out;
+  if (node.size() != 1) return errors.add(node, fmt::format("'{}' takes either pow2 or range.", what)), out;
   const YAML::Node pow2 = child(node, "pow2"), range = child(node, "range");
-  if (pow2.IsDefined() == range.IsDefined()) {
-    errors.add(node, fmt::format("'{}' takes either pow2 or range.", what));
-    return out;
-  }
+  if (!pow2.IsDefined() && !range.IsDefined()) return out;
   const YAML::Node list = pow2.IsDefined() ? pow2 : range;
   const size_t wanted = pow2.IsDefined() ? 2 : 3;
   if (!list.IsSequence() || list.size() != wanted) {
@@ -71,19 +69,16 @@ bool check_map(const YAML::Node& node, std::string_view what, std::span<const st
     errors.add(node, fmt::format("'{}' must be a map of keys and values.", what));
     return false;
   }
-  bool fine = true;
   std::set<std::string> seen;
   for (const auto& pair : node) {
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "?";
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
       errors.add(pair.first, fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
-      fine = false;
     } else if (!seen.insert(key).second) {
       errors.add(pair.first, fmt::format("The key '{}' stands twice in '{}'.", key, what));
-      fine = false;
     }
   }
-  return fine;
+  return true;
 }
 
 YAML::Node child(const YAML::Node& map, std::string_view key) {
@@ -135,7 +130,10 @@ std::vector<YAML::Node> read_axis(const YAML::Node& node, std::string_view what,
   if (node.IsMap()) return generated(node, what, errors);
   std::vector<YAML::Node> out;
   for (const YAML::Node& item : node) {
-    if (item.IsMap()) {
+    if (item.IsSequence() || item.IsNull()) {
+      errors.add(item, fmt::format("An element of the list '{}' must be a single value.", what));
+      out.push_back(YAML::Node(""));
+    } else if (item.IsMap()) {
       for (const YAML::Node& value : generated(item, what, errors)) out.push_back(value);
     } else {
       out.push_back(item);

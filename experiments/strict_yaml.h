@@ -24,8 +24,9 @@ class YamlErrors {
   std::vector<std::string> messages_;
 };
 
-// `node` must be a map with keys among `allowed` only, each once. False (and errors) otherwise; a null node is false
-// without an error.
+// `node` must be a map with keys among `allowed` only, each once. Returns whether it is a map at all, so that a caller goes on
+// and finds what else is wrong in it; foreign keys are errors already and must be passed over. A null node is no map, without
+// an error.
 bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed, YamlErrors& errors);
 
 // The value of a key, or an undefined node. Use after check_map.

@@ -1,0 +1,313 @@
+// See verify_files.h. The order: read, reference decode, twin, hashes, bytes, then backend by backend and kernel by kernel.
+#include "experiments/verify_files.h"
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "backends/backend.h"
+#include "backends/cpu/dense_matvec.h"
+#include "codecs/registry.h"
+#include "datasets/file_bytes.h"
+#include "datasets/matvans.h"
+#include "experiments/check.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using codecs::ChainFile;
+using codecs::CodecEntry;
+using Bytes = std::vector<std::byte>;
+using Result = FileCheck::Result;
+
+// A chain file with its layers decoded by the reference.
+struct OpenedFile {
+  const CodecEntry* entry = nullptr;
+  ChainFile chain;
+  std::vector<datasets::Matrix> matrices;
+};
+
+datasets::Matrix decode_layer(const CodecEntry& entry, const codecs::CompressedMatrix& layer) {
+  datasets::Matrix matrix;
+  matrix.shape = layer.shape;
+  matrix.type = layer.type;
+  matrix.elements.assign(static_cast<size_t>(layer.shape.elements()), std::byte{0x80});
+  entry.codec->decode(layer.view(), matrix.elements);
+  matrix.content_hash = datasets::content_hash(matrix.view());
+  return matrix;
+}
+
+OpenedFile open_file(std::span<const std::byte> bytes) {
+  OpenedFile file;
+  for (const CodecEntry& entry : codecs::all_codecs()) {
+    if (entry.codec->recognises_file == nullptr || !entry.codec->recognises_file(bytes)) continue;
+    if (file.entry != nullptr)
+      throw std::runtime_error(fmt::format("It could be a file of {} as well as of {}.", file.entry->id, entry.id));
+    file.entry = &entry;
+  }
+  if (file.entry == nullptr) throw std::runtime_error("It is no chain file of any codec in this build.");
+  file.chain = file.entry->codec->read_file(bytes);
+  size_t length = file.chain.initial_vector.size();
+  for (const codecs::CompressedMatrix& layer : file.chain.layers) {
+    if (layer.shape.cols != static_cast<int64_t>(length)) throw std::runtime_error("Its layers do not fit together as a chain.");
+    length = static_cast<size_t>(layer.shape.rows);
+    file.matrices.push_back(decode_layer(*file.entry, layer));
+  }
+  return file;
+}
+
+// The chain by plain loops, with the file's scales or, where it has none, 127 / max|acc|.
+ReferenceChain chain_of(const OpenedFile& file) {
+  ReferenceChain chain = compute_reference_chain({file.matrices, file.chain.initial_vector});
+  if (file.chain.scales.empty()) return chain;
+  chain.scales = file.chain.scales;
+  std::vector<int8_t> x = file.chain.initial_vector;
+  for (size_t layer = 0; layer < file.matrices.size(); ++layer) {
+    const datasets::Matrix& matrix = file.matrices[layer];
+    x.resize(x.size() + backends::kVectorPaddingBytes);
+    std::vector<int32_t>& y = chain.accumulators[layer];
+    backends::cpu::dense_matvec_scalar(matrix.view().i8().data(), matrix.shape.rows, matrix.shape.cols, x.data(), y.data());
+    x.resize(y.size());
+    for (size_t row = 0; row < y.size(); ++row) x[row] = backends::requantise(y[row], chain.scales[layer]);
+    chain.outputs[layer] = x;
+  }
+  return chain;
+}
+
+// The first stored hash that these vectors do not have; "" if they have all.
+template <class OutputOf>
+std::string wrong_hash(const ChainFile& chain, const OutputOf& output_of) {
+  for (const auto& [layer, expected] : chain.hashes) {
+    const uint32_t got = datasets::matvans_hash(output_of(layer));
+    if (got != expected) return fmt::format("the vector after layer {} hashes to {:08x}, the file says {:08x}", layer, got, expected);
+  }
+  return {};
+}
+
+FileCheck make_check(std::string what, const std::string& failure, std::string success) {
+  return {std::move(what), failure.empty() ? Result::ok : Result::failed, failure.empty() ? std::move(success) : failure};
+}
+
+std::optional<std::filesystem::path> twin_of(const std::filesystem::path& path) {
+  const std::string stem = path.stem().string();
+  const size_t underscore = stem.rfind('_');
+  if (underscore == std::string::npos) return std::nullopt;
+  const auto twin = path.parent_path() / (stem.substr(0, underscore) + "_uncompressed" + path.extension().string());
+  std::error_code ignored;
+  return std::filesystem::exists(twin, ignored) && twin != path ? std::optional(twin) : std::nullopt;
+}
+
+FileCheck compare_twin(const OpenedFile& file, const std::filesystem::path& twin_path) {
+  std::string failure;
+  try {
+    const datasets::FileBytes bytes(twin_path.string());
+    const OpenedFile twin = open_file(bytes.bytes());
+    if (twin.matrices.size() != file.matrices.size() || twin.chain.initial_vector != file.chain.initial_vector)
+      failure = "it has other layers or another initial vector";
+    for (size_t layer = 0; layer < file.matrices.size() && failure.empty(); ++layer)
+      if (twin.matrices[layer].shape != file.matrices[layer].shape || twin.matrices[layer].elements != file.matrices[layer].elements)
+        failure = fmt::format("layer {} has other elements", layer);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  return make_check("twin " + twin_path.filename().string(), failure, "all elements equal");
+}
+
+// Bytes in which two layers' sections differ, if nobody reads them: the encoder's left-overs in padding. Shown by inverting
+// them in the file's layer, which must still decode to the same elements. Nothing if they do matter.
+std::optional<int64_t> unread_differences(const CodecEntry& entry, codecs::CompressedMatrix stored, const codecs::CompressedMatrix& encoded,
+                                          const datasets::Matrix& matrix) {
+  if (stored.sections.size() != encoded.sections.size()) return std::nullopt;
+  int64_t count = 0;
+  for (size_t section = 0; section < stored.sections.size(); ++section) {
+    Bytes& bytes = stored.sections[section].bytes;
+    const Bytes& other = encoded.sections[section].bytes;
+    if (bytes.size() != other.size()) return std::nullopt;
+    for (size_t i = 0; i < bytes.size(); ++i)
+      if (bytes[i] != other[i]) {
+        bytes[i] = ~bytes[i];
+        ++count;
+      }
+  }
+  try {
+    return count == 0 || decode_layer(entry, stored).elements == matrix.elements ? std::optional(count) : std::nullopt;
+  } catch (const codecs::MalformedStream&) {
+    return std::nullopt;
+  }
+}
+
+FileCheck compare_reencoded(const OpenedFile& file, std::span<const std::byte> bytes) {
+  std::string failure, success = "identical";
+  try {
+    ChainFile chain = file.chain;
+    int64_t unread = 0;
+    for (size_t layer = 0; layer < chain.layers.size() && failure.empty(); ++layer) {
+      const datasets::Matrix& matrix = file.matrices[layer];
+      const codecs::Settings settings = codecs::default_settings(*file.entry->codec);
+      failure = file.entry->codec->refuses(matrix.view(), settings);
+      if (!failure.empty()) break;
+      chain.layers[layer] = codecs::encode_matrix(*file.entry, matrix.view(), settings);
+      const auto differences = unread_differences(*file.entry, file.chain.layers[layer], chain.layers[layer], matrix);
+      if (!differences) failure = fmt::format("layer {} is stored with other bytes", layer);
+      unread += differences.value_or(0);
+    }
+    if (failure.empty()) {
+      const Bytes written = file.entry->codec->write_file(chain);
+      if (unread > 0) success = fmt::format("identical but for {} bytes of padding that no decoder reads", unread);
+      if (unread == 0 ? !std::ranges::equal(written, bytes) : written.size() != bytes.size()) failure = "the container around equal layers differs";
+    }
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  return make_check("bytes encoded again", failure, success);
+}
+
+FileCheck compare_rewritten(const OpenedFile& file, std::span<const std::byte> bytes) {
+  std::string failure;
+  try {
+    if (!std::ranges::equal(file.entry->codec->write_file(file.chain), bytes)) failure = "the bytes differ from the file's";
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  return make_check("bytes written again", failure, "identical");
+}
+
+// One kernel in one tuning on one device.
+FileCheck check_kernel(const OpenedFile& file, const ReferenceChain& chain, backends::Device& device, const backends::Kernel& kernel, int tuning,
+                       const std::vector<std::unique_ptr<backends::UploadedMatrix>>& uploaded) {
+  FileCheck check;
+  check.what = fmt::format("{} {}{}{} {} {}", device.info().backend, device.info().simd_target, device.info().simd_target.empty() ? "" : " ",
+                           backends::op_name(kernel.op), kernel.variant, kernel.tunings[tuning].name);
+  backends::PassPlan plan;
+  plan.kernel = &kernel;
+  plan.op = kernel.op;
+  plan.tuning = tuning;
+  plan.inputs = chain.inputs;
+  plan.scales = chain.scales;
+  device.select();
+  for (const auto& layer : uploaded) {
+    plan.layers.push_back(layer.get());
+    const std::string reason = kernel.refuses(layer->view(), device.info(), tuning);
+    if (!reason.empty()) return {check.what, Result::refused, reason};
+  }
+  const auto pass = device.prepare(plan);
+  OutputCheck found = check_every_layer(*pass, plan, file.matrices, chain);
+  if (found.fine()) {
+    pass->run();
+    found = check_last_pass(*pass, plan, file.matrices, chain);
+  }
+  std::string failure = found.outputs.empty() ? found.guards : found.outputs;
+  if (failure.empty() && kernel.op == backends::Op::matvec)
+    failure = wrong_hash(file.chain, [&](int layer) { return pass->outputs(layer); });
+  return make_check(check.what, failure, kernel.op == backends::Op::matvec ? "every layer equal, hashes match" : "every layer equal");
+}
+
+void check_backend(const OpenedFile& file, const ReferenceChain& chain, const backends::Backend& backend, std::vector<FileCheck>& checks) {
+  const auto kernels = file.entry->kernels(backend.id);
+  if (kernels.empty()) return;
+  for (const backends::DeviceInfo& info : backend.devices()) {
+    const std::string name = info.simd_target.empty() ? std::string(backend.id) : fmt::format("{} {}", backend.id, info.simd_target);
+    if (!info.unavailable.empty()) {
+      checks.push_back({name, Result::refused, info.unavailable});
+      continue;
+    }
+    try {
+      const auto device = backend.open({.threads = 0, .simd_target = info.simd_target});
+      std::vector<std::unique_ptr<backends::UploadedMatrix>> uploaded;
+      for (const codecs::CompressedMatrix& layer : file.chain.layers) uploaded.push_back(device->upload(layer));
+      for (const backends::Kernel& kernel : kernels)
+        for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning)
+          checks.push_back(check_kernel(file, chain, *device, kernel, static_cast<int>(tuning), uploaded));
+    } catch (const std::exception& error) {
+      checks.push_back({name, Result::failed, error.what()});
+    }
+  }
+}
+
+void check_opened(const std::string& path, std::span<const std::byte> bytes, const OpenedFile& file, FileVerification& verification) {
+  std::vector<FileCheck>& checks = verification.checks;
+  checks.push_back({"reference decode", Result::ok, fmt::format("{} layers", file.matrices.size())});
+  if (const auto twin = twin_of(path)) checks.push_back(compare_twin(file, *twin));
+  const ReferenceChain chain = chain_of(file);
+  checks.push_back(make_check("reference chain", wrong_hash(file.chain, [&](int layer) { return std::span<const int8_t>(chain.outputs.at(layer)); }),
+                              fmt::format("the file's hashes match: {} of {} layers have one", file.chain.hashes.size(), file.matrices.size())));
+  if (file.entry->codec->write_file != nullptr) {
+    checks.push_back(compare_rewritten(file, bytes));
+    checks.push_back(compare_reencoded(file, bytes));
+  }
+  const size_t before_kernels = checks.size();
+  for (const backends::Backend& backend : backends::all_backends()) check_backend(file, chain, backend, checks);
+  if (std::none_of(checks.begin() + before_kernels, checks.end(), [](const FileCheck& check) { return check.result == Result::ok; }))
+    checks.push_back({"kernels", Result::failed, "no kernel of this codec has run"});
+}
+
+}  // namespace
+
+bool FileVerification::passed() const {
+  return unreadable.empty() && !checks.empty() &&
+         std::ranges::none_of(checks, [](const FileCheck& check) { return check.result == Result::failed; });
+}
+
+FileVerification verify_file(const std::string& path) {
+  FileVerification verification;
+  verification.path = path;
+  std::optional<datasets::FileBytes> bytes;
+  OpenedFile file;
+  try {
+    bytes.emplace(path);
+    file = open_file(bytes->bytes());
+  } catch (const std::exception& error) {
+    verification.unreadable = error.what();
+    return verification;
+  }
+  verification.codec = file.entry->id;
+  int64_t stored_bytes = 0, elements = 0;
+  for (const codecs::CompressedMatrix& layer : file.chain.layers) {
+    verification.shapes.push_back(layer.shape);
+    stored_bytes += layer.stored_bytes();
+    elements += layer.shape.elements();
+  }
+  verification.bits_per_element = elements == 0 ? 0 : 8.0 * static_cast<double>(stored_bytes) / static_cast<double>(elements);
+  try {
+    check_opened(path, bytes->bytes(), file, verification);
+  } catch (const std::exception& error) {
+    verification.checks.push_back({"verification", Result::failed, error.what()});
+  }
+  return verification;
+}
+
+void print_verification(const FileVerification& verification, std::ostream& out) {
+  if (!verification.unreadable.empty()) {
+    out << verification.path << ": cannot be verified. " << verification.unreadable << "\n";
+    return;
+  }
+  out << fmt::format("{}: {}, {} layers, first [{}, {}], {:.3f} stored bits an element\n", verification.path, verification.codec,
+                     verification.shapes.size(), verification.shapes.front().rows, verification.shapes.front().cols, verification.bits_per_element);
+  int counts[3] = {};
+  for (const FileCheck& check : verification.checks) {
+    constexpr const char* kWords[] = {"ok", "FAILED", "refused"};
+    out << fmt::format("  {:8}{:44} {}\n", kWords[static_cast<int>(check.result)], check.what, check.detail);
+    ++counts[static_cast<int>(check.result)];
+  }
+  out << fmt::format("  {}: {} checks ok, {} failed, {} refused\n", verification.passed() ? "passed" : "FAILED", counts[0], counts[1], counts[2]);
+}
+
+int verify_files(std::span<const std::string> paths, std::ostream& out) {
+  bool failed = false, unreadable = paths.empty();
+  for (const std::string& path : paths) {
+    const FileVerification verification = verify_file(path);
+    print_verification(verification, out);
+    if (!verification.unreadable.empty())
+      unreadable = true;
+    else if (!verification.passed())
+      failed = true;
+  }
+  return failed ? 3 : unreadable ? 2 : 0;
+}
+
+}  // namespace ecmv::experiments
