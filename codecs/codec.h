@@ -54,6 +54,7 @@ struct Codec {
   std::string_view source;   // paper or repository the method comes from
   uint32_t format_version = 1;  // +1 whenever a stored byte changes
   bool lossless = true;
+  bool portable_bytes = true;  // false: a library's version decides what encode() writes, so it is not frozen
   std::vector<SettingInfo> settings;
 
   // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence.

@@ -4,6 +4,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "backends/backend.h"
 #include "backends/cpu/dense_matvec.h"
 #include "codecs/registry.h"
