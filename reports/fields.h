@@ -23,7 +23,7 @@ std::string field_text(const CaseRecord& record, std::string_view field);
 // Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements), else NaN.
 double field_number(const CaseRecord& record, std::string_view field);
 
-// "rans[lanes=32,prob_bits=12]": settings that are switched off (0, false, "", none, auto, default) are left
+// "coder[lanes=32,prob_bits=12]": settings that are switched off (0, false, "", none, auto, default) are left
 // out.
 std::string codec_label(const CaseRecord& record);
 // "simd block_rows AVX3 x2": backend, variant, tuning unless default, instruction set, threads.

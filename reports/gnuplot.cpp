@@ -31,11 +31,18 @@ struct Canvas {
   double plot_height() const { return height - top - bottom; }
 };
 
+// gnuplot runs what stands in back quotes, even within double quotes; a newline would end a comment.
+std::string harmless(std::string text) {
+  std::replace(text.begin(), text.end(), '`', '\'');
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 std::string quoted(const std::string& text) {
   std::string result = "\"";
-  for (char c : text) {
+  for (char c : harmless(text)) {
     if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' ? ' ' : c;
+    result += c;
   }
   return result + "\"";
 }
@@ -91,8 +98,8 @@ std::string begin(const Figure& figure, const Canvas& canvas) {
       "bmargin at screen {10:.4f}\n"
       "set border 3 linecolor rgb \"{11}\"\nset tics nomirror scale 0.5 textcolor rgb \"{12}\"\n"
       "set grid xtics ytics linecolor rgb \"{13}\" linewidth 0.6 linetype 1\n",
-      figure.title, figure.subtitle, figure.id, canvas.width, canvas.height, canvas.width / 100,
-      canvas.height / 100, canvas.left / canvas.width, 1 - canvas.right / canvas.width,
+      harmless(figure.title), harmless(figure.subtitle), figure.id, canvas.width, canvas.height,
+      canvas.width / 100, canvas.height / 100, canvas.left / canvas.width, 1 - canvas.right / canvas.width,
       1 - canvas.top / canvas.height, canvas.bottom / canvas.height, kQuietColor, kInkColor, kGridColor);
   set_text(script, figure.title,
            fmt::format("screen {:.4f}, screen {:.4f}", 24 / canvas.width, 1 - 22 / canvas.height), kInkColor,
@@ -267,7 +274,7 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
     const bool any_spread = std::any_of(series.points.begin(), series.points.end(),
                                         [](const Point& p) { return std::isfinite(p.low); });
     if (any_spread) {
-      add(fmt::format("{} using 1:3:(0):($4-$3) with vectors nohead linecolor rgb \"{}\" linewidth 3", data,
+      add(fmt::format("{} using 1:3:(0):($4-$3) with vectors nohead linecolor rgb \"{}\" linewidth 1.2", data,
                       color));
     }
     add(fmt::format("{} using 1:2 with points pointtype {} pointsize 0.9*pt linecolor rgb \"{}\"", data,

@@ -34,7 +34,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kEscapes
     {"|", "\\textbar{}"},
 }};
 
-// "rans[lanes=32]" -> "RansLanesThreeTwo".
+// "coder[lanes=32]" -> "CoderLanesThreeTwo".
 std::string macro_words(std::string_view text) {
   constexpr std::array<std::string_view, 10> kDigits = {"Zero", "One", "Two",   "Three", "Four",
                                                         "Five", "Six", "Seven", "Eight", "Nine"};

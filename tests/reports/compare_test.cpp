@@ -1,0 +1,141 @@
+// Claims about comparisons: verdicts follow from samples, intervals are those of the rank test's tables.
+#include "reports/compare.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <cmath>
+
+#include "tests/reports/fixtures.h"
+
+using namespace ecmv::reports;
+using Catch::Matchers::WithinRel;
+
+namespace {
+
+CaseRecord timed(const std::string& key, std::vector<double> samples, std::int64_t stored = 100) {
+  CaseRecord record;
+  record.status = Status::ok;
+  record.case_key = key;
+  record.size.stored_bytes = stored;
+  record.time.samples_s = std::move(samples);
+  record.time.elements = 1000;
+  record.time.cache = "streamed";
+  return record;
+}
+
+Verdict verdict(std::vector<double> base, std::vector<double> other) {
+  RecordSet a, b;
+  a.cases = {timed("k", std::move(base))};
+  b.cases = {timed("k", std::move(other))};
+  return compare(a, b).rows.at(0).verdict;
+}
+
+}  // namespace
+
+TEST_CASE("verdicts follow from the samples") {
+  const std::vector<double> one = {1.000, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006};
+  auto times = [](std::vector<double> samples, double factor) {
+    for (double& s : samples) s *= factor;
+    return samples;
+  };
+  CHECK(verdict(one, one) == Verdict::same);
+  CHECK(verdict(one, times(one, 1.10)) == Verdict::slower);
+  CHECK(verdict(one, times(one, 0.90)) == Verdict::faster);
+  CHECK(verdict(one, times(one, 1.01)) == Verdict::same);  // below the smallest change that counts
+  const std::vector<double> noisy = {0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4};
+  CHECK(verdict(noisy, times(noisy, 1.05)) == Verdict::unsure);
+  CHECK(verdict({1, 1, 1}, {2, 2, 2}) == Verdict::unsure);  // three samples cannot carry 95 %
+  CHECK(verdict({1, 1.001, 1.002, 1.003}, {2, 2.001, 2.002, 2.003}) == Verdict::slower);
+}
+
+TEST_CASE("the interval cuts as many pairs as the tables of the rank test say") {
+  // Critical values of U, two-sided 5 %: (4,4) 0, (5,5) 2, (8,8) 13, (10,10) 23, (5,8) 6. With samples at
+  // powers of two of one and ones of the other, the k-th smallest ratio shows where the cut was made.
+  struct Row {
+    std::size_t n, m, critical;
+  };
+  for (const Row& row : {Row{4, 4, 0}, Row{5, 5, 2}, Row{8, 8, 13}, Row{10, 10, 23}, Row{5, 8, 6}}) {
+    std::vector<double> base, other, ratios;
+    for (std::size_t i = 0; i < row.n; ++i) base.push_back(std::exp2(static_cast<double>(i)));
+    for (std::size_t j = 0; j < row.m; ++j) other.push_back(std::pow(3.0, static_cast<double>(j)));
+    for (double b : base) {
+      for (double o : other) ratios.push_back(b / o);
+    }
+    std::sort(ratios.begin(), ratios.end());
+    const Interval interval = ratio_interval(base, other, 0.95);
+    CHECK_THAT(interval.low, WithinRel(ratios[row.critical], 1e-12));
+    CHECK_THAT(interval.high, WithinRel(ratios[ratios.size() - 1 - row.critical], 1e-12));
+  }
+}
+
+TEST_CASE("exact counts and the normal approximation agree where they meet") {
+  std::vector<double> forty, forty_one;
+  for (int i = 0; i < 41; ++i) {
+    const double sample = 1 + 0.001 * ((i * 17) % 41);
+    if (i < 40) forty.push_back(sample);
+    forty_one.push_back(sample);
+  }
+  const Interval exact = ratio_interval(forty, forty, 0.95),
+                 normal = ratio_interval(forty_one, forty_one, 0.95);
+  CHECK_THAT(exact.low, WithinRel(normal.low, 1e-3));
+  CHECK_THAT(exact.high, WithinRel(normal.high, 1e-3));
+}
+
+TEST_CASE("samples that are no times are errors") {
+  CHECK_THROWS_AS(ratio_interval({}, {1}, 0.95), ReportError);
+  CHECK_THROWS_AS(ratio_interval({0}, {1}, 0.95), ReportError);
+  CHECK_THROWS_AS(ratio_interval({1}, {NAN}, 0.95), ReportError);
+}
+
+TEST_CASE("a slower case, a broken case and a larger size are regressions, nothing else is") {
+  const std::vector<double> samples = {1, 1.001, 1.002, 1.003, 1.004};
+  RecordSet base;
+  base.cases = {timed("k", samples), timed("gone", samples)};
+  auto regression = [&](auto change) {
+    RecordSet other = base;
+    change(other.cases);
+    return compare(base, other).regression;
+  };
+  CHECK_FALSE(regression([](auto&) {}));
+  CHECK_FALSE(regression([](auto& cases) { cases.pop_back(); }));
+  CHECK_FALSE(regression([](auto& cases) { cases[0].size.stored_bytes = 99; }));
+  CHECK(regression([](auto& cases) { cases[0].size.stored_bytes = 101; }));
+  CHECK(regression([](auto& cases) { cases[0].status = Status::incorrect; }));
+  CHECK(regression([](auto& cases) {
+    for (double& s : cases[0].time.samples_s) s *= 1.2;
+  }));
+}
+
+TEST_CASE("lost, added, broken and repaired cases are told, the worst first") {
+  RecordSet base, other;
+  base.cases = {timed("both", {1}), timed("lost", {1}), timed("breaks", {1}), timed("heals", {1})};
+  base.cases[3].status = Status::error;
+  other.cases = {timed("both", {1}), timed("added", {1}), timed("breaks", {1}), timed("heals", {1})};
+  other.cases[2].status = Status::incorrect;
+  const ComparisonResult result = compare(base, other);
+  REQUIRE(result.rows.size() == 5);
+  CHECK(result.rows[0].verdict == Verdict::broken);
+  CHECK(result.rows[1].verdict == Verdict::lost);
+  CHECK(result.rows[2].verdict == Verdict::unsure);
+  CHECK(result.rows[3].verdict == Verdict::repaired);
+  CHECK(result.rows[4].verdict == Verdict::added);
+  CHECK(comparison_table(result).rows.size() == 5);
+}
+
+TEST_CASE("a retried case counts with its ok record, other work is not compared") {
+  RecordSet base, other;
+  base.cases = {timed("k", {1, 1, 1, 1})};
+  other.cases = {timed("k", {1, 1, 1, 1}), timed("k", {1, 1, 1, 1})};
+  other.cases[1].status = Status::error;
+  CHECK(compare(base, other).rows.at(0).verdict == Verdict::same);
+  other.cases[0].time.elements = 7;
+  CHECK(compare(base, other).rows.at(0).verdict == Verdict::unsure);
+}
+
+TEST_CASE("comparing nothing is an error, not a success") {
+  RecordSet base, other;
+  base.cases = {timed("a", {1})};
+  other.cases = {timed("b", {1})};
+  CHECK_THROWS_AS(compare(base, other), ReportError);
+}

@@ -1,0 +1,148 @@
+// Claims about metrics, with values worked out by hand from tests/reports/fixtures/mixed.jsonl.
+#include "reports/metrics.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <set>
+
+#include "reports/fields.h"
+#include "tests/reports/fixtures.h"
+
+using namespace ecmv::reports;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinRel;
+
+TEST_CASE("every metric has the value worked out by hand") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  // 4e6 elements, 2.5e6 bytes, 1.6 ms, against 2 ms raw and 2.5e9 B/s.
+  const CaseRecord& coded = case_of(records, "aaaa0003");
+  const std::map<std::string, double> expected = {
+      {"elements_per_s", 2.5e9},
+      {"elements_per_s_p10", 2e9},
+      {"elements_per_s_p90", 4e6 / 0.0015},
+      {"ns_per_element", 0.4},
+      {"stored_bytes_per_s", 1.5625e9},
+      {"bits_per_element", 5},
+      {"payload_bits_per_element", 4.8},
+      {"table_bits_per_element", 0.008},
+      {"index_bits_per_element", 0.192},
+      {"scale_bits_per_element", 0},
+      {"padding_bits_per_element", 0.008},
+      {"entropy_bits_per_element", 4.8},
+      {"excess_over_entropy_percent", 100 * (5 / 4.8 - 1)},
+      {"speedup_vs_raw", 1.25},  // against the faster of the two raw kernels
+      {"roof_speedup", 1.6},
+      {"bandwidth_fraction", 0.625},
+      {"roof_elements_per_s", 4e9},
+      {"break_even_bandwidth_bytes_per_s", 2.5e9}};
+  REQUIRE(expected.size() == all_metrics().size());
+  for (const Metric& metric : all_metrics()) {
+    INFO(metric.id);
+    CHECK_THAT(metric.value(coded, contexts.of(coded)),
+               WithinRel(expected.at(std::string(metric.id)), 1e-12));
+  }
+}
+
+TEST_CASE("metrics that a case cannot have are NaN, not zero") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  const CaseRecord& refused = case_of(records, "aaaa0006");
+  for (const Metric& metric : all_metrics()) {
+    if (metric.id == "entropy_bits_per_element") continue;
+    INFO(metric.id);
+    CHECK(std::isnan(metric.value(refused, contexts.of(refused))));
+  }
+  const CaseRecord& incorrect = case_of(records, "aaaa0008");
+  CHECK(std::isnan(find_metric("elements_per_s").value(incorrect, {})));
+}
+
+TEST_CASE("resident and streamed cases are not compared") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  const Context context = contexts.of(case_of(records, "aaaa0004"));
+  CHECK(context.baseline == nullptr);
+  CHECK(context.bandwidth == nullptr);
+  CHECK_THAT(context.why_no_baseline, ContainsSubstring("another cache class"));
+}
+
+TEST_CASE("a missing baseline gives no speed-up and a reason") {
+  const RecordSet records = fixture("no_baseline.jsonl");
+  const Contexts contexts(records, "plain");
+  const CaseRecord& coded = case_of(records, "aaaa0003");
+  const Context context = contexts.of(coded);
+  CHECK(std::isnan(find_metric("speedup_vs_raw").value(coded, context)));
+  CHECK_THAT(context.why_no_baseline, ContainsSubstring("was not run"));
+}
+
+TEST_CASE("an incorrect baseline is no baseline") {
+  RecordSet records = fixture("mixed.jsonl");
+  for (CaseRecord& record : records.cases) {
+    if (record.codec.id == "plain") record.status = Status::incorrect;
+  }
+  const Context context = Contexts(records, "plain").of(case_of(records, "aaaa0003"));
+  CHECK(context.baseline == nullptr);
+  CHECK_THAT(context.why_no_baseline, ContainsSubstring("not ok"));
+}
+
+TEST_CASE("another run, thread count or op is not a baseline") {
+  for (int change = 0; change < 4; ++change) {
+    RecordSet records = fixture("mixed.jsonl");
+    for (CaseRecord& record : records.cases) {
+      if (record.codec.id != "plain") continue;
+      if (change == 0) record.run = "r2";
+      if (change == 1) record.kernel.threads = 1;
+      if (change == 2) record.kernel.op = "decode";
+      if (change == 3) record.data.hash = "other";
+    }
+    CHECK(Contexts(records, "plain").of(case_of(records, "aaaa0003")).baseline == nullptr);
+  }
+}
+
+TEST_CASE("break-even exists only below eight bits") {
+  const RecordSet records = fixture("mixed.jsonl");
+  CHECK(std::isnan(find_metric("break_even_bandwidth_bytes_per_s").value(case_of(records, "aaaa0001"), {})));
+}
+
+TEST_CASE("metric ids are unique, explained, and unknown names are errors that list the known") {
+  std::set<std::string_view> ids;
+  for (const Metric& metric : all_metrics()) {
+    CHECK(ids.insert(metric.id).second);
+    CHECK(!metric.meaning.empty());
+    CHECK(!metric.formula.empty());
+  }
+  CHECK_THROWS_AS(find_metric("gigabytes"), ReportError);
+  CHECK_THROWS_AS(number_of(CaseRecord{}, {}, "gigabytes"), ReportError);
+  CHECK_THROWS_AS(field_text(CaseRecord{}, "gigabytes"), ReportError);
+}
+
+TEST_CASE("records that contradict themselves are told of") {
+  RecordSet records = fixture("mixed.jsonl");
+  CHECK(contradictions(records).empty());
+  auto count_after = [&](auto change) {
+    RecordSet changed = records;
+    change(changed.cases[2]);
+    return contradictions(changed).size();
+  };
+  CHECK(count_after([](CaseRecord& r) { r.size.table_bytes += 1; }) == 1);
+  CHECK(count_after([](CaseRecord& r) { r.size.bits_per_element = 4; }) == 1);
+  CHECK(count_after([](CaseRecord& r) { r.time.median_s = 1; }) == 1);
+  CHECK(count_after([](CaseRecord& r) { r.time.samples_s.clear(); }) == 1);
+  CHECK(count_after([](CaseRecord& r) { r.time.cache = "warm"; }) == 1);
+  CHECK(count_after([](CaseRecord& r) { r.check = {}; }) == 1);
+}
+
+TEST_CASE("labels leave out settings that are switched off and name the kernel fully") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const CaseRecord& coded = case_of(records, "aaaa0003");
+  CHECK(codec_label(coded) == "coder[bits=12,lanes=32]");
+  CHECK(kernel_label(coded) == "simd rows AVX2 ×2");
+  CHECK(field_text(coded, "data") == "gaussian σ=4, 1000 × 1000 (4 layers)");
+  CHECK(si_text(2.5e9) == "2.50 G");
+  CHECK(si_text(999.6e6) == "1.00 G");
+  CHECK(si_text(0) == "0.00");
+  CHECK(si_text(NAN) == "–");
+  CHECK(slug("matvec σ=7.74 4096 × 4096") == "matvec_sigma_7p74_4096_4096");
+}

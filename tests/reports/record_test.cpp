@@ -1,0 +1,158 @@
+// Claims about records: round trips, truncation, merging, and what a broken file says.
+#include "reports/record.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <sstream>
+
+#include "tests/reports/fixtures.h"
+
+using namespace ecmv::reports;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+TEST_CASE("a case record survives writing and reading, with every field") {
+  CaseRecord r;
+  r.status = Status::timed_out;
+  r.reason = "took \"too\" long\nσ";
+  r.case_key = "8f3a1c0e";
+  r.run = "run1";
+  r.experiment = "sizes";
+  r.data = {"gaussian",
+            8192,
+            4096,
+            "i8",
+            7.74,
+            10,
+            18446744073709551615ull,
+            "hash",
+            {{"entropy_bits", 5.25}, {"name", std::string("x")}}};
+  r.codec = {"coder", 3, {{"lanes", std::int64_t{32}}, {"pairs", true}}};
+  r.size = {1'000'000'000'000, 1, 2, 3, 4, 5, 6.5, 6.25};
+  r.kernel = {"simd", "matvec", "hwy", "rows4", "AVX3", 2, "cpu0", true};
+  r.time = {{0.1, 0.2}, 0.15, 0.1, 0.2, 12345678901234, "streamed", "host", 7};
+  r.check = {"exact", "exact", "intact"};
+
+  std::istringstream stream(to_json_line(r) + "\n");
+  const RecordSet read = read_records(stream, "memory");
+  REQUIRE(read.cases.size() == 1);
+  const CaseRecord& back = read.cases[0];
+  CHECK(to_json_line(back) == to_json_line(r));
+  CHECK(back.data == r.data);
+  CHECK(back.status == Status::timed_out);
+  CHECK(back.time.samples_s == r.time.samples_s);
+  CHECK(back.codec.settings == r.codec.settings);
+  CHECK(back.kernel.unfused);
+}
+
+TEST_CASE("run and bandwidth records survive writing and reading") {
+  const RecordSet records = fixture("mixed.jsonl");
+  REQUIRE(records.runs.size() == 1);
+  REQUIRE(records.bandwidths.size() == 1);
+  CHECK(records.runs[0].seed == 18446744073709551615ull);
+  CHECK(records.runs[0].llc_bytes == 1000000);
+  std::istringstream stream(to_json_line(records.runs[0]) + "\n" + to_json_line(records.bandwidths[0]) +
+                            "\n");
+  const RecordSet back = read_records(stream, "memory");
+  CHECK(to_json_line(back.runs.at(0)) == to_json_line(records.runs[0]));
+  CHECK(to_json_line(back.bandwidths.at(0)) == to_json_line(records.bandwidths[0]));
+}
+
+TEST_CASE("numbers that are not finite are written as null and read as unknown") {
+  CaseRecord r;
+  r.time.median_s = INFINITY;
+  r.time.samples_s = {1.0, NAN};
+  r.data.parameters["x"] = NAN;
+  const std::string line = to_json_line(r);
+  CHECK(line.find("inf") == std::string::npos);
+  CHECK(line.find("nan") == std::string::npos);
+  std::istringstream stream(line);
+  const RecordSet back = read_records(stream, "memory");
+  CHECK(std::isnan(back.cases.at(0).time.median_s));
+  CHECK(std::isnan(back.cases.at(0).time.samples_s.at(1)));
+}
+
+TEST_CASE("text that is not UTF-8 does not stop a record from being written") {
+  CaseRecord r;
+  r.reason = "bad \xff byte";
+  CHECK_THAT(to_json_line(r), ContainsSubstring("bad "));
+}
+
+TEST_CASE("every status has its word and no other word is a status") {
+  for (Status status : all_statuses()) CHECK(parse_status(to_string(status)) == status);
+  CHECK(all_statuses().size() == 7);
+  CHECK_THROWS_AS(parse_status("fine"), ReportError);
+}
+
+TEST_CASE("a truncated last line is left out and noted, unknown kinds and fields are ignored") {
+  const RecordSet records = fixture("mixed.jsonl");
+  CHECK(records.cases.size() == 9);
+  REQUIRE(records.notes.size() == 2);
+  CHECK_THAT(records.notes[0], ContainsSubstring("mixed.jsonl:13") && ContainsSubstring("incomplete"));
+  CHECK_THAT(records.notes[1], ContainsSubstring("weather"));
+}
+
+TEST_CASE("a broken line in the middle is an error with file and line") {
+  CHECK_THROWS_MATCHES(fixture("broken_middle.jsonl"), ReportError,
+                       MessageMatches(ContainsSubstring("broken_middle.jsonl:2: broken")));
+}
+
+TEST_CASE("a field of the wrong type, a newer schema and a missing kind are errors with the line") {
+  for (const char* text :
+       {"{\"schema\":1,\"kind\":\"case\",\"status\":\"ok\",\"data\":{\"rows\":\"many\"}}\n",
+        "{\"schema\":99,\"kind\":\"case\"}\n", "{\"schema\":1}\n", "[1]\n",
+        "{\"schema\":1,\"kind\":\"case\",\"status\":\"splendid\"}\n"}) {
+    std::istringstream stream(text);
+    CHECK_THROWS_MATCHES(read_records(stream, "file"), ReportError,
+                         MessageMatches(ContainsSubstring("file:1: ")));
+  }
+}
+
+TEST_CASE("a file that is not there is an error") {
+  CHECK_THROWS_AS(read_records(fixture_path("nothing")), ReportError);
+}
+
+TEST_CASE("record files merge by concatenation") {
+  const std::string sweep = file_text(fixture_path("sweep.jsonl"));
+  std::istringstream both(sweep + file_text(fixture_path("mixed.jsonl")));
+  CHECK(read_records(both, "both").cases.size() == 12 + 9);
+  RecordSet merged = fixture("sweep.jsonl");
+  merged.append(fixture("mixed.jsonl"));
+  CHECK(merged.cases.size() == 12 + 9);
+  CHECK(merged.runs.size() == 2);
+}
+
+TEST_CASE("the writer appends, and cuts off what a killed run left of its last line") {
+  const ScratchFolder folder;
+  const auto path = folder.path / "deep" / "records.jsonl";
+  CaseRecord r;
+  r.case_key = "one";
+  { RecordWriter(path).write(r); }
+  const std::string whole = file_text(path);
+  std::ofstream(path, std::ios::app | std::ios::binary) << whole.substr(0, whole.size() / 2);
+  {
+    RecordWriter writer(path);
+    CHECK(writer.cut_bytes() == static_cast<std::int64_t>(whole.size() / 2));
+    r.case_key = "two";
+    writer.write(r);
+    CHECK(read_records(path).cases.size() == 2);  // flushed before the writer is gone
+  }
+  const RecordSet back = read_records(path);
+  CHECK(back.cases.at(1).case_key == "two");
+  CHECK(back.notes.empty());
+}
+
+TEST_CASE("the writer keeps a complete last line that only lacks its newline") {
+  const ScratchFolder folder;
+  const auto path = folder.path / "records.jsonl";
+  CaseRecord r;
+  std::ofstream(path, std::ios::binary) << to_json_line(r);
+  { RecordWriter(path).write(r); }
+  CHECK(read_records(path).cases.size() == 2);
+}
+
+TEST_CASE("a writer that cannot open its file says so") {
+  CHECK_THROWS_AS(RecordWriter("/proc/no/such/file"), ReportError);
+}

@@ -1,0 +1,236 @@
+// Claims about figures and the whole report.
+#include "reports/report.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "reports/gnuplot.h"
+#include "reports/html.h"
+#include "reports/pgfplots.h"
+#include "tests/reports/fixtures.h"
+
+using namespace ecmv::reports;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+ReportOptions options(const std::string& gnuplot = "gnuplot") {
+  ReportOptions options;
+  options.baseline_codec = "plain";
+  options.gnuplot = gnuplot;
+  return options;
+}
+
+bool any_contains(const std::vector<std::string>& texts, const std::string& part) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const std::string& t) { return t.find(part) != std::string::npos; });
+}
+
+const Figure& figure_of(const std::vector<Figure>& figures, const std::string& prefix) {
+  for (const Figure& figure : figures) {
+    if (figure.id.starts_with(prefix)) return figure;
+  }
+  throw ReportError("no figure " + prefix);
+}
+
+}  // namespace
+
+TEST_CASE("without gnuplot the report is made, with scripts, data and a clear warning") {
+  const ScratchFolder folder;
+  const WrittenReport report = write_report(fixture("sweep.jsonl"), options("no-such-gnuplot"), folder.path);
+  CHECK(any_contains(report.warnings, "\"no-such-gnuplot\" was not found"));
+  for (const char* name :
+       {"report.html", "results.md", "results.csv", "results.tex", "macros.tex", "plots.tex"}) {
+    INFO(name);
+    CHECK(std::filesystem::file_size(folder.path / name) > 100);
+  }
+  for (const auto& file : report.files) CHECK(std::filesystem::exists(file));
+  CHECK_THAT(file_text(folder.path / "report.html"), ContainsSubstring("not drawn"));
+  bool script = false, svg = false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path / "figures")) {
+    script |= entry.path().extension() == ".gp";
+    svg |= entry.path().extension() == ".svg";
+  }
+  CHECK(script);
+  CHECK_FALSE(svg);
+}
+
+TEST_CASE("with gnuplot every figure is drawn as SVG and PDF") {
+  const ScratchFolder folder;
+  const WrittenReport report = write_report(fixture("sweep.jsonl"), options(), folder.path);
+  if (any_contains(report.warnings, "was not found")) SKIP("gnuplot is not installed");
+  CHECK_FALSE(any_contains(report.warnings, "could not draw"));
+  std::size_t scripts = 0, svgs = 0, pdfs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path / "figures")) {
+    scripts += entry.path().extension() == ".gp";
+    svgs += entry.path().extension() == ".svg";
+    pdfs += entry.path().extension() == ".pdf";
+  }
+  CHECK(scripts > 5);
+  CHECK(svgs == scripts);
+  CHECK(pdfs == scripts);
+}
+
+TEST_CASE("the page is self-contained, escapes what it shows and embeds the records as JSON") {
+  const ScratchFolder folder;
+  RecordSet records = fixture("sweep.jsonl");
+  records.append(fixture("mixed.jsonl"));
+  write_report(records, options(), folder.path);
+  const std::string html = file_text(folder.path / "report.html");
+  CHECK_FALSE(std::regex_search(html, std::regex("(src|href)\\s*=\\s*[\"']?(https?:)?//")));
+  CHECK(html.find("http://") == std::string::npos);
+  CHECK(html.find("https://") == std::string::npos);
+  CHECK(html.find("<link") == std::string::npos);
+  CHECK(html.find("@import") == std::string::npos);
+  CHECK_THAT(html, ContainsSubstring("Is it &lt;faster&gt; &amp; smaller?"));
+  CHECK(html.find("</script><b>") == std::string::npos);
+
+  const std::string begin = "<script type=\"application/json\" id=\"records\">";
+  const auto from = html.find(begin) + begin.size();
+  const auto json = nlohmann::json::parse(html.substr(from, html.find("</script>", from) - from));
+  CHECK(json.size() == records.cases.size() + records.runs.size() + records.bandwidths.size());
+  CHECK(json[0]["config"]["text"].get<std::string>().find("</script><b>") != std::string::npos);
+}
+
+TEST_CASE("failed and refused cases come before the results") {
+  const ScratchFolder folder;
+  const WrittenReport report = write_report(fixture("mixed.jsonl"), options("none"), folder.path);
+  const std::string html = file_text(folder.path / "report.html"),
+                    markdown = file_text(folder.path / "results.md");
+  CHECK(html.find("id=\"failures\"") < html.find("id=\"refusals\""));
+  CHECK(html.find("id=\"refusals\"") < html.find("id=\"results_matvec_streamed\""));
+  CHECK(markdown.find("### Failed cases") < markdown.find("### matvec, streamed"));
+  CHECK(report.terminal_text.starts_with("Failed cases"));
+  CHECK(any_contains(report.warnings, "incomplete"));
+  CHECK_THAT(html, ContainsSubstring("the last line is incomplete"));
+}
+
+TEST_CASE("records without a case are an error, not an empty report") {
+  const ScratchFolder folder;
+  CHECK_THROWS_AS(write_report(RecordSet{}, options(), folder.path), ReportError);
+}
+
+TEST_CASE("a case that was ok when tried again shows once, and the report says so") {
+  RecordSet records = fixture("sweep.jsonl");
+  CaseRecord failed = records.cases[0];
+  failed.status = Status::timed_out;
+  records.cases.insert(records.cases.begin(), failed);
+  std::int64_t superseded = 0;
+  CHECK(without_superseded(records, superseded).cases.size() == 12);
+  CHECK(superseded == 1);
+  std::swap(records.cases[0], records.cases[1]);  // failed after it was ok: stays
+  CHECK(without_superseded(records, superseded).cases.size() == 13);
+}
+
+TEST_CASE("the Pareto front holds exactly the cases that no other beats in both") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  const auto figures = FigureMaker(records, contexts).bits_against_speed();
+  const XyPlot& plot = std::get<XyPlot>(figures.at(0).plot);
+  const auto front = std::find_if(plot.series.begin(), plot.series.end(),
+                                  [](const Series& s) { return s.label == "Pareto front"; });
+  REQUIRE(front != plot.series.end());
+  REQUIRE(front->points.size() == 1);  // coder: 5 bits at 2.5 G/s beats plain: 8 bits at 2 G/s
+  CHECK(front->points[0].x == 5);
+  REQUIRE(plot.vertical.size() == 2);
+  CHECK(plot.vertical[0].at == 4.8);
+  CHECK(plot.vertical[1].at == 8);
+  CHECK(plot.horizontal.at(0).at == 2e9);
+}
+
+TEST_CASE("a sweep over sizes and sigmas has every kind of figure, with the values by hand") {
+  const RecordSet records = fixture("sweep.jsonl");
+  const Contexts contexts(records, "plain");
+  const auto figures = FigureMaker(records, contexts).all();
+  for (const char* kind :
+       {"throughput", "pareto", "sigma", "map", "roofline", "break_even", "size", "overhead"}) {
+    if (std::string(kind) == "overhead") continue;  // entropies of the fixture do not fit all bits
+    CHECK_NOTHROW(figure_of(figures, kind));
+  }
+  const HeatMap& map = std::get<HeatMap>(figure_of(figures, "map_coder").plot);
+  REQUIRE(map.values.size() == 2);
+  CHECK(std::abs(map.values[0][0] - 1.25) < 1e-9);     // sigma 2: 0.8 of the time
+  CHECK(std::abs(map.values[1][1] - 1 / 1.1) < 1e-9);  // sigma 4: 1.1 of it
+  CHECK_THAT(gnuplot_script(figure_of(figures, "map_coder")),
+             ContainsSubstring("linewidth 3 front"));  // the contour
+  CHECK_THROWS_AS(figure_of(figures, "shapes"), ReportError);
+}
+
+TEST_CASE("streamed and resident cases are separate series of a throughput figure") {
+  RecordSet records = fixture("sweep.jsonl");
+  for (CaseRecord& record : records.cases) {
+    if (record.data.rows == 1000) record.time.cache = "resident";
+  }
+  const Contexts contexts(records, "plain");
+  const auto figures = FigureMaker(records, contexts).throughput_over_size();
+  for (const Series& series : std::get<XyPlot>(figures.at(0).plot).series) CHECK(series.points.size() == 1);
+}
+
+TEST_CASE("a figure asked for by hand takes any metric or field and refuses unknown ones") {
+  const RecordSet records = fixture("sweep.jsonl");
+  const Contexts contexts(records, "plain");
+  const FigureMaker maker(records, contexts);
+  XySpec spec;
+  spec.id = "mine";
+  spec.x = "rows";
+  spec.y = "bandwidth_fraction";
+  spec.facets = {"sigma"};
+  CHECK(maker.xy(spec).size() == 2);
+  spec.y = "beauty";
+  CHECK_THROWS_AS(maker.xy(spec), ReportError);
+  spec.y = "elements_per_s";
+  spec.facets = {"beauty"};
+  CHECK_THROWS_AS(maker.xy(spec), ReportError);
+}
+
+TEST_CASE("legend entries of crowded lines are moved apart") {
+  XyPlot plot;
+  plot.x = {"x", false, true, 0, 1, {}};
+  plot.y = {"y", false, true, 0, 1, {}};
+  for (int i = 0; i < 10; ++i) {
+    plot.series.push_back(
+        {"line" + std::to_string(i), "", i, false, Series::Style::line, {{0, 0.5}, {1, 0.5}}});
+  }
+  const std::string script = gnuplot_script({"id", "title", "", "", plot});
+  std::vector<double> places;
+  const std::regex label("set label \"line[0-9]\" at graph 1\\.06, graph ([0-9.]+)");
+  for (std::sregex_iterator i(script.begin(), script.end(), label), end; i != end; ++i)
+    places.push_back(std::stod((*i)[1]));
+  REQUIRE(places.size() == 10);
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 1; i < places.size(); ++i) CHECK(places[i] - places[i - 1] > 0.03);
+  CHECK(places.front() >= 0);
+  CHECK(places.back() <= 1);
+}
+
+TEST_CASE("texts cannot break out of a gnuplot script or the shell") {
+  XyPlot plot;
+  plot.x = {"say \"x\" \\", false, true, 0, 1, {{0.5, "half\nway"}}};
+  plot.y = {"y", false, true, 0, 1, {}};
+  plot.series.push_back({"l", "", 0, false, Series::Style::line, {{0, 0.5}, {1, 0.5}}});
+  const std::vector<Figure> figures = {
+      {"quote_test", "a \"title\"; `touch ran`\n!touch ran", "it's `touch ran`", "", plot}};
+  const ScratchFolder folder;
+  std::vector<std::string> warnings;
+  const auto drawn = draw(figures, folder.path / "it's a folder", "gnuplot", warnings);
+  if (any_contains(warnings, "was not found")) SKIP("gnuplot is not installed");
+  CHECK(warnings.empty());
+  CHECK(std::filesystem::exists(drawn.at(0).svg));
+  CHECK_FALSE(std::filesystem::exists(folder.path / "it's a folder" / "ran"));
+}
+
+TEST_CASE("pgfplots source has balanced braces and one picture a figure") {
+  const RecordSet records = fixture("sweep.jsonl");
+  const Contexts contexts(records, "plain");
+  const auto figures = FigureMaker(records, contexts).all();
+  const std::string source = to_pgfplots(figures);
+  std::size_t pictures = 0;
+  for (auto at = source.find("\\begin{tikzpicture}"); at != std::string::npos;
+       at = source.find("\\begin{tikzpicture}", at + 1))
+    ++pictures;
+  CHECK(pictures == figures.size());
+  CHECK(std::count(source.begin(), source.end(), '{') == std::count(source.begin(), source.end(), '}'));
+}

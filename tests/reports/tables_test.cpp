@@ -1,0 +1,121 @@
+// Claims about tables. The golden texts lie in fixtures/golden_*; a wanted change is made by running with
+// ECMV_WRITE_GOLDEN=1 and reviewing the difference.
+#include "reports/tables.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cctype>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "reports/latex.h"
+#include "tests/reports/fixtures.h"
+
+using namespace ecmv::reports;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void check_golden(const std::string& name, const std::string& text) {
+  const auto path = fixture_path("golden_" + name);
+  if (std::getenv("ECMV_WRITE_GOLDEN")) std::ofstream(path, std::ios::binary) << text;
+  CHECK(text == file_text(path));
+}
+
+std::string all_markdown(const std::vector<Table>& tables) {
+  std::string text;
+  for (const Table& table : tables) text += to_markdown(table) + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the tables of the mixed fixture are the golden ones") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  const auto results = results_tables(records, contexts);
+  check_golden("results.md", all_markdown(results));
+  check_golden("problems.md",
+               all_markdown({failures_table(records), refusals_table(records), coverage_table(records)}));
+  check_golden("cases.csv", to_csv(flat_table(records, contexts)));
+  check_golden("results.tex", to_latex(results.at(0)));
+  check_golden("macros.tex", to_macros(results));
+  check_golden("summary.txt", to_text(summary_tables(records, contexts).at(0)));
+}
+
+TEST_CASE("resident and streamed cases, and different ops, never share a table") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const auto tables = results_tables(records, Contexts(records, "plain"));
+  REQUIRE(tables.size() == 3);
+  CHECK(tables[0].title == "matvec, streamed");
+  CHECK(tables[1].title == "matvec, resident");
+  CHECK(tables[2].title == "decode, streamed");
+  CHECK(tables[0].rows.size() == 4);
+  CHECK(tables[1].rows.size() == 1);
+  CHECK(tables[2].rows.size() == 1);
+}
+
+TEST_CASE("cases that are not ok are in no results table, but in those of failures and refusals") {
+  const RecordSet records = fixture("mixed.jsonl");
+  for (const Table& table : results_tables(records, Contexts(records, "plain"))) {
+    CHECK(to_markdown(table).find("wrong") == std::string::npos);
+  }
+  CHECK_THAT(to_markdown(failures_table(records)), ContainsSubstring("the reference says 13"));
+  const Table refusals = refusals_table(records);
+  REQUIRE(refusals.rows.size() == 1);  // two cases, one reason
+  CHECK(std::get<std::int64_t>(refusals.rows[0].back().value) == 2);
+}
+
+TEST_CASE("a missing value is a dash for people, an empty CSV field, and carries the reason") {
+  const RecordSet records = fixture("no_baseline.jsonl");
+  const Contexts contexts(records, "plain");
+  const Table table = results_tables(records, contexts).at(0);
+  const auto column = std::find_if(table.columns.begin(), table.columns.end(),
+                                   [](const Column& c) { return c.id == "speedup_vs_raw"; });
+  const Cell& cell = table.rows.at(0).at(static_cast<std::size_t>(column - table.columns.begin()));
+  CHECK(cell.text == "–");
+  CHECK(value_text(cell).empty());
+  CHECK_THAT(cell.note, ContainsSubstring("was not run"));
+}
+
+TEST_CASE("coverage tells ok, refused with reason, failed and untried apart") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Table table = coverage_table(records);
+  const std::string text = to_text(table);
+  CHECK_THAT(text, ContainsSubstring("incorrect"));
+  bool reason_is_note = false, untried = false;
+  for (const auto& row : table.rows) {
+    for (const Cell& cell : row) {
+      reason_is_note |= cell.note.find("lanes must divide") != std::string::npos;
+      untried |= cell.note == "nothing was tried";
+    }
+  }
+  CHECK(reason_is_note);
+  CHECK(untried);
+}
+
+TEST_CASE("special characters are escaped for each format") {
+  Table table{"t", "a_b & 5 %", "", {{"x", "σ_1", "µs"}}, {{text_cell("a|b, \"c\" {d} \\ ×2")}}};
+  CHECK_THAT(to_markdown(table), ContainsSubstring("a\\|b"));
+  CHECK(to_csv(table) == "x\n\"a|b, \"\"c\"\" {d} \\ ×2\"\n");
+  CHECK_THAT(to_latex(table), ContainsSubstring("a\\_b \\& 5 \\%") && ContainsSubstring("$\\sigma$\\_1") &&
+                                  ContainsSubstring("\\{d\\} \\textbackslash{} $\\times$2"));
+}
+
+TEST_CASE("macro names are letters only and never repeat") {
+  const RecordSet records = fixture("mixed.jsonl");
+  std::vector<Table> tables = results_tables(records, Contexts(records, "plain"));
+  tables.push_back(tables[0]);  // the same names again
+  std::istringstream lines(to_macros(tables));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string prefix = "\\newcommand{\\";
+    REQUIRE(line.starts_with(prefix));
+    const std::string name = line.substr(prefix.size(), line.find('}') - prefix.size());
+    CHECK(std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalpha(c); }));
+    CHECK(names.insert(name).second);
+  }
+  CHECK(names.size() > 20);
+}
