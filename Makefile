@@ -14,7 +14,7 @@ ecmv: setup
 
 bench: ecmv
 	mkdir -p $(OUT)
-	build/ecmv run experiments/configs/matvans_sizes.yaml -o $(OUT)/records.jsonl
+	build/ecmv run experiments/configs/matvans_sizes.yaml --resume -o $(OUT)/records.jsonl
 	build/ecmv report $(OUT)/records.jsonl -o $(OUT)
 
 test: setup
@@ -44,6 +44,7 @@ clean:
 help:
 	@echo "make             builds build/ecmv"
 	@echo "make bench       runs the paper's experiment, verified; records, tables and figures go to $(OUT)"
+	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"
 	@echo "make test        builds and runs all tests"
 	@echo "make asan        the same tests under the address and undefined-behaviour sanitizers"
 	@echo "make test-neon   the kernel tests compiled for 64-bit ARM, run under qemu"
