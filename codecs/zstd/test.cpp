@@ -91,7 +91,7 @@ TEST_CASE("zstd notices streams that are cut, longer or of another size", "[zstd
   // The whole end of the last block is gone, but the index fits.
   CompressedMatrix shorter = good;
   std::vector<std::byte>&payload = shorter.sections[modelling::kBlockPayload].bytes, &offsets = shorter.sections[modelling::kBlockOffsets].bytes;
-  payload.resize(payload.size() - 40);
+  payload.erase(payload.end() - 40, payload.end());
   const uint64_t end = payload.size();
   std::copy_n(reinterpret_cast<const std::byte*>(&end), 8, offsets.end() - 8);
   CHECK_THROWS_AS(decode(shorter), MalformedStream);
