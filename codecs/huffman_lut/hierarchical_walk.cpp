@@ -1,0 +1,171 @@
+// The loops behind hierarchical_walk.h. The stored tables are first joined with the code lengths into 16-bit entries, so
+// that a code of up to 8 bits costs one look-up: length in bits 0..5 (0: the entry leads to another table), symbol or
+// pointer in bits 8..15.
+#include "codecs/huffman_lut/hierarchical_walk.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ecmv::codecs::huffman_lut::hierarchical {
+namespace {
+
+constexpr int kAtOnce = 8;             // blocks decoded in turn: independent chains hide the look-ups' latency
+constexpr int kCodesPerLoad = 4;       // short ones, at most 32 of the 57 bits that a load gives for certain
+constexpr int64_t kMaxBlockElements = 8 * int64_t{kBlockBytes};
+constexpr int64_t kTableEntries = (kMaxSubtables + 1) * 256;
+
+uint64_t load_bits(const uint8_t* bytes, uint64_t position) {
+  uint64_t window;
+  std::memcpy(&window, bytes + (position >> 3), 8);
+  if constexpr (std::endian::native == std::endian::little) window = __builtin_bswap64(window);
+  return window << (position & 7);
+}
+
+struct Stored {
+  const uint8_t* encoded;
+  const uint8_t* gaps;
+  const uint8_t* positions;
+  int64_t blocks;
+  uint16_t* entries;
+  uint8_t offset;
+
+  int64_t position(int64_t block) const {
+    uint32_t value;
+    std::memcpy(&value, positions + 4 * block, 4);
+    return value;
+  }
+  // The first bit of the block's first code. Gap 512 b begins at bit 2560 b, a byte boundary.
+  uint64_t first_bit(int64_t block) const {
+    return static_cast<uint64_t>(block) * kBlockBytes * 8 + (gaps[block * kBlockThreads * kGapBits / 8] >> (8 - kGapBits));
+  }
+};
+
+Stored open_stored(const CompressedView& matrix, std::byte* scratch) {
+  const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data()); };
+  const size_t tables = matrix.sections[kLuts].bytes.size() / 256 - 1;
+  const uint8_t* luts = bytes(kLuts);
+  Stored stored{bytes(kEncoded), bytes(kGaps), bytes(kOutputPositions),
+                static_cast<int64_t>(matrix.sections[kOutputPositions].bytes.size() / 4) - 1,
+                reinterpret_cast<uint16_t*>(scratch), bytes(kOffset)[0]};
+  for (size_t i = 0; i < tables * 256; ++i) {
+    const uint32_t entry = luts[i];
+    stored.entries[i] = static_cast<uint16_t>(entry << 8 | (entry < uint32_t{kMaxSymbols} ? luts[tables * 256 + entry] : 0));
+  }
+  return stored;
+}
+
+struct Stream {
+  uint64_t position;
+  uint8_t* out;
+};
+
+// The entry of a code longer than 8 bits at `position`.
+uint32_t long_code(const Stored& stored, uint64_t position) {
+  const uint64_t window = load_bits(stored.encoded, position);
+  uint32_t entry = stored.entries[window >> 56];
+  for (int shift = 48; (entry & 63) == 0 && shift >= 32; shift -= 8)
+    entry = stored.entries[(256 - (entry >> 8)) * 256 + (window >> shift & 0xff)];
+  return entry;
+}
+
+inline __attribute__((always_inline)) void take(const Stored& stored, Stream& stream, uint64_t& window) {
+  uint32_t entry = stored.entries[window >> 56];
+  if ((entry & 63) == 0) [[unlikely]] {
+    entry = long_code(stored, stream.position);
+    stream.position += entry & 63;
+    window = load_bits(stored.encoded, stream.position);
+  } else {
+    stream.position += entry & 63;
+    window <<= entry & 63;
+  }
+  *stream.out++ = static_cast<uint8_t>((entry >> 8) + stored.offset);
+}
+
+void take_some(const Stored& stored, Stream& stream, int64_t count) {
+  for (; count > 0; --count) {
+    uint64_t window = load_bits(stored.encoded, stream.position);
+    take(stored, stream, window);
+  }
+}
+
+// Elements of the blocks [first, last) (kAtOnce at most), one after the other, to `out`.
+void decode_blocks(const Stored& stored, int64_t first, int64_t last, uint8_t* out) {
+  Stream streams[kAtOnce];
+  int64_t left[kAtOnce], common = INT64_MAX;
+  const int count = static_cast<int>(last - first);
+  for (int j = 0; j < count; ++j) {
+    streams[j] = {stored.first_bit(first + j), out + (stored.position(first + j) - stored.position(first))};
+    left[j] = stored.position(first + j + 1) - stored.position(first + j);
+    common = std::min(common, left[j]);
+  }
+  int64_t done = 0;
+  if (count == kAtOnce) {
+    for (; done + kCodesPerLoad <= common; done += kCodesPerLoad) {
+      uint64_t windows[kAtOnce];
+      for (int j = 0; j < kAtOnce; ++j) windows[j] = load_bits(stored.encoded, streams[j].position);
+      for (int i = 0; i < kCodesPerLoad; ++i)
+        for (int j = 0; j < kAtOnce; ++j) take(stored, streams[j], windows[j]);
+    }
+  }
+  for (int j = 0; j < count; ++j) take_some(stored, streams[j], left[j] - done);
+}
+
+// Decodes the elements of the call's rows in pieces and hands each on as use(elements, first, count), first counted
+// from the first row.
+template <class UsePiece>
+void for_each_piece(const backends::KernelCall& call, UsePiece use) {
+  const int64_t cols = call.matrix->shape.cols, begin = call.row_begin * cols, end = call.row_end * cols;
+  if (begin >= end) return;
+  const Stored stored = open_stored(*call.matrix, call.scratch);
+  uint8_t* buffer = reinterpret_cast<uint8_t*>(call.scratch) + kTableEntries * sizeof(uint16_t);
+  int64_t low = 0, high = stored.blocks;  // the last block that begins at or before `begin`
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (stored.position(middle) <= begin ? low : high) = middle;
+  }
+  for (int64_t block = low; block < stored.blocks && stored.position(block) < end; block += kAtOnce) {
+    int64_t last = std::min(stored.blocks, block + kAtOnce);
+    while (last - 1 > block && stored.position(last - 1) >= end) --last;
+    decode_blocks(stored, block, last, buffer);
+    const int64_t at = stored.position(block), from = std::max(at, begin), to = std::min(stored.position(last), end);
+    if (from < to) use(reinterpret_cast<const int8_t*>(buffer) + (from - at), from - begin, to - from);
+  }
+}
+
+}  // namespace
+
+std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
+  return matrix.settings->text("layout") == "hierarchical" ? "" : "This kernel decodes the layout hierarchical only.";
+}
+
+int64_t kernel_rows_per_block(const CompressedView& matrix) {
+  return single_level::rows_per_block(matrix.shape.cols, matrix.settings->integer("block_elements"));
+}
+
+int64_t kernel_scratch_bytes(const CompressedView&, int) {
+  return kTableEntries * int64_t{sizeof(uint16_t)} + kAtOnce * kMaxBlockElements;
+}
+
+void run_decode(const backends::KernelCall& call) {
+  for_each_piece(call, [&](const int8_t* elements, int64_t first, int64_t count) {
+    std::memcpy(call.decoded + first, elements, static_cast<size_t>(count));
+  });
+}
+
+void run_matvec(const backends::KernelCall& call) {
+  std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
+  const int64_t cols = call.matrix->shape.cols;
+  for_each_piece(call, [&](const int8_t* elements, int64_t first, int64_t count) {
+    while (count > 0) {
+      const int64_t row = first / cols, column = first % cols, here = std::min(count, cols - column);
+      int32_t sum = 0;
+      for (int64_t i = 0; i < here; ++i) sum += elements[i] * call.x[column + i];
+      call.y[call.row_begin + row] += sum;
+      elements += here;
+      first += here;
+      count -= here;
+    }
+  });
+}
+
+}  // namespace ecmv::codecs::huffman_lut::hierarchical
