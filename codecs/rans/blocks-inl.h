@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "backends/cpu/dot-inl.h"
+#include "backends/cpu/piece_product-inl.h"
 #include "backends/kernel.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
@@ -41,38 +42,6 @@ struct alignas(64) BlockState {
   }
 };
 
-// y[b][row] += the part of the row in piece b, for kBlocks pieces that hold the same elements of different blocks; `begin` is
-// the first element's number within its block. Reads up to a vector behind the pieces.
-template <int kBlocks>
-HWY_INLINE void MultiplyPieces(const int8_t* HWY_RESTRICT pieces, int64_t stride, int64_t begin, int64_t count, int64_t cols,
-                               const int8_t* HWY_RESTRICT x, int32_t* const* y) {
-  const cpu::DotD8 d8;
-  const cpu::DotD32 d32;
-  const int64_t width = static_cast<int64_t>(hn::Lanes(d8));
-  int64_t row = begin / cols, col = begin % cols;
-  while (count > 0) {
-    const int64_t length = std::min(count, cols - col);
-    const bool ends_row = col + length == cols;
-    hn::Vec<cpu::DotD32> acc[kBlocks];
-    for (int b = 0; b < kBlocks; ++b) acc[b] = hn::Zero(d32);
-    int64_t i = 0;
-    // Behind the end of a row x is zero, so there whole vectors do no harm.
-    for (; ends_row ? i < length : i + width <= length; i += width) {
-      const cpu::DotX part = cpu::PrepareX(hn::LoadU(d8, x + col + i));
-      for (int b = 0; b < kBlocks; ++b) acc[b] = cpu::DotAccumulate(hn::LoadU(d8, pieces + b * stride + i), part, acc[b]);
-    }
-    if (i < length) {
-      const cpu::DotX part = cpu::PrepareX(hn::LoadN(d8, x + col + i, static_cast<size_t>(length - i)));
-      for (int b = 0; b < kBlocks; ++b) acc[b] = cpu::DotAccumulate(hn::LoadU(d8, pieces + b * stride + i), part, acc[b]);
-    }
-    for (int b = 0; b < kBlocks; ++b) y[b][row] += hn::ReduceSum(d32, acc[b]);
-    pieces += length;
-    count -= length;
-    col = 0;
-    ++row;
-  }
-}
-
 // Scratch of the loop: one piece for each of at most four blocks, and a vector behind.
 inline constexpr int64_t kPieceStride = kPieceElements + 64;
 inline constexpr int64_t kPiecesBytes = 4 * kPieceStride;
@@ -100,7 +69,7 @@ HWY_INLINE void RunBlocks(const Engine& engine, const backends::KernelCall& call
     if (call.decoded == nullptr) {
       for (int b = 0; b < kBlocks; ++b) outs[b] = pieces + b * kPieceStride;
       engine.template Steps<kBlocks>(states, (count + layout.lanes - 1) / layout.lanes, outs);
-      MultiplyPieces<kBlocks>(pieces, kPieceStride, begin, count, shape.cols, call.x, y);
+      cpu::MultiplyPieces<kBlocks>(pieces, kPieceStride, begin, count, shape.cols, call.x, y);
       continue;
     }
     const int64_t whole = count / layout.lanes * layout.lanes, rest = count - whole;

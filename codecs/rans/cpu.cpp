@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "backends/cpu/piece_product.h"
 #include "backends/kernel.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
@@ -61,19 +62,6 @@ void decode_steps(Cursor<Form, kLanes>& cursor, const typename Entry::Bits* tabl
   }
   cursor.states = states;
   cursor.next = next;
-}
-
-// y[row] += the elements of a piece that belong to the row, for all rows of the piece, which begins at element `begin`.
-void multiply_piece(const int8_t* piece, int64_t begin, int64_t count, int64_t cols, const int8_t* x, int32_t* y) {
-  while (count > 0) {
-    const int64_t row = begin / cols, col = begin % cols, length = std::min(count, cols - col);
-    int32_t sum = 0;
-    for (int64_t i = 0; i < length; ++i) sum += piece[i] * x[col + i];
-    y[row] += sum;
-    piece += length;
-    begin += length;
-    count -= length;
-  }
 }
 
 // Decodes the blocks of a call piece by piece and hands each piece on: sink(first element within the call, elements, count).
@@ -141,7 +129,7 @@ void matvec(const backends::KernelCall& call) {
   std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
   const int64_t cols = call.matrix->shape.cols;
   decode_call(call, [&](int64_t begin, const int8_t* piece, int64_t count) {
-    multiply_piece(piece, begin, count, cols, call.x, call.y + call.row_begin);
+    backends::cpu::multiply_piece(piece, begin, count, cols, call.x, call.y + call.row_begin);
   });
 }
 
