@@ -5,6 +5,7 @@
 // every shape work alike.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "backends/cpu/piece_product.h"
@@ -21,9 +22,10 @@ constexpr int64_t kMaxTableBytes = int64_t{8} << 16;
 
 template <class T>
 T load(const uint8_t* bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value |= uint64_t{bytes[i]} << (8 * i);
-  return static_cast<T>(value);
+  static_assert(std::endian::native == std::endian::little, "Kernels read little-endian words in one piece.");
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
 }
 
 template <class Form, int kLanes>

@@ -110,7 +110,7 @@ TEST_CASE("rans_decode_refuses_a_stream_whose_words_were_changed") {
   const auto elements = gaussian(64 * 96, 4.0, 2);
   for (const char* state : {"w16s32", "w32s64", "w8s32"}) {
     auto compressed = encode_matrix(rans(), view(elements, 64, 96), settings({{"state", state}, {"block_elements", "1000"}}));
-    REQUIRE(decoded(compressed) == elements);
+    REQUIRE((decoded(compressed) == elements));
     auto& payload = compressed.sections[codecs::rans::kPayload].bytes;
     for (size_t at : {size_t{0}, size_t{3}, size_t{300}, payload.size() - codecs::rans::kPayloadPadding - 1, payload.size() - 1}) {
       payload[at] ^= std::byte{0x41};
@@ -150,7 +150,7 @@ TEST_CASE("rans_kernels_equal_the_reference_for_all_lanes_forms_and_targets") {
         for (const char* lanes : {"1", "2", "4", "8", "16", "32", "64"}) {
           const auto compressed = encode_matrix(
               rans(), matrix, settings({{"state", state}, {"prob_bits", prob_bits}, {"lanes", lanes}, {"block_elements", "505"}}));
-          REQUIRE(decoded(compressed) == elements);
+          REQUIRE((decoded(compressed) == elements));
           const auto compressed_view = compressed.view();
           const auto check = [&](const backends::Kernel& kernel) {
             if (!kernel.refuses(compressed_view, {}, 0).empty()) return;
@@ -171,9 +171,9 @@ TEST_CASE("rans_kernels_equal_the_reference_for_all_lanes_forms_and_targets") {
             }
             CAPTURE(input.rows, input.cols, state, prob_bits, lanes, kernel.variant);
             if (kernel.op == backends::Op::decode)
-              REQUIRE(out == elements);
+              REQUIRE((out == elements));
             else
-              REQUIRE(y == product);
+              REQUIRE((y == product));
           };
           for (const backends::Kernel& kernel : rans().cpu_kernels) check(kernel);
           for (int64_t target : hwy::SupportedAndGeneratedTargets()) {

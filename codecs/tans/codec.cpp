@@ -94,7 +94,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   compressed.sections = {{"alphabet", Role::table, 64, {}}, {"block_offsets", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
   const Layout layout = layout_of(matrix.shape, settings);
   if (layout.blocks == 0) return compressed;
-  const Model model = fit_model(matrix.i8(), layout);
+  const Model model = fit_model(matrix.i8(), matrix.shape.cols, layout);
   const EncoderTable table(model, layout);
   compressed.sections[kAlphabet].bytes = write_alphabet(model, layout);
   std::vector<std::byte>& payload = compressed.sections[kPayload].bytes;
@@ -209,7 +209,7 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .settings = {{"table_bits", "bits", "the table has 2^table_bits states", int64_t{12}, 8, kMaxTableBits},
-                   {"lanes", "", "interleaved states of a block: 1, 2, 4, 8, 16, 32 or 64", int64_t{16}, 1, kMaxLanes},
+                   {"lanes", "", "interleaved states of a block: 1, 2, 4, 8, 16, 32 or 64", int64_t{8}, 1, kMaxLanes},
                    {"symbols", "", "what one table step decodes", std::string("single"), 0, 0, {"single", "pairs"}},
                    {"spread", "", "how the symbols are spread over the states", std::string("even"), 0, 0, {"even", "step"}},
                    {"block_elements", "elements", "rows are gathered into blocks of about this many elements", int64_t{262144}, 1,

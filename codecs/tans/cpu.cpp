@@ -1,6 +1,7 @@
 // Portable kernels of tans; the loop is in decode_steps-inl.h. The product decodes a piece of a block into a first-level
 // buffer and multiplies it there.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "backends/cpu/piece_product.h"

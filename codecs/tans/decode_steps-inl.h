@@ -10,9 +10,9 @@ struct BlockState {
 };
 
 inline uint64_t LoadWindow(const uint8_t* bits, uint64_t position) {
-  const uint8_t* bytes = bits + (position >> 3);
-  uint64_t word = 0;
-  for (int i = 0; i < 8; ++i) word |= uint64_t{bytes[i]} << (8 * i);
+  static_assert(std::endian::native == std::endian::little, "Kernels read little-endian words in one piece.");
+  uint64_t word;
+  std::memcpy(&word, bits + (position >> 3), 8);
   return word >> (position & 7);
 }
 

@@ -2,6 +2,7 @@
 // own code and 16 bits.
 #include "codecs/tans/model.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -33,12 +34,16 @@ Model fit_singles(std::span<const int8_t> elements, int table_bits) {
   return model;
 }
 
-Model fit_pairs(std::span<const int8_t> elements, int table_bits) {
+// Pairs are counted as blocks are coded: they begin anew with every block, which may have an odd number of elements.
+Model fit_pairs(std::span<const int8_t> elements, size_t block_elements, int table_bits) {
   std::vector<uint64_t> counts(1 << 16);
-  const size_t size = elements.size(), pairs = (size + 1) / 2;
-  for (size_t i = 0; i < size; i += 2) {
-    const auto first = static_cast<uint8_t>(elements[i]), second = static_cast<uint8_t>(elements[i + 1 < size ? i + 1 : i]);
-    ++counts[first | second << 8];
+  uint64_t pairs = 0;
+  for (size_t begin = 0; begin < elements.size(); begin += block_elements) {
+    const auto block = elements.subspan(begin, std::min(block_elements, elements.size() - begin));
+    for (size_t i = 0; i < block.size(); i += 2, ++pairs) {
+      const auto first = static_cast<uint8_t>(block[i]), second = static_cast<uint8_t>(block[std::min(i + 1, block.size() - 1)]);
+      ++counts[first | second << 8];
+    }
   }
   // The rarest kept pairs go first when there are more than slots: raise the demand until they fit.
   std::vector<uint16_t> kept;
@@ -157,8 +162,9 @@ std::vector<std::byte> write_alphabet(const Model& model, const Layout& layout) 
   return bytes;
 }
 
-Model fit_model(std::span<const int8_t> elements, const Layout& layout) {
-  return layout.pairs ? fit_pairs(elements, layout.table_bits) : fit_singles(elements, layout.table_bits);
+Model fit_model(std::span<const int8_t> elements, int64_t cols, const Layout& layout) {
+  const auto block_elements = static_cast<size_t>(layout.rows_per_block * cols);
+  return layout.pairs ? fit_pairs(elements, block_elements, layout.table_bits) : fit_singles(elements, layout.table_bits);
 }
 
 }  // namespace ecmv::codecs::tans

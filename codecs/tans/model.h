@@ -35,8 +35,8 @@ void read_model(std::span<const std::byte> alphabet, const Layout& layout, Model
 void trusted_model(std::span<const std::byte> alphabet, const Layout& layout, Model& model);
 std::vector<std::byte> write_alphabet(const Model& model, const Layout& layout);
 
-// The model of these elements (at least one); an odd last element is paired with itself. Throws std::invalid_argument if
+// The model of these elements (at least one), rows of cols; a block's odd last element is paired with itself. Throws std::invalid_argument if
 // there are more values than slots.
-Model fit_model(std::span<const int8_t> elements, const Layout& layout);
+Model fit_model(std::span<const int8_t> elements, int64_t cols, const Layout& layout);
 
 }  // namespace ecmv::codecs::tans

@@ -1,6 +1,7 @@
 // Kernels of tans for the backend `simd`: the scalar loop of decode_steps-inl.h compiled for each instruction set, and
 // the product of the decoded pieces in vectors. Gathers and variable bit extraction from a shared stream lose to it.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "backends/kernel.h"
