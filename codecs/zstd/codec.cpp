@@ -24,7 +24,7 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   if (!context) throw std::bad_alloc();
   const int level = static_cast<int>(settings.integer("level"));
   set(context.get(), ZSTD_c_compressionLevel, level == 0 ? ZSTD_minCLevel() : level);
-  if (level == 0) set(context.get(), ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+  if (level == 0) set(context.get(), ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
   const size_t before = payload.size();
   payload.resize(before + ZSTD_compressBound(block.size()));
   const size_t bytes = ZSTD_compress2(context.get(), payload.data() + before, payload.size() - before, block.data(), block.size());
