@@ -67,7 +67,7 @@ HWY_INLINE QuadV8 QuadSlotBytes(QuadV32 low) {
   const QuadD32 d32;
   const QuadD8 d8;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
-  // Highway has no multishift. One instruction instead of eight: 1.3x over the shifts below, matvec on Zen 4.
+  // Highway has no multishift. One instruction instead of eight: 1.15x in the whole matvec (Zen 4: 6.2 against 5.4 G elements/s).
   const auto shifts = hn::Set(hn::Repartition<uint64_t, QuadD32>(), 0x352E2720150E0700ull);
   return QuadV8{_mm512_multishift_epi64_epi8(shifts.raw, low.raw)};
 #else
