@@ -34,7 +34,7 @@ void run_rows(const KernelCall& call, const single_level::Stored& stored, const 
     int8_t* decoded = kMatvec ? nullptr : call.decoded + (row - call.row_begin) * stored.cols;
     int32_t sum = 0;
     for (int64_t segment = 0; segment < stored.cols; segment += kSegmentCols) {
-      walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
+      walk<false>(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
       const int64_t end = std::min(stored.cols, segment + kSegmentCols);
       for (int64_t tile = segment; tile < end; tile += kTileCols) {
         const int64_t cols = std::min<int64_t>(kTileCols, end - tile);

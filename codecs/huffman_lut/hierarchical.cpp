@@ -1,6 +1,6 @@
 // Encoder and bounds-checked reference decoder of `hierarchical`. The tables hold at most 16 sub-tables, which plain Huffman
-// lengths can exceed (sigma = 30 needs more): then rare symbols are counted as more frequent than they are until the tables
-// suffice; lengths of at most 8 bits need no sub-table at all, so a code always exists.
+// lengths can exceed (sigma = 30 needs more): then the rarest symbols are kept together below one node of a code of at most
+// 8 bits, for the best size of that group. Lengths of at most 8 bits need no sub-table at all, so a code always exists.
 #include "codecs/huffman_lut/hierarchical.h"
 
 #include <algorithm>
@@ -49,27 +49,45 @@ std::set<std::pair<int, uint32_t>> subtables_of(const Code& code) {
   return prefixes;
 }
 
-Code best_code(const std::vector<uint64_t>& counts, uint64_t total) {
+// The lengths with the `rare` least frequent symbols as a group below one node of a code of at most 8 bits. A node at
+// depth 4 or deeper spans 16 prefixes at most.
+std::vector<uint8_t> grouped_lengths(const std::vector<uint64_t>& counts, const std::vector<size_t>& by_count, size_t rare) {
+  std::vector<uint64_t> frequent = counts, group(counts.size(), 0);
+  uint64_t weight = 0;
+  for (size_t i = 0; i < rare; ++i) {
+    const size_t symbol = by_count[i];
+    group[symbol] = counts[symbol];
+    frequent[symbol] = 0;
+    weight += counts[symbol];
+  }
+  frequent[by_count[0]] = weight;  // stands for the group
+  std::vector<uint8_t> lengths = modelling::limited_code_lengths(frequent, 8);
+  const int depth = lengths[by_count[0]];
+  const std::vector<uint8_t> below = modelling::limited_code_lengths(group, 16 - depth);
+  for (size_t i = 0; i < rare; ++i) lengths[by_count[i]] = static_cast<uint8_t>(depth + below[by_count[i]]);
+  return lengths;
+}
+
+Code best_code(const std::vector<uint64_t>& counts) {
   Code best;
   uint64_t best_bits = UINT64_MAX;
-  const auto consider = [&](uint64_t floor, int max_bits) {
-    std::vector<uint64_t> raised = counts;
-    for (uint64_t& count : raised)
-      if (count > 0) count = std::max(count, floor);
-    Code code;
-    code.lengths = modelling::limited_code_lengths(raised, max_bits);
+  const auto consider = [&](std::vector<uint8_t> lengths) {
+    const uint64_t bits = modelling::coded_bits(counts, lengths);
+    if (bits >= best_bits) return;
+    Code code{std::move(lengths), {}};
     code.codes = modelling::canonical_codes(code.lengths);
-    const uint64_t bits = modelling::coded_bits(counts, code.lengths);
-    if (bits < best_bits && subtables_of(code).size() <= size_t{kMaxSubtables}) {
-      best_bits = bits;
-      best = std::move(code);
-    }
+    if (subtables_of(code).size() > size_t{kMaxSubtables}) return;
+    best_bits = bits;
+    best = std::move(code);
   };
-  consider(0, kMaxCodeBits);
+  consider(modelling::limited_code_lengths(counts, kMaxCodeBits));
   if (best_bits < UINT64_MAX) return best;  // the optimum fits the tables
-  consider(0, 8);
-  for (int shift = 20; shift >= 6; --shift)
-    for (const uint64_t quarters : {4, 5, 6, 7}) consider((total >> shift) * quarters / 4, kMaxCodeBits);
+  consider(modelling::limited_code_lengths(counts, 8));
+  std::vector<size_t> by_count;
+  for (size_t symbol = 0; symbol < counts.size(); ++symbol)
+    if (counts[symbol] > 0) by_count.push_back(symbol);
+  std::stable_sort(by_count.begin(), by_count.end(), [&](size_t a, size_t b) { return counts[a] < counts[b]; });
+  for (size_t rare = 2; rare + 1 < by_count.size(); ++rare) consider(grouped_lengths(counts, by_count, rare));
   return best;
 }
 
@@ -160,7 +178,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   for (int32_t element = range.smallest; element <= range.largest; ++element)
     counts[static_cast<size_t>(element - range.smallest)] = histogram[static_cast<size_t>(element + 128)];
   counts[kEndSymbol] = 1;
-  const Code code = best_code(counts, elements.size() + 1);
+  const Code code = best_code(counts);
 
   modelling::BitWriter bits, gaps;
   std::vector<std::byte> positions;
@@ -189,9 +207,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   gap_bytes.push_back(std::byte{0});
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {{"luts", Role::table, 64, make_luts(code)},
-                         {"encoded", Role::payload, 64, std::move(encoded)},
+                         {"encoded", Role::payload, 64, std::move(encoded), kSpareBytes},
                          {"output_positions", Role::index, 64, std::move(positions)},
-                         {"gaps", Role::index, 64, std::move(gap_bytes)},
+                         {"gaps", Role::index, 64, std::move(gap_bytes), 1},
                          {"offset", Role::table, 64, std::move(offset)}};
   return compressed;
 }

@@ -1,5 +1,5 @@
 // Portable kernels of `hierarchical`. A block of 4096 coded bytes is entered through its output position and its first gap;
-// eight blocks are decoded at once, one code each in turn, into a buffer that then holds consecutive elements. Launches that
+// four blocks are decoded at once, one code each in turn, into a buffer that then holds consecutive elements. Launches that
 // begin inside a block decode and drop the elements before their first row. Assumes a verified stream.
 #pragma once
 

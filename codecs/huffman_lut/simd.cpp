@@ -185,6 +185,13 @@ int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, 
   return hn::ReduceSum(DI32(), acc);
 }
 
+// On its own, so that eight windows, table, mask and output share the registers with nothing else.
+template <int kStreamCount>
+HWY_NOINLINE void Walk(Streams<kStreamCount>& streams, const uint32_t* HWY_RESTRICT table, uint64_t mask, int64_t units,
+                       uint32_t* HWY_RESTRICT entries) {
+  walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2>(streams, table, mask, units, entries);
+}
+
 template <int kStreamCount, bool kMatvec>
 void RunRows(const KernelCall& call, const Stored& stored, const uint32_t* table, bool small) {
   const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
@@ -211,7 +218,7 @@ void RunRows(const KernelCall& call, const Stored& stored, const uint32_t* table
       // Eight streams of a few KiB each: too many and too short for most hardware prefetchers.
       for (int j = 0; j < kStreamCount; ++j)
         for (int line = 0; line < 192; line += 64) hwy::Prefetch(streams.next[j] + 512 + line);
-      walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
+      Walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
       const int64_t tiles = (std::min(full_cols, segment + kSegmentCols) - segment) / kTileCols;
       if (tiles > 0) {
         sum += tiles_function(entries, raw, tiles, stored.header.lowest, call.x + segment, kMatvec ? nullptr : decoded + segment);

@@ -263,9 +263,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   for (const uint16_t tuple : code.order) append(table, tuple);
 
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"streams", Role::payload, 64, std::move(encoder.streams)},
+  compressed.sections = {{"streams", Role::payload, 64, std::move(encoder.streams), kStreamPadding},
                          {"raw_bits", Role::payload, 64, std::move(encoder.raw_bits)},
-                         {"patches", Role::payload, 64, std::move(encoder.patches)},
+                         {"patches", Role::payload, 64, std::move(encoder.patches), kPatchPadding},
                          {"code", Role::table, 64, std::move(table)},
                          {"blocks", Role::index, 64, std::move(encoder.blocks)}};
   return compressed;
