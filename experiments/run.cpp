@@ -16,6 +16,7 @@
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
 #include "experiments/measure.h"
+#include "experiments/plan.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -228,15 +229,6 @@ class Run {
       slot = std::move(fresh);
     }
     return slot;
-  }
-
-  // Raw matrices, one encoded copy, one upload and a decoded matrix must fit; a third of that again as reserve.
-  static std::string lacks_memory(const DataSpec& data) {
-    const double raw = static_cast<double>(data.shape.elements()) * data.layers;
-    const double needed = raw * 4, available = static_cast<double>(backends::cpu::available_memory_bytes());
-    if (available <= 0 || needed <= available) return {};
-    return fmt::format("The case needs about {:.1f} GiB ({:.1f} GiB of matrices, encoded, uploaded and decoded), {:.1f} GiB are available.",
-                       needed / (1 << 30), raw / (1 << 30), available / (1 << 30));
   }
 
   // Another codec of this dataset needs room for an encoded copy and its upload.
