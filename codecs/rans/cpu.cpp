@@ -1,6 +1,6 @@
 // Portable kernels of rans: one block after the other, one table lookup an element. The number of lanes is a template
 // argument, so that up to about eight states stay in registers and the others at fixed places; refills are masked
-// instead of branches (0.28 against 0.47 G/s), because whether a lane needs a word is a coin toss that no branch predictor learns. The product decodes a
+// instead of branches (0.47 against 0.28 G/s; GCC turns every conditional move here into a branch), because whether a lane needs a word is a coin toss that no branch predictor learns. The product decodes a
 // piece of a block into a first-level buffer and multiplies it there, which costs a tenth of the decoding and makes
 // every shape work alike.
 #include <algorithm>
