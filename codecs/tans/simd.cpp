@@ -1,5 +1,6 @@
 // Kernels of tans for the backend `simd`: the scalar loop of decode_steps-inl.h compiled for each instruction set, and
-// the product of the decoded pieces in vectors. Gathers and variable bit extraction from a shared stream lose to it.
+// the product of the decoded pieces in vectors. The lanes share one bit stream, so vectors would need a prefix sum and
+// two gathers a step (README.md).
 #include <algorithm>
 #include <bit>
 #include <cstring>
