@@ -81,7 +81,8 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
 }
 
 std::string ad_hoc_config(const AdHoc& options) {
-  YAML::Node data, kernels, measure, codecs(YAML::NodeType::Sequence);
+  // Maps from the start: a copy of a node without a type is a node of its own.
+  YAML::Node data(YAML::NodeType::Map), kernels(YAML::NodeType::Map), measure(YAML::NodeType::Map), codecs(YAML::NodeType::Sequence);
   data["source"] = options.source;
   const bool plain = options.source == "gaussian";
   if (!options.shapes.empty()) data["shapes"] = shape_list(options.shapes);
