@@ -16,7 +16,8 @@ void Dense(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t
   DenseMatvec<4, 0>(w, rows, cols, x, y);
 }
 
-template <int kStreams>
+// The best way to read depends on the machine's prefetchers: `kStreams` parts at once, with or without a request to L2 far ahead.
+template <int kStreams, int kPrefetchBytes>
 uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> d;
   const hn::ScalableTag<uint64_t> d64;
@@ -28,7 +29,7 @@ uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
   for (int64_t i = 0; i < part; i += 4 * lanes) {
     for (int s = 0; s < kStreams; ++s) {
       const uint8_t* p = data + s * part + i;
-      for (int64_t line = 0; line < 4 * lanes; line += 64) hwy::Prefetch(p + 2048 + line);
+      for (int64_t line = 0; kPrefetchBytes > 0 && line < 4 * lanes; line += 64) __builtin_prefetch(p + kPrefetchBytes + line, 0, 2);
       s0 = hn::Add(s0, hn::SumsOf8(hn::LoadU(d, p)));
       s1 = hn::Add(s1, hn::SumsOf8(hn::LoadU(d, p + lanes)));
       s2 = hn::Add(s2, hn::SumsOf8(hn::LoadU(d, p + 2 * lanes)));
@@ -40,8 +41,13 @@ uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
   return sum;
 }
 
-uint64_t ReadAll(const uint8_t* data, int64_t bytes, int streams) {
-  return streams == 1 ? ReadStreams<1>(data, bytes) : ReadStreams<8>(data, bytes);
+uint64_t ReadAll(const uint8_t* data, int64_t bytes, int method) {
+  switch (method) {
+    case 0: return ReadStreams<1, 0>(data, bytes);
+    case 1: return ReadStreams<1, 16384>(data, bytes);
+    case 2: return ReadStreams<4, 16384>(data, bytes);
+    default: return ReadStreams<8, 0>(data, bytes);
+  }
 }
 
 }  // namespace ecmv::backends::cpu::HWY_NAMESPACE
@@ -65,8 +71,8 @@ void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t
   HWY_DYNAMIC_DISPATCH(Dense)(w, rows, cols, x, y);
 }
 
-uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int streams) {
-  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, bytes, streams);
+uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int method) {
+  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, bytes, method);
 }
 
 }  // namespace ecmv::backends::cpu
