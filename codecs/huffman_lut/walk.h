@@ -115,8 +115,8 @@ ECMV_HUFFMAN_INLINE void refill(Streams<kStreamCount>& s, int stream) {
 template <int kStreamCount>
 ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
   uint32_t entry = table[s.window[stream] & mask];
-  // Hides that neighbouring entries are stored side by side: compilers otherwise vectorise the look-ups into gathers,
-  // which run at a third of the speed. Also keeps the streams interleaved as written.
+  // Hides that neighbouring entries are stored side by side: a compiler that vectorised the look-ups into gathers would
+  // ruin the walk (a third of the speed). Also keeps the streams interleaved as written.
 #if defined(__GNUC__)
   asm volatile("" : "+r"(entry));
 #endif
@@ -124,7 +124,7 @@ ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const ui
   return entry;
 }
 
-// The entries of the next `units` units of a row; `units` may only be odd in its last call for the row. Four look-ups
+// The entries of the next `units` units of a row; all calls for a row but the last take whole tiles. Four look-ups
 // a stream (at most 56 bits) between refills. Eight streams at a time run interleaved, one look-up each: their windows fit the
 // registers, and eight chains of 7 cycles need only a small part of the reorder buffer. Measured on Zen 4, quads
 // a second: 2.21 G interleaved, 1.84 G when a stream takes its four look-ups in a row, 1.48 G with four streams.
@@ -151,7 +151,7 @@ ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* tabl
   }
 }
 
-// Opens the streams of a block and hints at the beginnings of the next block's.
+// The streams of a block at their beginnings.
 template <int kStreamCount>
 inline void open_block(const Stored& stored, int64_t block, Streams<kStreamCount>& s) {
   const uint8_t* record = stored.blocks + block * block_record_bytes(kStreamCount);
