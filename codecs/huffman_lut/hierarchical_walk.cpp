@@ -1,6 +1,6 @@
-// The loops behind hierarchical_walk.h. The stored tables are first joined with the code lengths into 16-bit entries, so
-// that a code of up to 8 bits costs one look-up: length in bits 0..5 (0: the entry leads to another table), symbol or
-// pointer in bits 8..15.
+// The loops behind hierarchical_walk.h. The stored tables are first joined with the code lengths into 16-bit
+// entries, so that a code of up to 8 bits costs one look-up: length in bits 0..5 (0: the entry leads to
+// another table), symbol or pointer in bits 8..15.
 #include "codecs/huffman_lut/hierarchical_walk.h"
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 namespace ecmv::codecs::huffman_lut::hierarchical {
 namespace {
 
-constexpr int kAtOnce = 4;             // blocks decoded in turn, to hide the look-ups' latency: 0.90 G elements/s, with 8 0.81 G (spills)
-constexpr int kCodesPerLoad = 4;       // short ones, at most 32 of the 57 bits that a load gives for certain
+constexpr int kAtOnce =
+    4;  // blocks decoded in turn, to hide the look-ups' latency: 0.90 G elements/s, with 8 0.81 G (spills)
+constexpr int kCodesPerLoad = 4;  // short ones, at most 32 of the 57 bits that a load gives for certain
 constexpr int64_t kMaxBlockElements = 8 * int64_t{kBlockBytes};
 constexpr int64_t kTableEntries = (kMaxSubtables + 1) * 256;
 
@@ -36,20 +37,27 @@ struct Stored {
   }
   // The first bit of the block's first code. Gap 512 b begins at bit 2560 b, a byte boundary.
   uint64_t first_bit(int64_t block) const {
-    return static_cast<uint64_t>(block) * kBlockBytes * 8 + (gaps[block * kBlockThreads * kGapBits / 8] >> (8 - kGapBits));
+    return static_cast<uint64_t>(block) * kBlockBytes * 8 +
+           (gaps[block * kBlockThreads * kGapBits / 8] >> (8 - kGapBits));
   }
 };
 
 Stored open_stored(const CompressedView& matrix, std::byte* scratch) {
-  const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data()); };
+  const auto bytes = [&](int section) {
+    return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data());
+  };
   const size_t tables = matrix.sections[kLuts].bytes.size() / 256 - 1;
   const uint8_t* luts = bytes(kLuts);
-  Stored stored{bytes(kEncoded), bytes(kGaps), bytes(kOutputPositions),
+  Stored stored{bytes(kEncoded),
+                bytes(kGaps),
+                bytes(kOutputPositions),
                 static_cast<int64_t>(matrix.sections[kOutputPositions].bytes.size() / 4) - 1,
-                reinterpret_cast<uint16_t*>(scratch), bytes(kOffset)[0]};
+                reinterpret_cast<uint16_t*>(scratch),
+                bytes(kOffset)[0]};
   for (size_t i = 0; i < tables * 256; ++i) {
     const uint32_t entry = luts[i];
-    stored.entries[i] = static_cast<uint16_t>(entry << 8 | (entry < uint32_t{kMaxSymbols} ? luts[tables * 256 + entry] : 0));
+    stored.entries[i] =
+        static_cast<uint16_t>(entry << 8 | (entry < uint32_t{kMaxSymbols} ? luts[tables * 256 + entry] : 0));
   }
   return stored;
 }
@@ -63,8 +71,9 @@ uint32_t any_code(const Stored& stored, uint64_t position) {
   return entry;
 }
 
-// Elements of the blocks [first, last) (kAtOnce at most), one after the other, to `out`. Positions and pointers are local
-// arrays that never escape, so that the byte stores cannot alias them and they stay in registers.
+// Elements of the blocks [first, last) (kAtOnce at most), one after the other, to `out`. Positions and
+// pointers are local arrays that never escape, so that the byte stores cannot alias them and they stay in
+// registers.
 void decode_blocks(const Stored& stored, int64_t first, int64_t last, uint8_t* out) {
   const uint16_t* const entries = stored.entries;
   const uint8_t* const encoded = stored.encoded;
@@ -110,8 +119,8 @@ void decode_blocks(const Stored& stored, int64_t first, int64_t last, uint8_t* o
   }
 }
 
-// Decodes the elements of the call's rows in pieces and hands each on as use(elements, first, count), first counted
-// from the first row.
+// Decodes the elements of the call's rows in pieces and hands each on as use(elements, first, count), first
+// counted from the first row.
 template <class UsePiece>
 void for_each_piece(const backends::KernelCall& call, UsePiece use) {
   const int64_t cols = call.matrix->shape.cols, begin = call.row_begin * cols, end = call.row_end * cols;
@@ -127,7 +136,8 @@ void for_each_piece(const backends::KernelCall& call, UsePiece use) {
     int64_t last = std::min(stored.blocks, block + kAtOnce);
     while (last - 1 > block && stored.position(last - 1) >= end) --last;
     decode_blocks(stored, block, last, buffer);
-    const int64_t at = stored.position(block), from = std::max(at, begin), to = std::min(stored.position(last), end);
+    const int64_t at = stored.position(block), from = std::max(at, begin),
+                  to = std::min(stored.position(last), end);
     if (from < to) use(reinterpret_cast<const int8_t*>(buffer) + (from - at), from - begin, to - from);
   }
 }
@@ -135,7 +145,9 @@ void for_each_piece(const backends::KernelCall& call, UsePiece use) {
 }  // namespace
 
 std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
-  return matrix.settings->text("layout") == "hierarchical" ? "" : "This kernel decodes the layout hierarchical only.";
+  return matrix.settings->text("layout") == "hierarchical"
+             ? ""
+             : "This kernel decodes the layout hierarchical only.";
 }
 
 int64_t kernel_rows_per_block(const CompressedView& matrix) {
