@@ -33,7 +33,7 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
   if (size(kTables) < sizeof(Header)) throw MalformedStream("The tables of a rans_byte_planes matrix have no header.");
   Header header;
   std::memcpy(&header, compressed.sections[kTables].bytes.data(), sizeof header);
-  if (header.models > kMaxModels || header.first_share > 256) throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
+  if (header.models > kMaxModels || header.first_share > 256 || (header.models > 0 && (header.gap_bits < kMinGapBits || header.gap_bits > kMaxGapBits))) throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
   if (size(kTables) != sizeof(Header) + header.models * sizeof(Model)) throw MalformedStream("The tables of a rans_byte_planes matrix have the wrong length.");
   if (header.models == 0) {
     if (size(kElements) != static_cast<uint64_t>(layout.rows * layout.cols)) throw MalformedStream("A matrix stored as it is must hold exactly rows x cols bytes.");

@@ -93,10 +93,11 @@ void decode_block(const Sections& sections, const Layout& layout, int64_t number
   }
   if constexpr (kChecked)
     if (byte != end || raw != raw_end) throw MalformedStream("A rans_byte_planes block does not use up its bytes.");
+  const int gap_bits = sections.header.gap_bits, max_gap = (1 << gap_bits) - 1;
   int64_t at = 0;
   for (uint64_t n = here.exceptions; n < next.exceptions; ++n) {
-    const int entry = sections.exception(n), delta = sections.header.delta[entry >> kGapBits];
-    at += entry & kMaxGap;
+    const int entry = sections.exception(n), delta = sections.header.delta[entry >> gap_bits];
+    at += entry & max_gap;
     if constexpr (kChecked)
       if (at >= total) throw MalformedStream("An exception of a rans_byte_planes block lies behind its end.");
     out[at] = static_cast<int8_t>(out[at] + delta);

@@ -155,23 +155,39 @@ struct Rounds {
   }
 };
 
-// y[row] += part . x for elements begin..begin+count of the block, given as w + 128.
-HWY_INLINE void MultiplyBuffer(const uint8_t* HWY_RESTRICT buffer, int64_t begin, int64_t count, const Product& product) {
-  const D8 d8;
-  const D32 d32;
-  const hn::Repartition<int8_t, D8> di8;
-  int64_t row = begin / product.cols, col = begin % product.cols;
-  while (count > 0) {
-    const int64_t length = std::min(count, product.cols - col);
-    auto sum = hn::Zero(d32);
-    for (int64_t i = 0; i < length; i += kGroup)
-      sum = hn::SumOfMulQuadAccumulate(d32, hn::LoadU(d8, buffer + i), hn::LoadN(di8, product.x + col + i, static_cast<size_t>(std::min<int64_t>(kGroup, length - i))), sum);
-    product.y[row++] += hn::ReduceSum(d32, sum);
-    buffer += length;
-    count -= length;
+// The row that the next element belongs to, and what of it is summed up so far.
+struct RowSum {
+  hn::Vec<D32> even, odd;
+  int64_t row = 0, col = 0;
+
+  HWY_INLINE void EndRow(const Product& product) {
+    product.y[row++] += hn::ReduceSum(D32(), hn::Add(even, odd));
+    even = odd = hn::Zero(D32());
     col = 0;
   }
-}
+
+  // Adds `count` elements, given as w + 128, across the ends of rows. Reads up to a vector behind the buffer's elements.
+  HWY_INLINE void AddBuffer(const uint8_t* HWY_RESTRICT buffer, int64_t count, const Product& product) {
+    const D8 d8;
+    const D32 d32;
+    const hn::Repartition<int8_t, D8> di8;
+    while (count > 0) {
+      const int64_t length = std::min(count, product.cols - col);
+      const int8_t* HWY_RESTRICT x = product.x + col;
+      int64_t i = 0;
+      for (; i + 2 * kGroup <= length; i += 2 * kGroup) {
+        even = hn::SumOfMulQuadAccumulate(d32, hn::LoadU(d8, buffer + i), hn::LoadU(di8, x + i), even);
+        odd = hn::SumOfMulQuadAccumulate(d32, hn::LoadU(d8, buffer + i + kGroup), hn::LoadU(di8, x + i + kGroup), odd);
+      }
+      for (; i < length; i += kGroup)
+        even = hn::SumOfMulQuadAccumulate(d32, hn::LoadU(d8, buffer + i), hn::LoadN(di8, x + i, static_cast<size_t>(std::min<int64_t>(kGroup, length - i))), even);
+      buffer += length;
+      count -= length;
+      col += length;
+      if (col == product.cols) EndRow(product);
+    }
+  }
+};
 
 // Where a block's next part begins.
 struct Cursor {
@@ -194,42 +210,33 @@ HWY_NOINLINE void DecodePart(const Model& model, Bytes* HWY_RESTRICT planes, Cur
   const uint8_t* HWY_RESTRICT stream = cursor.stream;
   const uint8_t* HWY_RESTRICT raw = cursor.raw;
   alignas(64) uint8_t buffer[kRound + kGroup];
-  auto sum0 = hn::Zero(d32), sum1 = hn::Zero(d32);
-  int64_t row = kMultiply ? begin / product.cols : 0, col = kMultiply ? begin % product.cols : 0;
+  RowSum sum{hn::Zero(d32), hn::Zero(d32), kMultiply ? begin / product.cols : 0, kMultiply ? begin % product.cols : 0};
   for (int64_t base = begin; base < end; base += kRound) {
     // A round reads about 256 bytes of stream and all its raw bytes. Prefetching behind the end of a section is harmless.
     for (int i = 0; i < 5; ++i) hwy::Prefetch(stream + ahead + 64 * i);
     for (int64_t i = 0; i < kRawBytes; i += 64) hwy::Prefetch(raw + ahead + i);
-    if (kMultiply && col + kRound <= product.cols) {
-      const int8_t* HWY_RESTRICT x = product.x + col;
+    if (kMultiply && sum.col + kRound <= product.cols && base + kRound <= end) {
+      const int8_t* HWY_RESTRICT x = product.x + sum.col;
+      auto even = sum.even, odd = sum.odd;
       rounds.Round(high, low, stream, raw, [&](auto n, Bytes v) HWY_ATTR {
-        auto& sum = n.value % 2 == 0 ? sum0 : sum1;
-        sum = hn::SumOfMulQuadAccumulate(d32, v, hn::LoadU(di8, x + n.value * kGroup), sum);
+        auto& to = n.value % 2 == 0 ? even : odd;
+        to = hn::SumOfMulQuadAccumulate(d32, v, hn::LoadU(di8, x + n.value * kGroup), to);
       });
-      col += kRound;
-      if (col == product.cols) {
-        product.y[row++] += hn::ReduceSum(d32, hn::Add(sum0, sum1));
-        sum0 = sum1 = hn::Zero(d32);
-        col = 0;
-      }
+      sum.even = even, sum.odd = odd;
+      sum.col += kRound;
+      if (sum.col == product.cols) sum.EndRow(product);
     } else {
       uint8_t* HWY_RESTRICT to = kMultiply || end - base < kRound ? buffer : reinterpret_cast<uint8_t*>(out + base);
       rounds.Round(high, low, stream, raw, [&](auto n, Bytes v) HWY_ATTR { hn::StoreU(v, d8, to + n.value * kGroup); });
       const int64_t count = std::min(kRound, end - base);
       if constexpr (kMultiply) {
-        product.y[row] += col > 0 ? hn::ReduceSum(d32, hn::Add(sum0, sum1)) : 0;
-        sum0 = sum1 = hn::Zero(d32);
-        MultiplyBuffer(buffer, base, count, product);
-        col += count;
-        row += col / product.cols;
-        col %= product.cols;
+        sum.AddBuffer(buffer, count, product);
       } else if (count < kRound) {
         std::memcpy(out + base, buffer, count);
       }
     }
     raw += kRawBytes;
   }
-  if (kMultiply && col > 0) product.y[row] += hn::ReduceSum(d32, hn::Add(sum0, sum1));
   for (int i = 0; i < kSteps; ++i) planes[i] = high[i], planes[kSteps + i] = low[i];
   cursor = {stream, raw};
 }

@@ -17,9 +17,8 @@ inline constexpr int kFormatLanes = kGroup * kSteps;        // interleaved state
 inline constexpr int kSlots = 256;                          // M, and the lower end of the state interval
 inline constexpr int kMaxFrequency = 127;                   // a signed byte in the pairwise multiply-add
 inline constexpr int kMaxModels = 2;
-inline constexpr int kDeltas = 64;                          // an exception is 10 bits of gap and 6 bits of delta number
-inline constexpr int kGapBits = 10;
-inline constexpr int kMaxGap = (1 << kGapBits) - 1;
+inline constexpr int kMinGapBits = 8, kMaxGapBits = 12;     // of the 16 bits of an exception; the others number its delta
+inline constexpr int kDeltas = 1 << (16 - kMinGapBits);
 inline constexpr int kStreamPadding = 64;                   // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
@@ -46,11 +45,12 @@ static_assert(sizeof(Model) == 64 + 64 + 64 + 256 + 768);
 // The first rows of a block are coded with model 0, the others with model 1.
 struct Header {
   uint8_t models = 0;        // 0: the matrix is in section `elements` as it is
-  uint8_t unused[5];
+  uint8_t gap_bits = kMinGapBits;
   uint16_t first_share = 0;  // of 256: rows of a block coded with model 0 = rows * first_share / 256
-  int16_t delta[kDeltas];    // what an exception adds to the decoded value; delta 63 is 0 and only moves on
+  uint8_t unused[60];
+  int16_t delta[kDeltas];    // what an exception adds to the decoded value; the last number in use adds 0 and only moves on
 };
-static_assert(sizeof(Header) == 136);
+static_assert(sizeof(Header) == 576);
 
 // Where a block's parts begin; one entry more than there are blocks.
 struct BlockIndex {

@@ -10,8 +10,8 @@ namespace ecmv::codecs::rans_byte_planes {
 namespace {
 
 constexpr int64_t kBit = 1 << 16;
-// An exception: its 16 bits and the symbol that stands in its place.
-constexpr int64_t kExceptionCost = 20 * kBit;
+// An exception: its 16 bits, now and then a second entry because of a wide gap, and the symbol that stands in its place.
+constexpr int64_t kExceptionCost = 21 * kBit;
 
 const std::array<int64_t, kSlots + 1>& log_table() {
   static const std::array<int64_t, kSlots + 1> table = [] {
@@ -160,15 +160,20 @@ Classes rank_values(const modelling::Histogram& histogram, Form form) {
   return classes;
 }
 
-Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes) {
+double size_limit(const modelling::Histogram& histogram, int64_t excess_per_mille) {
   uint64_t total = 0;
   double entropy = 0;  // 2^-16 bits
   for (uint64_t count : histogram) total += count;
-  if (total == 0) return {};
   for (uint64_t count : histogram)
     if (count > 0) entropy += static_cast<double>(count) * static_cast<double>(log2_fixed(total) - log2_fixed(count));
-  const double limit = entropy / (65536.0 * static_cast<double>(total)) * (1.0 + static_cast<double>(wishes.excess_per_mille) / 1000.0);
+  if (total == 0) return 0;
+  return entropy / (65536.0 * static_cast<double>(total)) * (1.0 + static_cast<double>(excess_per_mille) / 1000.0);
+}
 
+Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes, double limit) {
+  uint64_t total = 0;
+  for (uint64_t count : histogram) total += count;
+  if (total == 0) return {};
   std::vector<Estimate> estimates;
   for (int values = 1; values <= 3; ++values)
     for (int raw = 0; raw <= max_raw_bits(values); ++raw)
@@ -180,18 +185,18 @@ Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes)
       }
   const auto& smallest = *std::min_element(estimates.begin(), estimates.end(), [](const Estimate& a, const Estimate& b) { return a.bits < b.bits; });
   if (smallest.bits >= 8) return {};
-  if (smallest.bits > limit) return {{smallest.form}, 256};
+  if (smallest.bits > limit) return {{smallest.form}, 256, true};
   // The fastest form within the limit, or the fastest mixture of a form above it with one below it.
-  Choice best{{smallest.form}, 256};
+  Choice best{{smallest.form}, 256, true};
   double best_cycles = smallest.cycles;
   for (const Estimate& slow : estimates) {
     if (slow.bits > limit) continue;
-    if (slow.cycles < best_cycles) best = {{slow.form}, 256}, best_cycles = slow.cycles;
+    if (slow.cycles < best_cycles) best = {{slow.form}, 256, false}, best_cycles = slow.cycles;
     for (const Estimate& fast : estimates) {
       if (fast.bits <= limit || fast.cycles >= slow.cycles) continue;
       const int share = static_cast<int>(256.0 * (limit - slow.bits) / (fast.bits - slow.bits));
       const double cycles = (share * fast.cycles + (256 - share) * slow.cycles) / 256.0;
-      if (share > 0 && cycles < best_cycles) best = {{fast.form, slow.form}, share}, best_cycles = cycles;
+      if (share > 0 && cycles < best_cycles) best = {{fast.form, slow.form}, share, false}, best_cycles = cycles;
     }
   }
   return best;

@@ -24,8 +24,13 @@ struct Wishes {
 struct Choice {
   std::vector<Form> forms;  // 0..2
   int first_share = 256;    // of 256 rows those coded with forms[0]
+  bool smallest = false;    // nothing that is allowed is smaller
 };
-Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes);
+// The fastest form, or mixture of two, of at most `limit` bits an element; the smallest if there is none.
+Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes, double limit);
+
+// Bits an element: the order-0 entropy and what may be spent above it.
+double size_limit(const modelling::Histogram& histogram, int64_t excess_per_mille);
 
 // Class and raw bits of each element value (index value + 128); class -1: no class, an exception.
 struct Classes {
