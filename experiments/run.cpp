@@ -106,25 +106,25 @@ class Run {
 
   // All cases of one codec with one choice of settings.
   void run_codec(std::span<const Case> cases) {
-    std::vector<const Case*> todo;
+    std::vector<const Case*> pending;
     for (const Case& one : cases) {
       if (done(one))
         skip(one);
       else if (!one.unavailable.empty())
         finish(one, begin_record(one), Status::unavailable, one.unavailable);
       else
-        todo.push_back(&one);
+        pending.push_back(&one);
     }
-    if (todo.empty()) return;
+    if (pending.empty()) return;
     const auto entry = std::find_if(options_.codecs.begin(), options_.codecs.end(),
                                     [&](const codecs::CodecEntry& e) { return e.id == cases.front().codec.id; });
     if (entry == options_.codecs.end()) {
-      for (const Case* one : todo) finish(*one, begin_record(*one), Status::error, "There is no codec '" + one->codec.id + "' in this build.");
+      for (const Case* one : pending) finish(*one, begin_record(*one), Status::error, "There is no codec '" + one->codec.id + "' in this build.");
       return;
     }
     EncodedLayers encoded = encode_and_check(*entry, dataset_.layers, cases.front().codec.settings);
     uploads_.clear();
-    for (const Case* one : todo) {
+    for (const Case* one : pending) {
       if (stopped()) return;
       reports::CaseRecord record = begin_record(*one);
       if (!encoded.error.empty()) {
