@@ -98,11 +98,15 @@ struct Lanes {
   // The sum over the group, in every lane.
   static ECMV_GPU_DEVICE int32_t reduce_add(int32_t value) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    if constexpr (size() == 32) return __reduce_add_sync(members(), value);
+    if constexpr (size() == 32) {
+      return __reduce_add_sync(members(), value);
+    } else
 #endif
-    ECMV_GPU_UNROLL
-    for (int distance = size() / 2; distance > 0; distance /= 2) value += shuffle_xor(value, distance);
-    return value;
+    {
+      ECMV_GPU_UNROLL
+      for (int distance = size() / 2; distance > 0; distance /= 2) value += shuffle_xor(value, distance);
+      return value;
+    }
   }
   // The sum over the lanes before this one.
   template <typename T>

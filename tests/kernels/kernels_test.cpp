@@ -66,6 +66,7 @@ Devices devices_or_skip(Place place) {
     for (const backends::DeviceInfo& info : backend.devices())
       if (!info.unavailable.empty() && backend.id != "simd") reasons += std::string(backend.id) + ": " + info.unavailable + " ";
   SKIP(reasons);
+  return out;
 }
 
 // Runs one kernel as decode, fused or unfused product and compares everything. Returns false if it refuses.
