@@ -44,7 +44,7 @@ using GraphHandle = ECMV_GPU_API(GraphExec_t);
 // `what` completes "... failed", e.g. "copying to the device".
 inline void check(Status status, const char* what) {
   if (status == ECMV_GPU_API(Success)) return;
-  ECMV_GPU_API(GetLastError)();  // an error that does not stick is cleared
+  (void)ECMV_GPU_API(GetLastError)();  // an error that does not stick is cleared
   const std::string sentence = std::string(what) + " failed: " + ECMV_GPU_API(GetErrorString)(status) + ".";
 #if defined(ECMV_GPU_CUDA)
   if (status == cudaErrorMemoryAllocation) throw OutOfMemory("The device has no room: " + sentence);
