@@ -1,1 +1,4 @@
-int main() { return 6; }
+// The command `ecmv`.
+#include "experiments/command.h"
+
+int main(int argc, char** argv) { return ecmv::experiments::run_command_line(argc, argv); }

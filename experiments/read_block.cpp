@@ -78,12 +78,12 @@ std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) 
   return out;
 }
 
-// A source checks its parameters itself: it is asked for a matrix without elements. Sources that read files are asked when
+// A source checks its parameters itself: it is asked for a matrix of one element. Sources that read files are asked when
 // the run comes to them, because reading may take long.
 void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where, YamlErrors& errors) {
   if (!source.uses_shape) return;
   try {
-    source.load({{0, 0}, 1, spec.seed, spec.numbers, spec.texts});
+    source.load({{1, 1}, 1, spec.seed, spec.numbers, spec.texts});
   } catch (const std::exception& e) {
     const auto& known = errors.messages();
     if (known.empty() || !known.back().ends_with(e.what())) errors.add(where, e.what());
@@ -135,10 +135,10 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
     if (!source->uses_shape) spec.layers = 0;
     for (const auto& [key, value] : values) {
       if (key == "d") {
-        spec.shape.rows = spec.shape.cols = read_integer(value, "d", 0, kMaxDimension, errors).value_or(0);
+        spec.shape.rows = spec.shape.cols = read_integer(value, "d", 1, kMaxDimension, errors).value_or(0);
       } else if (key == "shapes") {
-        spec.shape.rows = read_integer(value[0], "rows", 0, kMaxDimension, errors).value_or(0);
-        spec.shape.cols = read_integer(value[1], "cols", 0, kMaxDimension, errors).value_or(0);
+        spec.shape.rows = read_integer(value[0], "rows", 1, kMaxDimension, errors).value_or(0);
+        spec.shape.cols = read_integer(value[1], "cols", 1, kMaxDimension, errors).value_or(0);
       } else if (key == "layers") {
         spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
       } else if (key == "seed") {

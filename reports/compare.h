@@ -37,7 +37,7 @@ struct Comparison {
   const CaseRecord* other;  // nullptr for lost
   Interval speed_ratio;     // NaN where there are no two timings
   std::int64_t stored_bytes_change = 0;
-  std::string note;
+  std::string note = "";
 };
 
 // FASTER / SLOWER: the whole interval lies beyond 1 +- smallest_change. SAME: it lies wholly within. UNSURE:

@@ -131,6 +131,29 @@ void add_guides(std::string& script, const std::vector<Guide>& vertical, const A
   }
 }
 
+// Where along x, 0 to 1, a label just above the horizontal line at y is furthest from all points and lines
+// near it.
+double free_place(const XyPlot& plot, double y) {
+  auto is_near = [](double above) { return above > -0.05 && above < 0.1; };
+  double best = 0.7, most = -1;
+  for (double at = 0.03; at < 0.95; at += 0.03) {
+    double distance = 1;
+    for (const Series& series : plot.series) {
+      for (std::size_t i = 0; i < series.points.size(); ++i) {
+        const double x1 = place(plot.x, series.points[i].x),
+                     y1 = place(plot.y, series.points[i].y) - place(plot.y, y);
+        if (is_near(y1)) distance = std::min(distance, std::abs(x1 - at));
+        if (i == 0 || series.style == Series::Style::points) continue;
+        const double x0 = place(plot.x, series.points[i - 1].x);
+        const double y0 = place(plot.y, series.points[i - 1].y) - place(plot.y, y);
+        if (x0 < at && at < x1 && is_near(y0 + (y1 - y0) * (at - x0) / (x1 - x0))) distance = 0;
+      }
+    }
+    if (distance > most) most = distance, best = at;
+  }
+  return best;
+}
+
 // Moves places apart to at least `gap`, within 0 and 1, keeping their order and each as near to where it
 // wants to be as the others allow: neighbours that are too close become a cluster around the mean of its
 // members' wishes.
@@ -190,8 +213,8 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
         "set arrow from graph 0, first {0} to graph 1, first {0} nohead linecolor rgb \"{1}\" dashtype 2 "
         "linewidth 1.2 back\n",
         guide.at, kQuietColor);
-    set_text(script, guide.label, fmt::format("graph 0.7, first {}", guide.at), kQuietColor, 2,
-             "center offset 0,0.55 front");
+    set_text(script, guide.label, fmt::format("graph {:.2f}, first {}", free_place(plot, guide.at), guide.at),
+             kQuietColor, 2, "center offset 0,0.55 front");
   }
 
   const double height = canvas.plot_height();

@@ -54,22 +54,21 @@ class CpuDevice final : public Device {
     return std::make_unique<CpuPass>(plan, Team(info_.threads), dense_, target_);
   }
 
-  // Every thread reads one contiguous part, as one stream and as 8 streams in turn; the faster order of the two is the
-  // machine's read bandwidth.
+  // Every thread reads one contiguous part; the fastest of the methods is the machine's read bandwidth.
   std::vector<double> time_reads(int64_t bytes, int repetitions) override {
     select();
     GuardedBuffer buffer(bytes);
     std::memset(buffer.data(), 0x5A, bytes);
     const Team team(info_.threads);
     std::vector<double> best;
-    for (int streams : {1, 8}) {
+    for (int method = 0; method < kReadMethods; ++method) {
       std::vector<double> seconds;
       for (int i = 0; i < repetitions + 1; ++i) {
         std::vector<uint64_t> sums(info_.threads);
         const auto start = std::chrono::steady_clock::now();
         team.run([&](int thread) {
           const int64_t begin = bytes * thread / info_.threads, end = bytes * (thread + 1) / info_.threads;
-          sums[thread] = read_all_simd(buffer.as<uint8_t>() + begin, end - begin, streams);
+          sums[thread] = read_all_simd(buffer.as<uint8_t>() + begin, end - begin, method);
         });
         const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         uint64_t total = 0;

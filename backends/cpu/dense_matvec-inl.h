@@ -10,13 +10,13 @@
 #include <cstdint>
 
 #include "backends/cpu/dot-inl.h"
-#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::backends::cpu::HWY_NAMESPACE {
 
-// Rows w[0], w[stride], ...; y[r] written for r < kRows. kPrefetchBytes ahead of every row's position are requested
-// (0: none; hardware prefetchers stop at 4 KiB page borders).
+// Rows w[0], w[stride], ...; y[r] written for r < kRows. What lies kPrefetchBytes ahead of every row's position is requested
+// into the L2 cache (0: nothing). Hardware prefetchers stop at 4 KiB page borders, and the few miss buffers of an L1 hold a
+// single core of Zen 4 near 16 GB/s, so far ahead and into L2 beats near and into L1.
 template <int kRows, int kPrefetchBytes>
 HWY_INLINE void DenseRowGroup(const int8_t* HWY_RESTRICT w, int64_t stride, int64_t cols, const int8_t* HWY_RESTRICT x,
                               int32_t correction, int32_t* HWY_RESTRICT y) {
@@ -32,8 +32,7 @@ HWY_INLINE void DenseRowGroup(const int8_t* HWY_RESTRICT w, int64_t stride, int6
     for (int r = 0; r < kRows; ++r) {
       const int8_t* row = w + r * stride + c;
       if constexpr (kPrefetchBytes > 0) {
-        hwy::Prefetch(row + kPrefetchBytes);
-        if constexpr (HWY_MAX_BYTES >= 64) hwy::Prefetch(row + kPrefetchBytes + 64);
+        for (int64_t line = 0; line < 2 * lanes; line += 64) __builtin_prefetch(row + kPrefetchBytes + line, 0, 2);
       }
       acc0[r] = DotAccumulate(hn::LoadU(d8, row), x0, acc0[r]);
       acc1[r] = DotAccumulate(hn::LoadU(d8, row + lanes), x1, acc1[r]);

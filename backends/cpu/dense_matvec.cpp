@@ -16,29 +16,38 @@ void Dense(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t
   DenseMatvec<4, 0>(w, rows, cols, x, y);
 }
 
-template <int kStreams>
+// The best way to read depends on the machine's prefetchers: `kStreams` parts at once, with or without a request to L2 far ahead.
+template <int kStreams, int kPrefetchBytes>
 uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> d;
+  const hn::ScalableTag<uint64_t> d64;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t part = bytes / kStreams / (4 * lanes) * (4 * lanes);
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  // Sums of 8 bytes never overflow, so the caller can tell from the total that every byte was read; one such instruction a
+  // cycle still outruns any memory.
+  auto s0 = hn::Zero(d64), s1 = s0, s2 = s0, s3 = s0;
   for (int64_t i = 0; i < part; i += 4 * lanes) {
     for (int s = 0; s < kStreams; ++s) {
       const uint8_t* p = data + s * part + i;
-      for (int64_t line = 0; line < 4 * lanes; line += 64) hwy::Prefetch(p + 2048 + line);
-      s0 = hn::Add(s0, hn::LoadU(d, p));
-      s1 = hn::Add(s1, hn::LoadU(d, p + lanes));
-      s2 = hn::Add(s2, hn::LoadU(d, p + 2 * lanes));
-      s3 = hn::Add(s3, hn::LoadU(d, p + 3 * lanes));
+      for (int64_t line = 0; kPrefetchBytes > 0 && line < 4 * lanes; line += 64) __builtin_prefetch(p + kPrefetchBytes + line, 0, 2);
+      s0 = hn::Add(s0, hn::SumsOf8(hn::LoadU(d, p)));
+      s1 = hn::Add(s1, hn::SumsOf8(hn::LoadU(d, p + lanes)));
+      s2 = hn::Add(s2, hn::SumsOf8(hn::LoadU(d, p + 2 * lanes)));
+      s3 = hn::Add(s3, hn::SumsOf8(hn::LoadU(d, p + 3 * lanes)));
     }
   }
-  uint64_t sum = hn::ReduceSum(hn::ScalableTag<uint64_t>(), hn::SumsOf8(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  uint64_t sum = hn::ReduceSum(d64, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
   for (int64_t i = kStreams * part; i < bytes; ++i) sum += data[i];
   return sum;
 }
 
-uint64_t ReadAll(const uint8_t* data, int64_t bytes, int streams) {
-  return streams == 1 ? ReadStreams<1>(data, bytes) : ReadStreams<8>(data, bytes);
+uint64_t ReadAll(const uint8_t* data, int64_t bytes, int method) {
+  switch (method) {
+    case 0: return ReadStreams<1, 0>(data, bytes);
+    case 1: return ReadStreams<1, 16384>(data, bytes);
+    case 2: return ReadStreams<4, 16384>(data, bytes);
+    default: return ReadStreams<8, 0>(data, bytes);
+  }
 }
 
 }  // namespace ecmv::backends::cpu::HWY_NAMESPACE
@@ -62,8 +71,8 @@ void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t
   HWY_DYNAMIC_DISPATCH(Dense)(w, rows, cols, x, y);
 }
 
-uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int streams) {
-  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, bytes, streams);
+uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int method) {
+  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, bytes, method);
 }
 
 }  // namespace ecmv::backends::cpu

@@ -11,8 +11,8 @@ void dense_matvec_scalar(const int8_t* w, int64_t rows, int64_t cols, const int8
 // The same through Highway, on the instruction set chosen at run time.
 void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
 
-// Reads all bytes once and returns a value that depends on each of them: the read-bandwidth measurement. 8 streams
-// that are bytes/8 apart or one stream, whichever `streams` says (1 or 8).
-uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int streams);
+// Reads all bytes once and returns their sum: the read-bandwidth measurement. Methods differ in streams and prefetching.
+inline constexpr int kReadMethods = 4;
+uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int method);
 
 }  // namespace ecmv::backends::cpu

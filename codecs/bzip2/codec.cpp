@@ -54,6 +54,7 @@ const Codec& codec() {
       .source = "bzip2 1.0 (Seward), through libbz2",
       .format_version = 1,
       .lossless = true,
+      .portable_bytes = false,
       .settings = {{.name = "level", .unit = "100 kB", .help = "size of the blocks that are sorted at once",
                     .default_value = int64_t{9}, .min = 1, .max = 9},
                    modelling::block_kib_setting(128)},

@@ -62,6 +62,7 @@ const Codec& codec() {
       .source = "DEFLATE, RFC 1951, through zlib",
       .format_version = 1,
       .lossless = true,
+      .portable_bytes = false,
       .settings = {{.name = "level", .unit = "", .help = "zlib's effort in finding matches", .default_value = int64_t{6}, .min = 1, .max = 9},
                    {.name = "strategy", .unit = "", .help = "huffman_only looks for no matches",
                     .default_value = std::string("huffman_only"), .choices = {"default", "huffman_only"}},

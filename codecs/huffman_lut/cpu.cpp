@@ -1,5 +1,5 @@
-// Portable kernels of huffman_lut. `single_level`: the shared walk, a plain expansion of each tile of 256 columns, a
-// plain product. `hierarchical`: see hierarchical_walk.h.
+// Portable kernels of huffman_lut. `single_level`: the shared walk, a plain expansion of each tile of 256
+// columns, a plain product. `hierarchical`: see hierarchical_walk.h.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -34,7 +34,8 @@ void run_rows(const KernelCall& call, const single_level::Stored& stored, const 
     int8_t* decoded = kMatvec ? nullptr : call.decoded + (row - call.row_begin) * stored.cols;
     int32_t sum = 0;
     for (int64_t segment = 0; segment < stored.cols; segment += kSegmentCols) {
-      walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
+      walk<false>(streams, table, mask,
+                  std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
       const int64_t end = std::min(stored.cols, segment + kSegmentCols);
       for (int64_t tile = segment; tile < end; tile += kTileCols) {
         const int64_t cols = std::min<int64_t>(kTileCols, end - tile);
@@ -75,21 +76,44 @@ void run(const KernelCall& call) {
   uint32_t* table = reinterpret_cast<uint32_t*>(call.scratch);
   single_level::build_table(stored, table);
   switch (stored.stream_count) {
-    case 4: return run_rows<4, kMatvec>(call, stored, table);
-    case 8: return run_rows<8, kMatvec>(call, stored, table);
-    case 16: return run_rows<16, kMatvec>(call, stored, table);
+    case 4:
+      return run_rows<4, kMatvec>(call, stored, table);
+    case 8:
+      return run_rows<8, kMatvec>(call, stored, table);
+    case 16:
+      return run_rows<16, kMatvec>(call, stored, table);
   }
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "tuples", .tunings = backends::kDefaultTuning, .refuses = single_level::refuses_layout,
-     .rows_per_block = single_level::kernel_rows_per_block, .scratch_bytes = single_level::kernel_scratch_bytes, .launch = run<false>},
-    {.op = backends::Op::matvec, .variant = "tuples", .tunings = backends::kDefaultTuning, .refuses = single_level::refuses_layout,
-     .rows_per_block = single_level::kernel_rows_per_block, .scratch_bytes = single_level::kernel_scratch_bytes, .launch = run<true>},
-    {.op = backends::Op::decode, .variant = "table_walk", .tunings = backends::kDefaultTuning, .refuses = hierarchical::refuses_layout,
-     .rows_per_block = hierarchical::kernel_rows_per_block, .scratch_bytes = hierarchical::kernel_scratch_bytes, .launch = hierarchical::run_decode},
-    {.op = backends::Op::matvec, .variant = "table_walk", .tunings = backends::kDefaultTuning, .refuses = hierarchical::refuses_layout,
-     .rows_per_block = hierarchical::kernel_rows_per_block, .scratch_bytes = hierarchical::kernel_scratch_bytes, .launch = hierarchical::run_matvec},
+    {.op = backends::Op::decode,
+     .variant = "tuples",
+     .tunings = backends::kDefaultTuning,
+     .refuses = single_level::refuses_layout,
+     .rows_per_block = single_level::kernel_rows_per_block,
+     .scratch_bytes = single_level::kernel_scratch_bytes,
+     .launch = run<false>},
+    {.op = backends::Op::matvec,
+     .variant = "tuples",
+     .tunings = backends::kDefaultTuning,
+     .refuses = single_level::refuses_layout,
+     .rows_per_block = single_level::kernel_rows_per_block,
+     .scratch_bytes = single_level::kernel_scratch_bytes,
+     .launch = run<true>},
+    {.op = backends::Op::decode,
+     .variant = "table_walk",
+     .tunings = backends::kDefaultTuning,
+     .refuses = hierarchical::refuses_layout,
+     .rows_per_block = hierarchical::kernel_rows_per_block,
+     .scratch_bytes = hierarchical::kernel_scratch_bytes,
+     .launch = hierarchical::run_decode},
+    {.op = backends::Op::matvec,
+     .variant = "table_walk",
+     .tunings = backends::kDefaultTuning,
+     .refuses = hierarchical::refuses_layout,
+     .rows_per_block = hierarchical::kernel_rows_per_block,
+     .scratch_bytes = hierarchical::kernel_scratch_bytes,
+     .launch = hierarchical::run_matvec},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The layout `hierarchical` of huffman_lut (DFloat11's, for int8 symbols): encoder and reference decoder. See format.h
-// and README.md.
+// The layout `hierarchical` of huffman_lut (DFloat11's, for int8 symbols): encoder and reference decoder. See
+// format.h and README.md.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
-// Portable kernels of `hierarchical`. A block of 4096 coded bytes is entered through its output position and its first gap;
-// eight blocks are decoded at once, one code each in turn, into a buffer that then holds consecutive elements. Launches that
-// begin inside a block decode and drop the elements before their first row. Assumes a verified stream.
+// Portable kernels of `hierarchical`. A block of 4096 coded bytes is entered through its output position and
+// its first gap; four blocks are decoded at once, one code each in turn, into a buffer that then holds
+// consecutive elements. Launches that begin inside a block decode and drop the elements before their first
+// row. Assumes a verified stream.
 #pragma once
 
 #include <cstddef>

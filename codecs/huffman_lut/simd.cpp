@@ -1,7 +1,8 @@
-// SIMD kernels of huffman_lut, layout `single_level`: look-ups stay scalar (walk.h, compiled here for each instruction
-// set), everything else is vectors. A segment of up to 4096 columns is walked first, then its entries become elements
-// 64 columns at a time: lengths dropped, high parts split, raw bits merged, and the product (or the store) follows. The pause
-// between the two passes lets the 4-byte stores reach the cache; a vector load that meets them in the store queue stalls.
+// SIMD kernels of huffman_lut, layout `single_level`: look-ups stay scalar (walk.h, compiled here for each
+// instruction set), everything else is vectors. A segment of up to 4096 columns is walked first, then its
+// entries become elements 64 columns at a time: lengths dropped, high parts split, raw bits merged, and the
+// product (or the store) follows. The pause between the two passes lets the 4-byte stores reach the cache; a
+// vector load that meets them in the store queue stalls.
 #include <algorithm>
 
 #include "backends/kernel.h"
@@ -21,8 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using namespace single_level;
 using backends::KernelCall;
 
-// At most 32 bytes: the smallest group of columns that one shift of a plane serves. The scalar walk is 80 % of the work, so
-// wider vectors would gain little.
+// At most 32 bytes: the smallest group of columns that one shift of a plane serves. The scalar walk is 80 %
+// of the work, so wider vectors would gain little.
 using D8 = hn::CappedTag<uint8_t, 32>;
 using DI8 = hn::RebindToSigned<D8>;
 using D16 = hn::Repartition<uint16_t, D8>;
@@ -62,8 +63,10 @@ HWY_INLINE V8 RawBits(const uint8_t* HWY_RESTRICT planes, size_t at) {
   if constexpr (kRawBits & 4)
     raw = MoveField<4 * (kGroup / 4), kRawBits - 4, 4>(hn::LoadU(d8, planes + 32 * (kGroup % 4) + at));
   if constexpr (kRawBits & 2)
-    raw = hn::Or(raw, MoveField<2 * (kGroup / 2), kRawBits & 1, 2>(hn::LoadU(d8, planes + kBytes4 + 32 * (kGroup % 2) + at)));
-  if constexpr (kRawBits & 1) raw = hn::Or(raw, MoveField<kGroup, 0, 1>(hn::LoadU(d8, planes + kBytes4 + kBytes2 + at)));
+    raw = hn::Or(raw, MoveField<2 * (kGroup / 2), kRawBits & 1, 2>(
+                          hn::LoadU(d8, planes + kBytes4 + 32 * (kGroup % 2) + at)));
+  if constexpr (kRawBits & 1)
+    raw = hn::Or(raw, MoveField<kGroup, 0, 1>(hn::LoadU(d8, planes + kBytes4 + kBytes2 + at)));
   return raw;
 }
 
@@ -77,7 +80,8 @@ HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
     if constexpr (HWY_TARGET <= HWY_AVX3_DL) return hn::SumOfMulQuadAccumulate(di32, t, x, acc);  // VNNI
     // 127 * 128 * 2 fits int16, so the pairwise product never saturates.
     const DI16 di16;
-    return hn::Add(acc, hn::WidenMulPairwiseAdd(di32, hn::SatWidenMulPairwiseAdd(di16, t, x), hn::Set(di16, 1)));
+    return hn::Add(acc,
+                   hn::WidenMulPairwiseAdd(di32, hn::SatWidenMulPairwiseAdd(di16, t, x), hn::Set(di16, 1)));
   }
 #endif
   return hn::SumOfMulQuadAccumulate(di32, hn::BitCast(di8, t), x, acc);
@@ -130,8 +134,8 @@ HWY_INLINE void Part(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RE
 
 // `tiles` full tiles; the sum of their products (0 for store).
 template <int kTuple, int kRawBits, Use kUse>
-int32_t Tiles(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT planes, int64_t tiles, int32_t lowest,
-              const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded) {
+int32_t Tiles(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT planes, int64_t tiles,
+              int32_t lowest, const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded) {
   const V8 lowest_v = hn::Set(D8(), static_cast<uint8_t>(lowest));
   VI32 acc0 = hn::Zero(DI32()), acc1 = acc0;
   for (; tiles > 0; --tiles) {
@@ -153,24 +157,27 @@ using TilesFunction = int32_t (*)(const uint32_t*, const uint8_t*, int64_t, int3
 
 template <int kTuple, Use kUse>
 TilesFunction TilesFor(uint32_t raw_bits) {
-  constexpr TilesFunction kFunctions[8] = {Tiles<kTuple, 0, kUse>, Tiles<kTuple, 1, kUse>, Tiles<kTuple, 2, kUse>,
-                                           Tiles<kTuple, 3, kUse>, Tiles<kTuple, 4, kUse>, Tiles<kTuple, 5, kUse>,
-                                           Tiles<kTuple, 6, kUse>, Tiles<kTuple, 7, kUse>};
+  constexpr TilesFunction kFunctions[8] = {
+      Tiles<kTuple, 0, kUse>, Tiles<kTuple, 1, kUse>, Tiles<kTuple, 2, kUse>, Tiles<kTuple, 3, kUse>,
+      Tiles<kTuple, 4, kUse>, Tiles<kTuple, 5, kUse>, Tiles<kTuple, 6, kUse>, Tiles<kTuple, 7, kUse>};
   return kFunctions[raw_bits];
 }
 
 template <bool kMatvec>
 TilesFunction ChooseTiles(const Stored& stored, bool small) {
   const uint32_t raw_bits = stored.header.raw_bits;
-  if constexpr (!kMatvec) return stored.tuple == 4 ? TilesFor<4, Use::store>(raw_bits) : TilesFor<2, Use::store>(raw_bits);
-  if (small) return stored.tuple == 4 ? TilesFor<4, Use::dot_small>(raw_bits) : TilesFor<2, Use::dot_small>(raw_bits);
+  if constexpr (!kMatvec)
+    return stored.tuple == 4 ? TilesFor<4, Use::store>(raw_bits) : TilesFor<2, Use::store>(raw_bits);
+  if (small)
+    return stored.tuple == 4 ? TilesFor<4, Use::dot_small>(raw_bits) : TilesFor<2, Use::dot_small>(raw_bits);
   return stored.tuple == 4 ? TilesFor<4, Use::dot>(raw_bits) : TilesFor<2, Use::dot>(raw_bits);
 }
 
-// A row's last columns, fewer than a tile: plain expansion, then the product over whole vectors (x is padded with
-// zeros) or a copy.
+// A row's last columns, fewer than a tile: plain expansion, then the product over whole vectors (x is padded
+// with zeros) or a copy.
 template <bool kMatvec>
-int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols, const int8_t* x, int8_t* decoded) {
+int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols, const int8_t* x,
+             int8_t* decoded) {
   const DI8 di8;
   HWY_ALIGN uint8_t offsets[kTileCols];
   expand_tile(stored, entries, raw, cols, offsets);
@@ -180,15 +187,24 @@ int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, 
     for (int64_t i = 0; i < cols; i += static_cast<int64_t>(hn::Lanes(di8)))
       acc = Dot<true>(hn::Add(hn::Load(D8(), offsets + i), lowest), hn::LoadU(di8, x + i), acc);
   } else {
-    for (int64_t i = 0; i < cols; ++i) decoded[i] = static_cast<int8_t>(static_cast<uint8_t>(offsets[i] + stored.header.lowest));
+    for (int64_t i = 0; i < cols; ++i)
+      decoded[i] = static_cast<int8_t>(static_cast<uint8_t>(offsets[i] + stored.header.lowest));
   }
   return hn::ReduceSum(DI32(), acc);
+}
+
+// On its own, so that eight windows, table, mask and output share the registers with nothing else.
+template <int kStreamCount>
+HWY_NOINLINE void Walk(Streams<kStreamCount>& streams, const uint32_t* HWY_RESTRICT table, uint64_t mask,
+                       int64_t units, uint32_t* HWY_RESTRICT entries) {
+  walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2>(streams, table, mask, units, entries);
 }
 
 template <int kStreamCount, bool kMatvec>
 void RunRows(const KernelCall& call, const Stored& stored, const uint32_t* table, bool small) {
   const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
-  const int64_t cols = stored.cols, units = units_of(cols, stored.tuple), full_cols = cols / kTileCols * kTileCols;
+  const int64_t cols = stored.cols, units = units_of(cols, stored.tuple),
+                full_cols = cols / kTileCols * kTileCols;
   const TilesFunction tiles_function = ChooseTiles<kMatvec>(stored, small);
   int32_t bias = 0;
   if (kMatvec && small) {
@@ -211,16 +227,19 @@ void RunRows(const KernelCall& call, const Stored& stored, const uint32_t* table
       // Eight streams of a few KiB each: too many and too short for most hardware prefetchers.
       for (int j = 0; j < kStreamCount; ++j)
         for (int line = 0; line < 192; line += 64) hwy::Prefetch(streams.next[j] + 512 + line);
-      walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
+      Walk(streams, table, mask,
+           std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
       const int64_t tiles = (std::min(full_cols, segment + kSegmentCols) - segment) / kTileCols;
       if (tiles > 0) {
-        sum += tiles_function(entries, raw, tiles, stored.header.lowest, call.x + segment, kMatvec ? nullptr : decoded + segment);
+        sum += tiles_function(entries, raw, tiles, stored.header.lowest, call.x + segment,
+                              kMatvec ? nullptr : decoded + segment);
         raw += tiles * 32 * stored.header.raw_bits;
       }
       const int64_t rest = std::min(cols, segment + kSegmentCols) - segment - tiles * kTileCols;
       if (rest > 0) {
         const int64_t first = segment + tiles * kTileCols;
-        sum += Rest<kMatvec>(stored, entries + tiles * kTileCols / stored.tuple, raw, rest, call.x + first, kMatvec ? nullptr : decoded + first);
+        sum += Rest<kMatvec>(stored, entries + tiles * kTileCols / stored.tuple, raw, rest, call.x + first,
+                             kMatvec ? nullptr : decoded + first);
       }
     }
     const int64_t first = row_in_block * cols;
@@ -248,9 +267,12 @@ void Run(const KernelCall& call) {
   const uint32_t largest = build_table(stored, table);
   const bool small = ((largest + 1) << stored.header.raw_bits) <= 128;
   switch (stored.stream_count) {
-    case 4: return RunRows<4, kMatvec>(call, stored, table, small);
-    case 8: return RunRows<8, kMatvec>(call, stored, table, small);
-    case 16: return RunRows<16, kMatvec>(call, stored, table, small);
+    case 4:
+      return RunRows<4, kMatvec>(call, stored, table, small);
+    case 8:
+      return RunRows<8, kMatvec>(call, stored, table, small);
+    case 16:
+      return RunRows<16, kMatvec>(call, stored, table, small);
   }
 }
 
@@ -271,10 +293,20 @@ void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(cal
 void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "tuples", .tunings = backends::kDefaultTuning, .refuses = single_level::refuses_layout,
-     .rows_per_block = single_level::kernel_rows_per_block, .scratch_bytes = single_level::kernel_scratch_bytes, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "tuples", .tunings = backends::kDefaultTuning, .refuses = single_level::refuses_layout,
-     .rows_per_block = single_level::kernel_rows_per_block, .scratch_bytes = single_level::kernel_scratch_bytes, .launch = matvec},
+    {.op = backends::Op::decode,
+     .variant = "tuples",
+     .tunings = backends::kDefaultTuning,
+     .refuses = single_level::refuses_layout,
+     .rows_per_block = single_level::kernel_rows_per_block,
+     .scratch_bytes = single_level::kernel_scratch_bytes,
+     .launch = decode},
+    {.op = backends::Op::matvec,
+     .variant = "tuples",
+     .tunings = backends::kDefaultTuning,
+     .refuses = single_level::refuses_layout,
+     .rows_per_block = single_level::kernel_rows_per_block,
+     .scratch_bytes = single_level::kernel_scratch_bytes,
+     .launch = matvec},
 };
 
 }  // namespace

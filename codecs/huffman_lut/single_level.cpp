@@ -1,6 +1,6 @@
-// Encoder and bounds-checked reference decoder of `single_level`. A block of rows is coded on its own: S bit streams,
-// raw bits by rows, and a list of patches. The encoder turns each tuple without a code into its substitute and patches the
-// elements that then differ.
+// Encoder and bounds-checked reference decoder of `single_level`. A block of rows is coded on its own: S bit
+// streams, raw bits by rows, and a list of patches. The encoder turns each tuple without a code into its
+// substitute and patches the elements that then differ.
 #include "codecs/huffman_lut/single_level.h"
 
 #include <algorithm>
@@ -60,8 +60,14 @@ struct Plan {
 };
 
 Plan plan_of(datasets::Shape shape, const Settings& settings) {
-  Plan plan{std::stoi(settings.text("tuple")), std::stoi(settings.text("streams")),
-            static_cast<int>(settings.integer("table_bits")), shape.rows, shape.cols, 0, 0, 0};
+  Plan plan{std::stoi(settings.text("tuple")),
+            std::stoi(settings.text("streams")),
+            static_cast<int>(settings.integer("table_bits")),
+            shape.rows,
+            shape.cols,
+            0,
+            0,
+            0};
   plan.block_rows = rows_per_block(plan.cols, settings.integer("block_elements"));
   plan.blocks = plan.cols == 0 ? 0 : (plan.rows + plan.block_rows - 1) / plan.block_rows;
   plan.units = units_of(plan.cols, plan.tuple);
@@ -71,7 +77,8 @@ Plan plan_of(datasets::Shape shape, const Settings& settings) {
 // Encodes one block at a time, appending to the sections.
 class BlockEncoder {
  public:
-  BlockEncoder(const Plan& plan, const TupleCode& code) : plan_(plan), code_(code), offsets_(static_cast<size_t>(plan.cols)) {}
+  BlockEncoder(const Plan& plan, const TupleCode& code)
+      : plan_(plan), code_(code), offsets_(static_cast<size_t>(plan.cols)) {}
 
   std::vector<std::byte> streams, raw_bits, patches, blocks;
 
@@ -101,18 +108,22 @@ class BlockEncoder {
       for (int i = 0; i < plan_.tuple; ++i) {
         const int64_t at = column + kColumnOfTuple[i];
         if (at < plan_.cols)
-          offsets_[static_cast<size_t>(at)] = offset_near(row[at], tuple >> tuple_shift(i, plan_.tuple) & (plan_.tuple == 2 ? 0xffu : 0xfu));
+          offsets_[static_cast<size_t>(at)] =
+              offset_near(row[at], tuple >> tuple_shift(i, plan_.tuple) & (plan_.tuple == 2 ? 0xffu : 0xfu));
       }
     }
     for (int64_t column = 0; column < plan_.cols; ++column, ++since_patch_)
       patch(row[column] - (code_.lowest + offsets_[static_cast<size_t>(column)]));
-    for (int64_t tile = 0; tile < plan_.cols; tile += kTileCols) put_raw(tile, std::min<int64_t>(kTileCols, plan_.cols - tile));
+    for (int64_t tile = 0; tile < plan_.cols; tile += kTileCols)
+      put_raw(tile, std::min<int64_t>(kTileCols, plan_.cols - tile));
   }
 
   // The offset with that high part whose element is nearest to `element`, among those that int8 can hold.
   int32_t offset_near(int32_t element, uint32_t high) const {
-    const int32_t first = static_cast<int32_t>(high << code_.raw_bits), last = first + (1 << code_.raw_bits) - 1;
-    return std::clamp(element - code_.lowest, std::max(first, -128 - code_.lowest), std::min(last, 127 - code_.lowest));
+    const int32_t first = static_cast<int32_t>(high << code_.raw_bits),
+                  last = first + (1 << code_.raw_bits) - 1;
+    return std::clamp(element - code_.lowest, std::max(first, -128 - code_.lowest),
+                      std::min(last, 127 - code_.lowest));
   }
 
   void patch(int32_t difference) {
@@ -139,7 +150,8 @@ class BlockEncoder {
       raw_bits.resize(base + static_cast<size_t>(bytes));
       for (int64_t column = 0; column < cols; ++column) {
         const int field = offsets_[static_cast<size_t>(first + column)] >> below & ((1 << width) - 1);
-        raw_bits[base + static_cast<size_t>(column % bytes)] |= static_cast<std::byte>(field << (width * (column / bytes)));
+        raw_bits[base + static_cast<size_t>(column % bytes)] |=
+            static_cast<std::byte>(field << (width * (column / bytes)));
       }
     }
   }
@@ -151,7 +163,8 @@ class BlockEncoder {
   int64_t since_patch_ = 0;       // elements since the last patch of the block
 };
 
-// What the reference decoder knows of a tuple code: for every window of table_bits bits, length << 16 | tuple.
+// What the reference decoder knows of a tuple code: for every window of table_bits bits, length << 16 |
+// tuple.
 std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& plan, CodeHeader& header) {
   if (bytes.size() < sizeof(CodeHeader)) throw MalformedStream("The tuple code is shorter than its header.");
   header.lowest = read<int32_t>(bytes, 0);
@@ -163,14 +176,17 @@ std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& pl
     codes += header.codes_of_length[length];
     if (length > plan.table_bits && header.codes_of_length[length] > 0)
       throw MalformedStream("The tuple code has codes longer than table_bits.");
-    if (length <= plan.table_bits) share += uint64_t{header.codes_of_length[length]} << (plan.table_bits - length);
+    if (length <= plan.table_bits)
+      share += uint64_t{header.codes_of_length[length]} << (plan.table_bits - length);
   }
   if (header.raw_bits > 7) throw MalformedStream("The tuple code names more than 7 raw bits.");
-  if (header.lowest < -255 || header.lowest > 127) throw MalformedStream("The tuple code's lowest element is out of range.");
+  if (header.lowest < -255 || header.lowest > 127)
+    throw MalformedStream("The tuple code's lowest element is out of range.");
   if (bytes.size() != sizeof(CodeHeader) + 2 * static_cast<size_t>(codes))
     throw MalformedStream("The tuple code does not hold the tuples that its lengths name.");
   const size_t windows = size_t{1} << plan.table_bits;
-  if (share != (plan.blocks == 0 ? 0 : windows)) throw MalformedStream("The tuple code's lengths are not those of a complete prefix code.");
+  if (share != (plan.blocks == 0 ? 0 : windows))
+    throw MalformedStream("The tuple code's lengths are not those of a complete prefix code.");
   std::vector<uint32_t> table(windows, 0);
   size_t next = 0;
   for (uint32_t length = 0, rank = 0; length <= static_cast<uint32_t>(plan.table_bits); ++length)
@@ -178,7 +194,8 @@ std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& pl
       const uint32_t tuple = read<uint16_t>(bytes, static_cast<int64_t>(sizeof(CodeHeader) + 2 * rank));
       for (size_t fill = 0; fill < windows >> length; ++fill, ++next) {
         size_t reversed = 0;
-        for (int bit = 0; bit < plan.table_bits; ++bit) reversed |= (next >> bit & 1) << (plan.table_bits - 1 - bit);
+        for (int bit = 0; bit < plan.table_bits; ++bit)
+          reversed |= (next >> bit & 1) << (plan.table_bits - 1 - bit);
         table[reversed] = length << 16 | tuple;
       }
     }
@@ -192,17 +209,20 @@ struct StreamReader {
   uint32_t take(const std::vector<uint32_t>& table, int table_bits) {
     uint64_t window = 0;
     const size_t first = static_cast<size_t>(position >> 3);
-    for (size_t i = 0; i < 3 && first + i < bytes.size(); ++i) window |= std::to_integer<uint64_t>(bytes[first + i]) << (8 * i);
+    for (size_t i = 0; i < 3 && first + i < bytes.size(); ++i)
+      window |= std::to_integer<uint64_t>(bytes[first + i]) << (8 * i);
     const uint32_t entry = table[window >> (position & 7) & ((uint64_t{1} << table_bits) - 1)];
     position += entry >> 16;
-    if (position > static_cast<int64_t>(bytes.size()) * 8) throw MalformedStream("A stream of tuples ends inside a code.");
+    if (position > static_cast<int64_t>(bytes.size()) * 8)
+      throw MalformedStream("A stream of tuples ends inside a code.");
     return entry & 0xffff;
   }
 };
 
 // Rows of one block into `out` as int32, patches not yet added.
-void decode_rows(const CompressedView& compressed, const Plan& plan, const CodeHeader& header, const std::vector<uint32_t>& table,
-                 StreamReader* readers, int64_t first_row, int64_t row_count, std::vector<int32_t>& out) {
+void decode_rows(const CompressedView& compressed, const Plan& plan, const CodeHeader& header,
+                 const std::vector<uint32_t>& table, StreamReader* readers, int64_t first_row,
+                 int64_t row_count, std::vector<int32_t>& out) {
   const int raw_bits = static_cast<int>(header.raw_bits);
   const int64_t row_bytes = raw_row_bytes(plan.cols, raw_bits);
   const std::span<const std::byte> raw = compressed.sections[kRawBits].bytes;
@@ -225,7 +245,11 @@ void decode_rows(const CompressedView& compressed, const Plan& plan, const CodeH
         below -= width;
         const int64_t bytes = plane_bytes(cols, width);
         for (int64_t column = 0; column < cols; ++column)
-          elements[tile + column] += (std::to_integer<int32_t>(raw[static_cast<size_t>(byte + column % bytes)]) >> (width * (column / bytes)) & ((1 << width) - 1)) << below;
+          elements[tile + column] +=
+              (std::to_integer<int32_t>(raw[static_cast<size_t>(byte + column % bytes)]) >>
+                   (width * (column / bytes)) &
+               ((1 << width) - 1))
+              << below;
         byte += bytes;
       }
     }
@@ -263,9 +287,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   for (const uint16_t tuple : code.order) append(table, tuple);
 
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"streams", Role::payload, 64, std::move(encoder.streams)},
+  compressed.sections = {{"streams", Role::payload, 64, std::move(encoder.streams), kStreamPadding},
                          {"raw_bits", Role::payload, 64, std::move(encoder.raw_bits)},
-                         {"patches", Role::payload, 64, std::move(encoder.patches)},
+                         {"patches", Role::payload, 64, std::move(encoder.patches), kPatchPadding},
                          {"code", Role::table, 64, std::move(table)},
                          {"blocks", Role::index, 64, std::move(encoder.blocks)}};
   return compressed;
@@ -273,10 +297,12 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const Plan plan = plan_of(compressed.shape, *compressed.settings);
-  if (compressed.sections.size() != kSections) throw MalformedStream("A single_level stream has five sections.");
+  if (compressed.sections.size() != kSections)
+    throw MalformedStream("A single_level stream has five sections.");
   CodeHeader header{};
   const std::vector<uint32_t> table = read_code(compressed.sections[kCode].bytes, plan, header);
-  const std::span<const std::byte> streams = compressed.sections[kStreams].bytes, patches = compressed.sections[kPatches].bytes;
+  const std::span<const std::byte> streams = compressed.sections[kStreams].bytes,
+                                   patches = compressed.sections[kPatches].bytes;
   const std::span<const std::byte> blocks = compressed.sections[kBlocks].bytes;
   const int64_t record = block_record_bytes(plan.streams);
   if (static_cast<int64_t>(blocks.size()) != (plan.blocks + 1) * record)
@@ -284,19 +310,24 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (static_cast<int64_t>(compressed.sections[kRawBits].bytes.size()) !=
       plan.rows * raw_row_bytes(plan.cols, static_cast<int>(header.raw_bits)))
     throw MalformedStream("The raw bits do not fill their rows.");
-  if (streams.size() < kStreamPadding || patches.size() < kPatchPadding || (patches.size() - kPatchPadding) % kPatchBytes != 0)
+  if (streams.size() < kStreamPadding || patches.size() < kPatchPadding ||
+      (patches.size() - kPatchPadding) % kPatchBytes != 0)
     throw MalformedStream("A section of the streams or patches lacks its spare bytes.");
-  const uint64_t stream_end = streams.size() - kStreamPadding, patch_end = (patches.size() - kPatchPadding) / kPatchBytes;
+  const uint64_t stream_end = streams.size() - kStreamPadding,
+                 patch_end = (patches.size() - kPatchPadding) / kPatchBytes;
   const auto stream_begin = [&](int64_t block) { return read<uint64_t>(blocks, block * record); };
   const auto patch_begin = [&](int64_t block) { return read<uint64_t>(blocks, block * record + 8); };
-  if (stream_begin(0) != 0 || patch_begin(0) != 0 || stream_begin(plan.blocks) != stream_end || patch_begin(plan.blocks) != patch_end)
+  if (stream_begin(0) != 0 || patch_begin(0) != 0 || stream_begin(plan.blocks) != stream_end ||
+      patch_begin(plan.blocks) != patch_end)
     throw MalformedStream("The block index does not span the streams and patches.");
 
   std::vector<int32_t> elements(static_cast<size_t>(std::min(plan.block_rows, plan.rows) * plan.cols));
   for (int64_t block = 0; block < plan.blocks; ++block) {
-    const int64_t first_row = block * plan.block_rows, row_count = std::min(plan.block_rows, plan.rows - first_row);
+    const int64_t first_row = block * plan.block_rows,
+                  row_count = std::min(plan.block_rows, plan.rows - first_row);
     uint64_t position = stream_begin(block);
-    if (position > stream_end || patch_begin(block) > patch_begin(block + 1) || patch_begin(block + 1) > patch_end)
+    if (position > stream_end || patch_begin(block) > patch_begin(block + 1) ||
+        patch_begin(block + 1) > patch_end)
       throw MalformedStream("The block index is not monotone.");
     StreamReader readers[kMaxStreams];
     for (int j = 0; j < plan.streams; ++j) {
@@ -314,24 +345,31 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     uint64_t element = 0;
     for (uint64_t patch = patch_begin(block); patch < patch_begin(block + 1); ++patch) {
       element += read<uint16_t>(patches, static_cast<int64_t>(patch * kPatchBytes));
-      if (element >= static_cast<uint64_t>(row_count * plan.cols)) throw MalformedStream("A patch lies behind its block.");
+      if (element >= static_cast<uint64_t>(row_count * plan.cols))
+        throw MalformedStream("A patch lies behind its block.");
       elements[element] += read<int8_t>(patches, static_cast<int64_t>(patch * kPatchBytes + 2));
     }
     for (int64_t i = 0; i < row_count * plan.cols; ++i) {
-      if (elements[static_cast<size_t>(i)] < -128 || elements[static_cast<size_t>(i)] > 127) throw MalformedStream("A patched element does not fit int8.");
-      out[static_cast<size_t>(first_row * plan.cols + i)] = static_cast<std::byte>(elements[static_cast<size_t>(i)]);
+      if (elements[static_cast<size_t>(i)] < -128 || elements[static_cast<size_t>(i)] > 127)
+        throw MalformedStream("A patched element does not fit int8.");
+      out[static_cast<size_t>(first_row * plan.cols + i)] =
+          static_cast<std::byte>(elements[static_cast<size_t>(i)]);
     }
   }
 }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Plan plan = plan_of(shape, settings);
-  if (plan.blocks == 0) return static_cast<int64_t>(sizeof(CodeHeader)) + 2 + block_record_bytes(plan.streams) + kStreamPadding + kPatchPadding;
-  // A code a unit, seven raw bits, three addends an element (a difference is at most 255), an empty patch for 65535 elements.
-  const int64_t payload = (plan.units * plan.table_bits + 7) / 8 * plan.rows + raw_row_bytes(plan.cols, 7) * plan.rows +
-                          kPatchBytes * (3 * shape.elements() + shape.elements() / 0xffff) + kStreamPadding + kPatchPadding;
-  return payload + static_cast<int64_t>(sizeof(CodeHeader)) + (int64_t{2} << plan.table_bits) + plan.blocks * plan.streams +
-         (plan.blocks + 1) * block_record_bytes(plan.streams);
+  if (plan.blocks == 0)
+    return static_cast<int64_t>(sizeof(CodeHeader)) + 2 + block_record_bytes(plan.streams) + kStreamPadding +
+           kPatchPadding;
+  // A code a unit, seven raw bits, three addends an element (a difference is at most 255), an empty patch for
+  // 65535 elements.
+  const int64_t payload =
+      (plan.units * plan.table_bits + 7) / 8 * plan.rows + raw_row_bytes(plan.cols, 7) * plan.rows +
+      kPatchBytes * (3 * shape.elements() + shape.elements() / 0xffff) + kStreamPadding + kPatchPadding;
+  return payload + static_cast<int64_t>(sizeof(CodeHeader)) + (int64_t{2} << plan.table_bits) +
+         plan.blocks * plan.streams + (plan.blocks + 1) * block_record_bytes(plan.streams);
 }
 
 }  // namespace ecmv::codecs::huffman_lut::single_level

@@ -1,5 +1,6 @@
 // 1. raw_bits: every candidate is costed on a sample of rows (step 2 to 4 on the sample's histogram).
-// 2. lowest: the beginning of the high parts' grid that gives the least order-0 cost; elements outside the window of
+// 2. lowest: the beginning of the high parts' grid that gives the least order-0 cost; elements outside the
+// window of
 //    16 << raw_bits values are clamped into it and patched.
 // 3. tuples: those rarer than total / 2^(table_bits + k) get no code, for the best of several k.
 // 4. substitutes: a tuple without a code is coded as one that differs in one element, which is then patched.
@@ -79,7 +80,8 @@ int32_t best_lowest(const modelling::Histogram& elements, TupleCode code) {
 std::vector<uint64_t> count_tuples(datasets::MatrixView matrix, const TupleCode& code, int64_t stride) {
   std::vector<uint64_t> counts(kTuples, 0);
   uint8_t high[256];
-  for (int32_t element = -128; element < 128; ++element) high[static_cast<uint8_t>(element)] = static_cast<uint8_t>(code.high_of(element));
+  for (int32_t element = -128; element < 128; ++element)
+    high[static_cast<uint8_t>(element)] = static_cast<uint8_t>(code.high_of(element));
   const int64_t cols = matrix.shape.cols, units = units_of(cols, code.tuple);
   for (int64_t row = 0; row < matrix.shape.rows; row += stride) {
     const int8_t* elements = matrix.i8().data() + row * cols;
@@ -88,7 +90,8 @@ std::vector<uint64_t> count_tuples(datasets::MatrixView matrix, const TupleCode&
       uint32_t tuple = 0;
       for (int i = 0; i < code.tuple; ++i) {
         const int64_t at = column + kColumnOfTuple[i];
-        tuple |= uint32_t{high[static_cast<uint8_t>(elements[at < cols ? at : column])]} << tuple_shift(i, code.tuple);
+        tuple |= uint32_t{high[static_cast<uint8_t>(elements[at < cols ? at : column])]}
+                 << tuple_shift(i, code.tuple);
       }
       ++counts[tuple];
     }
@@ -113,7 +116,7 @@ uint64_t choose_tuples(const std::vector<uint64_t>& counts, int table_bits, std:
   for (int k = 1; k <= 6; ++k) {
     uint64_t least = std::max<uint64_t>(1, total >> (table_bits + k));
     if (used.size() > room) least = std::max(least, used[room] + 1);  // as many as there are codes at most
-    least = std::min(least, used[1]);                                // two at least
+    least = std::min(least, used[1]);                                 // two at least
     std::vector<uint64_t> kept(kTuples, 0);
     uint64_t left_out = 0, codes = 0;
     for (size_t tuple = 0; tuple < kTuples; ++tuple) {
@@ -144,7 +147,8 @@ void add_codes(TupleCode& code, const std::vector<uint64_t>& counts) {
       reversed |= (code.codes[tuple] >> bit & 1) << (code.lengths[tuple] - 1 - bit);
     code.codes[tuple] = reversed;
   }
-  for (const uint32_t tuple : modelling::canonical_order(code.lengths)) code.order.push_back(static_cast<uint16_t>(tuple));
+  for (const uint32_t tuple : modelling::canonical_order(code.lengths))
+    code.order.push_back(static_cast<uint16_t>(tuple));
   if (code.order.empty())  // a single tuple: a code of no bits
     for (size_t tuple = 0; tuple < kTuples; ++tuple)
       if (counts[tuple] > 0) code.order.push_back(static_cast<uint16_t>(tuple));
@@ -165,7 +169,9 @@ void add_substitutes(TupleCode& code, const std::vector<uint64_t>& counts) {
       for (uint32_t part = 0; part <= part_mask; ++part) {
         const uint32_t candidate = (static_cast<uint32_t>(tuple) & ~(part_mask << shift)) | part << shift;
         if (code.lengths[candidate] == 0) continue;
-        const uint32_t distance = static_cast<uint32_t>(std::abs(static_cast<int>(part) - static_cast<int>(own))) * 16 + code.lengths[candidate];
+        const uint32_t distance =
+            static_cast<uint32_t>(std::abs(static_cast<int>(part) - static_cast<int>(own))) * 16 +
+            code.lengths[candidate];
         if (distance < best_distance) {
           best_distance = distance;
           code.substitute[tuple] = static_cast<uint16_t>(candidate);
@@ -196,11 +202,13 @@ TupleCode make_tuple_code(datasets::MatrixView matrix, int tuple, int table_bits
       code.tuple = tuple;
       code.raw_bits = candidate;
       code.lowest = best_lowest(elements, code);
-      // Elements outside the window cost a patch each; their share of the whole matrix stands for the sample's.
+      // Elements outside the window cost a patch each; their share of the whole matrix stands for the
+      // sample's.
       uint64_t outside = 0;
       for (int32_t element = -128; element < 128; ++element) {
         const int32_t first = code.lowest + static_cast<int32_t>(code.high_of(element) << candidate);
-        if (element < first || element >= first + (1 << candidate)) outside += elements[static_cast<size_t>(element + 128)];
+        if (element < first || element >= first + (1 << candidate))
+          outside += elements[static_cast<size_t>(element + 128)];
       }
       const uint64_t bits = choose_tuples(count_tuples(matrix, code, stride), table_bits, code.lengths) +
                             static_cast<uint64_t>(sampled) * static_cast<uint64_t>(candidate) +

@@ -1,5 +1,5 @@
-// The encoder's model for `single_level`: how many low bits stay raw, where the high parts begin, which tuples get a
-// code and which stand in for the others. All decisions are integer arithmetic.
+// The encoder's model for `single_level`: how many low bits stay raw, where the high parts begin, which
+// tuples get a code and which stand in for the others. All decisions are integer arithmetic.
 #pragma once
 
 #include <cstdint>

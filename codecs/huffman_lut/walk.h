@@ -1,9 +1,10 @@
-// The scalar heart of `single_level`, shared by the portable and the SIMD kernels: the look-up table, the position of
-// S streams in a block, and the walk that turns them into table entries. Everything is always inlined, so that
-// each kernel compiles it for its own instruction set (BMI2 shifts on AVX2 and up). Assumes a verified stream.
+// The scalar heart of `single_level`, shared by the portable and the SIMD kernels: the look-up table, the
+// position of S streams in a block, and the walk that turns them into table entries. Everything is always
+// inlined, so that each kernel compiles it for its own instruction set (BMI2 shifts on AVX2 and up). Assumes
+// a verified stream.
 //
-// An entry is 32 bits: the code's length in bits 0..5, the tuple in bits 16..31. Entries are stored whole and the vector code
-// drops the lengths later; that saves a shift a look-up.
+// An entry is 32 bits: the code's length in bits 0..5, the tuple in bits 16..31. Entries are stored whole and
+// the vector code drops the lengths later; that saves a shift a look-up.
 #pragma once
 
 #include <bit>
@@ -19,7 +20,8 @@
 
 namespace ecmv::codecs::huffman_lut::single_level {
 
-inline constexpr int64_t kSegmentCols = 4096;  // a segment's entries (4 or 8 KiB) stay in L1 beside a 16 KiB table
+// A segment's entries (4 or 8 KiB) stay in L1 beside a table of 16 KiB.
+inline constexpr int64_t kSegmentCols = 4096;
 inline constexpr int kMaxSegmentUnits = kSegmentCols / 2;
 
 ECMV_HUFFMAN_INLINE uint64_t load_u64(const uint8_t* p) {
@@ -42,8 +44,11 @@ struct Stored {
 };
 
 inline Stored open_stored(const CompressedView& matrix) {
-  const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data()); };
-  Stored stored{bytes(kStreams), bytes(kRawBits), bytes(kPatches), bytes(kCode), bytes(kBlocks), {}, 0, 0, 0, 0, 0, 0};
+  const auto bytes = [&](int section) {
+    return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
+  };
+  Stored stored{
+      bytes(kStreams), bytes(kRawBits), bytes(kPatches), bytes(kCode), bytes(kBlocks), {}, 0, 0, 0, 0, 0, 0};
   std::memcpy(&stored.header, stored.code, sizeof(CodeHeader));
   stored.tuple = std::stoi(matrix.settings->text("tuple"));
   stored.stream_count = std::stoi(matrix.settings->text("streams"));
@@ -54,12 +59,13 @@ inline Stored open_stored(const CompressedView& matrix) {
   return stored;
 }
 
-// Fills table[2^table_bits], indexed by the stream's next bits (the first one least significant), and returns the
-// largest high part of any tuple. The table of all codes of up to l bits is repeated for l + 1, so that most
-// of it is written by copies: 4096 entries take about a microsecond.
+// Fills table[2^table_bits], indexed by the stream's next bits (the first one least significant), and returns
+// the largest high part of any tuple. The table of all codes of up to l bits is repeated for l + 1, so that
+// most of it is written by copies: 4096 entries take about a microsecond.
 inline uint32_t build_table(const Stored& stored, uint32_t* table) {
   const uint8_t* tuples = stored.code + sizeof(CodeHeader);
-  uint32_t largest = 0, code = 0;  // `code`: the next canonical code, right-aligned, first bit most significant
+  uint32_t largest = 0;
+  uint32_t code = 0;  // the next canonical code, right-aligned, first bit most significant
   for (int length = 0; length <= stored.table_bits; ++length) {
     const size_t size = size_t{1} << length;
     if (length > 0) {
@@ -81,8 +87,8 @@ inline uint32_t build_table(const Stored& stored, uint32_t* table) {
   return largest;
 }
 
-// Where the streams of a block stand. A window holds the next bits, the first one least significant, under a marker bit:
-// the zeros above the marker tell how many bits of the 64 loaded at `next` were consumed.
+// Where the streams of a block stand. A window holds the next bits, the first one least significant, under a
+// marker bit: the zeros above the marker tell how many bits of the 64 loaded at `next` were consumed.
 template <int kStreamCount>
 struct Streams {
   const uint8_t* next[kStreamCount];
@@ -91,18 +97,34 @@ struct Streams {
 
 inline constexpr uint64_t kMarker = uint64_t{1} << 63;
 
-template <int kStreamCount>
+// Zeros above the highest set bit of a window, which always has its marker. `kLzcnt`: the instruction set has
+// LZCNT. Highway's AVX2 does not tell the compiler so, though every CPU with BMI2 has it; without it this is
+// a BSR, 4 cycles on Zen.
+template <bool kLzcnt>
+ECMV_HUFFMAN_INLINE uint64_t leading_zeros(uint64_t window) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if constexpr (kLzcnt) {
+    uint64_t zeros;
+    asm("lzcnt %1, %0" : "=r"(zeros) : "r"(window) : "cc");
+    return zeros;
+  }
+#endif
+  return static_cast<uint64_t>(std::countl_zero(window | 1));
+}
+
+template <bool kLzcnt, int kStreamCount>
 ECMV_HUFFMAN_INLINE void refill(Streams<kStreamCount>& s, int stream) {
-  const int consumed = std::countl_zero(s.window[stream]);
+  const uint64_t consumed = leading_zeros<kLzcnt>(s.window[stream]);
   s.next[stream] += consumed >> 3;
   s.window[stream] = (load_u64(s.next[stream]) | kMarker) >> (consumed & 7);
 }
 
 template <int kStreamCount>
-ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
+ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table,
+                                  uint64_t mask) {
   uint32_t entry = table[s.window[stream] & mask];
-  // Hides that neighbouring entries are stored side by side: compilers otherwise vectorise the look-ups into gathers,
-  // which run at a third of the speed. Also keeps the streams interleaved as written.
+  // Hides that neighbouring entries are stored side by side: a compiler that vectorised the look-ups into
+  // gathers would ruin the walk (a third of the speed). Also keeps the streams interleaved as written.
 #if defined(__GNUC__)
   asm volatile("" : "+r"(entry));
 #endif
@@ -110,12 +132,14 @@ ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const ui
   return entry;
 }
 
-// The entries of the next `units` units of a row; `units` may only be odd in its last call for the row. Four look-ups
-// a stream (at most 56 bits) between refills. Eight streams at a time run interleaved, one look-up each: their windows fit the
-// registers, and eight chains of 7 cycles need only a small part of the reorder buffer. Measured on Zen 4, quads
-// a second: 2.21 G interleaved, 1.84 G when a stream takes its four look-ups in a row, 1.48 G with four streams.
-template <int kStreamCount>
-ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask, int64_t units, uint32_t* entries) {
+// The entries of the next `units` units of a row; all calls for a row but the last take whole tiles. Four
+// look-ups a stream (at most 56 bits) between refills. Eight streams at a time run interleaved, one look-up
+// each: their windows fit the registers, and eight chains of 7 cycles need only a small part of the reorder
+// buffer. Measured on Zen 4, quads a second: 2.21 G interleaved, 1.84 G when a stream takes its four look-ups
+// in a row, 1.48 G with four streams.
+template <bool kLzcnt, int kStreamCount>
+ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask,
+                              int64_t units, uint32_t* entries) {
   constexpr int kGroup = kStreamCount < 8 ? kStreamCount : 8;
   Streams<kStreamCount> s = state;
   for (; units >= 4 * kStreamCount; units -= 4 * kStreamCount, entries += 4 * kStreamCount) {
@@ -126,18 +150,18 @@ ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* tabl
 #pragma GCC unroll 8
         for (int j = group; j < group + kGroup; ++j) entries[i * kStreamCount + j] = take(s, j, table, mask);
 #pragma GCC unroll 8
-      for (int j = group; j < group + kGroup; ++j) refill(s, j);
+      for (int j = group; j < group + kGroup; ++j) refill<kLzcnt>(s, j);
     }
   }
   state = s;
   if (units > 0) {
     for (int64_t unit = 0; unit < units; ++unit)
       entries[unit] = take(state, static_cast<int>(unit % kStreamCount), table, mask);
-    for (int j = 0; j < kStreamCount; ++j) refill(state, j);
+    for (int j = 0; j < kStreamCount; ++j) refill<kLzcnt>(state, j);
   }
 }
 
-// Opens the streams of a block and hints at the beginnings of the next block's.
+// The streams of a block at their beginnings.
 template <int kStreamCount>
 inline void open_block(const Stored& stored, int64_t block, Streams<kStreamCount>& s) {
   const uint8_t* record = stored.blocks + block * block_record_bytes(kStreamCount);
@@ -151,7 +175,8 @@ inline void open_block(const Stored& stored, int64_t block, Streams<kStreamCount
   }
 }
 
-// The patches of a block in order: patch `left` times at element `position` (from the block's first) add `addend`.
+// The patches of a block in order: patch `left` times at element `position` (from the block's first) add
+// `addend`.
 struct PatchList {
   const uint8_t* next;
   int64_t left, position;
@@ -179,8 +204,10 @@ ECMV_HUFFMAN_INLINE PatchList open_patches(const Stored& stored, int64_t block) 
   return patches;
 }
 
-// One tile of `cols` columns from its entries and raw bits to offsets t = high << raw_bits | raw (mod 256), plain loops.
-inline void expand_tile(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols, uint8_t* offsets) {
+// One tile of `cols` columns from its entries and raw bits to offsets t = high << raw_bits | raw (mod 256),
+// plain loops.
+inline void expand_tile(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols,
+                        uint8_t* offsets) {
   const int raw_bits = static_cast<int>(stored.header.raw_bits);
   const int64_t units = units_of(cols, stored.tuple);
   std::memset(offsets, 0, kTileCols);
@@ -217,8 +244,10 @@ inline void expand_tile(const Stored& stored, const uint32_t* entries, const uin
 
 // Entries are read as u16 halves and bytes by the vector code, so hosts must be little-endian.
 inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
-  if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
-  if constexpr (std::endian::native != std::endian::little) return "This kernel needs a little-endian machine.";
+  if (matrix.settings->text("layout") != "single_level")
+    return "This kernel decodes the layout single_level only.";
+  if constexpr (std::endian::native != std::endian::little)
+    return "This kernel needs a little-endian machine.";
   return "";
 }
 

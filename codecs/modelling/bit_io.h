@@ -1,6 +1,6 @@
-// Bits to bytes and back, most significant bit first: the first bit written is bit 7 of the first byte. The writer
-// fills the last byte with zero bits. The reader never looks outside its bytes: behind their end it shows zeros, and
-// consuming bits that are not there throws MalformedStream. Positions and sizes are 64-bit.
+// Bits to bytes and back, most significant bit first: the first bit written is bit 7 of the first byte. The
+// writer fills the last byte with zero bits. The reader never looks outside its bytes: behind their end it
+// shows zeros, and consuming bits that are not there throws MalformedStream. Positions and sizes are 64-bit.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,9 @@ class BitWriter {
 
 class BitReader {
  public:
-  explicit BitReader(std::span<const std::byte> bytes, int64_t position = 0) : bytes_(bytes) { seek(position); }
+  explicit BitReader(std::span<const std::byte> bytes, int64_t position = 0) : bytes_(bytes) {
+    seek(position);
+  }
 
   int64_t position() const { return position_; }  // in bits
   int64_t size() const { return static_cast<int64_t>(bytes_.size()) * 8; }

@@ -1,7 +1,8 @@
-// Package-merge with one sorted list a level. Level 1 holds the leaves (symbols by rising count); level l+1 holds the
-// leaves merged with the pairs ("packages") of level l. The cheapest 2n-2 items of the last level are the solution,
-// and a symbol's length is the number of levels in which its leaf is taken. As leaves are taken in order, a level only
-// needs to remember which of its items are leaves: O(n * max_bits) time, one byte an item.
+// Package-merge with one sorted list a level. Level 1 holds the leaves (symbols by rising count); level l+1
+// holds the leaves merged with the pairs ("packages") of level l. The cheapest 2n-2 items of the last level
+// are the solution, and a symbol's length is the number of levels in which its leaf is taken. As leaves are
+// taken in order, a level only needs to remember which of its items are leaves: O(n * max_bits) time, one
+// byte an item.
 #include "codecs/modelling/code_lengths.h"
 
 #include <algorithm>
@@ -19,10 +20,10 @@ std::vector<uint32_t> used_by_rising_count(std::span<const uint64_t> counts) {
   std::vector<uint32_t> used;
   for (size_t symbol = 0; symbol < counts.size(); ++symbol)
     if (counts[symbol] > 0) used.push_back(static_cast<uint32_t>(symbol));
-  // Equal counts: the higher index first, so that it gets the longer code and canonical order stays close to index order.
-  std::sort(used.begin(), used.end(), [&](uint32_t a, uint32_t b) {
-    return counts[a] != counts[b] ? counts[a] < counts[b] : a > b;
-  });
+  // Equal counts: the higher index first, so that it gets the longer code and canonical order stays close to
+  // index order.
+  std::sort(used.begin(), used.end(),
+            [&](uint32_t a, uint32_t b) { return counts[a] != counts[b] ? counts[a] < counts[b] : a > b; });
   return used;
 }
 
@@ -30,17 +31,19 @@ std::vector<uint32_t> used_by_rising_count(std::span<const uint64_t> counts) {
 
 std::vector<uint8_t> limited_code_lengths(std::span<const uint64_t> counts, int max_bits) {
   if (max_bits < 1 || max_bits > 32)
-    throw std::invalid_argument("Code lengths can be limited to 1 to 32 bits, not to " + std::to_string(max_bits) + ".");
+    throw std::invalid_argument("Code lengths can be limited to 1 to 32 bits, not to " +
+                                std::to_string(max_bits) + ".");
   uint64_t total = 0;
   for (const uint64_t count : counts) {
-    if (count > kMaxTotal - total) throw std::invalid_argument("The symbol counts of a prefix code sum to more than 2^56.");
+    if (count > kMaxTotal - total)
+      throw std::invalid_argument("The symbol counts of a prefix code sum to more than 2^56.");
     total += count;
   }
   const std::vector<uint32_t> symbols = used_by_rising_count(counts);
   const size_t n = symbols.size();
   if (n > uint64_t{1} << max_bits)
-    throw std::invalid_argument(std::to_string(n) + " symbols cannot have codes of at most " + std::to_string(max_bits) +
-                                " bits.");
+    throw std::invalid_argument(std::to_string(n) + " symbols cannot have codes of at most " +
+                                std::to_string(max_bits) + " bits.");
   std::vector<uint8_t> lengths(counts.size(), 0);
   if (n == 0) return lengths;
   if (n == 1) {
@@ -69,7 +72,8 @@ std::vector<uint8_t> limited_code_lengths(std::span<const uint64_t> counts, int 
 
   size_t take = 2 * n - 2;
   for (auto level = is_leaf.rbegin(); level != is_leaf.rend(); ++level) {
-    const size_t leaves = static_cast<size_t>(std::count(level->begin(), level->begin() + static_cast<ptrdiff_t>(take), 1));
+    const size_t leaves =
+        static_cast<size_t>(std::count(level->begin(), level->begin() + static_cast<ptrdiff_t>(take), 1));
     for (size_t i = 0; i < leaves; ++i) ++lengths[symbols[i]];
     take = 2 * (take - leaves);
   }
@@ -80,7 +84,8 @@ std::vector<uint32_t> canonical_order(std::span<const uint8_t> lengths) {
   std::vector<uint32_t> order;
   for (size_t symbol = 0; symbol < lengths.size(); ++symbol)
     if (lengths[symbol] > 0) order.push_back(static_cast<uint32_t>(symbol));
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return lengths[a] < lengths[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return lengths[a] < lengths[b]; });
   return order;
 }
 
@@ -89,12 +94,15 @@ std::vector<uint32_t> canonical_codes(std::span<const uint8_t> lengths) {
   uint64_t next = 0;  // the next free code, left-aligned in 32 bits
   for (const uint32_t symbol : canonical_order(lengths)) {
     const int length = lengths[symbol];
-    if (length > 32) throw std::invalid_argument("A code length of " + std::to_string(length) + " bits exceeds 32.");
-    if (next >> 32 != 0) throw std::invalid_argument("The code lengths ask for more codes than a prefix code has.");
+    if (length > 32)
+      throw std::invalid_argument("A code length of " + std::to_string(length) + " bits exceeds 32.");
+    if (next >> 32 != 0)
+      throw std::invalid_argument("The code lengths ask for more codes than a prefix code has.");
     codes[symbol] = static_cast<uint32_t>(next >> (32 - length));
     next += uint64_t{1} << (32 - length);
   }
-  if (next > uint64_t{1} << 32) throw std::invalid_argument("The code lengths ask for more codes than a prefix code has.");
+  if (next > uint64_t{1} << 32)
+    throw std::invalid_argument("The code lengths ask for more codes than a prefix code has.");
   return codes;
 }
 

@@ -61,8 +61,8 @@ HWY_INLINE void RunBlocks(const Engine& engine, const backends::KernelCall& call
     std::memcpy(&offset, offsets + 8 * (block + b), 8);
     states[b].Begin(payload + offset, layout.lanes);
     const int64_t row = (block + b) * layout.rows_per_block;
-    y[b] = call.y + row;
-    decoded[b] = call.decoded + (row - call.row_begin) * shape.cols;
+    y[b] = call.decoded == nullptr ? call.y + row : nullptr;
+    decoded[b] = call.decoded == nullptr ? nullptr : call.decoded + (row - call.row_begin) * shape.cols;
   }
   for (int64_t begin = 0; begin < elements; begin += kPieceElements) {
     const int64_t count = std::min(kPieceElements, elements - begin);

@@ -1,6 +1,7 @@
-// Engine for every instruction set: one 32-bit table entry for each slot (16 KiB), looked up by scalar loads. 16-bit halves of the states as in bucket_registers: a vector holds 16 (AVX2) or 8
-// lanes. Even and odd lanes are looked up apart, so that nothing has to be permuted: an entry's fields are shifted into
-// the even or the odd 16 bits and blended. Needs prob_bits <= 12 and at least 16 lanes. Per-target header.
+// Engine for every instruction set: one 32-bit table entry for each slot (16 KiB), looked up by scalar loads; the
+// arithmetic on 16-bit halves of the states as in bucket_registers, 16 lanes (AVX2) or 8 a vector. Even and odd lanes are
+// looked up apart, so that nothing has to be permuted: an entry's fields are shifted into the even or the odd 16 bits and
+// blended. Needs prob_bits <= 12 and at least 16 lanes. Per-target header.
 #if defined(ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_
 #undef ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_

@@ -135,7 +135,8 @@ TEST_CASE("rans_kernels_equal_the_reference_for_all_lanes_forms_and_targets") {
     int64_t rows, cols;
     double sigma;
   };
-  for (const Input& input : {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0}, Input{5, 5, 0.001}}) {
+  for (const Input& input : {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0}, Input{5, 5, 0.001},
+                             Input{0, 5, 4.0}, Input{5, 0, 4.0}, Input{1, 1, 4.0}}) {
     const auto elements = gaussian(input.rows * input.cols, input.sigma, 7);
     const auto matrix = view(elements, input.rows, input.cols);
     auto x = hwy::AllocateAligned<int8_t>(static_cast<size_t>(input.cols + backends::kVectorPaddingBytes));

@@ -23,9 +23,10 @@ void Matvec(const backends::KernelCall& call) {
   switch (call.tuning) {
     case 0: return cpu::DenseMatvec<4, 0>(w, rows, cols, call.x, y);
     case 1: return cpu::DenseMatvec<1, 0>(w, rows, cols, call.x, y);
-    case 2: return cpu::DenseMatvec<1, 2048>(w, rows, cols, call.x, y);
-    case 3: return cpu::DenseMatvec<2, 2048>(w, rows, cols, call.x, y);
-    case 4: return cpu::DenseMatvec<4, 2048>(w, rows, cols, call.x, y);
+    case 2: return cpu::DenseMatvec<1, 8192>(w, rows, cols, call.x, y);
+    case 3: return cpu::DenseMatvec<1, 16384>(w, rows, cols, call.x, y);
+    case 4: return cpu::DenseMatvec<2, 16384>(w, rows, cols, call.x, y);
+    case 5: return cpu::DenseMatvec<4, 16384>(w, rows, cols, call.x, y);
   }
 }
 
@@ -45,7 +46,8 @@ void decode(const backends::KernelCall& call) {
 
 void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
 
-constexpr backends::Tuning kTunings[] = {{"rows4"}, {"rows1"}, {"rows1_prefetch2k"}, {"rows2_prefetch2k"}, {"rows4_prefetch2k"}};
+constexpr backends::Tuning kTunings[] = {{"rows4"},          {"rows1"},           {"rows1_prefetch8k"}, {"rows1_prefetch16k"},
+                                          {"rows2_prefetch16k"}, {"rows4_prefetch16k"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},

@@ -1,4 +1,4 @@
-// Portable kernels of tans; the loop is in decode_steps-inl.h. The product decodes a piece of a block into a first-level
+// Portable kernels of tans; the loop is in decode_steps.inc. The product decodes a piece of a block into a first-level
 // buffer and multiplies it there.
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 namespace ecmv::codecs::tans {
 namespace {
 
-#include "codecs/tans/decode_steps-inl.h"
+#include "codecs/tans/decode_steps.inc"
 
 void decode(const backends::KernelCall& call) { DecodeToMemory(call); }
 

@@ -1,5 +1,6 @@
-// Kernels of tans for the backend `simd`: the scalar loop of decode_steps-inl.h compiled for each instruction set, and
-// the product of the decoded pieces in vectors. Gathers and variable bit extraction from a shared stream lose to it.
+// Kernels of tans for the backend `simd`: the scalar loop of decode_steps.inc compiled for each instruction set, and
+// the product of the decoded pieces in vectors. The lanes share one bit stream, so vectors would need a prefix sum and
+// two gathers a step (README.md).
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -19,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::tans::HWY_NAMESPACE {
 namespace cpu = backends::cpu::HWY_NAMESPACE;
 
-#include "codecs/tans/decode_steps-inl.h"
+#include "codecs/tans/decode_steps.inc"
 
 void Decode(const backends::KernelCall& call) { DecodeToMemory(call); }
 

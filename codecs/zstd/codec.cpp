@@ -57,6 +57,7 @@ const Codec& codec() {
       .source = "Zstandard, RFC 8878, through libzstd",
       .format_version = 1,
       .lossless = true,
+      .portable_bytes = false,
       .settings = {{.name = "level", .unit = "", .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
                     .default_value = int64_t{0}, .min = 0, .max = 19},
                    modelling::block_kib_setting(128)},

@@ -1,0 +1,103 @@
+// rans_byte_planes: entropy coding for the speed of a memory bus. Settings, the checked reference decoder and the size bound;
+// the encoder is in encode.cpp, the layout in format.h, the choice of a model in model.cpp.
+#include "codecs/codec.h"
+
+#include "codecs/rans_byte_planes/decode_block.h"
+#include "codecs/rans_byte_planes/encode.h"
+#include "codecs/rans_byte_planes/format.h"
+
+namespace ecmv::codecs::rans_byte_planes {
+
+Layout layout_of(datasets::Shape shape, const Settings& settings) {
+  Layout layout{.rows = shape.rows, .cols = shape.cols};
+  if (shape.elements() == 0) return layout;
+  layout.rows_per_block = std::min(shape.rows, std::max<int64_t>(1, settings.integer("block_elements") / shape.cols));
+  layout.blocks = (shape.rows + layout.rows_per_block - 1) / layout.rows_per_block;
+  return layout;
+}
+
+namespace {
+
+std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
+  if (matrix.type != datasets::ElementType::i8) return "rans_byte_planes stores int8 elements only.";
+  const int64_t values = settings.integer("values_per_symbol"), raw_bits = settings.integer("raw_bits");
+  if (values != 0 && raw_bits > max_raw_bits(static_cast<int>(values)))
+    return "rans_byte_planes with values_per_symbol=" + std::to_string(values) + " has at most " + std::to_string(max_raw_bits(static_cast<int>(values))) + " raw_bits.";
+  return "";
+}
+
+// The lengths and tables that kernels rely on without looking.
+void check_sections(const CompressedView& compressed, const Layout& layout) {
+  if (compressed.sections.size() != kSectionCount) throw MalformedStream("A rans_byte_planes matrix has seven sections.");
+  const auto size = [&](SectionNumber n) { return compressed.sections[n].bytes.size(); };
+  if (size(kTables) < sizeof(Header)) throw MalformedStream("The tables of a rans_byte_planes matrix have no header.");
+  Header header;
+  std::memcpy(&header, compressed.sections[kTables].bytes.data(), sizeof header);
+  if (header.models > kMaxModels || header.first_share > 256 || (header.models > 0 && (header.gap_bits < kMinGapBits || header.gap_bits > kMaxGapBits))) throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
+  if (size(kTables) != sizeof(Header) + header.models * sizeof(Model)) throw MalformedStream("The tables of a rans_byte_planes matrix have the wrong length.");
+  if (header.models == 0) {
+    if (size(kElements) != static_cast<uint64_t>(layout.rows * layout.cols)) throw MalformedStream("A matrix stored as it is must hold exactly rows x cols bytes.");
+    return;
+  }
+  const Sections sections(compressed);
+  for (int m = 0; m < header.models; ++m) {
+    const Model& model = sections.models[m];
+    if (model.form.values < 1 || model.form.values > 3 || model.form.raw_bits > max_raw_bits(model.form.values)) throw MalformedStream("A model of a rans_byte_planes matrix has an unknown form.");
+    for (int slot = 0; slot < kSlots; ++slot) {
+      const int symbol = model.symbol[slot];
+      if (symbol >= 64 || model.frequency[symbol] > kMaxFrequency || ((slot + model.minus_start[symbol]) & 255) >= model.frequency[symbol] ||
+          (model.form.even && model.symbol[slot ^ 1] != symbol))
+        throw MalformedStream("A slot of a rans_byte_planes model lies outside its symbol.");
+    }
+  }
+  if (size(kIndex) != (layout.blocks + 1) * sizeof(BlockIndex)) throw MalformedStream("The index of a rans_byte_planes matrix has the wrong length.");
+  if (size(kStates) != static_cast<uint64_t>(layout.blocks) * 2 * kFormatLanes) throw MalformedStream("A rans_byte_planes matrix has the wrong number of states.");
+  if (size(kStream) < kStreamPadding || size(kExceptions) % 2 != 0) throw MalformedStream("A section of a rans_byte_planes matrix is too short.");
+  BlockIndex last{};
+  for (int64_t b = 0; b <= layout.blocks; ++b) {
+    const BlockIndex entry = sections.block(b);
+    if (entry.stream < last.stream || entry.raw < last.raw || entry.exceptions < last.exceptions) throw MalformedStream("The index of a rans_byte_planes matrix runs backwards.");
+    last = entry;
+  }
+  if (last.stream != size(kStream) - kStreamPadding || last.raw != size(kRaw) || last.exceptions != size(kExceptions) / 2)
+    throw MalformedStream("The index of a rans_byte_planes matrix does not end where its sections end.");
+}
+
+void decode(const CompressedView& compressed, std::span<std::byte> out) {
+  const Layout layout = layout_of(compressed.shape, *compressed.settings);
+  check_sections(compressed, layout);
+  const Sections sections(compressed);
+  if (sections.header.models == 0) {
+    if (!out.empty()) std::memcpy(out.data(), compressed.sections[kElements].bytes.data(), out.size());
+    return;
+  }
+  for (int64_t b = 0; b < layout.blocks; ++b)
+    decode_block<true>(sections, layout, b, reinterpret_cast<int8_t*>(out.data()) + b * layout.rows_per_block * layout.cols);
+}
+
+// What grows larger than the matrix is stored as it is.
+int64_t max_stored_bytes(datasets::Shape shape, const Settings&) { return shape.elements() + static_cast<int64_t>(sizeof(Header)); }
+
+}  // namespace
+
+const Codec& codec() {
+  static const Codec codec = {
+      .summary = "byte-plane rANS: 64 states a register, tables in registers, 1 to 3 values a symbol",
+      .source = "this project; rANS: J. Duda, arXiv:1311.2540; interleaving: F. Giesen, arXiv:1402.3392",
+      .format_version = 1,
+      .lossless = true,
+      .settings = {{"values_per_symbol", "", "elements whose classes one symbol names; 0 chooses", int64_t{0}, 0, 3},
+                   {"raw_bits", "bits", "bits of an element that are stored as they are, beside its class; -1 chooses", int64_t{-1}, -1, 5},
+                   {"prob_bits", "bits", "probability bits; 7 saves a table register and rounds more", std::string("auto"), 0, 0, {"auto", "7", "8"}},
+                   {"excess", "per mille", "size above the order-0 entropy that may be spent on speed", int64_t{10}, 0, 1000},
+                   {"block_elements", "elements", "elements of an independently decodable block, rounded down to rows; its 512 states cost 1 KiB",
+                    int64_t{1} << 21, 1 << 12, 1 << 30}},
+      .refuses = refuses,
+      .encode = encode,
+      .decode = decode,
+      .max_stored_bytes = max_stored_bytes,
+  };
+  return codec;
+}
+
+}  // namespace ecmv::codecs::rans_byte_planes

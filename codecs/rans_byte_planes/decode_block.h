@@ -1,0 +1,110 @@
+// One block decoded in plain loops, checked or unchecked: the reference and the portable kernels differ only in that.
+#pragma once
+
+#include <cstring>
+
+#include "codecs/codec.h"
+#include "codecs/rans_byte_planes/format.h"
+
+namespace ecmv::codecs::rans_byte_planes {
+
+// Pointers into the sections of one matrix. Models are copied because they are not aligned in their section.
+struct Sections {
+  Header header;
+  Model models[kMaxModels];
+  const std::byte* index = nullptr;
+  const uint8_t* states = nullptr;
+  const uint8_t* stream = nullptr;
+  const uint8_t* raw = nullptr;
+  const std::byte* exceptions = nullptr;
+
+  explicit Sections(const CompressedView& compressed) {
+    const std::span<const std::byte> tables = compressed.sections[kTables].bytes;
+    std::memcpy(&header, tables.data(), sizeof header);
+    if (header.models > 0) std::memcpy(models, tables.data() + sizeof header, header.models * sizeof(Model));
+    index = compressed.sections[kIndex].bytes.data();
+    states = reinterpret_cast<const uint8_t*>(compressed.sections[kStates].bytes.data());
+    stream = reinterpret_cast<const uint8_t*>(compressed.sections[kStream].bytes.data());
+    raw = reinterpret_cast<const uint8_t*>(compressed.sections[kRaw].bytes.data());
+    exceptions = compressed.sections[kExceptions].bytes.data();
+  }
+  BlockIndex block(int64_t number) const {
+    BlockIndex entry;
+    std::memcpy(&entry, index + number * sizeof entry, sizeof entry);
+    return entry;
+  }
+  uint16_t exception(uint64_t entry) const {
+    uint16_t value;
+    std::memcpy(&value, exceptions + entry * sizeof value, sizeof value);
+    return value;
+  }
+  // Elements of a block that model 0 codes.
+  int64_t first_elements(const Layout& layout, int64_t block_number) const {
+    const int64_t rows = layout.block_rows(block_number);
+    return (header.models == 1 ? rows : rows * header.first_share / 256) * layout.cols;
+  }
+};
+
+// Decodes a block to `out`, row-major. kChecked: throws MalformedStream where the stream ends early or is left over.
+template <bool kChecked>
+void decode_block(const Sections& sections, const Layout& layout, int64_t number, int8_t* out) {
+  const BlockIndex here = sections.block(number), next = sections.block(number + 1);
+  const int64_t total = layout.block_rows(number) * layout.cols, first = sections.first_elements(layout, number);
+  uint32_t state[kFormatLanes];
+  const uint8_t* states = sections.states + number * 2 * kFormatLanes;
+  for (int i = 0; i < kFormatLanes; ++i) state[i] = states[i] << 8 | states[kFormatLanes + i];
+  const uint8_t *byte = sections.stream + here.stream, *end = sections.stream + next.stream;
+  const uint8_t *raw = sections.raw + here.raw, *raw_end = sections.raw + next.raw;
+  for (int m = 0; m < sections.header.models; ++m) {
+    const Model& model = sections.models[m];
+    const Form form = model.form;
+    const int64_t begin = m == 0 ? 0 : first, stop = m == 0 && sections.header.models == 2 ? first : total;
+    for (int64_t base = begin; base < stop; base += round_elements(form.values)) {
+      if constexpr (kChecked)
+        if (raw_end - raw < round_raw_bytes(form)) throw MalformedStream("A rans_byte_planes block has too few raw bits.");
+      for (int step = 0; step < kSteps; ++step) {
+        Placement placement[3];
+        for (int i = 0; i < form.values; ++i) placement[i] = place(form.values, form.raw_bits, step, i);
+        for (int lane = 0; lane < kGroup; ++lane) {
+          uint32_t& x = state[step * kGroup + lane];
+          const uint32_t slot = x & 255;
+          const int symbol = model.symbol[slot];
+          x = model.frequency[symbol] * (x >> 8) + ((slot + model.minus_start[symbol]) & 255);
+          if (x < 256) {
+            if constexpr (kChecked)
+              if (byte == end) throw MalformedStream("A rans_byte_planes stream ends in the middle of a block.");
+            x = x << 8 | *byte++;
+          }
+          for (int i = 0; i < form.values; ++i) {
+            const int64_t at = base + (step * form.values + i) * kGroup + lane;
+            if (at >= stop) continue;
+            int index = symbol & class_mask(form.values, i);
+            for (int n = 0; n < placement[i].count; ++n) {
+              const Piece piece = placement[i].pieces[n];
+              const int bits = raw[piece.vector * kGroup + lane];
+              index |= (piece.shift >= 0 ? bits >> piece.shift : bits << -piece.shift) & piece.mask;
+            }
+            out[at] = model.value[i][index];
+          }
+        }
+      }
+      raw += round_raw_bytes(form);
+    }
+  }
+  if constexpr (kChecked)
+    if (byte != end || raw != raw_end) throw MalformedStream("A rans_byte_planes block does not use up its bytes.");
+  const int gap_bits = sections.header.gap_bits, max_gap = (1 << gap_bits) - 1;
+  int64_t at = 0;
+  for (uint64_t n = here.exceptions; n < next.exceptions; ++n) {
+    const int entry = sections.exception(n), delta = sections.header.delta[entry >> gap_bits];
+    at += entry & max_gap;
+    if constexpr (kChecked)
+      if (at >= total) throw MalformedStream("An exception of a rans_byte_planes block lies behind its end.");
+    out[at] = static_cast<int8_t>(out[at] + delta);
+  }
+  if constexpr (kChecked)
+    for (uint32_t x : state)
+      if (x != kSlots) throw MalformedStream("A rans_byte_planes block does not end in the state its encoder began with.");
+}
+
+}  // namespace ecmv::codecs::rans_byte_planes

@@ -1,0 +1,12 @@
+// The encoder of rans_byte_planes.
+#pragma once
+
+#include "codecs/compressed_matrix.h"
+#include "codecs/rans_byte_planes/format.h"
+
+namespace ecmv::codecs::rans_byte_planes {
+
+// Deterministic; an i8 matrix of any shape. What would come out larger than the matrix is stored as it is.
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings);
+
+}  // namespace ecmv::codecs::rans_byte_planes

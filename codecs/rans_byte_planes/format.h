@@ -1,0 +1,152 @@
+// The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of 1, 2 or 3
+// neighbouring vectors of 64 elements; which element of its class is meant stands in raw bits. Symbols are coded by 512
+// interleaved rANS states of 16 bits (M = L = 256, bytes), kept as a plane of high bytes and a plane of low bytes.
+// The drawing is in README.md.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "codecs/compressed_matrix.h"
+
+namespace ecmv::codecs::rans_byte_planes {
+
+inline constexpr int kGroup = 64;                           // lanes of a step: one vector of bytes
+inline constexpr int kSteps = 8;                            // groups, and steps of a round: each group steps once
+inline constexpr int kFormatLanes = kGroup * kSteps;        // interleaved states of a block
+inline constexpr int kSlots = 256;                          // M, and the lower end of the state interval
+inline constexpr int kMaxFrequency = 127;                   // a signed byte in the pairwise multiply-add
+inline constexpr int kMaxModels = 2;
+inline constexpr int kMinGapBits = 8, kMaxGapBits = 12;     // of the 16 bits of an exception; the others number its delta
+inline constexpr int kDeltas = 1 << (16 - kMinGapBits);
+inline constexpr int kStreamPadding = 64;                   // a kernel loads 64 bytes and uses what a step consumes
+
+enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
+
+// Values a symbol, raw bits a value.
+struct Form {
+  uint8_t values = 1;
+  uint8_t raw_bits = 0;
+  uint8_t even = 0;  // all frequencies are even: slots 2i and 2i + 1 hold the same symbol (7 probability bits)
+  uint8_t unused = 0;
+};
+
+// What a kernel looks up, stored ready for use.
+struct Model {
+  Form form;
+  uint8_t unused[60];
+  uint8_t frequency[64];     // by symbol; 0: the symbol does not occur
+  uint8_t minus_start[64];   // by symbol: minus the first of its slots, modulo 256
+  uint8_t symbol[kSlots];    // by slot
+  int8_t value[3][256];      // by position in the symbol, then by class bits and raw bits as place() puts them
+};
+static_assert(sizeof(Model) == 64 + 64 + 64 + 256 + 768);
+
+// The first rows of a block are coded with model 0, the others with model 1.
+struct Header {
+  uint8_t models = 0;        // 0: the matrix is in section `elements` as it is
+  uint8_t gap_bits = kMinGapBits;
+  uint16_t first_share = 0;  // of 256: rows of a block coded with model 0 = rows * first_share / 256
+  uint8_t unused[60];
+  int16_t delta[kDeltas];    // what an exception adds to the decoded value; the last number in use adds 0 and only moves on
+};
+static_assert(sizeof(Header) == 576);
+
+// Where a block's parts begin; one entry more than there are blocks.
+struct BlockIndex {
+  uint64_t stream;      // bytes
+  uint64_t raw;         // bytes
+  uint64_t exceptions;  // entries of 2 bytes
+};
+
+// Bits of a symbol that name the class of one value.
+constexpr int class_bits(int values) { return values == 1 ? 6 : values == 2 ? 3 : 2; }
+constexpr int class_mask(int values, int position) { return ((1 << class_bits(values)) - 1) << (class_bits(values) * position); }
+constexpr int max_raw_bits(int values) { return values == 1 ? 2 : values == 2 ? 5 : 4; }
+constexpr int index_bits(Form form) {
+  return form.values == 1 ? 6 + form.raw_bits : form.values == 2 && form.raw_bits > 3 ? 3 + form.raw_bits : 6;
+}
+constexpr int64_t round_elements(int values) { return int64_t{kFormatLanes} * values; }
+constexpr int64_t raw_bytes_per_lane(Form form) { return int64_t{form.values} * form.raw_bits; }  // of a round: 8 steps
+constexpr int64_t round_raw_bytes(Form form) { return raw_bytes_per_lane(form) * kGroup; }
+
+// A value is looked up by the symbol's class bits where they stand and by raw bits in other places of the same index byte.
+// A piece says where these raw bits come from: vector `vector` of the round's raw bytes, shifted right by `shift` (left if
+// negative), under `mask`. Chosen so that most raw bits need neither a shift nor a second vector.
+struct Piece {
+  int8_t vector = 0;
+  int8_t shift = 0;
+  uint8_t mask = 0;
+};
+struct Placement {
+  int count = 0;
+  Piece pieces[2] = {};
+};
+
+constexpr Placement one(int vector, int shift, int mask) {
+  return {1, {{static_cast<int8_t>(vector), static_cast<int8_t>(shift), static_cast<uint8_t>(mask)}, {}}};
+}
+constexpr Placement two(int va, int sa, int ma, int vb, int sb, int mb) {
+  return {2, {{static_cast<int8_t>(va), static_cast<int8_t>(sa), static_cast<uint8_t>(ma)},
+              {static_cast<int8_t>(vb), static_cast<int8_t>(sb), static_cast<uint8_t>(mb)}}};
+}
+
+constexpr Placement place(int values, int raw_bits, int step, int position) {
+  const int p = position, s = step, j = s & 3, half = s / 4;
+  switch (values * 8 + raw_bits) {
+    case 1 * 8 + 1: return one(0, s - 6, 0x40);
+    case 1 * 8 + 2: return one(half, 2 * j - 6, 0xC0);
+    case 2 * 8 + 1: return one(half, j, p == 0 ? 0x10 : 0x01);
+    case 2 * 8 + 2: return one(s / 2, 2 * (s & 1), p == 0 ? 0x30 : 0x03);
+    case 2 * 8 + 3:
+      if (j < 3) return one(3 * half + j, 0, p == 0 ? 0x38 : 0x07);
+      return p == 0 ? two(3 * half + 1, 4, 0x08, 3 * half + 2, 2, 0x30) : two(3 * half, 6, 0x03, 3 * half + 1, 4, 0x04);
+    case 2 * 8 + 4: return p == 0 ? one(s, 0, 0x78) : two(s, 0, 0x07, s, 1, 0x40);
+    case 2 * 8 + 5: return p == 0 ? one(s, 0, 0xF8) : two(s, 0, 0x07, 8 + half, 2 * j - 6, 0xC0);
+    case 3 * 8 + 1:
+      if (s < 6) return one(s / 2, s & 1, p == 0 ? 0x04 : p == 1 ? 0x10 : 0x01);
+      return p == 0 ? one(0, s - 2, 0x04) : p == 1 ? one(1, s - 4, 0x10) : one(2, s, 0x01);
+    case 3 * 8 + 2:
+      if (j < 3) return one(3 * half + j, 0, p == 0 ? 0x0C : p == 1 ? 0x30 : 0x03);
+      return p == 0 ? one(3 * half, 4, 0x0C) : p == 1 ? one(3 * half + 1, 2, 0x30) : one(3 * half + 2, 6, 0x03);
+    case 3 * 8 + 3:
+      return p == 0 ? one(s, 0, 0x1C) : p == 1 ? one(s, 0, 0x23) : two(s, 6, 0x03, 8, s - 2, 0x04);
+    case 3 * 8 + 4: {
+      const int a = 6 * half + 2 * j, f = 6 * half;
+      if (j < 3) return p == 0 ? one(a, 0, 0x3C) : p == 1 ? two(a, 0, 0x03, a + 1, 0, 0x30) : one(a + 1, 0, 0x0F);
+      return p == 0 ? two(f, 4, 0x0C, f + 1, 2, 0x30) : p == 1 ? two(f + 2, 6, 0x03, f + 3, 2, 0x30) : two(f + 4, 6, 0x03, f + 5, 4, 0x0C);
+    }
+  }
+  return {};
+}
+
+// Index bits that hold raw bits: the same in every step.
+constexpr int raw_mask(int values, int raw_bits, int position) {
+  int mask = 0;
+  const Placement placement = place(values, raw_bits, 0, position);
+  for (int i = 0; i < placement.count; ++i) mask |= placement.pieces[i].mask;
+  return mask;
+}
+
+// The bits of `value` put into the places of `mask`, and back.
+constexpr int deposit(int value, int mask) {
+  int out = 0;
+  for (int bit = 0; mask != 0; mask &= mask - 1, ++bit)
+    if (value >> bit & 1) out |= mask & -mask;
+  return out;
+}
+constexpr int extract(int value, int mask) {
+  int out = 0;
+  for (int bit = 0; mask != 0; mask &= mask - 1, ++bit)
+    if (value & (mask & -mask)) out |= 1 << bit;
+  return out;
+}
+
+// Blocks and their parts, known from shape and settings alone.
+struct Layout {
+  int64_t rows = 0, cols = 0, rows_per_block = 1, blocks = 0;
+  int64_t block_rows(int64_t block) const { return std::min(rows_per_block, rows - block * rows_per_block); }
+};
+Layout layout_of(datasets::Shape shape, const Settings& settings);
+
+}  // namespace ecmv::codecs::rans_byte_planes

@@ -1,0 +1,48 @@
+// How rans_byte_planes models a matrix: elements ranked by how often they occur, 2^raw_bits neighbours in rank a class, the
+// classes of 1..3 elements a symbol. Choosing is a trade: more values a symbol are faster and lose more.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "codecs/modelling/histogram.h"
+#include "codecs/rans_byte_planes/format.h"
+
+namespace ecmv::codecs::rans_byte_planes {
+
+// What the encoder may choose from; -1 (raw_bits) and 0 leave it free.
+struct Wishes {
+  int values = 0;
+  int raw_bits = -1;
+  int prob_bits = 0;
+  int64_t excess_per_mille = 10;  // stored size over the order-0 entropy that the fastest forms may cost
+  int64_t block_elements = 0;
+};
+
+// The forms chosen; none: the matrix is best stored as it is.
+struct Choice {
+  std::vector<Form> forms;  // 0..2
+  int first_share = 256;    // of 256 rows those coded with forms[0]
+  bool smallest = false;    // nothing that is allowed is smaller
+};
+// The fastest form, or mixture of two, of at most `limit` bits an element; the smallest if there is none.
+Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes, double limit);
+
+// Bits an element: the order-0 entropy and what may be spent above it.
+double size_limit(const modelling::Histogram& histogram, int64_t excess_per_mille);
+
+// Class and raw bits of each element value (index value + 128); class -1: no class, an exception.
+struct Classes {
+  std::array<int16_t, 256> class_of;
+  std::array<uint8_t, 256> raw_of;
+};
+Classes rank_values(const modelling::Histogram& histogram, Form form);
+
+// Tables for symbols that occur that often. Symbols too rare to deserve a slot get frequency 0.
+Model make_model(const modelling::Histogram& histogram, Form form, const std::array<uint64_t, 64>& symbol_counts);
+
+// log2(value) in units of 2^-16, the same on every platform; value >= 1.
+int64_t log2_fixed(uint64_t value);
+
+}  // namespace ecmv::codecs::rans_byte_planes

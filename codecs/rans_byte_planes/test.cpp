@@ -1,0 +1,171 @@
+// What only this codec promises: sizes near the entropy, exactness where its models do not fit, places of raw bits, and
+// register kernels that agree with the reference on every instruction set.
+#include <catch2/catch_test_macros.hpp>
+
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "backends/kernel.h"
+#include "codecs/rans_byte_planes/format.h"
+#include "codecs/rans_byte_planes/model.h"
+#include "codecs/registry.h"
+#include "hwy/highway.h"
+#include "tests/test_matrices.h"
+
+using namespace ecmv;
+using namespace ecmv::codecs;
+namespace planes = ecmv::codecs::rans_byte_planes;
+
+namespace {
+
+const CodecEntry& entry() { return *find_codec("rans_byte_planes"); }
+
+Settings with(const std::map<std::string, std::string>& given) {
+  std::vector<std::string> errors;
+  Settings settings = resolve_settings(entry().codec->settings, given, errors);
+  REQUIRE(errors.empty());
+  return settings;
+}
+
+double size_over_entropy(const datasets::Matrix& matrix, const Settings& settings) {
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+  const double bits = 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(matrix.shape.elements());
+  return bits / datasets::entropy_bits_per_element(matrix.view());
+}
+
+void check_reference(const datasets::Matrix& matrix, const Settings& settings) {
+  INFO(settings.to_string() << " on " << matrix.name << " [" << matrix.shape.rows << ", " << matrix.shape.cols << "]");
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+  std::vector<std::byte> decoded(matrix.elements.size());
+  entry().codec->decode(compressed.view(), decoded);
+  CHECK(decoded == matrix.elements);
+}
+
+// Every kernel of both backends, one call a block, against plain loops.
+void check_kernels(const datasets::Matrix& matrix, const Settings& settings) {
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+  const CompressedView view = compressed.view();
+  const int64_t rows = matrix.shape.rows, cols = matrix.shape.cols;
+  const std::span<const int8_t> elements = matrix.view().i8();
+  tests::Random random{9};
+  std::vector<int8_t> x(cols + backends::kVectorPaddingBytes, 0);
+  for (int64_t c = 0; c < cols; ++c) x[c] = static_cast<int8_t>(random.next());
+  std::vector<int32_t> expected(rows, 0);
+  for (int64_t i = 0; i < rows * cols; ++i) expected[i / cols] += elements[i] * x[i % cols];
+  for (const auto kernels : {entry().cpu_kernels, entry().simd_kernels})
+    for (const backends::Kernel& kernel : kernels)
+      for (int tuning = 0; tuning < static_cast<int>(kernel.tunings.size()); ++tuning) {
+        if (!kernel.refuses(view, {}, tuning).empty()) continue;
+        const int64_t block = kernel.rows_per_block(view);
+        std::vector<std::byte> scratch(kernel.scratch_bytes ? kernel.scratch_bytes(view, tuning) : 0);
+        std::vector<int32_t> y(rows, -1);
+        std::vector<int8_t> decoded(elements.size() + 1, 99);
+        for (int64_t row = 0; row < rows; row += block)
+          kernel.launch({.matrix = &view, .tuning = tuning, .row_begin = row, .row_end = std::min(rows, row + block), .x = x.data(), .y = y.data(),
+                         .decoded = decoded.data() + row * cols, .scratch = scratch.data()});
+        INFO(settings.to_string() << " on " << matrix.name << " [" << rows << ", " << cols << "], tuning " << tuning);
+        if (kernel.op == backends::Op::matvec) {
+          CHECK(y == expected);
+        } else {
+          CHECK(std::memcmp(decoded.data(), elements.data(), elements.size()) == 0);
+          CHECK(decoded.back() == 99);
+        }
+      }
+}
+
+std::vector<datasets::Matrix> awkward_matrices() {
+  std::vector<datasets::Matrix> out;
+  for (double sigma : {0.3, 1.0, 4.0, 7.74, 32.0}) {
+    out.push_back(tests::gaussian_matrix({40, 500}, sigma));
+    out.push_back(tests::gaussian_matrix({7, 1537}, sigma));
+    out.push_back(tests::gaussian_matrix({16, 4096}, sigma));
+  }
+  out.push_back(tests::make_matrix("constant", {60, 300}, [](int64_t) { return -128; }));
+  out.push_back(tests::make_matrix("two_extremes", {60, 300}, [](int64_t i) { return (i * 2654435761u >> 13) & 1 ? -128 : 127; }));
+  out.push_back(tests::make_matrix("all_values", {60, 300}, [](int64_t i) { return static_cast<int>((i * 2654435761u >> 7) & 255) - 128; }));
+  out.push_back(tests::make_matrix("rare_values", {200, 1000}, [](int64_t i) { return i % 30011 == 7 ? -128 : i % 977 == 3 ? static_cast<int>(i % 251) - 125 : 0; }));
+  out.push_back(tests::make_matrix("sorted", {64, 512}, [](int64_t i) { return static_cast<int>(i / 128) - 128; }));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("rans_byte_planes: raw bits of a round have places of their own and fill their bytes") {
+  for (int values = 1; values <= 3; ++values)
+    for (int raw_bits = 0; raw_bits <= planes::max_raw_bits(values); ++raw_bits) {
+      INFO(values << " values, " << raw_bits << " raw bits");
+      std::vector<int> used(values * raw_bits, 0);
+      for (int step = 0; step < planes::kSteps; ++step)
+        for (int position = 0; position < values; ++position) {
+          const planes::Placement placement = planes::place(values, raw_bits, step, position);
+          int index_mask = 0;
+          for (int n = 0; n < placement.count; ++n) {
+            const planes::Piece piece = placement.pieces[n];
+            CHECK((index_mask & piece.mask) == 0);
+            index_mask |= piece.mask;
+            const int bits = piece.shift >= 0 ? piece.mask << piece.shift : piece.mask >> -piece.shift;
+            REQUIRE(bits < 256);
+            REQUIRE(std::popcount(static_cast<unsigned>(bits)) == std::popcount(piece.mask));
+            REQUIRE(piece.vector < values * raw_bits);
+            CHECK((used[piece.vector] & bits) == 0);
+            used[piece.vector] |= bits;
+          }
+          CHECK(index_mask == planes::raw_mask(values, raw_bits, position));
+          CHECK(std::popcount(static_cast<unsigned>(index_mask)) == raw_bits);
+          CHECK((index_mask & planes::class_mask(values, position)) == 0);
+        }
+      for (int byte : used) CHECK(byte == 255);
+    }
+}
+
+TEST_CASE("rans_byte_planes: the stored size stays within the excess that was asked for") {
+  for (double sigma : {4.0, 7.74}) {
+    const datasets::Matrix matrix = tests::gaussian_matrix({2048, 4096}, sigma);
+    INFO("sigma " << sigma);
+    CHECK(size_over_entropy(matrix, with({})) <= 1.010);
+    CHECK(size_over_entropy(matrix, with({{"excess", "35"}})) <= 1.035);
+    CHECK(size_over_entropy(matrix, with({{"values_per_symbol", "1"}})) <= 1.010);
+  }
+}
+
+TEST_CASE("rans_byte_planes: what does not fit the model is exact, in every form") {
+  for (const datasets::Matrix& matrix : awkward_matrices())
+    for (int values = 0; values <= 3; ++values)
+      for (int raw_bits = -1; raw_bits <= (values == 0 ? -1 : planes::max_raw_bits(values)); ++raw_bits)
+        for (const char* prob_bits : {"7", "8"})
+          check_reference(matrix, with({{"values_per_symbol", std::to_string(values)}, {"raw_bits", std::to_string(raw_bits)}, {"prob_bits", prob_bits}}));
+}
+
+TEST_CASE("rans_byte_planes: every kernel agrees with plain loops on every instruction set") {
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    INFO(hwy::TargetName(target));
+    for (const datasets::Matrix& matrix : awkward_matrices())
+      for (int values = 0; values <= 3; ++values)
+        for (int raw_bits = -1; raw_bits <= (values == 0 ? -1 : planes::max_raw_bits(values)); ++raw_bits)
+          for (const char* block : {"4096", "2097152"})
+            check_kernels(matrix, with({{"values_per_symbol", std::to_string(values)}, {"raw_bits", std::to_string(raw_bits)}, {"excess", "20"}, {"block_elements", block}}));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST_CASE("rans_byte_planes: the register kernels say which instructions they need") {
+  const datasets::Matrix matrix = tests::gaussian_matrix({16, 512}, 4);
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), with({}));
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    const std::string reason = entry().simd_kernels[0].refuses(compressed.view(), {}, 0);
+    INFO(hwy::TargetName(target));
+    CHECK(reason.empty() == (target == HWY_AVX3_DL || target == HWY_AVX3_ZEN4 || target == HWY_AVX3_SPR));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST_CASE("rans_byte_planes: fixed-point logarithms are right to their last place") {
+  CHECK(planes::log2_fixed(1) == 0);
+  CHECK(planes::log2_fixed(2) == 1 << 16);
+  CHECK(planes::log2_fixed(uint64_t{1} << 63) == 63 << 16);
+  CHECK(planes::log2_fixed(3) == 103872);        // 65536 * 1.5849625 = 103872.1
+  CHECK(planes::log2_fixed(1000000) == 1306235);  // 65536 * 19.9315686 = 1306235.3
+}

@@ -1,0 +1,125 @@
+// See ad_hoc.h.
+#include "experiments/ad_hoc.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "experiments/command.h"
+
+namespace ecmv::experiments {
+namespace {
+
+YAML::Node flow_list(const std::vector<std::string>& values) {
+  if (values.size() == 1) return YAML::Node(values[0]);
+  YAML::Node list(YAML::NodeType::Sequence);
+  list.SetStyle(YAML::EmitterStyle::Flow);
+  for (const std::string& value : values) list.push_back(value);
+  return list;
+}
+
+void put(YAML::Node map, const char* key, const std::vector<std::string>& values) {
+  if (!values.empty()) map[key] = flow_list(values);
+}
+
+// "id:a=1,b=x" -> id, or {id: {a: 1, b: x}}.
+YAML::Node codec_node(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string id = text.substr(0, colon);
+  if (colon == std::string::npos) return YAML::Node(id);
+  YAML::Node settings(YAML::NodeType::Map);
+  settings.SetStyle(YAML::EmitterStyle::Flow);
+  for (const std::string& part : CLI::detail::split(text.substr(colon + 1), ',')) {
+    const size_t equals = part.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("--codec takes ID or ID:SETTING=VALUE,..., not '{}'.", text));
+    settings.force_insert(part.substr(0, equals), part.substr(equals + 1));
+  }
+  YAML::Node codec(YAML::NodeType::Map);
+  codec[id] = settings;
+  return codec;
+}
+
+YAML::Node shape_list(const std::vector<std::string>& shapes) {
+  YAML::Node list(YAML::NodeType::Sequence);
+  for (const std::string& shape : shapes) {
+    const size_t times = shape.find('x');
+    if (times == std::string::npos) throw UsageError(fmt::format("--shape takes ROWSxCOLS, not '{}'.", shape));
+    YAML::Node pair = flow_list({shape.substr(0, times), shape.substr(times + 1)});
+    list.push_back(pair);
+  }
+  return list;
+}
+
+}  // namespace
+
+void add_ad_hoc(CLI::App& verb, AdHoc& options) {
+  const std::string group = "Without a config file";
+  const auto list = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    verb.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->group(group);
+  };
+  verb.add_option("--codec", options.codecs, "ID or ID:SETTING=VALUE,...; may be repeated; 'all'")->allow_extra_args(false)->group(group);
+  verb.add_option("--source", options.source, "data source (gaussian)")->group(group);
+  list("--d", options.d, "rows and columns of square matrices (4096)");
+  list("--shape", options.shapes, "ROWSxCOLS instead of --d");
+  list("--layers", options.layers, "matrices of the chain (10)");
+  list("--seed", options.seeds, "seed (1)");
+  list("--sigma", options.sigma, "standard deviation of the elements (4, unless --entropy-bits or another source is given)");
+  list("--entropy-bits", options.entropy_bits, "entropy in bits per element");
+  verb.add_option("--param", options.parameters, "NAME=VALUE: another parameter of the source, e.g. file=x.safetensors")
+      ->allow_extra_args(false)
+      ->group(group);
+  list("--backend", options.backends, "scalar, simd or best (best)");
+  list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
+  list("--threads", options.threads, "threads, or all (all)");
+  list("--op", options.ops, "matvec, decode (matvec)");
+  list("--variant", options.variants, "kernel variant, first or all (all)");
+  list("--tuning", options.tunings, "kernel tuning, first or all (all)");
+  verb.add_option("--unfused", options.unfused, "auto, always, never (auto)")->group(group);
+  verb.add_option("--repetitions", options.repetitions, "samples of each case (9)")->group(group);
+  verb.add_option("--min-time", options.min_time, "seconds of one sample (0.1)")->group(group);
+}
+
+std::string ad_hoc_config(const AdHoc& options) {
+  // Maps from the start: a copy of a node without a type is a node of its own.
+  YAML::Node data(YAML::NodeType::Map), kernels(YAML::NodeType::Map), measure(YAML::NodeType::Map), codecs(YAML::NodeType::Sequence);
+  data["source"] = options.source;
+  const bool plain = options.source == "gaussian";
+  if (!options.shapes.empty()) data["shapes"] = shape_list(options.shapes);
+  put(data, "d", options.d.empty() && options.shapes.empty() && options.parameters.empty() ? std::vector<std::string>{"4096"} : options.d);
+  put(data, "layers", options.layers);
+  put(data, "seed", options.seeds);
+  put(data, "sigma", plain && options.sigma.empty() && options.entropy_bits.empty() ? std::vector<std::string>{"4"} : options.sigma);
+  put(data, "entropy_bits", options.entropy_bits);
+  for (const std::string& parameter : options.parameters) {
+    const size_t equals = parameter.find('=');
+    if (equals == std::string::npos || equals == 0) throw UsageError(fmt::format("--param takes NAME=VALUE, not '{}'.", parameter));
+    data[parameter.substr(0, equals)] = parameter.substr(equals + 1);
+  }
+  put(kernels, "backend", options.backends);
+  put(kernels, "simd_target", options.simd_targets);
+  put(kernels, "threads", options.threads);
+  put(kernels, "op", options.ops);
+  put(kernels, "variant", options.variants);
+  put(kernels, "tuning", options.tunings);
+  if (!options.unfused.empty()) kernels["unfused"] = options.unfused;
+  if (!options.repetitions.empty()) measure["repetitions"] = options.repetitions;
+  if (!options.min_time.empty()) measure["min_time"] = options.min_time;
+  const bool all = options.codecs == std::vector<std::string>{"all"};
+  for (const std::string& codec : options.codecs) codecs.push_back(codec_node(codec));
+
+  YAML::Node block;
+  block["data"] = data;
+  block["codecs"] = all ? YAML::Node("all") : codecs;
+  if (kernels.size() > 0) block["kernels"] = kernels;
+  YAML::Node root;
+  root["schema"] = 1;
+  root["name"] = "ad_hoc";
+  if (measure.size() > 0) root["measure"] = measure;
+  root["experiments"].push_back(block);
+  YAML::Emitter emitter;
+  emitter << root;
+  return std::string(emitter.c_str()) + "\n";
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,31 @@
+// An experiment from options instead of a file: the options are written as the equivalent YAML, which then goes the same way as
+// every config.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ecmv::experiments {
+
+// Texts as typed; empty lists and texts are left out, so that the config's own defaults hold.
+struct AdHoc {
+  std::vector<std::string> codecs;  // "rans:lanes=32,prob_bits=12"
+  std::string source = "gaussian";
+  std::vector<std::string> d, shapes, layers, seeds, sigma, entropy_bits;
+  std::vector<std::string> parameters;  // NAME=VALUE of the source
+  std::vector<std::string> backends, simd_targets, threads, ops, variants, tunings;
+  std::string unfused, repetitions, min_time;
+  // Whether anything of this was given.
+  bool given() const { return !codecs.empty(); }
+};
+
+void add_ad_hoc(CLI::App& verb, AdHoc& options);
+
+// Throws UsageError where an option cannot be written as YAML ("--shape 12").
+std::string ad_hoc_config(const AdHoc& options);
+
+}  // namespace ecmv::experiments

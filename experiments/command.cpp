@@ -1,0 +1,141 @@
+// See command.h. CLI11 parses; its own exit codes and messages are replaced by ours.
+#include "experiments/command.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "codecs/did_you_mean.h"
+#include "datasets/source.h"
+#include "experiments/measure.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+namespace {
+
+volatile sig_atomic_t signals_caught = 0;
+
+void on_signal(int) {
+  signals_caught = signals_caught + 1;
+  if (signals_caught > 1) _exit(kInterrupted);
+  static constexpr char kMessage[] = "\necmv: stopping after what is under way; once more stops at once.\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+}
+
+// "--sigma" for "--simga": option names of the verb that was typed.
+std::string nearest_option(const CLI::App& app, const std::string& argument) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands())
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return codecs::did_you_mean(argument.substr(0, argument.find('=')), std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+int usage_error(const std::string& sentence, const CLI::App& app) {
+  std::cerr << "ecmv: " << sentence << "\n";
+  const auto verbs = app.get_subcommands();
+  std::cerr << "See 'ecmv " << (verbs.empty() ? "" : verbs.front()->get_name() + " ") << "--help'.\n";
+  return kUsage;
+}
+
+int act(const CommandLine& line) {
+  try {
+    return line.action();
+  } catch (const ConfigError& e) {
+    std::cerr << e.what() << "\n";
+    return kUsage;
+  } catch (const UsageError& e) {
+    std::cerr << "ecmv: " << e.what() << "\n";
+    return kUsage;
+  } catch (const reports::ReportError& e) {
+    std::cerr << "ecmv: " << e.what() << "\n";
+    return kUsage;
+  } catch (const datasets::DatasetError& e) {
+    std::cerr << "ecmv: " << e.what() << "\n";
+    return kUsage;
+  } catch (const std::exception& e) {
+    std::cerr << "ecmv: internal error: " << e.what() << "\n";
+    return kInternal;
+  }
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // no system call of ours needs to be woken up
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return signals_caught > 0; }
+
+void add_selection(CLI::App& verb, Selection& selection) {
+  verb.add_option("--filter", selection.filter, "only cases whose name matches this regular expression");
+  verb.add_option("--exclude", selection.exclude, "no case whose name matches this regular expression");
+  verb.add_option("-a,--axis", selection.edits.axes, "AXIS=VALUES: replaces an axis in every block, e.g. d=2048,4096 or simd_target=all")
+      ->allow_extra_args(false);
+  verb.add_option("--set", selection.edits.values, "PATH=VALUE: sets one value of the config, e.g. measure.repetitions=3")->allow_extra_args(false);
+}
+
+void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
+  if (file == "-") return write(std::cout);
+  std::ofstream stream(file);
+  if (stream) write(stream);
+  stream.flush();
+  if (!stream) throw UsageError(fmt::format("The file {} cannot be written.", file));
+}
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("ecmv: entropy-coded matrix-vector products, measured and verified.", "ecmv");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("ecmv 0.1.0"));
+  app.footer(
+      "Exit codes: 0 fine, 1 internal error, 2 usage or config, 3 verification failed, 4 compare found a regression,\n"
+      "5 some case failed, 6 nothing ran or a required backend is missing, 130 interrupted.");
+  CommandLine line;
+  for (const auto add : {add_list, add_run, add_verify, add_report, add_compare, add_inspect, add_new_codec, add_doctor}) add(app, line);
+
+  std::vector<std::string> engine_flags;
+  for (int i = 1; i < argc; ++i) {
+    line.arguments.push_back(argv[i]);
+    if (line.arguments.back().starts_with("--benchmark_")) engine_flags.push_back(argv[i]);
+  }
+  std::vector<std::string> ours = line.arguments;
+  std::erase_if(ours, [](const std::string& argument) { return argument.starts_with("--benchmark_"); });
+  if (const auto unknown = initialise_timing(engine_flags); !unknown.empty())
+    return usage_error(fmt::format("Google Benchmark does not know {}.", unknown.front()), app);
+
+  if (ours.empty()) {
+    std::cerr << app.help();
+    return kUsage;
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  if (!ours.front().starts_with('-') && std::find(names.begin(), names.end(), ours.front()) == names.end()) {
+    return usage_error(fmt::format("There is no verb '{}'.{}", ours.front(),
+                                   codecs::did_you_mean(ours.front(), std::vector<std::string_view>(names.begin(), names.end()))),
+                       app);
+  }
+  try {
+    std::vector<std::string> reversed(ours.rbegin(), ours.rend());  // CLI11 takes them from the back
+    app.parse(reversed);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(e, std::cout, std::cerr) == 0 ? kFine : kInternal;
+    std::string sentence = e.what();
+    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr)
+      for (const std::string& argument : ours)
+        if (argument.starts_with("--") && sentence.find(argument) != std::string::npos) sentence += "." + nearest_option(app, argument);
+    return usage_error(sentence, app);
+  }
+  return act(line);
+}
+
+}  // namespace ecmv::experiments

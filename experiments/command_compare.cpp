@@ -1,0 +1,44 @@
+// ecmv compare: two sets of records, case by case.
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "experiments/command.h"
+#include "experiments/table_json.h"
+#include "reports/compare.h"
+
+namespace ecmv::experiments {
+
+void add_compare(CLI::App& app, CommandLine& line) {
+  struct Options {
+    std::string base, other, markdown;
+    bool json = false;
+    reports::CompareOptions limits;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("compare", "speed and size of the cases of two record files; exit code 4 on a regression");
+  verb->add_option("base", options->base, "record file of before")->required();
+  verb->add_option("new", options->other, "record file of now")->required();
+  verb->add_option("--confidence", options->limits.confidence, "of the intervals (0.95)")->check(CLI::Range(0.5, 0.9999));
+  verb->add_option("--smallest-change", options->limits.smallest_change, "fraction below which a difference counts as none (0.02)")->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--md", options->markdown, "the table as Markdown to FILE, or - for stdout");
+  verb->add_flag("--json", options->json, "the table as JSON on stdout");
+  verb->callback([options, &line] {
+    line.action = [options] {
+      const reports::RecordSet base = reports::read_records(options->base), other = reports::read_records(options->other);
+      const reports::ComparisonResult result = reports::compare(base, other, options->limits);
+      const reports::Table table = reports::comparison_table(result);
+      if (options->json)
+        std::cout << table_json(table).dump(2) << "\n";
+      else if (options->markdown != "-")
+        std::cout << reports::to_text(table);
+      if (!options->markdown.empty()) write_output(options->markdown, [&](std::ostream& out) { out << reports::to_markdown(table); });
+      if (result.regression) std::cerr << "ecmv: there is a regression.\n";
+      return static_cast<int>(result.regression ? kRegression : kFine);
+    };
+  });
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,67 @@
+// ecmv inspect: what a weight file holds.
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "datasets/inspect.h"
+#include "experiments/command.h"
+#include "experiments/table_json.h"
+#include "reports/table.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using reports::Column;
+
+reports::Cell number(const std::optional<double>& value) {
+  return value ? reports::number_cell(*value, fmt::format("{:.6g}", *value)) : reports::Cell{"-", std::monostate{}};
+}
+
+reports::Cell count(const std::optional<int64_t>& value) { return value ? reports::count_cell(*value) : reports::Cell{"-", std::monostate{}}; }
+
+reports::Table table_of(const std::string& file) {
+  reports::Table table;
+  table.id = "tensors";
+  table.title = file;
+  table.columns = {{"tensor", "tensor", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
+  for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values", "entropy_bits", "minimum_bytes"})
+    table.columns.push_back({name, name, "", Column::Align::right});
+  for (const datasets::TensorSummary& tensor : datasets::inspect_file(file))
+    table.rows.push_back({reports::text_cell(tensor.name), reports::text_cell(tensor.dtype), reports::text_cell(fmt::format("{}", fmt::join(tensor.shape, "x"))),
+                          reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes), number(tensor.mean), number(tensor.sigma),
+                          number(tensor.min), number(tensor.max), reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
+                          number(tensor.entropy_bits), count(tensor.minimum_bytes)});
+  return table;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, CommandLine& line) {
+  struct Options {
+    std::vector<std::string> files;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("inspect", "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, entropy, minimum size");
+  verb->add_option("files", options->files, "FILE...")->required();
+  verb->add_flag("--json", options->json, "JSON on stdout");
+  verb->callback([options, &line] {
+    line.action = [options] {
+      nlohmann::ordered_json all;
+      for (const std::string& file : options->files) {
+        const reports::Table table = table_of(file);
+        if (options->json)
+          all[file] = table_json(table);
+        else
+          std::cout << reports::to_text(table) << "\n";
+      }
+      if (options->json) std::cout << all.dump(2) << "\n";
+      return static_cast<int>(kFine);
+    };
+  });
+}
+
+}  // namespace ecmv::experiments

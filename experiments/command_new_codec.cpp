@@ -1,0 +1,86 @@
+// ecmv new-codec: a folder in codecs/ that compiles and passes the conformance tests, to start from.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "codecs/registry.h"
+#include "ecmv_texts.h"
+#include "experiments/command.h"
+
+namespace ecmv::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_codecs_folder(const fs::path& folder) { return fs::exists(folder / "codec.h") && fs::exists(folder / "registry.h"); }
+
+// codecs/ of the source checkout that this folder or the program lies in; empty if there is none.
+fs::path find_codecs_folder() {
+  std::error_code ignored;
+  for (const fs::path& start : {fs::current_path(ignored), fs::read_symlink("/proc/self/exe", ignored).parent_path()})
+    for (fs::path folder = start; !folder.empty(); folder = folder.parent_path()) {
+      if (is_codecs_folder(folder / "codecs")) return folder / "codecs";
+      if (folder == folder.root_path()) break;
+    }
+  return {};
+}
+
+// "" or why this cannot be the id of a codec: it becomes a folder and a namespace.
+std::string bad_id(const std::string& id) {
+  static constexpr std::string_view kTaken[] = {
+      "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class", "codec", "compl",
+      "concept", "const", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double", "else", "enum",
+      "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "modelling", "mutable", "namespace",
+      "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "requires", "return",
+      "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union",
+      "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "xor_eq"};
+  const bool letters = !id.empty() && id[0] >= 'a' && id[0] <= 'z' && id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+  if (!letters) return fmt::format("'{}' cannot be a codec's id: lower-case letters, digits and '_' only, a letter first.", id);
+  if (std::find(std::begin(kTaken), std::end(kTaken), id) != std::end(kTaken)) return fmt::format("'{}' cannot be a codec's id: the name has another meaning.", id);
+  if (id.find("__") != std::string::npos) return fmt::format("'{}' cannot be a codec's id: C++ keeps names with '__' for itself.", id);
+  return {};
+}
+
+std::string filled_in(std::string text, const std::string& id) {
+  static constexpr std::string_view kPlace = "@ID@";
+  for (size_t at = text.find(kPlace); at != std::string::npos; at = text.find(kPlace, at + id.size())) text.replace(at, kPlace.size(), id);
+  return text;
+}
+
+}  // namespace
+
+void add_new_codec(CLI::App& app, CommandLine& line) {
+  struct Options {
+    std::string id, folder;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("new-codec", "writes a codec folder that compiles and passes conformance, to start from");
+  verb->add_option("name", options->id, "id of the codec, in lower_snake_case")->required();
+  verb->add_option("--codecs-dir", options->folder, "the folder codecs/ of a source checkout (found from here or from the program)");
+  verb->callback([options, &line] {
+    line.action = [options] {
+      const std::string& id = options->id;
+      if (const std::string reason = bad_id(id); !reason.empty()) throw UsageError(reason);
+      const fs::path codecs = options->folder.empty() ? find_codecs_folder() : fs::path(options->folder);
+      if (codecs.empty()) throw UsageError("No source checkout was found from here; name its folder codecs/ with --codecs-dir.");
+      if (!is_codecs_folder(codecs)) throw UsageError(fmt::format("{} is not the folder codecs/ of a source checkout.", codecs.string()));
+      const fs::path folder = codecs / id;
+      if (fs::exists(folder) || codecs::find_codec(id) != nullptr) throw UsageError(fmt::format("There is a codec '{}' already.", id));
+      fs::create_directory(folder);
+      for (const TemplateFile& file : kNewCodecFiles)
+        write_output((folder / file.name).string(), [&](std::ostream& out) { out << filled_in(std::string(file.text), id); });
+      std::cout << folder.string() << "\n";
+      std::cerr << fmt::format("Build and test it: make test (or, quicker: cmake --build build && ctest --test-dir build -R {}).\n"
+                               "Then measure it: build/ecmv run --codec {} --d 4096 --sigma 4\n",
+                               id, id);
+      return static_cast<int>(kFine);
+    };
+  });
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,58 @@
+// ecmv report: tables, figures and the page from stored records, never running anything again.
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "experiments/command.h"
+#include "experiments/result_files.h"
+#include "reports/report.h"
+
+namespace ecmv::experiments {
+
+void add_report(CLI::App& app, CommandLine& line) {
+  struct Options {
+    std::vector<std::string> records, facets;
+    std::string directory, title, x, y, series = "codec", gnuplot = "gnuplot";
+    std::string baseline{kDefaultBaseline};
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("report", "tables, figures and a page from stored records");
+  verb->add_option("records", options->records, "RECORDS...: record files, merged")->required();
+  verb->add_option("-o,--output", options->directory, "folder to write to")->required();
+  verb->add_option("--baseline", options->baseline, "codec that the others are compared with (" + options->baseline + "); '' for none");
+  verb->add_option("--title", options->title, "title of the page");
+  CLI::Option* x = verb->add_option("--x", options->x, "one more figure: metric or numeric field on the x axis");
+  verb->add_option("--y", options->y, "metric or numeric field on its y axis (elements_per_s)")->needs(x);
+  verb->add_option("--series", options->series, "field that its lines stand for (codec)")->needs(x);
+  verb->add_option("--facet", options->facets, "fields: one figure for each combination")->delimiter(',')->needs(x);
+  verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
+  verb->callback([options, &line] {
+    line.action = [options] {
+      reports::RecordSet records;
+      for (const std::string& file : options->records) records.append(reports::read_records(file));
+      reports::ReportOptions report;
+      report.baseline_codec = options->baseline;
+      report.title = options->title;
+      report.gnuplot = options->gnuplot;
+      if (!options->x.empty()) {
+        reports::XySpec figure;
+        figure.id = "asked_for";
+        figure.x = options->x;
+        figure.y = options->y.empty() ? "elements_per_s" : options->y;
+        figure.series = options->series;
+        figure.facets = options->facets;
+        report.more_figures.push_back(figure);
+      }
+      const reports::WrittenReport written = reports::write_report(records, report, options->directory);
+      std::cout << written.terminal_text;
+      for (const std::string& note : records.notes) std::cerr << "ecmv: " << note << "\n";
+      for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";
+      std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory, options->directory);
+      return static_cast<int>(kFine);
+    };
+  });
+}
+
+}  // namespace ecmv::experiments

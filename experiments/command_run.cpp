@@ -1,0 +1,151 @@
+// ecmv run: an experiment from a config, or from options alone.
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "backends/backend.h"
+#include "experiments/ad_hoc.h"
+#include "experiments/command.h"
+#include "experiments/plan.h"
+#include "experiments/result_files.h"
+#include "experiments/run.h"
+
+namespace ecmv::experiments {
+namespace {
+
+struct Options {
+  std::string config;
+  AdHoc ad_hoc;
+  Selection selection;
+  bool print_config = false, dry_run = false, smoke = false, profile = false, resume = false, force = false;
+  std::vector<std::string> required_backends;
+  std::string output;
+  TableFiles tables;
+};
+
+Experiment experiment_of(const Options& options) {
+  if (options.config.empty() == !options.ad_hoc.given())
+    throw UsageError(options.config.empty() ? "Give a config file, or at least --codec for a run without one."
+                                            : "Give either a config file or --codec, not both; -a and --set change a config.");
+  const auto codecs = codecs::all_codecs();
+  Experiment experiment = options.config.empty()
+                              ? parse_experiment(ad_hoc_config(options.ad_hoc), "the command line", options.selection.edits, codecs)
+                              : load_experiment(options.config, options.selection.edits, codecs);
+  if (options.smoke) shrink_to_smoke(experiment);
+  if (options.profile) measure_once(experiment);
+  filter_cases(experiment, options.selection.filter, options.selection.exclude);
+  return experiment;
+}
+
+// What is missing of --require-backend before anything runs; "" if nothing is.
+std::string missing_backend(const std::vector<std::string>& required) {
+  for (const std::string& id : required) {
+    const backends::Backend* backend = backends::find_backend(id);
+    if (backend == nullptr) return fmt::format("The required backend '{}' is not part of this build.", id);
+    std::string reason = "it has no device here";
+    for (const backends::DeviceInfo& info : backend->devices()) {
+      reason = info.unavailable;
+      if (reason.empty()) break;
+    }
+    if (!reason.empty()) return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
+  }
+  return {};
+}
+
+std::string quoted(const std::string& argument) {
+  const bool plain = !argument.empty() && argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") == std::string::npos;
+  if (plain) return argument;
+  std::string out = "'";
+  for (char c : argument) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string resume_command(const std::vector<std::string>& arguments) {
+  std::string command = "ecmv";
+  bool resumes = false;
+  for (const std::string& argument : arguments) {
+    if (argument == "--force") continue;
+    resumes = resumes || argument == "--resume";
+    command += " " + quoted(argument);
+  }
+  return resumes ? command : command + " --resume";
+}
+
+void print_summary(const RunSummary& summary, const std::filesystem::path& records) {
+  std::string counts;
+  for (const auto& [status, count] : summary.counts) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, reports::to_string(status));
+  if (summary.skipped > 0) counts += fmt::format("{}{} done before", counts.empty() ? "" : ", ", summary.skipped);
+  std::cerr << fmt::format("{}; records in {}\n", counts.empty() ? "No case ran" : counts, records.string());
+}
+
+int run(const Options& options, const std::vector<std::string>& arguments) {
+  const Experiment experiment = experiment_of(options);
+  if (options.print_config) {
+    std::cout << experiment.config_text;
+    return kFine;
+  }
+  if (experiment.cases.empty()) {
+    std::cerr << "ecmv: no case is left to run: the config's kernels, its 'exclude', --filter and --exclude leave none.\n";
+    return kNothingRan;
+  }
+  if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;
+  if (const std::string missing = missing_backend(options.required_backends); !missing.empty()) {
+    std::cerr << "ecmv: " << missing << "\n";
+    return kNothingRan;
+  }
+  catch_interrupts();
+  const std::filesystem::path path = options.output.empty() ? std::filesystem::path("out") / experiment.name / "records.jsonl" : std::filesystem::path(options.output);
+  ResultFile results(path, experiment, arguments, options.resume ? WhenThere::resume : options.force ? WhenThere::replace : WhenThere::set_aside, std::cerr);
+  std::set<std::string> backends = results.done_backends();
+  RunOptions run_options;
+  run_options.done = results.done();
+  run_options.run_id = results.run_id();
+  run_options.interrupted = interrupted;
+  run_options.progress = &std::cerr;
+  run_options.on_case = [&](const reports::CaseRecord& record) {
+    if (record.status == reports::Status::ok) backends.insert(record.kernel.backend);
+    results.write(record);
+  };
+  if (!options.smoke && !options.profile) run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
+  if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
+  const RunSummary summary = run_experiment(experiment, run_options);
+
+  write_tables(path, experiment, options.tables, options.config.empty() ? &std::cout : nullptr);
+  print_summary(summary, path);
+  if (summary.interrupted) std::cerr << "Interrupted. The rest runs with: " << resume_command(arguments) << "\n";
+  const int code = summary.exit_code();
+  if (code != kFine) return code;
+  for (const std::string& id : options.required_backends)
+    if (!backends.contains(id)) {
+      std::cerr << fmt::format("ecmv: no case ran on the required backend '{}'.\n", id);
+      return kNothingRan;
+    }
+  return kFine;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, CommandLine& line) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("run", "runs an experiment: verifies, measures, writes records");
+  verb->add_option("config", options->config, "YAML config (experiments/configs)");
+  verb->add_flag("--print-config", options->print_config, "the resolved config on stdout, nothing else");
+  add_selection(*verb, options->selection);
+  verb->add_flag("--dry-run", options->dry_run, "only shows cases, bytes, known refusals and the least time");
+  verb->add_flag("--smoke", options->smoke, "every case once, at most 512 x 512 elements and 2 layers");
+  verb->add_flag("--profile", options->profile, "every case is measured by one pass: no bandwidth, warm-up or repetition; for profilers");
+  CLI::Option* resume = verb->add_flag("--resume", options->resume, "continues the record file: cases that are ok in it are skipped");
+  verb->add_flag("--force", options->force, "replaces the record file; without --resume or --force an old one is set aside")->excludes(resume);
+  verb->add_option("--require-backend", options->required_backends, "exit code 6 unless a case ran on this backend")->allow_extra_args(false);
+  verb->add_option("-o,--output", options->output, "record file (out/<name>/records.jsonl)");
+  verb->add_option("--json", options->tables.json, "every case and metric as JSON to FILE, or - for stdout");
+  verb->add_option("--csv", options->tables.csv, "the same as CSV");
+  verb->add_option("--md", options->tables.markdown, "tables as Markdown");
+  add_ad_hoc(*verb, options->ad_hoc);
+  verb->footer("Flags of Google Benchmark (--benchmark_...) are handed on.");
+  verb->callback([options, &line] { line.action = [options, &line] { return run(*options, line.arguments); }; });
+}
+
+}  // namespace ecmv::experiments

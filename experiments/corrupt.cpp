@@ -1,0 +1,65 @@
+// See corrupt.h.
+#include "experiments/corrupt.h"
+
+#include <algorithm>
+#include <random>
+
+namespace ecmv::experiments {
+namespace {
+
+class Damager {
+ public:
+  Damager(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& whole, size_t bytes) : entry_(entry), whole_(whole), out_(bytes) {}
+
+  // Damages a copy and decodes it. Sections are copied to blocks of exactly their size, so that a sanitizer sees every byte read
+  // behind them.
+  void attempt(const std::function<void(codecs::CompressedMatrix&)>& damage) {
+    codecs::CompressedMatrix damaged = whole_;
+    damage(damaged);
+    for (codecs::Section& section : damaged.sections) section.bytes.shrink_to_fit();
+    try {
+      entry_.codec->decode(damaged.view(), out_);
+      ++result.returned;
+    } catch (const codecs::MalformedStream&) {
+      ++result.threw;
+    } catch (const std::exception& e) {
+      if (result.other++ == 0) result.first_other = e.what();
+    } catch (...) {
+      if (result.other++ == 0) result.first_other = "something that is no std::exception";
+    }
+  }
+
+  CorruptionResult result;
+
+ private:
+  const codecs::CodecEntry& entry_;
+  const codecs::CompressedMatrix& whole_;
+  std::vector<std::byte> out_;
+};
+
+}  // namespace
+
+CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, int flips,
+                                        const std::function<bool()>& interrupted) {
+  CorruptionResult refused;
+  refused.refused = entry.codec->refuses(matrix.view(), settings);
+  if (!refused.refused.empty()) return refused;
+  const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
+  Damager damager(entry, whole, matrix.elements.size());
+  std::mt19937_64 random(1);  // its numbers are the same everywhere
+  for (size_t s = 0; s < whole.sections.size() && !interrupted(); ++s) {
+    const size_t size = whole.sections[s].bytes.size();
+    for (const size_t keep : {size_t{0}, size_t{1}, size / 4, size / 2, size - size / 8, size - 1})
+      if (keep < size) damager.attempt([&](codecs::CompressedMatrix& m) { m.sections[s].bytes.resize(keep); });
+    damager.attempt([&](codecs::CompressedMatrix& m) { m.sections[s].bytes.resize(size + 1 + size / 2, std::byte{0xA5}); });
+    damager.attempt([&](codecs::CompressedMatrix& m) { m.sections.erase(m.sections.begin() + static_cast<std::ptrdiff_t>(s)); });
+    for (int flip = 0; flip < flips && size > 0 && !interrupted(); ++flip)
+      damager.attempt([&](codecs::CompressedMatrix& m) {
+        const size_t range = flip % 2 == 0 ? size : std::min<size_t>(size, 64);
+        for (uint64_t bytes = 1 + random() % 4; bytes > 0; --bytes) m.sections[s].bytes[random() % range] ^= static_cast<std::byte>(1 + random() % 255);
+      });
+  }
+  return damager.result;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,81 @@
+// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec]` would give, and in
+// addition the instruction sets that this CPU lacks.
+#include "experiments/coverage.h"
+
+#include <exception>
+#include <optional>
+
+#include "backends/backend.h"
+#include "datasets/source.h"
+#include "experiments/chain.h"
+#include "experiments/device_pool.h"
+#include "experiments/expand.h"
+#include "experiments/fill_record.h"
+
+namespace ecmv::experiments {
+namespace {
+
+KernelChoice everything() {
+  KernelChoice choice;
+  choice.backends.clear();
+  choice.simd_targets.clear();
+  for (const backends::Backend& backend : backends::all_backends()) {
+    choice.backends.emplace_back(backend.id);
+    for (const backends::DeviceInfo& info : backend.devices())
+      if (!info.simd_target.empty()) choice.simd_targets.push_back(info.simd_target);
+  }
+  choice.ops = {backends::Op::decode, backends::Op::matvec};
+  return choice;
+}
+
+// Fills in status and reason. `layer` is absent if the codec refused the sample, for `refused`.
+void ask(const KernelSpec& spec, const codecs::CodecEntry& entry, const std::optional<codecs::CompressedMatrix>& layer, const std::string& refused,
+         DevicePool& devices, CoverageEntry& answer) {
+  backends::Device* device = devices.find(spec);
+  if (device == nullptr) {
+    answer.status = "unavailable";
+    answer.reason = devices.reason(spec);
+    return;
+  }
+  answer.reason = refused;
+  const backends::PassPlan plan = plan_for(spec, entry, {});
+  if (layer && plan.kernel != nullptr) {
+    device->select();
+    answer.reason = plan.kernel->refuses(layer->view(), device->info(), plan.tuning);
+  }
+  answer.status = answer.reason.empty() ? "available" : "refused";
+}
+
+}  // namespace
+
+std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) {
+  std::vector<CoverageEntry> entries;
+  DevicePool devices;
+  DataSpec data;
+  data.source = "gaussian";
+  data.shape = {64, 512};
+  data.layers = 1;
+  data.numbers["sigma"] = 4;
+  const datasets::Matrix matrix = load_dataset(data).layers.front();
+  const KernelChoice choice = everything();
+  for (const codecs::CodecEntry& entry : codecs) {
+    const codecs::Settings settings = codecs::default_settings(*entry.codec);
+    std::optional<codecs::CompressedMatrix> layer;
+    std::string refused;
+    try {
+      refused = entry.codec->refuses(matrix.view(), settings);
+      if (refused.empty()) layer = codecs::encode_matrix(entry, matrix.view(), settings);
+    } catch (const std::exception& e) {
+      refused = e.what();
+    }
+    for (const KernelSpec& spec : expand_kernels(choice, entry)) {
+      CoverageEntry answer{std::string(entry.id), spec.backend, spec.simd_target, std::string(backends::op_name(spec.op)),
+                           spec.variant, spec.tuning, spec.unfused, "", ""};
+      ask(spec, entry, layer, refused, devices, answer);
+      entries.push_back(std::move(answer));
+    }
+  }
+  return entries;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,23 @@
+// Which kernels there are: codec x kernel x instruction set, each with the answer of the kernel itself on this machine.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+
+namespace ecmv::experiments {
+
+struct CoverageEntry {
+  std::string codec, backend, simd_target, op, variant, tuning;
+  bool unfused = false;  // a product by a decode kernel and the harness's dense product
+  std::string status;    // "available", "refused" or "unavailable"
+  std::string reason;    // of the last two
+};
+
+// Every kernel of every codec on every device that the build knows, available or not. Kernels are asked with a small matrix,
+// encoded with the codec's default settings.
+std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs);
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,107 @@
+// See plan.h.
+#include "experiments/plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/cpu_info.h"
+#include "experiments/device_pool.h"
+#include "experiments/fill_record.h"
+#include "reports/fields.h"
+
+namespace ecmv::experiments {
+namespace {
+
+std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (int64_t{1} << 30)); }
+
+// The first layer, or why there is none.
+struct FirstLayer {
+  std::vector<datasets::Matrix> layers;
+  std::string error;
+};
+
+FirstLayer first_layer(DataSpec data) {
+  FirstLayer first;
+  data.layers = std::min(data.layers, 1);
+  first.error = lacks_memory(data);
+  if (first.error.empty()) try {
+      first.layers = load_dataset(data).layers;
+    } catch (const std::exception& e) {
+      first.error = e.what();
+    }
+  return first;
+}
+
+class Plan {
+ public:
+  Plan(std::span<const codecs::CodecEntry> codecs, std::ostream& out) : codecs_(codecs), out_(out) {}
+
+  // "" or why this case will not run, as far as is known.
+  std::string obstacle(const Case& one) {
+    if (!known_ || *known_ != one.data) open(one.data);
+    if (!memory_.empty()) return "out_of_memory: " + memory_;
+    if (!first_.error.empty()) return "error: " + first_.error;
+    if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
+    if (devices_.find(one.kernel) == nullptr) return "unavailable: " + devices_.reason(one.kernel);
+    const auto entry = std::find_if(codecs_.begin(), codecs_.end(), [&](const codecs::CodecEntry& e) { return e.id == one.codec.id; });
+    if (entry == codecs_.end()) return "error: there is no such codec in this build";
+    for (const datasets::Matrix& matrix : first_.layers)
+      if (const std::string reason = entry->codec->refuses(matrix.view(), one.codec.settings); !reason.empty()) return "refused: " + reason;
+    return {};
+  }
+
+ private:
+  void open(const DataSpec& data) {
+    known_ = data;
+    memory_ = lacks_memory(data);
+    first_ = {};
+    if (memory_.empty()) first_ = first_layer(data);
+    const int64_t raw = data.shape.elements() * data.layers;
+    if (raw > 0)
+      out_ << fmt::format("{}: {} of matrices, about {} of memory\n", data.name(), reports::bytes_text(static_cast<double>(raw)),
+                          reports::bytes_text(static_cast<double>(memory_needed_bytes(data))));
+    else
+      out_ << data.name() << "\n";
+  }
+
+  std::span<const codecs::CodecEntry> codecs_;
+  std::ostream& out_;
+  DevicePool devices_;
+  std::optional<DataSpec> known_;
+  std::string memory_;
+  FirstLayer first_;
+};
+
+}  // namespace
+
+int64_t memory_needed_bytes(const DataSpec& data) { return 4 * data.shape.elements() * data.layers; }
+
+std::string lacks_memory(const DataSpec& data) {
+  const int64_t needed = memory_needed_bytes(data), available = backends::cpu::available_memory_bytes();
+  if (available <= 0 || needed <= available) return {};
+  return fmt::format("The case needs about {} ({} of matrices, and as much each encoded, uploaded and decoded), {} are available.", gib(needed),
+                     gib(needed / 4), gib(available));
+}
+
+int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out) {
+  Plan plan(codecs, out);
+  int tried = 0;
+  for (const Case& one : experiment.cases) {
+    const std::string obstacle = plan.obstacle(one);
+    out << fmt::format("  {}/{}{}\n", one.codec.name(), one.kernel.name(), obstacle.empty() ? "" : "  -> " + obstacle);
+    tried += obstacle.empty();
+  }
+  const MeasureSpec& measure = experiment.measure;
+  out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(), static_cast<int>(experiment.cases.size()) - tried);
+  if (!is_single_pass(measure))
+    out << fmt::format(" Measuring takes at least {:.0f} s ({} samples of {} s a case, none beyond {} s); loading, encoding and checking come on top.",
+                       tried * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions, measure.min_time_s,
+                       measure.max_seconds);
+  out << "\n";
+  return tried;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,53 @@
+// Where a run's records go: opened anew or continued, with the resolved config beside them; and the tables made of them.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "experiments/case.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+
+enum class WhenThere { set_aside, resume, replace };
+
+class ResultFile {
+ public:
+  // An existing file is set aside as NAME.1.jsonl (the first free number), continued or replaced. Writes the run record, unless
+  // a resumed run is the same run: same config, build and machine. Messages go to `messages`.
+  ResultFile(std::filesystem::path path, const Experiment& experiment, const std::vector<std::string>& arguments, WhenThere when,
+             std::ostream& messages);
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::string& run_id() const { return run_id_; }
+  // Keys of cases that are ok in the file that is resumed, and the backends they ran on.
+  const std::set<std::string>& done() const { return done_; }
+  const std::set<std::string>& done_backends() const { return done_backends_; }
+  template <class Record>
+  void write(const Record& record) {
+    writer_->write(record);
+  }
+
+ private:
+  void read_existing(std::ostream& messages);
+  void write_config(const Experiment& experiment) const;
+  std::filesystem::path path_;
+  std::unique_ptr<reports::RecordWriter> writer_;
+  reports::RecordSet existing_;
+  std::string run_id_;
+  std::set<std::string> done_, done_backends_;
+};
+
+struct TableFiles {
+  std::string json, csv, markdown;  // a file, "-" for stdout, "" for none
+};
+// Tables of the cases of this experiment in the record file. `text` (may be null) gets the short form for people.
+void write_tables(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files, std::ostream* text);
+
+// The codec that every other one is compared with: uncompressed.
+inline constexpr std::string_view kDefaultBaseline = "raw_int8";
+
+}  // namespace ecmv::experiments

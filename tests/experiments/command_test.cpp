@@ -1,0 +1,281 @@
+// Claims about the command, made of the built program: exit codes, what goes to stdout and what to stderr, files.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "reports/record.h"
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A folder of its own for every test, in which the command runs.
+class Command {
+ public:
+  Command() {
+    std::string name = (fs::temp_directory_path() / "ecmv_command_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+  }
+  ~Command() {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+  int operator()(const std::vector<std::string>& arguments) {
+    wait_for(start(arguments));
+    return code;
+  }
+  pid_t start(const std::vector<std::string>& arguments) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child > 0) return child;
+    std::vector<char*> argv = {const_cast<char*>(ECMV_BINARY)};
+    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    if (chdir(folder.c_str()) != 0 || freopen((folder / "stdout").c_str(), "w", stdout) == nullptr || freopen((folder / "stderr").c_str(), "w", stderr) == nullptr) _exit(99);
+    execv(ECMV_BINARY, argv.data());
+    _exit(99);
+  }
+  void wait_for(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    out = text_of(folder / "stdout");
+    err = text_of(folder / "stderr");
+    INFO(err);
+  }
+
+  fs::path folder;
+  int code = -1;
+  std::string out, err;
+};
+
+// Needs the baseline codec, which a build of a few codecs may lack.
+const std::string kCodec(ecmv::codecs::all_codecs().empty() ? "" : ecmv::codecs::all_codecs().back().id);
+const std::vector<std::string> kSmall = {"run", "--codec", "raw_int8", "--d", "64", "--layers", "2", "--sigma", "4", "--backend", "scalar", "--profile"};
+
+std::vector<std::string> small(std::vector<std::string> more) {
+  std::vector<std::string> all = kSmall;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+bool lacks_baseline() { return ecmv::codecs::find_codec("raw_int8") == nullptr; }
+
+}  // namespace
+
+TEST_CASE("usage errors end with 2 and a nearest word, help with 0") {
+  Command ecmv;
+  CHECK(ecmv({}) == 2);
+  CHECK(ecmv({"--help"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("new-codec"));
+  CHECK(ecmv({"--version"}) == 0);
+  CHECK(ecmv({"verfy"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'verify'?"));
+  CHECK(ecmv.out.empty());
+  CHECK(ecmv({"run", "--help"}) == 0);
+  CHECK(ecmv({"run", "--simga", "4"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean '--sigma'?"));
+  CHECK(ecmv({"run"}) == 2);
+  CHECK(ecmv({"run", "/nowhere.yaml"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("/nowhere.yaml: the file cannot be read."));
+  CHECK(ecmv({"run", "x.yaml", "--codec", kCodec}) == 2);
+  CHECK(ecmv({"run", "--codec", kCodec + "x"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean '" + kCodec + "'?"));
+  CHECK(ecmv({"run", "--codec", kCodec, "--benchmark_nonsense=1"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("--benchmark_nonsense=1"));
+  CHECK(ecmv({"list"}) == 2);
+  CHECK(ecmv({"list", "colours"}) == 2);
+  CHECK(ecmv({"report", "nothing.jsonl", "-o", "x"}) == 2);
+  CHECK(ecmv({"compare", "nothing.jsonl", "nothing.jsonl"}) == 2);
+  CHECK(ecmv({"inspect", "nothing.safetensors"}) == 2);
+  CHECK(ecmv({"run", "--codec", kCodec, "--filter", "("}) == 2);
+}
+
+TEST_CASE("config errors come all at once with their places") {
+  Command ecmv;
+  std::ofstream(ecmv.folder / "bad.yaml") << "schema: 1\nname: bad\nexperiments:\n  - data: {source: gaussian, sgima: 4, d: x}\n    codecs: none_such\n";
+  CHECK(ecmv({"run", "bad.yaml"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("bad.yaml:4:30: 'data' has no key 'sgima'. Did you mean 'sigma'?") && ContainsSubstring("'none_such'"));
+}
+
+TEST_CASE("lists print every kind as text and JSON") {
+  Command ecmv;
+  for (const char* what : {"codecs", "backends", "devices", "datasets", "metrics", "coverage"}) {
+    CHECK(ecmv({"list", what}) == 0);
+    CHECK(ecmv.out.size() > 50);
+    CHECK(ecmv({"list", what, "--json"}) == 0);
+    CHECK_THAT(ecmv.out, StartsWith("{"));
+  }
+  CHECK(ecmv({"list", "--coverage"}) == 0);
+}
+
+TEST_CASE("an ad hoc run writes records, a table and its config, and can be repeated from that config") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv(kSmall) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("[1/1]"));
+  const auto records = ecmv::reports::read_records(ecmv.folder / "out/ad_hoc/records.jsonl");
+  CHECK(records.runs.size() == 1);
+  CHECK(records.cases.size() == 1);
+  CHECK(records.bandwidths.empty());
+  const std::string config = text_of(ecmv.folder / "out/ad_hoc/config.yaml");
+  CHECK(ecmv(small({"--print-config"})) == 0);
+  CHECK(ecmv.out == config);
+  CHECK(ecmv({"run", "out/ad_hoc/config.yaml", "--profile", "-o", "again.jsonl"}) == 0);
+  CHECK(ecmv::reports::read_records(ecmv.folder / "again.jsonl").cases[0].case_key == records.cases[0].case_key);
+}
+
+TEST_CASE("an old record file is set aside, continued or replaced as asked") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const fs::path file = ecmv.folder / "r.jsonl";
+  const auto cases = [&](const fs::path& path) { return ecmv::reports::read_records(path).cases.size(); };
+  CHECK(ecmv(small({"-o", "r.jsonl"})) == 0);
+  CHECK(ecmv(small({"-o", "r.jsonl"})) == 0);
+  CHECK(cases(file) == 1);
+  CHECK(cases(ecmv.folder / "r.1.jsonl") == 1);
+  CHECK(ecmv(small({"-o", "r.jsonl", "--resume"})) == 0);
+  CHECK_THAT(ecmv.err, ContainsSubstring("1 done before"));
+  CHECK(cases(file) == 1);
+  CHECK(ecmv(small({"-o", "r.jsonl", "--force"})) == 0);
+  CHECK(cases(file) == 1);
+  CHECK_FALSE(fs::exists(ecmv.folder / "r.2.jsonl"));
+  // A killed run's half line is cut off, and the run that goes on is the same run.
+  std::ofstream(file, std::ios::app) << R"({"schema": 1, "kind": "case", "sta)";
+  CHECK(ecmv(small({"-o", "r.jsonl", "--resume", "-a", "d=64"})) == 0);
+  CHECK(cases(file) == 1);
+  CHECK_THAT(ecmv.err, ContainsSubstring("incomplete"));
+}
+
+TEST_CASE("nothing to run is never success") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv(small({"--filter", "no such case"})) == 6);
+  CHECK(ecmv(small({"--require-backend", "quantum"})) == 6);
+  CHECK_THAT(ecmv.err, ContainsSubstring("'quantum' is not part of this build"));
+  CHECK_FALSE(fs::exists(ecmv.folder / "out"));
+  CHECK(ecmv(small({"--require-backend", "simd"})) == 6);
+  CHECK_THAT(ecmv.err, ContainsSubstring("no case ran on the required backend 'simd'"));
+  CHECK(ecmv(small({"--require-backend", "scalar"})) == 0);
+  CHECK(ecmv({"verify", "--filter", "no such case"}) == 6);
+}
+
+TEST_CASE("a dry run shows cases and bytes and writes nothing") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv(small({"--dry-run"})) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("8 KiB of matrices") && ContainsSubstring("raw_int8/scalar/matvec/rows/default") && ContainsSubstring("1 cases"));
+  CHECK_FALSE(fs::exists(ecmv.folder / "out"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--d", "131000", "--layers", "1000", "--dry-run"}) == 6);
+  CHECK_THAT(ecmv.out, ContainsSubstring("out_of_memory"));
+}
+
+TEST_CASE("tables go to files or to stdout alone") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv(small({"--json", "t.json", "--csv", "t.csv", "--md", "t.md"})) == 0);
+  CHECK_THAT(text_of(ecmv.folder / "t.json"), StartsWith("["));
+  CHECK_THAT(text_of(ecmv.folder / "t.csv"), ContainsSubstring("stored_bytes"));
+  CHECK_THAT(text_of(ecmv.folder / "t.md"), ContainsSubstring("| raw_int8"));
+  CHECK(ecmv({"run", "out/ad_hoc/config.yaml", "--profile", "--csv", "-"}) == 0);
+  CHECK(ecmv.out == text_of(ecmv.folder / "t.csv").substr(0, ecmv.out.find('\n')) + ecmv.out.substr(ecmv.out.find('\n')));
+  CHECK(ecmv(small({"--csv", "/nowhere/t.csv"})) == 2);
+}
+
+TEST_CASE("an interrupted run keeps what it has, tells how to go on, and goes on") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const std::vector<std::string> long_run = {"run", "--codec", "raw_int8", "--d", "64,80,96,112", "--layers", "2", "--sigma", "1,2,4,8", "--backend", "scalar",
+                                             "--repetitions", "20", "--min-time", "0.05", "-o", "r.jsonl"};
+  const pid_t child = ecmv.start(long_run);
+  // Until the first record of a case is there.
+  for (int i = 0; i < 600 && text_of(ecmv.folder / "r.jsonl").find("\"kind\":\"case\"") == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(child, SIGINT);
+  ecmv.wait_for(child);
+  CHECK(ecmv.code == 130);
+  CHECK_THAT(ecmv.err, ContainsSubstring("The rest runs with: ecmv run --codec raw_int8") && ContainsSubstring("--resume"));
+  const auto finished = ecmv::reports::read_records(ecmv.folder / "r.jsonl");
+  CHECK(finished.cases.size() >= 1);
+  CHECK(finished.cases.size() < 16);
+  CHECK(finished.notes.empty());
+  std::vector<std::string> rest = long_run;
+  rest.push_back("--resume");
+  CHECK(ecmv(rest) == 0);
+  const auto all = ecmv::reports::read_records(ecmv.folder / "r.jsonl");
+  CHECK(all.cases.size() == 16);
+  CHECK(all.runs.size() == 1);  // the same config, build and machine: the same run
+}
+
+TEST_CASE("verify runs the built-in config, writes JUnit and counts damaged streams") {
+  Command ecmv;
+  const std::string filter = "512x512x2/seed1/" + kCodec;
+  CHECK(ecmv({"verify", "--filter", filter, "--corrupt", "--flips", "10", "--junit", "j.xml"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("damaged streams: " + kCodec) && ContainsSubstring(", 0 failed"));
+  CHECK_THAT(text_of(ecmv.folder / "j.xml"), ContainsSubstring("failures=\"0\"") && ContainsSubstring("<testcase classname=\"" + kCodec));
+  CHECK(ecmv({"verify", "nothing.safetensors"}) == 2);
+}
+
+TEST_CASE("records are reported and compared") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"-o", "r.jsonl"})) == 0);
+  CHECK(ecmv({"compare", "r.jsonl", "r.jsonl"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
+  // More stored bytes are a regression at any speed.
+  std::string worse = text_of(ecmv.folder / "r.jsonl");
+  const size_t at = worse.find("\"stored_bytes\":8192");
+  REQUIRE(at != std::string::npos);
+  worse.replace(at, 19, "\"stored_bytes\":8200");
+  std::ofstream(ecmv.folder / "worse.jsonl") << worse;
+  CHECK(ecmv({"compare", "r.jsonl", "worse.jsonl"}) == 4);
+  CHECK(ecmv({"report", "r.jsonl", "-o", "rep"}) == 0);
+  CHECK(fs::exists(ecmv.folder / "rep/report.html"));
+  CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
+}
+
+TEST_CASE("new-codec writes a folder once, for valid ids, into a checkout only") {
+  Command ecmv;
+  CHECK(ecmv({"new-codec", "my_codec", "--codecs-dir", "."}) == 2);
+  fs::create_directory(ecmv.folder / "codecs");
+  for (const char* file : {"codec.h", "registry.h"}) std::ofstream(ecmv.folder / "codecs" / file) << "\n";
+  CHECK(ecmv({"new-codec", "my_codec"}) == 0);
+  for (const char* file : {"codec.cpp", "format.h", "test.cpp", "README.md"}) {
+    const std::string text = text_of(ecmv.folder / "codecs/my_codec" / file);
+    CHECK_THAT(text, ContainsSubstring("my_codec"));
+    CHECK(text.find("@ID@") == std::string::npos);
+  }
+  CHECK(ecmv({"new-codec", "my_codec"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("already"));
+  for (const char* id : {"MyCodec", "1st", "a-b", "class", "modelling", "a__b", ""}) CHECK(ecmv({"new-codec", id}) == 2);
+}
+
+TEST_CASE("doctor always answers") {
+  Command ecmv;
+  CHECK(ecmv({"doctor"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("gnuplot"));
+  CHECK(ecmv({"doctor", "--json"}) == 0);
+  CHECK_THAT(ecmv.out, StartsWith("["));
+}

@@ -1,0 +1,232 @@
+// Claims about configs: what is wrong is found at its place, all of it at once; what is right expands to the cases one expects.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+#include "backends/backend.h"
+#include "experiments/experiment.h"
+#include "tests/experiments/test_codecs.h"
+
+using namespace ecmv;
+using namespace ecmv::experiments;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::span<const codecs::CodecEntry> test_codecs() {
+  static const codecs::Codec plain = tests::make_codec();
+  static const codecs::Codec with_settings = [] {
+    codecs::Codec codec = tests::make_codec();
+    codec.settings = {{.name = "lanes", .unit = "", .help = "h", .default_value = int64_t{4}, .min = 1, .max = 64},
+                      {.name = "mode", .unit = "", .help = "h", .default_value = std::string("slow"), .choices = {"slow", "fast"}}};
+    return codec;
+  }();
+  static const std::vector<backends::Kernel> kernels = {tests::make_kernel(tests::Op::decode, tests::decode), tests::make_kernel(tests::Op::matvec, tests::multiply)};
+  static const std::vector<codecs::CodecEntry> entries = {{"plain", &plain, kernels, {}}, {"tuned", &with_settings, kernels, kernels}};
+  return entries;
+}
+
+Experiment parse(const std::string& text, const ConfigEdits& edits = {}) { return parse_experiment(text, "x.yaml", edits, test_codecs()); }
+
+std::vector<std::string> errors_of(const std::string& text, const ConfigEdits& edits = {}) {
+  try {
+    parse(text, edits);
+  } catch (const ConfigError& e) {
+    return e.messages;
+  }
+  return {};
+}
+
+// The only error.
+std::string error_of(const std::string& text, const ConfigEdits& edits = {}) {
+  const auto errors = errors_of(text, edits);
+  std::string all;
+  for (const std::string& error : errors) all += error + "\n";
+  INFO(all);
+  CHECK(errors.size() == 1);
+  return errors.empty() ? "" : errors[0];
+}
+
+std::string with_block(const std::string& block) { return "schema: 1\nname: x\nexperiments:\n" + block; }
+
+const std::string kData = "  - data: {source: gaussian, sigma: 4, d: 8, layers: 2}\n";
+const std::string kBlock = kData + "    codecs: plain\n";
+
+std::vector<std::string> names_of(const Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const Case& one : experiment.cases) names.push_back(one.name());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a minimal config gives its case") {
+  const Experiment experiment = parse(with_block(kBlock));
+  REQUIRE(experiment.cases.size() == 1);
+  CHECK(experiment.cases[0].name() == "gaussian[sigma=4]/8x8x2/seed1/plain/scalar/matvec/test/default");
+  CHECK(experiment.cases[0].key().size() == 16);
+  CHECK(experiment.measure.repetitions == 9);
+  CHECK_FALSE(experiment.verify_each);
+}
+
+TEST_CASE("errors carry file, line and column") {
+  CHECK(error_of("schema: 1\nname: x\nexperimens: []\nexperiments:\n" + kBlock) ==
+        "x.yaml:3:1: 'the config' has no key 'experimens'. Did you mean 'experiments'?");
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, layer: 2}\n    codecs: plain\n")),
+             ContainsSubstring("x.yaml:4:48: 'data' has no key 'layer'. Did you mean 'layers'?"));
+  CHECK_THAT(error_of("schema: 1\nname: [\n"), ContainsSubstring("x.yaml:"));
+  CHECK_THAT(error_of("schema: 1\nname: x\nname: y\nexperiments:\n" + kBlock), ContainsSubstring("x.yaml:3:1: The key 'name' stands twice"));
+}
+
+TEST_CASE("every kind of error is a sentence that names the culprit") {
+  const std::string head = "schema: 1\nname: x\n";
+  CHECK_THAT(error_of(""), ContainsSubstring("schema: 1"));
+  CHECK_THAT(error_of("- 1\n"), ContainsSubstring("a config is a map"));
+  CHECK_THAT(error_of("name: x\nexperiments:\n" + kBlock), ContainsSubstring("must begin with 'schema: 1'"));
+  CHECK_THAT(error_of("schema: 2\nname: x\nexperiments:\n" + kBlock), ContainsSubstring("'schema' must lie between 1 and 1"));
+  CHECK_THAT(error_of("schema: 1\nexperiments:\n" + kBlock), ContainsSubstring("needs a 'name'"));
+  CHECK_THAT(error_of("schema: 1\nname: ../x\nexperiments:\n" + kBlock), ContainsSubstring("must not hold a '/'"));
+  CHECK_THAT(error_of(head), ContainsSubstring("'experiments' must be a list"));
+  CHECK_THAT(error_of(head + "experiments: []\n"), ContainsSubstring("at least one block"));
+  CHECK_THAT(error_of(head + "verify: often\nexperiments:\n" + kBlock), ContainsSubstring("'once' or 'each'"));
+  CHECK_THAT(error_of(head + "measure: {repetitions: 0}\nexperiments:\n" + kBlock), ContainsSubstring("'repetitions' must lie between 1"));
+  CHECK_THAT(error_of(head + "measure: {min_time: -1}\nexperiments:\n" + kBlock), ContainsSubstring("greater than 0"));
+  CHECK_THAT(error_of(head + "measure: {repetition: 3}\nexperiments:\n" + kBlock), ContainsSubstring("Did you mean 'repetitions'?"));
+  CHECK_THAT(error_of(head + "experiments:\n" + kBlock + "---\nschema: 1\n"), ContainsSubstring("one YAML document"));
+  CHECK_THAT(error_of(with_block("  - codecs: plain\n")), ContainsSubstring("needs 'data'"));
+  CHECK_THAT(error_of(with_block("  - data: {sigma: 4, d: 8}\n    codecs: plain\n")), ContainsSubstring("needs a 'source'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gausian, d: 8}\n    codecs: plain\n")), ContainsSubstring("Did you mean 'gaussian'?"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4}\n    codecs: plain\n")), ContainsSubstring("either 'd'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, shapes: [[1, 2]]}\n    codecs: plain\n")), ContainsSubstring("either 'd'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, shapes: [[1, 2, 3]]}\n    codecs: plain\n")), ContainsSubstring("pair [rows, cols]"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 010}\n    codecs: plain\n")), ContainsSubstring("plain decimal digits, not '010'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 1e3}\n    codecs: plain\n")), ContainsSubstring("plain decimal digits"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 0}\n    codecs: plain\n")), ContainsSubstring("'d' must lie between 1"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: wide, d: 8}\n    codecs: plain\n")), ContainsSubstring("'sigma' must be a number, not 'wide'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: -1, d: 8}\n    codecs: plain\n")), ContainsSubstring("at least"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, entropy_bits: 2, d: 8}\n    codecs: plain\n")), ContainsSubstring("entropy_bits"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: []}\n    codecs: plain\n")), ContainsSubstring("'d' is empty"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: }\n    codecs: plain\n")), ContainsSubstring("'d' has no value"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: [[8]]}\n    codecs: plain\n")), ContainsSubstring("single value"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow3: [1, 2]}}\n    codecs: plain\n")), ContainsSubstring("Did you mean 'pow2'?"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow2: [5, 2]}}\n    codecs: plain\n")), ContainsSubstring("greater than its last"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {range: [1, 9, 0]}}\n    codecs: plain\n")), ContainsSubstring("step > 0"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: [1, 2], d: [8, 16, 32], zip: [sigma, d]}\n    codecs: plain\n")), ContainsSubstring("of one length"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: 8, zip: [sgima, d]}\n    codecs: plain\n")), ContainsSubstring("no axis of this block"));
+  CHECK_THAT(error_of(with_block(kData)), ContainsSubstring("needs 'codecs'"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs: plan\n")), ContainsSubstring("There is no codec 'plan'. Did you mean 'plain'?"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lane: 2}\n")), ContainsSubstring("Did you mean 'lanes'?"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lanes: 65}\n")), ContainsSubstring("must lie between 1 and 64, not 65"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {mode: quick}\n")), ContainsSubstring("one of slow, fast"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {backend: cpu}\n")), ContainsSubstring("'backend' does not know 'cpu'"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {simd_target: AVX22}\n")), ContainsSubstring("does not know 'AVX22'"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matvex}\n")), ContainsSubstring("Did you mean 'matvec'?"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {threads: 0}\n")), ContainsSubstring("'threads' must lie between 1"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {unfused: maybe}\n")), ContainsSubstring("'unfused' does not know 'maybe'"));
+  CHECK_THAT(error_of(with_block(kBlock + "    exclude: [{codex: plain}]\n")), ContainsSubstring("Did you mean 'codec'?"));
+  CHECK_THAT(error_of(with_block(kBlock + "    exclud: [{codec: plain}]\n")), ContainsSubstring("Did you mean 'exclude'?"));
+}
+
+TEST_CASE("all errors come at once") {
+  const auto errors = errors_of("schema: 1\nnam: x\nseed: -1\nexperiments:\n  - data: {source: gaussian, sigma: wide, d: eight, layrs: 2}\n    codecs: [plan, tuned: {lanes: 0, mood: x}]\n    kernels: {op: matvex}\n");
+  std::string all;
+  for (const std::string& error : errors) all += error + "\n";
+  for (const char* part : {"'nam'", "needs a 'name'", "'seed'", "'layrs'", "'plan'", "must lie between 1 and 64", "'mood'", "'matvex'"}) CHECK_THAT(all, ContainsSubstring(part));
+}
+
+TEST_CASE("axes multiply, the first slowest, and generated axes include their ends") {
+  const Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: [1, 2], d: {pow2: [3, 5]}, layers: 1}\n    codecs: [plain, tuned: {lanes: {range: [2, 4, 2]}}]\n"));
+  CHECK(experiment.cases.size() == 2 * 3 * (1 + 2));
+  CHECK(experiment.cases.front().data.numbers.at("sigma") == 1);
+  CHECK(experiment.cases.back().data.shape == datasets::Shape{32, 32});
+  CHECK(experiment.cases.back().codec.name() == "tuned[lanes=4,mode=slow]");
+}
+
+TEST_CASE("zipped axes advance together") {
+  const Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: [1, 2], d: [8, 16], seed: [1, 2, 3], zip: [sigma, d]}\n    codecs: plain\n"));
+  CHECK(experiment.cases.size() == 2 * 3);
+  for (const Case& one : experiment.cases) CHECK((one.data.numbers.at("sigma") == 1) == (one.data.shape.rows == 8));
+}
+
+TEST_CASE("exclude removes partial matches only") {
+  const std::string block = "  - data: {source: gaussian, sigma: 1, d: [8, 16]}\n    codecs: [plain, tuned]\n";
+  CHECK(parse(with_block(block)).cases.size() == 4);
+  const Experiment experiment = parse(with_block(block + "    exclude: [{codec: tuned, d: 16}]\n"));
+  CHECK(experiment.cases.size() == 3);
+  CHECK(std::none_of(experiment.cases.begin(), experiment.cases.end(), [](const Case& c) { return c.codec.id == "tuned" && c.data.shape.rows == 16; }));
+}
+
+TEST_CASE("blocks append, equal cases run once, cases of one dataset stand together") {
+  const Experiment experiment = parse(with_block(kBlock + "  - data: {source: gaussian, sigma: 4, d: 16, layers: 2}\n    codecs: plain\n" + kData + "    codecs: [tuned, plain]\n"));
+  REQUIRE(experiment.cases.size() == 3);
+  CHECK(experiment.cases[0].data == experiment.cases[1].data);
+  CHECK(experiment.cases[1].codec.id == "tuned");
+}
+
+TEST_CASE("edits replace axes and set values, and complain about what they cannot") {
+  const std::string text = with_block(kBlock);
+  CHECK(names_of(parse(text, {.axes = {"d=16,32"}})) == std::vector<std::string>{"gaussian[sigma=4]/16x16x2/seed1/plain/scalar/matvec/test/default",
+                                                                               "gaussian[sigma=4]/32x32x2/seed1/plain/scalar/matvec/test/default"});
+  CHECK(parse(text, {.axes = {"d={pow2: [3, 6]}"}}).cases.size() == 4);
+  CHECK(parse(text, {.axes = {"op=decode,matvec", "codecs=plain,tuned"}}).cases.size() == 4);
+  const Experiment edited = parse(text, {.values = {"measure.repetitions=3", "experiments.0.data.sigma=2"}});
+  CHECK(edited.measure.repetitions == 3);
+  CHECK(edited.cases[0].data.numbers.at("sigma") == 2);
+  CHECK_THAT(edited.config_text, ContainsSubstring("repetitions: 3"));
+  CHECK(parse(edited.config_text).cases[0].name() == edited.cases[0].name());
+  CHECK_THAT(error_of(text, {.axes = {"=3"}}), ContainsSubstring("-a takes axis=values"));
+  CHECK_THAT(error_of(text, {.values = {"seed"}}), ContainsSubstring("--set takes path=value"));
+  CHECK_THAT(error_of(text, {.values = {"experiments.7.data=1"}}), ContainsSubstring("no such place"));
+  CHECK_THAT(error_of(text, {.values = {"name.x=1"}}), ContainsSubstring("no such place"));
+  CHECK_THAT(error_of(text, {.axes = {"sgima=3"}}), ContainsSubstring("Did you mean 'sigma'?"));
+  CHECK_THAT(error_of(text, {.axes = {"d=[1, "}}), ContainsSubstring("is no YAML"));
+}
+
+TEST_CASE("filters keep and drop by name, and say when they are no expressions") {
+  Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: 1, d: [8, 16]}\n    codecs: [plain, tuned]\n"));
+  filter_cases(experiment, "tuned", "16x16");
+  REQUIRE(experiment.cases.size() == 1);
+  CHECK(experiment.cases[0].data.shape.rows == 8);
+  CHECK_THROWS_AS(filter_cases(experiment, "(", ""), ConfigError);
+}
+
+TEST_CASE("smoke cases are small, stay oblong and run once") {
+  Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: 1, shapes: [[11008, 4096], [4096, 4096], [8192, 8192], [100, 7]], layers: 10}\n    codecs: plain\n"));
+  shrink_to_smoke(experiment);
+  REQUIRE(experiment.cases.size() == 3);  // the two square ones have become one
+  for (const Case& one : experiment.cases) {
+    CHECK(one.data.layers == 2);
+    CHECK(std::max(one.data.shape.rows, one.data.shape.cols) <= 512);
+  }
+  const auto has = [&](datasets::Shape shape) { return std::any_of(experiment.cases.begin(), experiment.cases.end(), [&](const Case& c) { return c.data.shape == shape; }); };
+  CHECK(has({512, 128}));
+  CHECK(has({512, 512}));
+  CHECK(has({100, 7}));
+  CHECK(is_single_pass(experiment.measure));
+}
+
+TEST_CASE("keys are stable, differ with settings and format version") {
+  const Case one = parse(with_block(kBlock)).cases[0];
+  Case other = one;
+  CHECK(one.key() == other.key());
+  other.codec.format_version = 2;
+  CHECK(one.key() != other.key());
+  other = one;
+  other.kernel.threads = 3;
+  CHECK(one.key() != other.key());
+}
+
+TEST_CASE("backends expand as asked: best, all, by name") {
+  const auto count = [&](const std::string& kernels) { return parse(with_block(kData + "    codecs: tuned\n    kernels: " + kernels + "\n")).cases.size(); };
+  size_t targets = 0;
+  for (const backends::DeviceInfo& info : backends::find_backend("simd")->devices()) targets += info.unavailable.empty();
+  CHECK(count("{backend: best}") == 1);
+  CHECK(parse(with_block(kData + "    codecs: tuned\n")).cases[0].kernel.backend == "simd");
+  CHECK(count("{backend: [scalar, simd]}") == 2);
+  CHECK(count("{backend: simd, simd_target: all}") == targets);
+  CHECK(count("{backend: scalar, op: [decode, matvec], threads: [1, 2, all]}") == 6);
+  CHECK(count("{backend: scalar, unfused: always}") == 2);
+  CHECK(count("{backend: scalar, variant: first, tuning: first}") == 1);
+  CHECK(count("{backend: scalar, variant: other}") == 0);
+}
