@@ -171,7 +171,7 @@ class Run {
     const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, dataset_.layers, chain_);
     fill_check(record, check);
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
-    if (!options_.time) return finish(one, record, Status::ok, "");
+    if (!options_.time || device->info().emulated) return finish(one, record, Status::ok, "");
     measure_bandwidth(one.kernel);
     if (!is_single_pass(experiment_.measure)) prepared.estimate_s = prepared.pass->run();
     if (prepared.estimate_s > experiment_.measure.max_seconds)
@@ -223,7 +223,7 @@ class Run {
         finish(*prepared.one, prepared.record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
         continue;
       }
-      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, devices_.find(prepared.one->kernel)->info().llc_bytes);
+      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, devices_.find(prepared.one->kernel)->info());
       finish(*prepared.one, prepared.record, Status::ok, "");
     }
     batch_.clear();

@@ -1,5 +1,5 @@
-// Devices as the HIP runtime lists them: AMD's, or NVIDIA's where HIP was built for that platform. Numbers are asked for one by one
-// because the properties structure differs between the platforms.
+// Devices as the HIP runtime lists them: AMD's, or NVIDIA's where HIP was built for that platform. Most numbers are asked for one
+// by one because the properties structure differs between the platforms and their versions.
 #include "backends/gpu/discovery.h"
 
 #include <fstream>
@@ -12,13 +12,10 @@ int64_t attribute(hipDeviceAttribute_t which, int index) {
   return hipDeviceGetAttribute(&value, which, index) == hipSuccess ? value : 0;
 }
 
-std::string architecture(int index) {
+std::string architecture(const hipDeviceProp_t& properties) {
 #if defined(__HIP_PLATFORM_NVIDIA__)
-  return "sm_" + std::to_string(attribute(hipDeviceAttributeComputeCapabilityMajor, index)) +
-         std::to_string(attribute(hipDeviceAttributeComputeCapabilityMinor, index));
+  return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
 #else
-  hipDeviceProp_t properties{};
-  if (hipGetDeviceProperties(&properties, index) != hipSuccess) return "unknown";
   const std::string name = properties.gcnArchName;  // "gfx90a:sramecc+:xnack-"
   return name.substr(0, name.find(':'));
 #endif
@@ -27,19 +24,17 @@ std::string architecture(int index) {
 DeviceInfo describe(int index) {
   DeviceInfo info;
   info.backend = "hip";
-  char name[256] = {};
-  size_t bytes = 0;
-  if (const hipError_t status = hipDeviceGetName(name, sizeof(name) - 1, index); status != hipSuccess) {
+  hipDeviceProp_t properties{};
+  if (const hipError_t status = hipGetDeviceProperties(&properties, index); status != hipSuccess) {
     info.unavailable = "The device " + std::to_string(index) + " does not answer: " + hipGetErrorString(status) + ".";
     return info;
   }
-  (void)hipDeviceTotalMem(&bytes, index);
-  info.name = name;
-  info.simd_target = architecture(index);
+  info.name = properties.name;
+  info.simd_target = architecture(properties);
+  info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   info.wave_size = static_cast<int>(attribute(hipDeviceAttributeWarpSize, index));
   info.compute_units = static_cast<int>(attribute(hipDeviceAttributeMultiprocessorCount, index));
   info.llc_bytes = attribute(hipDeviceAttributeL2CacheSize, index);
-  info.memory_bytes = static_cast<int64_t>(bytes);
   info.shared_bytes = attribute(hipDeviceAttributeMaxSharedMemoryPerBlock, index);
   info.clock_hz = 1e3 * static_cast<double>(attribute(hipDeviceAttributeClockRate, index));
   int driver = 0, runtime = 0;
