@@ -40,11 +40,19 @@ std::string describe(const Collective& place) {
 
 enum class State : uint8_t { ready, meeting, finished };
 
+struct QueuedCopy {
+  std::byte* to;
+  const std::byte* from;
+  int bytes, group;
+};
+
 struct Lane {
   context::fiber fiber;
   State state = State::ready;
   Collective place;
   uint64_t operand = 0;
+  std::vector<QueuedCopy> copies;
+  int copy_group = 0;
 };
 
 class Block;
@@ -76,6 +84,7 @@ class Block {
   }
 
   int current() const { return current_; }
+  Lane& lane() { return lanes_[current_]; }
   int64_t index() const { return index_; }
   const Grid& grid() const { return grid_; }
   std::byte* shared() const { return shared_data_; }
@@ -92,6 +101,7 @@ class Block {
  private:
   void start(Lane& lane) {
     lane.state = State::ready;
+    lane.copies.clear();
     lane.fiber = context::fiber(std::allocator_arg, stacks_, [this](context::fiber&& scheduler) {
       scheduler_ = std::move(scheduler);
       try {
@@ -221,6 +231,21 @@ int64_t grid_size() { return running_block->grid().blocks; }
 int wave_size() { return running_block->grid().wave_size; }
 std::byte* shared_data() { return running_block->shared(); }
 const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
+
+void queue_copy(std::byte* to, const std::byte* from, int bytes) {
+  Lane& lane = running_block->lane();
+  lane.copies.push_back({to, from, bytes, lane.copy_group});
+}
+
+void commit_queued_copies() { ++running_block->lane().copy_group; }
+
+void finish_copies(int pending) {
+  Lane& lane = running_block->lane();
+  size_t done = 0;
+  for (; done < lane.copies.size() && lane.copies[done].group < lane.copy_group - pending; ++done)
+    std::memcpy(lane.copies[done].to, lane.copies[done].from, static_cast<size_t>(lane.copies[done].bytes));
+  lane.copies.erase(lane.copies.begin(), lane.copies.begin() + static_cast<int64_t>(done));
+}
 
 void fault(const std::string& sentence) {
   if (running_block == nullptr) throw KernelFault(sentence);

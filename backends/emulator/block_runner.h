@@ -51,6 +51,11 @@ std::byte* shared_data();
 // valid until this lane's next meeting. For kWholeBlock it is null.
 const uint64_t* meet(const Collective& place, uint64_t operand);
 
+// Asynchronous copies of this lane: they happen when finish_copies() leaves at most `pending` committed groups.
+void queue_copy(std::byte* to, const std::byte* from, int bytes);
+void commit_queued_copies();
+void finish_copies(int pending);
+
 // Ends the launch with this sentence and the lane's position in front.
 [[noreturn]] void fault(const std::string& sentence);
 

@@ -29,9 +29,11 @@ ECMV_GPU_DEVICE T load_weights(Pointer<const T> pointer) {
     return load_streaming(pointer);
 }
 
-// Chunk is what one load reads: uint4, uint32_t or int8_t; cols is a multiple of its elements.
-template <typename Chunk, int kWaves, int kLoads, int kRows>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, 1) void dense_wave_rows(Pointer<const int8_t> w, int64_t rows, int cols, Pointer<const int8_t> x,
+// Chunk is what one load reads: uint4, uint32_t or int8_t; cols is a multiple of its elements. kResident waves shall fit on a
+// multiprocessor: left alone, nvcc takes 80 registers for 8 loads, and one block of 16 waves then has a multiprocessor for
+// itself, idle while it ends and the next begins.
+template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void dense_wave_rows(Pointer<const int8_t> w, int64_t rows, int cols, Pointer<const int8_t> x,
                                                                          Epilogue epilogue) {
   const int64_t first = (block_index() * kWaves + Wave::group()) * kRows;
   if (first >= rows) return;
@@ -99,13 +101,14 @@ void for_widest_chunk(int64_t cols, LaunchOne launch_one) {
 }
 
 // y and v of `call` = W x for elements at w, [call.matrix->shape] int8 row-major, aligned to 256 bytes.
-template <int kWaves, int kLoads, int kRows>
+template <int kWaves, int kLoads, int kRows, int kResident>
 void launch_dense(const int8_t* w, const KernelCall& call) {
   const datasets::Shape shape = call.matrix->shape;
   constexpr int64_t kRowsOfBlock = kWaves * kRows;
   const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock, kWaves * call.device->wave_size, 0};
   for_widest_chunk(shape.cols, [&](auto chunk) {
-    launch(dense_wave_rows<decltype(chunk), kWaves, kLoads, kRows>, launch_shape, call.stream, w, shape.rows, shape.cols, call.x, epilogue_of(call));
+    launch(dense_wave_rows<decltype(chunk), kWaves, kLoads, kRows, kResident>, launch_shape, call.stream, w, shape.rows, shape.cols, call.x,
+           epilogue_of(call));
   });
 }
 

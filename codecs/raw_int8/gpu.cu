@@ -93,12 +93,14 @@ void launch_block_per_row(const backends::KernelCall& call) {
 void launch_tuned(const backends::KernelCall& call) {
   const int8_t* w = elements_of(call);
   switch (call.tuning) {
-    case 0: return gpu::launch_dense<16, 8, 1>(w, call);
-    case 1: return gpu::launch_dense<8, 8, 1>(w, call);
-    case 2: return gpu::launch_dense<4, 8, 1>(w, call);
-    case 3: return gpu::launch_dense<16, 4, 1>(w, call);
-    case 4: return gpu::launch_dense<16, 4, 2>(w, call);
-    case 5: return gpu::launch_dense<8, 4, 4>(w, call);
+    case 0: return gpu::launch_dense<16, 8, 1, 32>(w, call);
+    case 1: return gpu::launch_dense<16, 8, 1, 16>(w, call);
+    case 2: return gpu::launch_dense<8, 8, 1, 32>(w, call);
+    case 3: return gpu::launch_dense<8, 8, 1, 24>(w, call);
+    case 4: return gpu::launch_dense<4, 8, 1, 32>(w, call);
+    case 5: return gpu::launch_dense<16, 4, 1, 48>(w, call);
+    case 6: return gpu::launch_dense<8, 4, 2, 24>(w, call);
+    case 7: return gpu::launch_dense<8, 4, 4, 16>(w, call);
   }
 }
 
@@ -113,8 +115,10 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
 }
 
 constexpr backends::Tuning kWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
-constexpr backends::Tuning kTunedTunings[] = {{"waves16_loads8"}, {"waves8_loads8"},        {"waves4_loads8"},
-                                              {"waves16_loads4"}, {"waves16_loads4_rows2"}, {"waves8_loads4_rows4"}};
+// Waves a block, loads a lane and row, rows a wave where more than one, waves that shall fit on a multiprocessor.
+constexpr backends::Tuning kTunedTunings[] = {{"waves16_loads8_fit32"}, {"waves16_loads8_fit16"},      {"waves8_loads8_fit32"},
+                                              {"waves8_loads8_fit24"},  {"waves4_loads8_fit32"},       {"waves16_loads4_fit48"},
+                                              {"waves8_loads4_rows2_fit24"}, {"waves8_loads4_rows4_fit16"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_copy},

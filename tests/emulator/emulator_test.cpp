@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 
 using namespace ecmv;
@@ -94,6 +95,23 @@ ECMV_GPU_KERNEL void writes_shared_raw(int at) { gpu::shared_memory().address()[
 
 ECMV_GPU_KERNEL void reads_misaligned(gpu::Pointer<const int32_t> numbers) { (void)(*gpu::cast<const int32_t>(gpu::cast<const std::byte>(numbers) + 2) == 0); }
 
+// Stages two groups of 16 bytes a lane; reads the first behind a wait for it, the second behind a wait only if told.
+ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
+  const int at = 16 * gpu::thread_index(), second = 16 * gpu::block_size();
+  const gpu::Pointer<const std::byte> global = gpu::cast<const std::byte>(from);
+  gpu::copy_async<16>(gpu::shared_memory() + at, global + at);
+  gpu::commit_copies();
+  gpu::copy_async<16>(gpu::shared_memory() + (second + at), global + (second + at));
+  gpu::commit_copies();
+  gpu::wait_copies<1>();
+  gpu::sync_block();
+  const gpu::Pointer<const int32_t> shared = gpu::cast<const int32_t>(gpu::shared_memory());
+  to[gpu::thread_index()] = shared[gpu::thread_index()];
+  if (wait_for_second != 0) gpu::wait_copies<0>();
+  gpu::sync_block();
+  to[gpu::block_size() + gpu::thread_index()] = shared[second / 4 + gpu::thread_index()];
+}
+
 int any_wave_size() { return GENERATE(32, 64); }
 
 }  // namespace
@@ -165,6 +183,21 @@ TEST_CASE("an access outside shared memory is reported, through checked and thro
                        MessageMatches(ContainsSubstring("of shared memory, which has 100 bytes")));
   CHECK_THROWS_MATCHES(run(any_wave_size(), writes_shared_raw, {1, 32, 100}, 100), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("wrote outside its 100 bytes of shared memory")));
+}
+
+TEST_CASE("asynchronous copies have arrived behind the wait for them, and not before") {
+  Numbers from(512), to(128);
+  for (int i = 0; i < 512; ++i) from.values[i] = i;
+  run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 1);
+  for (int i = 0; i < 64; ++i) {
+    REQUIRE(to.values[i] == i);
+    REQUIRE(to.values[64 + i] == 256 + i);
+  }
+  run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 0);
+  CHECK(to.values[0] == 0);
+  CHECK(to.values[64] != 256);
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged, {1, 64, 2047}, from.data(), to.data(), 1), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("of shared memory, which has 2047 bytes")));
 }
 
 TEST_CASE("a stream goes on behind a reported fault") {
