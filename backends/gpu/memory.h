@@ -35,11 +35,11 @@ ECMV_GPU_DEVICE Pointer<std::byte> shared_memory() {
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #if defined(__HIP__)
-  static_assert(sizeof(T) % 4 == 0);
-  using Word = uint32_t;
+  // As one vector, so that one instruction loads it.
+  typedef uint32_t Words __attribute__((ext_vector_type(sizeof(T) / 4)));
+  const Words words = __builtin_nontemporal_load(reinterpret_cast<const Words*>(pointer));
   T value;
-  ECMV_GPU_UNROLL
-  for (size_t i = 0; i < sizeof(T) / 4; ++i) reinterpret_cast<Word*>(&value)[i] = __builtin_nontemporal_load(reinterpret_cast<const Word*>(pointer) + i);
+  __builtin_memcpy(&value, &words, sizeof(T));
   return value;
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
   // Past L1, which on some parts would otherwise be filled by the stream instead of the vector x.
