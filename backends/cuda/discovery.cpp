@@ -50,7 +50,11 @@ std::vector<DeviceInfo> discover() {
   if (devices.empty()) {
     DeviceInfo none;
     none.backend = "cuda";
-    none.unavailable = status == cudaSuccess ? "There is no CUDA device." : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".";
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    none.unavailable = status == cudaSuccess ? "There is no CUDA device."
+                       : driver == 0         ? "There is no NVIDIA driver on this machine."
+                                             : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".";
     devices.push_back(none);
   }
   return devices;
