@@ -55,13 +55,19 @@ struct Lane {
   int copy_group = 0;
 };
 
+// Kept from launch to launch: a launch of 1024 lanes would spend its time in the allocator otherwise.
+context::pooled_fixedsize_stack& stacks() {
+  thread_local context::pooled_fixedsize_stack pool(kStackBytes);
+  return pool;
+}
+
 class Block;
 thread_local Block* running_block = nullptr;
 
 class Block {
  public:
   Block(const Grid& grid, const std::function<void()>& kernel)
-      : grid_(grid), kernel_(kernel), stacks_(kStackBytes), lanes_(grid.threads), met_(grid.threads),
+      : grid_(grid), kernel_(kernel), lanes_(grid.threads), met_(grid.threads),
         shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)) {
     const auto address = reinterpret_cast<uintptr_t>(shared_.data()) + kSharedGuardBytes;
     shared_data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
@@ -102,7 +108,7 @@ class Block {
   void start(Lane& lane) {
     lane.state = State::ready;
     lane.copies.clear();
-    lane.fiber = context::fiber(std::allocator_arg, stacks_, [this](context::fiber&& scheduler) {
+    lane.fiber = context::fiber(std::allocator_arg, stacks(), [this](context::fiber&& scheduler) {
       scheduler_ = std::move(scheduler);
       try {
         kernel_();
@@ -200,7 +206,6 @@ class Block {
 
   const Grid& grid_;
   const std::function<void()>& kernel_;
-  context::pooled_fixedsize_stack stacks_;
   std::vector<Lane> lanes_;
   std::vector<uint64_t> met_;
   std::vector<std::byte> shared_;

@@ -18,11 +18,23 @@
 #if defined(__HIP__)
 #define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads)
 #else
-#define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
 #endif
 #define ECMV_GPU_UNROLL _Pragma("unroll")
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// `blocks`, but no more than the architecture being compiled for has threads for.
+constexpr int blocks_that_fit(int threads, int blocks) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+  constexpr int kThreads = 1024;
+#elif defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+  constexpr int kThreads = 1536;
+#else
+  constexpr int kThreads = 2048;
+#endif
+  return blocks * threads <= kThreads ? blocks : kThreads / threads;
+}
 
 struct LaunchShape {
   int64_t grid = 1;  // thread blocks; 0 launches nothing
