@@ -19,8 +19,8 @@ struct ConfigError : std::runtime_error {
 
 // Changes to a config before it is read.
 struct ConfigEdits {
-  std::vector<std::string> axes;    // "d=2048,4096": replaces that axis in every block
-  std::vector<std::string> values;  // "measure.repetitions=3": sets one value by its path
+  std::vector<std::string> axes = {};    // "d=2048,4096": replaces that axis in every block
+  std::vector<std::string> values = {};  // "measure.repetitions=3": sets one value by its path
 };
 
 // `file` names the config in messages. Throws ConfigError.

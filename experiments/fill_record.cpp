@@ -160,6 +160,16 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datase
   record.time.p90_s = quantile(timed.samples_s, 0.9);
 }
 
+void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after) {
+  const auto known = [](double value) { return value > 0 ? value : reports::kUnknown; };
+  record.time.clock_before_hz = known(before.clock_hz);
+  record.time.clock_after_hz = known(after.clock_hz);
+  record.time.memory_clock_hz = known(after.memory_clock_hz);
+  record.time.power_w = known(after.power_w);
+  record.time.temperature_c = known(after.temperature_c);
+  record.time.throttle_reasons = after.throttle_reasons;
+}
+
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::sort(values.begin(), values.end());

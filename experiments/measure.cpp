@@ -4,46 +4,49 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <benchmark/benchmark.h>
 
 namespace ecmv::experiments {
 namespace {
 
-// Google Benchmark renamed what SkipWithError leaves behind: error_occurred and error_message until 1.7, skipped and
-// skip_message since 1.8.
-template <typename Run>
-bool failed(const Run& run, std::string& message) {
-  if constexpr (requires { run.error_occurred; }) {
-    message = run.error_message;
-    return run.error_occurred;
-  } else {
-    message = run.skip_message;
-    return static_cast<int>(run.skipped) != 0;
-  }
-}
-
-// Collects repetitions by name; prints nothing.
-class SampleCollector final : public benchmark::BenchmarkReporter {
+// Samples are taken down where they arise; aggregates are not wanted.
+class SilentReporter final : public benchmark::BenchmarkReporter {
  public:
-  explicit SampleCollector(std::map<std::string, TimedPass*> passes) : passes_(std::move(passes)) {}
   bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration) continue;
-      const auto it = passes_.find(run.run_name.function_name);
-      if (it == passes_.end()) continue;
-      if (std::string message; failed(run, message))
-        it->second->error = message;
-      else if (run.iterations > 0)
-        it->second->samples_s.push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
-    }
-  }
-
- private:
-  std::map<std::string, TimedPass*> passes_;
+  void ReportRuns(const std::vector<Run>&) override {}
 };
+
+// One repetition. What fails or comes behind an interruption still goes through the loop with a nominal time: the library ends
+// the process when repetitions of one benchmark differ in their number of iterations, as skipped ones do.
+void take_sample(TimedPass& timed, int warm_up, bool skip, benchmark::State& state) {
+  constexpr double kNominal = 1e-9;
+  double seconds = 0;
+  const auto guarded = [&](const auto& step) {
+    if (!skip) try {
+        step();
+      } catch (const std::exception& e) {
+        timed.error = e.what();
+        skip = true;
+      }
+  };
+  guarded([&] {
+    // Old results are wiped out, so that tier 2b sees what this sample wrote and not what an earlier one did.
+    timed.pass->poison_outputs(1);
+    for (int i = 0; i < warm_up; ++i) timed.pass->run();
+  });
+  for (auto _ : state) {
+    double pass_s = kNominal;
+    guarded([&] { pass_s = timed.pass->run(); });
+    state.SetIterationTime(pass_s);
+    seconds += pass_s;
+  }
+  guarded([&] {
+    timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
+    if (timed.after_sample) timed.after_sample();
+  });
+  state.SetLabel(skip ? "not measured: " + timed.name : timed.name);  // for --benchmark_out
+}
 
 }  // namespace
 
@@ -62,7 +65,6 @@ std::vector<std::string> initialise_timing(const std::vector<std::string>& flags
 
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec, const std::function<bool()>& interrupted) {
   benchmark::ClearRegisteredBenchmarks();
-  std::map<std::string, TimedPass*> by_name;
   for (size_t i = 0; i < passes.size(); ++i) {
     TimedPass& timed = passes[i];
     const std::string id = "pass" + std::to_string(i);  // case names hold '/' and ':', which Google Benchmark splits at
@@ -72,23 +74,12 @@ void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec
     const int warm_up = timed.passes_per_sample > 1 ? spec.warm_up : 0;
     const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up);
     timed.repetitions = static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
-    by_name[id] = &timed;
     benchmark::RegisterBenchmark(id.c_str(), [&timed, warm_up, &interrupted](benchmark::State& state) {
-      if (interrupted()) return state.SkipWithError("interrupted");
-      try {
-        // Old results are wiped out, so that tier 2b sees what this sample wrote and not what an earlier one did.
-        timed.pass->poison_outputs(1);
-        for (int i = 0; i < warm_up; ++i) timed.pass->run();
-        for (auto _ : state) state.SetIterationTime(timed.pass->run());
-        if (timed.after_sample) timed.after_sample();
-        state.SetLabel(timed.name);  // for --benchmark_out
-      } catch (const std::exception& e) {
-        state.SkipWithError(e.what());
-      }
+      take_sample(timed, warm_up, interrupted() || !timed.error.empty(), state);
     })->UseManualTime()->Iterations(timed.passes_per_sample)->Repetitions(timed.repetitions);
   }
-  SampleCollector collector(by_name);
-  benchmark::RunSpecifiedBenchmarks(&collector, "all");
+  SilentReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter, "all");
   benchmark::ClearRegisteredBenchmarks();
 }
 

@@ -195,6 +195,25 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
   }
 }
 
+// A codec with its defaults, then with each setting alone at other values: every choice of a text, every value of a narrow range,
+// the ends of a wide one. For configs that must not name codecs.
+void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out) {
+  const codecs::Codec& codec = *entry.codec;
+  out.push_back({std::string(entry.id), codecs::default_settings(codec), codec.format_version});
+  const auto append = [&](std::string_view name, const std::string& value) {
+    std::vector<std::string> problems;
+    CodecSpec spec{std::string(entry.id), codecs::resolve_settings(codec.settings, {{std::string(name), value}}, problems), codec.format_version};
+    if (problems.empty() && std::find(out.begin(), out.end(), spec) == out.end()) out.push_back(std::move(spec));
+  };
+  for (const codecs::SettingInfo& info : codec.settings) {
+    for (const std::string_view choice : info.choices) append(info.name, std::string(choice));
+    if (!std::holds_alternative<int64_t>(info.default_value)) continue;
+    for (int64_t value = info.min; info.max - info.min <= 6 && value < info.max; ++value) append(info.name, std::to_string(value));
+    append(info.name, std::to_string(info.min));
+    append(info.name, std::to_string(info.max));
+  }
+}
+
 std::vector<std::string> read_words(const YAML::Node& node, std::string_view key, const std::vector<std::string>& fallback, YamlErrors& errors) {
   if (!node.IsDefined()) return fallback;
   std::vector<std::string> words;
@@ -284,7 +303,9 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   if (!list.IsDefined() || list.IsNull())
     errors.add(block, "A block needs 'codecs', a list of ids.");
   else if (list.IsScalar() && list.Scalar() == "all")
-    for (const codecs::CodecEntry& entry : codecs) read_codec(YAML::Node(std::string(entry.id)), codecs, specs, errors);
+    for (const codecs::CodecEntry& entry : codecs) specs.push_back({std::string(entry.id), codecs::default_settings(*entry.codec), entry.codec->format_version});
+  else if (list.IsScalar() && list.Scalar() == "all_settings")
+    for (const codecs::CodecEntry& entry : codecs) append_settings(entry, specs);
   else if (!list.IsSequence())
     read_codec(list, codecs, specs, errors);
   else

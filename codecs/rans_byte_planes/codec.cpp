@@ -11,7 +11,10 @@ namespace ecmv::codecs::rans_byte_planes {
 Layout layout_of(datasets::Shape shape, const Settings& settings) {
   Layout layout{.rows = shape.rows, .cols = shape.cols};
   if (shape.elements() == 0) return layout;
-  layout.rows_per_block = std::min(shape.rows, std::max<int64_t>(1, settings.integer("block_elements") / shape.cols));
+  int64_t elements = settings.integer("block_elements");
+  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements; 8 blocks are work for 8 threads.
+  if (elements == 0) elements = std::clamp<int64_t>(shape.elements() / 8, int64_t{1} << 18, int64_t{1} << 22);
+  layout.rows_per_block = std::min(shape.rows, std::max<int64_t>(1, elements / shape.cols));
   layout.blocks = (shape.rows + layout.rows_per_block - 1) / layout.rows_per_block;
   return layout;
 }
@@ -33,7 +36,7 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
   if (size(kTables) < sizeof(Header)) throw MalformedStream("The tables of a rans_byte_planes matrix have no header.");
   Header header;
   std::memcpy(&header, compressed.sections[kTables].bytes.data(), sizeof header);
-  if (header.models > kMaxModels || header.first_share > 256 || (header.models > 0 && (header.gap_bits < kMinGapBits || header.gap_bits > kMaxGapBits))) throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
+  if (header.models > kMaxModels || header.first_share > 256 || (header.models > 0 && (header.gap_bits < kMinGapBits || header.gap_bits > kMaxGapBits || header.delta_bits < kMinDeltaBits || header.delta_bits > kMaxDeltaBits))) throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
   if (size(kTables) != sizeof(Header) + header.models * sizeof(Model)) throw MalformedStream("The tables of a rans_byte_planes matrix have the wrong length.");
   if (header.models == 0) {
     if (size(kElements) != static_cast<uint64_t>(layout.rows * layout.cols)) throw MalformedStream("A matrix stored as it is must hold exactly rows x cols bytes.");
@@ -52,14 +55,14 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
   }
   if (size(kIndex) != (layout.blocks + 1) * sizeof(BlockIndex)) throw MalformedStream("The index of a rans_byte_planes matrix has the wrong length.");
   if (size(kStates) != static_cast<uint64_t>(layout.blocks) * 2 * kFormatLanes) throw MalformedStream("A rans_byte_planes matrix has the wrong number of states.");
-  if (size(kStream) < kStreamPadding || size(kExceptions) % 2 != 0) throw MalformedStream("A section of a rans_byte_planes matrix is too short.");
+  if (size(kStream) < kStreamPadding || size(kExceptions) < kExceptionPadding) throw MalformedStream("A section of a rans_byte_planes matrix is too short.");
   BlockIndex last{};
   for (int64_t b = 0; b <= layout.blocks; ++b) {
     const BlockIndex entry = sections.block(b);
     if (entry.stream < last.stream || entry.raw < last.raw || entry.exceptions < last.exceptions) throw MalformedStream("The index of a rans_byte_planes matrix runs backwards.");
     last = entry;
   }
-  if (last.stream != size(kStream) - kStreamPadding || last.raw != size(kRaw) || last.exceptions != size(kExceptions) / 2)
+  if (last.stream != size(kStream) - kStreamPadding || last.raw != size(kRaw) || last.exceptions > 8 * size(kExceptions) || (last.exceptions * (header.gap_bits + header.delta_bits) + 7) / 8 + kExceptionPadding != size(kExceptions))
     throw MalformedStream("The index of a rans_byte_planes matrix does not end where its sections end.");
 }
 
@@ -90,8 +93,8 @@ const Codec& codec() {
                    {"raw_bits", "bits", "bits of an element that are stored as they are, beside its class; -1 chooses", int64_t{-1}, -1, 5},
                    {"prob_bits", "bits", "probability bits; 7 saves a table register and rounds more", std::string("auto"), 0, 0, {"auto", "7", "8"}},
                    {"excess", "per mille", "size above the order-0 entropy that may be spent on speed", int64_t{10}, 0, 1000},
-                   {"block_elements", "elements", "elements of an independently decodable block, rounded down to rows; its 512 states cost 1 KiB",
-                    int64_t{1} << 21, 1 << 12, 1 << 30}},
+                   {"block_elements", "elements", "elements of an independently decodable block, in whole rows; its states cost 1 KiB; 0: an eighth of the matrix, 2^18 to 2^22",
+                    int64_t{0}, 0, 1 << 30}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -33,10 +33,17 @@ struct Sections {
     std::memcpy(&entry, index + number * sizeof entry, sizeof entry);
     return entry;
   }
-  uint16_t exception(uint64_t entry) const {
-    uint16_t value;
-    std::memcpy(&value, exceptions + entry * sizeof value, sizeof value);
-    return value;
+  struct Exception {
+    int64_t gap;  // elements since the exception before
+    int delta;
+  };
+  Exception exception(uint64_t entry) const {
+    const int gap_bits = header.gap_bits, width = gap_bits + header.delta_bits;
+    const uint64_t bit = entry * static_cast<uint64_t>(width);
+    uint32_t value;
+    std::memcpy(&value, exceptions + bit / 8, sizeof value);
+    value = (value >> bit % 8) & ((1u << width) - 1);
+    return {value & ((1 << gap_bits) - 1), header.delta[value >> gap_bits]};
   }
   // Elements of a block that model 0 codes.
   int64_t first_elements(const Layout& layout, int64_t block_number) const {
@@ -93,14 +100,13 @@ void decode_block(const Sections& sections, const Layout& layout, int64_t number
   }
   if constexpr (kChecked)
     if (byte != end || raw != raw_end) throw MalformedStream("A rans_byte_planes block does not use up its bytes.");
-  const int gap_bits = sections.header.gap_bits, max_gap = (1 << gap_bits) - 1;
   int64_t at = 0;
   for (uint64_t n = here.exceptions; n < next.exceptions; ++n) {
-    const int entry = sections.exception(n), delta = sections.header.delta[entry >> gap_bits];
-    at += entry & max_gap;
+    const Sections::Exception exception = sections.exception(n);
+    at += exception.gap;
     if constexpr (kChecked)
       if (at >= total) throw MalformedStream("An exception of a rans_byte_planes block lies behind its end.");
-    out[at] = static_cast<int8_t>(out[at] + delta);
+    out[at] = static_cast<int8_t>(out[at] + exception.delta);
   }
   if constexpr (kChecked)
     for (uint32_t x : state)

@@ -3,6 +3,7 @@
 #include "codecs/rans_byte_planes/encode.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -53,7 +54,7 @@ class Encoder {
   void run(CompressedMatrix& out) {
     for (int64_t block = 0; block < layout_.blocks; ++block) encode_block(block);
     index_.push_back({stream_.size(), raw_.size(), exceptions_.size()});
-    std::vector<uint16_t> entries = pack_exceptions();
+    std::vector<std::byte> exceptions = pack_exceptions();
     std::vector<std::byte> tables(sizeof(Header) + models_.size() * sizeof(Model));
     std::memcpy(tables.data(), &header_, sizeof header_);
     if (!models_.empty()) std::memcpy(tables.data() + sizeof header_, models_.data(), models_.size() * sizeof(Model));
@@ -64,7 +65,7 @@ class Encoder {
     out.sections.push_back({"states", Role::payload, 64, bytes_of(states_)});
     out.sections.push_back({"stream", Role::payload, 64, bytes_of(stream_), kStreamPadding});
     out.sections.push_back({"raw", Role::payload, 64, bytes_of(raw_)});
-    out.sections.push_back({"exceptions", Role::payload, 64, bytes_of(entries)});
+    out.sections.push_back({"exceptions", Role::payload, 64, std::move(exceptions), kExceptionPadding});
     out.sections.push_back({"elements", Role::payload, 64, {}});
   }
 
@@ -127,7 +128,7 @@ class Encoder {
     for (int s = 0; s < 64; ++s) {
       if (models_[model].frequency[s] == 0) continue;
       int64_t cost = cost_[model][s];
-      for (int i = 0; i < form.values; ++i) cost += (s >> (width * i) & ((1 << width) - 1)) == numbers[i] ? 0 : int64_t{20} << 16;
+      for (int i = 0; i < form.values; ++i) cost += (s >> (width * i) & ((1 << width) - 1)) == numbers[i] ? 0 : int64_t{16} << 16;
       if (best < 0 || cost < best_cost) best = s, best_cost = cost;
     }
     return best;
@@ -219,63 +220,72 @@ class Encoder {
     for (uint32_t state : states) states_.push_back(static_cast<uint8_t>(state));
   }
 
-  // Entries of the exceptions with that many gap bits; `deltas` by number and `first_entry` by exception are filled in.
-  std::vector<uint16_t> pack_with(int gap_bits, const std::vector<std::pair<int64_t, int>>& order, int16_t* deltas, std::vector<uint64_t>& first_entry) const {
-    const size_t numbers = (size_t{1} << (16 - gap_bits)) - 1;
-    const int64_t max_gap = (int64_t{1} << gap_bits) - 1;
-    // If there are more deltas than numbers, the rare ones are sums of a few powers of four.
+  // Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums of a
+  // few; a gap that is too wide takes entries whose number, the last, adds nothing.
+  struct Packing {
+    int gap_bits = 0, delta_bits = 0;
+    std::array<int16_t, kDeltas> deltas{};
+    std::vector<uint32_t> entries;
+    std::vector<uint64_t> first_entry;  // by exception, and the end
+    uint64_t bits() const { return entries.size() * static_cast<uint64_t>(gap_bits + delta_bits); }
+  };
+  Packing pack_with(int gap_bits, int delta_bits, const std::vector<std::pair<int64_t, int>>& order) const {
+    Packing out;
+    out.gap_bits = gap_bits;
+    out.delta_bits = delta_bits;
+    const size_t numbers = (size_t{1} << delta_bits) - 1;
     std::vector<int> numbered;
     if (order.size() > numbers) numbered = {128, -128, 64, -64, 16, -16, 4, -4, 1, -1};
     for (const auto& [count, delta] : order)
       if (numbered.size() < numbers && std::find(numbered.begin(), numbered.end(), delta) == numbered.end()) numbered.push_back(delta);
-    std::fill_n(deltas, kDeltas, int16_t{0});
-    std::map<int, int> number_of;
-    for (size_t i = 0; i < numbered.size(); ++i) deltas[i] = static_cast<int16_t>(numbered[i]), number_of[numbered[i]] = static_cast<int>(i);
+    std::map<int, uint32_t> number_of;
+    for (size_t i = 0; i < numbered.size(); ++i) out.deltas[i] = static_cast<int16_t>(numbered[i]), number_of[numbered[i]] = static_cast<uint32_t>(i);
 
-    std::vector<uint16_t> entries;
-    first_entry.clear();
-    const auto enter = [&](int64_t gap, size_t number) { entries.push_back(static_cast<uint16_t>(gap | number << gap_bits)); };
+    const int64_t max_gap = (int64_t{1} << gap_bits) - 1;
+    const auto enter = [&](int64_t gap, size_t number) { out.entries.push_back(static_cast<uint32_t>(gap | number << gap_bits)); };
     for (const Exception& exception : exceptions_) {
-      first_entry.push_back(entries.size());
+      out.first_entry.push_back(out.entries.size());
       int64_t gap = exception.gap;
       for (; gap > max_gap; gap -= max_gap) enter(max_gap, numbers);
-      int delta = exception.delta;
-      while (delta != 0) {
+      for (int delta = exception.delta; delta != 0;) {
         auto it = number_of.find(delta);
         if (it == number_of.end()) {
           const int size = delta < 0 ? -delta : delta, power = size >= 128 ? 128 : size >= 64 ? 64 : size >= 16 ? 16 : size >= 4 ? 4 : 1;
           it = number_of.find(delta < 0 ? -power : power);
         }
-        enter(gap, static_cast<size_t>(it->second));
+        enter(gap, it->second);
         gap = 0;
         delta -= it->first;
       }
     }
-    first_entry.push_back(entries.size());
-    return entries;
+    out.first_entry.push_back(out.entries.size());
+    return out;
   }
 
-  // The shortest list of entries; the index then counts entries instead of exceptions.
-  std::vector<uint16_t> pack_exceptions() {
+  // The shortest packing; the index then counts entries instead of exceptions.
+  std::vector<std::byte> pack_exceptions() {
     std::map<int, int64_t> counts;
     for (const Exception& e : exceptions_) ++counts[e.delta];
     std::vector<std::pair<int64_t, int>> order;  // most frequent first
     for (const auto& [delta, count] : counts) order.push_back({-count, delta});
     std::sort(order.begin(), order.end());
-    std::vector<uint16_t> best;
-    std::vector<uint64_t> best_first;
-    for (int gap_bits = kMinGapBits; gap_bits <= kMaxGapBits; ++gap_bits) {
-      int16_t deltas[kDeltas];
-      std::vector<uint64_t> first;
-      std::vector<uint16_t> entries = pack_with(gap_bits, order, deltas, first);
-      if (gap_bits > kMinGapBits && entries.size() >= best.size()) continue;
-      best = std::move(entries);
-      best_first = std::move(first);
-      header_.gap_bits = static_cast<uint8_t>(gap_bits);
-      std::copy_n(deltas, kDeltas, header_.delta);
-    }
-    for (BlockIndex& entry : index_) entry.exceptions = best_first[entry.exceptions];
-    return best;
+    // Enough numbers for the frequent deltas, or for all, and at least for the ten that every sum needs.
+    const int all = std::clamp(static_cast<int>(std::bit_width(order.size())), kMinDeltaBits, kMaxDeltaBits);
+    Packing best;
+    for (int delta_bits = std::min(all, 4); delta_bits <= all; ++delta_bits)
+      for (int gap_bits = kMinGapBits; gap_bits <= kMaxGapBits; ++gap_bits) {
+        Packing packing = pack_with(gap_bits, delta_bits, order);
+        if (best.gap_bits == 0 || packing.bits() < best.bits()) best = std::move(packing);
+      }
+    header_.gap_bits = static_cast<uint8_t>(best.gap_bits);
+    header_.delta_bits = static_cast<uint8_t>(best.delta_bits);
+    std::copy(best.deltas.begin(), best.deltas.end(), header_.delta);
+    for (BlockIndex& entry : index_) entry.exceptions = best.first_entry[entry.exceptions];
+    std::vector<std::byte> bytes((best.bits() + 7) / 8 + kExceptionPadding, std::byte{0});
+    uint64_t bit = 0;
+    for (uint32_t entry : best.entries)
+      for (int i = 0; i < best.gap_bits + best.delta_bits; ++i, ++bit) bytes[bit / 8] |= static_cast<std::byte>((entry >> i & 1) << bit % 8);
+    return bytes;
   }
 
   std::span<const int8_t> elements_;
@@ -310,7 +320,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .raw_bits = static_cast<int>(settings.integer("raw_bits")),
                       .prob_bits = prob_bits == "auto" ? 0 : prob_bits == "7" ? 7 : 8,
                       .excess_per_mille = settings.integer("excess"),
-                      .block_elements = settings.integer("block_elements")};
+                      .block_elements = layout_of(matrix.shape, settings).rows_per_block * matrix.shape.cols};
   const modelling::Histogram histogram = modelling::histogram(matrix.i8());
   // 5. Forms are chosen by estimates; where the bytes come out above the limit, they are chosen once more under a lower one.
   const double limit = size_limit(histogram, wishes.excess_per_mille);

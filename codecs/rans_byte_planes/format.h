@@ -17,8 +17,10 @@ inline constexpr int kFormatLanes = kGroup * kSteps;        // interleaved state
 inline constexpr int kSlots = 256;                          // M, and the lower end of the state interval
 inline constexpr int kMaxFrequency = 127;                   // a signed byte in the pairwise multiply-add
 inline constexpr int kMaxModels = 2;
-inline constexpr int kMinGapBits = 8, kMaxGapBits = 12;     // of the 16 bits of an exception; the others number its delta
-inline constexpr int kDeltas = 1 << (16 - kMinGapBits);
+inline constexpr int kMinGapBits = 6, kMaxGapBits = 13;     // an exception is a gap and the number of its delta
+inline constexpr int kMinDeltaBits = 1, kMaxDeltaBits = 8;
+inline constexpr int kDeltas = 1 << kMaxDeltaBits;
+inline constexpr int kExceptionPadding = 4;                 // an entry is read as 4 bytes
 inline constexpr int kStreamPadding = 64;                   // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
@@ -45,9 +47,11 @@ static_assert(sizeof(Model) == 64 + 64 + 64 + 256 + 768);
 // The first rows of a block are coded with model 0, the others with model 1.
 struct Header {
   uint8_t models = 0;        // 0: the matrix is in section `elements` as it is
-  uint8_t gap_bits = kMinGapBits;
+  uint8_t gap_bits = 0;
+  uint8_t delta_bits = 0;
+  uint8_t unused_byte = 0;
   uint16_t first_share = 0;  // of 256: rows of a block coded with model 0 = rows * first_share / 256
-  uint8_t unused[60];
+  uint8_t unused[58];
   int16_t delta[kDeltas];    // what an exception adds to the decoded value; the last number in use adds 0 and only moves on
 };
 static_assert(sizeof(Header) == 576);
@@ -56,7 +60,7 @@ static_assert(sizeof(Header) == 576);
 struct BlockIndex {
   uint64_t stream;      // bytes
   uint64_t raw;         // bytes
-  uint64_t exceptions;  // entries of 2 bytes
+  uint64_t exceptions;  // entries of gap_bits + delta_bits bits, packed from the lowest bit up
 };
 
 // Bits of a symbol that name the class of one value.

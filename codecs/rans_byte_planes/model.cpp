@@ -10,8 +10,8 @@ namespace ecmv::codecs::rans_byte_planes {
 namespace {
 
 constexpr int64_t kBit = 1 << 16;
-// An exception: its 16 bits, now and then a second entry because of a wide gap, and the symbol that stands in its place.
-constexpr int64_t kExceptionCost = 21 * kBit;
+// An exception: about 14 bits of its own and the symbol that stands in its place.
+constexpr int64_t kExceptionCost = 18 * kBit;
 
 const std::array<int64_t, kSlots + 1>& log_table() {
   static const std::array<int64_t, kSlots + 1> table = [] {
@@ -22,14 +22,16 @@ const std::array<int64_t, kSlots + 1>& log_table() {
   return table;
 }
 
-// Values by falling count, equal counts by falling nearness to zero.
-std::array<uint8_t, 256> ranking(const modelling::Histogram& histogram) {
+// Values by falling count, equal counts by nearness to zero; the members of a class of 2^raw_bits then by value, so that the
+// same raw bits of another class are a few regular steps away: exceptions need few different deltas.
+std::array<uint8_t, 256> ranking(const modelling::Histogram& histogram, int raw_bits) {
   std::array<uint8_t, 256> order;
   std::iota(order.begin(), order.end(), uint8_t{0});
   const auto distance = [](int bin) { return bin >= 128 ? 2 * (bin - 128) : 2 * (128 - bin) - 1; };
   std::sort(order.begin(), order.end(), [&](int a, int b) {
     return histogram[a] != histogram[b] ? histogram[a] > histogram[b] : distance(a) < distance(b);
   });
+  for (int first = 0; first < 256; first += 1 << raw_bits) std::sort(order.begin() + first, order.begin() + first + (1 << raw_bits));
   return order;
 }
 
@@ -126,9 +128,9 @@ Estimate estimate(const modelling::Histogram& histogram, uint64_t total, Form fo
   Estimate out{.form = form};
   // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded); states are 1 KiB a block.
   out.bits = frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits + (form.even ? 0.001 : k == 1 ? 0.010 : 0.005) / k +
-             22.0 * static_cast<double>(outside) / static_cast<double>(total) +
+             18.0 * static_cast<double>(outside) / static_cast<double>(total) +
              2.0 * 8.0 * kFormatLanes / static_cast<double>(std::min<uint64_t>(total, static_cast<uint64_t>(block_elements)));
-  constexpr double kCycles[4][2] = {{}, {12.7, 11.4}, {8.6, 7.5}, {7.0, 6.4}};
+  constexpr double kCycles[4][2] = {{}, {12.7, 11.6}, {8.6, 7.5}, {7.0, 6.4}};
   const int bits = index_bits(form);
   out.cycles = kCycles[k][form.even] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) + (bits == 7 ? 0.5 : bits == 8 ? 1.5 : 0);
   return out;
@@ -150,7 +152,7 @@ int64_t log2_fixed(uint64_t value) {
 }
 
 Classes rank_values(const modelling::Histogram& histogram, Form form) {
-  const std::array<uint8_t, 256> order = ranking(histogram);
+  const std::array<uint8_t, 256> order = ranking(histogram, form.raw_bits);
   Classes classes;
   for (int rank = 0; rank < 256; ++rank) {
     const int number = rank >> form.raw_bits;
@@ -216,7 +218,7 @@ Model make_model(const modelling::Histogram& histogram, Form form, const std::ar
     model.minus_start[symbol] = static_cast<uint8_t>(-slot);
     for (int i = 0; i < frequencies.f[symbol]; ++i) model.symbol[slot++] = static_cast<uint8_t>(symbol);
   }
-  const std::array<uint8_t, 256> ranks = ranking(histogram);
+  const std::array<uint8_t, 256> ranks = ranking(histogram, form.raw_bits);
   for (int position = 0; position < form.values; ++position)
     for (int index = 0; index < 1 << index_bits(form); ++index) {
       const int number = extract(index, class_mask(form.values, position)), raw = extract(index, raw_mask(form.values, form.raw_bits, position));

@@ -47,7 +47,6 @@ void Decode(const backends::KernelCall& call) {
     return;
   }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-  const int gap_bits = sections.header.gap_bits, max_gap = (1 << gap_bits) - 1;
   for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block) {
     const int64_t block = row / layout.rows_per_block;
     int8_t* out = call.decoded + (row - call.row_begin) * layout.cols;
@@ -55,9 +54,9 @@ void Decode(const backends::KernelCall& call) {
     DecodeBlock<false>(sections, layout, block, out, none, kAhead[call.tuning]);
     int64_t at = 0;
     for (uint64_t n = sections.block(block).exceptions, end = sections.block(block + 1).exceptions; n < end; ++n) {
-      const int entry = sections.exception(n);
-      at += entry & max_gap;
-      out[at] = static_cast<int8_t>(out[at] + sections.header.delta[entry >> gap_bits]);
+      const Sections::Exception exception = sections.exception(n);
+      at += exception.gap;
+      out[at] = static_cast<int8_t>(out[at] + exception.delta);
     }
   }
 #endif
@@ -85,22 +84,21 @@ void Matvec(const backends::KernelCall& call) {
     return;
   }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-  const int gap_bits = sections.header.gap_bits, max_gap = (1 << gap_bits) - 1;
   for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block) {
     const int64_t block = row / layout.rows_per_block;
     Product product{.x = call.x, .y = call.y + row, .cols = layout.cols};
     DecodeBlock<true>(sections, layout, block, nullptr, product, kAhead[call.tuning]);
     int64_t at_row = 0, at_col = 0;
     for (uint64_t n = sections.block(block).exceptions, end = sections.block(block + 1).exceptions; n < end; ++n) {
-      const int entry = sections.exception(n);
-      at_col += entry & max_gap;
+      const Sections::Exception exception = sections.exception(n);
+      at_col += exception.gap;
       if (at_col >= layout.cols) {
         // Nearly always the next row; a division would cost as much as five exceptions.
         const int64_t rows = at_col < 2 * layout.cols ? 1 : at_col / layout.cols;
         at_row += rows;
         at_col -= rows * layout.cols;
       }
-      product.y[at_row] += sections.header.delta[entry >> gap_bits] * call.x[at_col];
+      product.y[at_row] += exception.delta * call.x[at_col];
     }
   }
 #endif

@@ -117,7 +117,7 @@ TEST_CASE("a kernel that writes out of bounds breaks a guard") {
   const Outcome product = run(make_codec(), {make_kernel(Op::matvec, multiply_beyond_the_end)}, "matvec");
   expect(product, Status::incorrect, "outside the accumulators", 3);
   CHECK(product.records[0].check.guards != "intact");
-  expect(run(make_codec(), {make_kernel(Op::matvec, scribble_on_x)}, "matvec"), Status::incorrect, "input vector", 3);
+  expect(run(make_codec(), {make_kernel(Op::matvec, scribble_on_x)}, "matvec"), Status::incorrect, "vector", 3);
 }
 
 TEST_CASE("a kernel that leaves an element unwritten is incorrect") {
@@ -141,6 +141,15 @@ TEST_CASE("a kernel that is right at first and wrong or idle later is incorrect"
       expect(outcome, Status::incorrect, "W x differs at row 0", 3);
       CHECK(calls_made > right_calls);
     }
+}
+
+TEST_CASE("a codec whose decoder throws only while it is measured is an error") {
+  codecs::Codec codec = make_codec();
+  calls_made = 0;
+  right_calls = 9;  // tier 1 and 2a and the estimate, 3 layers each
+  codec.decode = throw_later;
+  const Outcome outcome = run(codec, {}, "decode");
+  expect(outcome, Status::error, "too often", 5);
 }
 
 TEST_CASE("damaged streams are counted, and other exceptions than MalformedStream are found") {

@@ -73,6 +73,7 @@ class Command {
 
 // Needs the baseline codec, which a build of a few codecs may lack.
 const std::string kCodec(ecmv::codecs::all_codecs().empty() ? "" : ecmv::codecs::all_codecs().back().id);
+// A case that is over at once.
 const std::vector<std::string> kSmall = {"run", "--codec", "raw_int8", "--d", "64", "--layers", "2", "--sigma", "4", "--backend", "scalar", "--profile"};
 
 std::vector<std::string> small(std::vector<std::string> more) {

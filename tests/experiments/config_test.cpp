@@ -74,7 +74,7 @@ TEST_CASE("errors carry file, line and column") {
   CHECK(error_of("schema: 1\nname: x\nexperimens: []\nexperiments:\n" + kBlock) ==
         "x.yaml:3:1: 'the config' has no key 'experimens'. Did you mean 'experiments'?");
   CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, layer: 2}\n    codecs: plain\n")),
-             ContainsSubstring("x.yaml:4:48: 'data' has no key 'layer'. Did you mean 'layers'?"));
+             ContainsSubstring("x.yaml:4:46: 'data' has no key 'layer'. Did you mean 'layers'?"));
   CHECK_THAT(error_of("schema: 1\nname: [\n"), ContainsSubstring("x.yaml:"));
   CHECK_THAT(error_of("schema: 1\nname: x\nname: y\nexperiments:\n" + kBlock), ContainsSubstring("x.yaml:3:1: The key 'name' stands twice"));
 }
@@ -162,6 +162,13 @@ TEST_CASE("blocks append, equal cases run once, cases of one dataset stand toget
   REQUIRE(experiment.cases.size() == 3);
   CHECK(experiment.cases[0].data == experiment.cases[1].data);
   CHECK(experiment.cases[1].codec.id == "tuned");
+}
+
+TEST_CASE("all_settings gives every codec with each setting at its ends and choices") {
+  const Experiment experiment = parse(with_block(kData + "    codecs: all_settings\n    kernels: {backend: scalar}\n"));
+  std::vector<std::string> codecs;
+  for (const Case& one : experiment.cases) codecs.push_back(one.codec.name());
+  CHECK(codecs == std::vector<std::string>{"plain", "tuned[lanes=4,mode=slow]", "tuned[lanes=1,mode=slow]", "tuned[lanes=64,mode=slow]", "tuned[lanes=4,mode=fast]"});
 }
 
 TEST_CASE("edits replace axes and set values, and complain about what they cannot") {

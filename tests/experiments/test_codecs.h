@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -97,6 +98,12 @@ inline void scribble_on_x(const KernelCall& call) {
 // Right for the first calls (those of tier 2a), wrong or idle later; the counter is reset by the test.
 inline int calls_made = 0;
 inline int right_calls = 0;
+inline void throw_later(const codecs::CompressedView& compressed, std::span<std::byte> out) {
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  if (++calls_made > right_calls) throw codecs::MalformedStream("The decoder was called too often.");
+  restore(compressed, out);
+}
 inline void multiply_wrongly_later(const KernelCall& call) {
   multiply(call);
   if (call.row_begin == 0 && ++calls_made > right_calls) call.y[0] += 1;
