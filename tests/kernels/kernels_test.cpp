@@ -183,6 +183,15 @@ TEST_CASE("every GPU kernel is exact in the emulator at both wave sizes, default
   run_default_settings(each_codec(), matrices_for_emulator(), std::move(emulators));
 }
 
+TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they do not know", "[emulator]") {
+  devices_or_skip(Place::emulator);
+  int with_kernels = 0;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) with_kernels += !entry.kernels("emulator").empty();
+  CHECK(with_kernels > 0);
+  CHECK(codecs::CodecEntry{.id = "no_such_codec"}.kernels("emulator").empty());
+  CHECK(codecs::all_codecs().front().kernels("no_such_backend").empty());
+}
+
 TEST_CASE("every GPU kernel is exact in the emulator with every setting", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
   run_every_setting(each_codec(), {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74)}, std::move(emulators));
