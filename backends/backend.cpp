@@ -5,18 +5,19 @@
 #include <cmath>
 
 #include "backends/cpu/cpu_device.h"
+#include "backends/plugins.h"
 
 namespace ecmv::backends {
 
-std::string_view op_name(Op op) { return op == Op::decode ? "decode" : "matvec"; }
-
-std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, int) { return {}; }
-
 std::span<const Backend> all_backends() {
-  static const Backend backends[] = {
-      {"scalar", "portable C++, OpenMP threads", cpu::scalar_devices, cpu::open_scalar},
-      {"simd", "Highway SIMD with dynamic dispatch, OpenMP threads", cpu::simd_devices, cpu::open_simd},
-  };
+  static const std::vector<Backend> backends = [] {
+    std::vector<Backend> list = {
+        {"scalar", "portable C++, OpenMP threads", cpu::scalar_devices, cpu::open_scalar},
+        {"simd", "Highway SIMD with dynamic dispatch, OpenMP threads", cpu::simd_devices, cpu::open_simd},
+    };
+    for (const Backend& backend : plugin_backends()) list.push_back(backend);
+    return list;
+  }();
   return backends;
 }
 

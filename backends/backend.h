@@ -37,6 +37,7 @@ struct PassPlan {
   bool chained = true;
   std::vector<std::vector<int8_t>> inputs;
   std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
+  bool graph = true;          // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 
 class Pass {
@@ -60,6 +61,13 @@ struct OutOfMemory : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What clocks and limits a device was under at one moment; 0 and "" where the device does not tell.
+struct DeviceState {
+  double clock_hz = 0, memory_clock_hz = 0;
+  double power_w = 0, temperature_c = 0;
+  std::string throttle_reasons;  // "power cap, thermal"; "none" if it runs free
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -73,16 +81,18 @@ class Device {
   virtual std::unique_ptr<Pass> prepare(const PassPlan&) = 0;
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.
   virtual std::vector<double> time_reads(int64_t bytes, int repetitions) = 0;
+  // For the record, before and after measuring.
+  virtual DeviceState state() { return {}; }
 };
 
 // How a backend is asked for a device.
 struct DeviceRequest {
   int threads = 0;          // 0: all that the process may use
-  std::string simd_target;  // "": the best; otherwise Highway's name of an instruction set
+  std::string simd_target;  // "": the best or first; otherwise one that DeviceInfo::simd_target names
 };
 
 struct Backend {
-  std::string_view id;       // "scalar", "simd"
+  std::string_view id;       // "scalar", "simd", "cuda", ...
   std::string_view summary;
   // What is there, without opening it; entries that cannot be used say why in DeviceInfo::unavailable.
   std::vector<DeviceInfo> (*devices)() = nullptr;
@@ -90,6 +100,8 @@ struct Backend {
   std::unique_ptr<Device> (*open)(const DeviceRequest&) = nullptr;
 };
 
+// The CPU backends and, behind them, one entry for every GPU backend that this project knows; where its plugin or driver
+// is missing, its only device says so.
 std::span<const Backend> all_backends();
 const Backend* find_backend(std::string_view id);
 

@@ -1,5 +1,6 @@
-// Kernel: what cpu.cpp, simd.cpp (and later gpu.cu) of a codec's folder hand out. A kernel works on a range of rows
-// that begins at a multiple of its block of rows; the backend owns threads, memory and time.
+// Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. On CPUs a kernel works on a range of rows that
+// begins at a multiple of its block of rows; on GPUs one launch covers the whole matrix and ends in the requantised
+// vector. The backend owns threads, streams, memory and time.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +24,24 @@ struct Tuning {
 
 // What a kernel may ask about the place it shall run.
 struct DeviceInfo {
-  std::string backend;      // "scalar", "simd", ...
+  std::string backend;      // "scalar", "simd", "cuda", ...
   std::string name;         // model name of the CPU or GPU
-  std::string simd_target;  // Highway's name of the instruction set in use; empty where there is none
-  int threads = 1;
+  // The instruction set in use: Highway's name, a GPU's architecture ("sm_90", "gfx90a"), the emulator's width
+  // ("wave64"); empty where there is none.
+  std::string simd_target;
+  int threads = 1;          // of the host; 1 on GPUs
   int64_t l1d_bytes = 0;      // of one core; 0: unknown
   int64_t l2_bytes = 0;       // of one core
   int64_t llc_bytes = 0;      // last-level cache, shared
   int64_t memory_bytes = 0;   // total
   std::string unavailable;    // why it cannot be used; empty if it can
+  bool emulated = false;      // verified, but never timed against others
+  // GPUs only.
+  int wave_size = 0;          // lanes that run in step: 32 or 64
+  int compute_units = 0;      // streaming multiprocessors
+  int64_t shared_bytes = 0;   // of memory that a thread block may ask for
+  double clock_hz = 0;        // highest of the compute units; 0: unknown
+  std::string driver;         // its version and the runtime's
 };
 
 // Readable (not writable) zero bytes behind the last element of x: kernels may load whole vectors.
@@ -39,7 +49,8 @@ inline constexpr int64_t kVectorPaddingBytes = 64;
 
 // One call. All pointers are in the backend's memory. Elements of x beyond cols read as zero up to
 // kVectorPaddingBytes; nothing may be read outside the sections, x and the scratch, or written outside the
-// rows' results and the scratch.
+// rows' results and the scratch. On GPUs the call is for all rows (row_begin is 0, row_end the rows), a matvec kernel
+// writes both y and v, and the launch is asynchronous on the stream.
 struct KernelCall {
   const codecs::CompressedView* matrix = nullptr;
   int tuning = 0;
@@ -48,7 +59,12 @@ struct KernelCall {
   const int8_t* x = nullptr;      // [cols] matvec only; 64-byte aligned
   int32_t* y = nullptr;           // [rows] matvec only: y[row_begin..row_end) are written; the whole vector's base
   int8_t* decoded = nullptr;      // decode only: row_begin's first element is written to decoded[0]
-  std::byte* scratch = nullptr;   // scratch_bytes() bytes of this thread's own, 64-byte aligned
+  std::byte* scratch = nullptr;   // scratch_bytes() bytes of this thread's own, 64-byte aligned (on GPUs: of the launch's)
+  // GPUs only.
+  int8_t* v = nullptr;            // [rows] matvec: requantise(y, scale)
+  float scale = 0;
+  void* stream = nullptr;         // the backend's stream (gpu::Stream)
+  const DeviceInfo* device = nullptr;
 };
 
 struct Kernel {

@@ -5,6 +5,7 @@
 //   const Codec& codec();                          in codec.cpp (required)
 //   std::span<const backends::Kernel> cpu_kernels();   in cpu.cpp  (optional: backend `scalar`)
 //   std::span<const backends::Kernel> simd_kernels();  in simd.cpp (optional: backend `simd`)
+//   namespace ECMV_GPU_NAMESPACE { std::span<const backends::Kernel> gpu_kernels(); }  in gpu.cu (optional: cuda, hip, emulator)
 // CMake finds the folder and generates the registry; nothing else names the codec.
 #pragma once
 

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "backends/plugins.h"
+
 #include "registry_table.inc"
 
 namespace ecmv::codecs {
@@ -10,7 +12,7 @@ namespace ecmv::codecs {
 std::span<const backends::Kernel> CodecEntry::kernels(std::string_view backend) const {
   if (backend == "scalar") return cpu_kernels;
   if (backend == "simd") return simd_kernels;
-  return {};
+  return backends::plugin_kernels(backend, id);
 }
 
 std::span<const CodecEntry> all_codecs() { return registry_table(); }

@@ -33,9 +33,9 @@ std::string DevicePool::reason(const KernelSpec& kernel) { return open(kernel).r
 void DevicePool::measure_bandwidth_once(const KernelSpec& kernel, const std::string& run_id,
                                         const std::function<void(const reports::BandwidthRecord&)>& on_bandwidth) {
   KernelSpec best = kernel;
-  best.simd_target.clear();
+  if (backends::Device* device = find(kernel); device != nullptr && device->memory() == "host") best.simd_target.clear();
   Slot& slot = open(best);
-  if (slot.device == nullptr) return;
+  if (slot.device == nullptr || slot.device->info().emulated) return;
   if (!bandwidth_measured_.insert(fmt::format("{}:{}", slot.device->memory(), slot.device->info().threads)).second) return;
   const backends::DeviceInfo& info = slot.device->info();
   reports::BandwidthRecord record;

@@ -50,18 +50,26 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   }
 }
 
-std::vector<std::string> targets_of(const std::vector<std::string>& names) {
+// CPU backends have the axis `threads`; the others run as many as their device has.
+bool on_host(const std::string& backend) { return backend == "scalar" || backend == "simd"; }
+
+// Those of the names that are this backend's own, "" for its best device. A name of another backend's device says nothing about
+// this one, unless it is `simd`, which then has nothing to do.
+std::vector<std::string> targets_of(const std::string& backend, const std::vector<std::string>& names) {
+  if (backend == "scalar") return {""};
+  const backends::Backend* found = backends::find_backend(backend);
+  const std::vector<backends::DeviceInfo> devices = found == nullptr ? std::vector<backends::DeviceInfo>() : found->devices();
   std::vector<std::string> out;
   for (const std::string& name : names) {
     if (name == "best") {
       out.push_back("");
-    } else if (name != "all") {
-      out.push_back(name);
-    } else {
-      for (const backends::DeviceInfo& info : backends::find_backend("simd")->devices())
-        if (info.unavailable.empty()) out.push_back(info.simd_target);
+      continue;
     }
+    for (const backends::DeviceInfo& info : devices)
+      if ((name == "all" ? info.unavailable.empty() : name == info.simd_target) && std::find(out.begin(), out.end(), info.simd_target) == out.end())
+        out.push_back(info.simd_target);  // of two equal devices the first one
   }
+  if (out.empty() && backend != "simd") out.push_back("");
   return out;
 }
 
@@ -77,9 +85,9 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
                           (op == Op::matvec && choice.unfused != "never" && !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
         backend = simd ? "simd" : "scalar";
       }
-      const auto targets = backend == "simd" ? targets_of(choice.simd_targets) : std::vector<std::string>{""};
-      for (const std::string& target : targets)
-        for (const int64_t threads : choice.threads) {
+      const std::vector<int64_t> as_many_as_there_are = {0};
+      for (const std::string& target : targets_of(backend, choice.simd_targets))
+        for (const int64_t threads : on_host(backend) ? choice.threads : as_many_as_there_are) {
           KernelSpec place;
           place.backend = backend;
           place.simd_target = target;

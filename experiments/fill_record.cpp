@@ -139,23 +139,35 @@ void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
 }
 
 void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,
-               int64_t llc_bytes) {
+               const backends::DeviceInfo& device) {
   int64_t elements = 0, largest = 0;
   for (const datasets::Matrix& matrix : dataset.layers) {
     elements += matrix.shape.elements();
     largest = std::max(largest, matrix.shape.elements());
   }
-  // The reference decoder writes whole matrices even for a product; decode kernels do so tile by tile, in a near cache.
-  const bool whole = op == backends::Op::decode || record.kernel.variant == "reference";
+  // The reference decoder and GPUs write whole matrices even for a product; decode kernels of CPUs do so tile by tile, in a near
+  // cache.
+  const bool gpu = device.wave_size > 0;
+  const bool whole = op == backends::Op::decode || record.kernel.variant == "reference" || (gpu && record.kernel.unfused);
   const int64_t touched = record.size.stored_bytes + (whole ? largest : 0);
   record.time.elements = elements;
-  record.time.cache = touched < 4 * llc_bytes ? "resident" : "streamed";
-  record.time.device_clock = "host";
+  record.time.cache = touched < 4 * device.llc_bytes ? "resident" : "streamed";
+  record.time.device_clock = gpu ? "device" : "host";
   record.time.samples_s = timed.samples_s;
   record.time.iterations_per_sample = timed.passes_per_sample;
   record.time.median_s = quantile(timed.samples_s, 0.5);
   record.time.p10_s = quantile(timed.samples_s, 0.1);
   record.time.p90_s = quantile(timed.samples_s, 0.9);
+}
+
+void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after) {
+  const auto known = [](double value) { return value > 0 ? value : reports::kUnknown; };
+  record.time.clock_before_hz = known(before.clock_hz);
+  record.time.clock_after_hz = known(after.clock_hz);
+  record.time.memory_clock_hz = known(after.memory_clock_hz);
+  record.time.power_w = known(after.power_w);
+  record.time.temperature_c = known(after.temperature_c);
+  record.time.throttle_reasons = after.throttle_reasons;
 }
 
 double quantile(std::vector<double> values, double q) {

@@ -30,7 +30,9 @@ void fill_device(reports::CaseRecord& record, const backends::DeviceInfo& info);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.
 void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,
-               int64_t llc_bytes);
+               const backends::DeviceInfo& device);
+// Leaves out what the device did not tell.
+void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after);
 
 // Linear interpolation between order statistics, q in [0, 1]; NaN for no values.
 double quantile(std::vector<double> values, double q);

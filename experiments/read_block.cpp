@@ -237,9 +237,12 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   check_words(child(node, "backend"), "backend", choice.backends, backends, errors);
 
   choice.simd_targets = read_words(child(node, "simd_target"), "simd_target", choice.simd_targets, errors);
-  const auto simd_devices = backends::find_backend("simd")->devices();
+  std::vector<std::string> names;
+  for (const backends::Backend& backend : backends::all_backends())
+    for (const backends::DeviceInfo& info : backend.devices())
+      if (!info.simd_target.empty()) names.push_back(info.simd_target);
   std::vector<std::string_view> targets = {"best", "all"};
-  for (const backends::DeviceInfo& info : simd_devices) targets.push_back(info.simd_target);
+  targets.insert(targets.end(), names.begin(), names.end());
   check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
 
   if (const YAML::Node threads = child(node, "threads"); threads.IsDefined()) {

@@ -171,7 +171,7 @@ class Run {
     const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, dataset_.layers, chain_);
     fill_check(record, check);
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
-    if (!options_.time) return finish(one, record, Status::ok, "");
+    if (!options_.time || device->info().emulated) return finish(one, record, Status::ok, "");
     measure_bandwidth(one.kernel);
     if (!is_single_pass(experiment_.measure)) prepared.estimate_s = prepared.pass->run();
     if (prepared.estimate_s > experiment_.measure.max_seconds)
@@ -208,7 +208,9 @@ class Run {
         };
       timed.push_back(std::move(pass));
     }
+    const auto before = device_states();
     if (!timed.empty()) measure_interleaved(timed, experiment_.measure, options_.interrupted);
+    const auto after = device_states();
     for (size_t i = 0; i < batch_.size(); ++i) {
       Prepared& prepared = batch_[i];
       if (static_cast<int>(timed[i].samples_s.size()) < timed[i].repetitions && stopped()) continue;  // for a resumed run
@@ -223,11 +225,23 @@ class Run {
         finish(*prepared.one, prepared.record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
         continue;
       }
-      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, devices_.find(prepared.one->kernel)->info().llc_bytes);
+      backends::Device& device = *devices_.find(prepared.one->kernel);
+      fill_time(prepared.record, timed[i], dataset_, prepared.plan.op, device.info());
+      fill_clocks(prepared.record, before.find(device.memory())->second, after.find(device.memory())->second);
       finish(*prepared.one, prepared.record, Status::ok, "");
     }
     batch_.clear();
     batch_seconds_ = 0;
+  }
+
+  // What the devices of the batch say of their clocks now, by memory.
+  std::map<std::string, backends::DeviceState, std::less<>> device_states() {
+    std::map<std::string, backends::DeviceState, std::less<>> states;
+    for (const Prepared& prepared : batch_) {
+      backends::Device& device = *devices_.find(prepared.one->kernel);
+      if (!states.contains(device.memory())) states[std::string(device.memory())] = device.state();
+    }
+    return states;
   }
 
   std::shared_ptr<Upload> upload(backends::Device& device, const std::vector<codecs::CompressedMatrix>& layers) {

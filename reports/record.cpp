@@ -158,6 +158,12 @@ CaseRecord case_from(const Json& json) {
   take(time, "cache", record.time.cache);
   take(time, "device_clock", record.time.device_clock);
   take(time, "iterations_per_sample", record.time.iterations_per_sample);
+  take(time, "clock_before_hz", record.time.clock_before_hz);
+  take(time, "clock_after_hz", record.time.clock_after_hz);
+  take(time, "memory_clock_hz", record.time.memory_clock_hz);
+  take(time, "power_w", record.time.power_w);
+  take(time, "temperature_c", record.time.temperature_c);
+  take(time, "throttle_reasons", record.time.throttle_reasons);
 
   const Json& check = part(json, "check");
   take(check, "decode", record.check.decode);
@@ -275,6 +281,14 @@ std::string to_json_line(const CaseRecord& r) {
                   {"cache", r.time.cache},
                   {"device_clock", r.time.device_clock},
                   {"iterations_per_sample", r.time.iterations_per_sample}};
+  if (std::isfinite(r.time.clock_after_hz)) {
+    json["time"]["clock_before_hz"] = number(r.time.clock_before_hz);
+    json["time"]["clock_after_hz"] = number(r.time.clock_after_hz);
+    json["time"]["memory_clock_hz"] = number(r.time.memory_clock_hz);
+    json["time"]["power_w"] = number(r.time.power_w);
+    json["time"]["temperature_c"] = number(r.time.temperature_c);
+    json["time"]["throttle_reasons"] = r.time.throttle_reasons;
+  }
   json["check"] = {{"decode", r.check.decode}, {"outputs", r.check.outputs}, {"guards", r.check.guards}};
   return dump(json);
 }

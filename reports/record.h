@@ -84,6 +84,10 @@ struct CaseRecord {
     std::string cache;                       // "resident" or "streamed"
     std::string device_clock;                // which clock: "host" or the device's
     std::int64_t iterations_per_sample = 1;  // passes that one sample is the mean of
+    // GPUs: the compute units' clock before and after the batch that this case was measured in, and what was then true.
+    double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
+    double power_w = kUnknown, temperature_c = kUnknown;
+    std::string throttle_reasons;            // "none", or "power cap, ..."; "": unknown
   } time;
 
   struct Check {

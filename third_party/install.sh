@@ -11,7 +11,7 @@ cache=$here/cache
 
 tools="g++=g++ cmake=cmake ninja=ninja-build make=make git=git gnuplot=gnuplot-nox"
 libraries="libbenchmark-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libzstd-dev zlib1g-dev
-  libbz2-dev librandom123-dev ca-certificates"
+  libbz2-dev librandom123-dev libboost-context-dev ca-certificates"
 neon_tools="aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user"
 
 scratch=

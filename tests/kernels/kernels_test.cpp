@@ -1,5 +1,6 @@
-// Every kernel x tuning x instruction set of this CPU, on streams of the scalar encoder, against plain loops; in guarded
-// memory, with poisoned outputs, with one thread and with three.
+// Every kernel x tuning on everything that can run it: each instruction set of this CPU with one thread and with three, the
+// emulator at both wave sizes, each GPU of this machine. On streams of the scalar encoder, against plain loops; in
+// guarded memory, with poisoned outputs.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -38,12 +39,33 @@ Expected multiply(const datasets::Matrix& matrix) {
   return e;
 }
 
-// All devices that this machine can open, with `threads` threads.
-std::vector<std::unique_ptr<backends::Device>> devices(int threads) {
-  std::vector<std::unique_ptr<backends::Device>> out;
+enum class Place { cpu, emulator, gpu };
+
+Place place_of(const backends::DeviceInfo& info) {
+  if (info.emulated) return Place::emulator;
+  return info.wave_size > 0 ? Place::gpu : Place::cpu;
+}
+
+using Devices = std::vector<std::unique_ptr<backends::Device>>;
+
+// All devices of this kind that this machine can open, with `threads` threads.
+Devices devices(Place place, int threads) {
+  Devices out;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices())
-      if (info.unavailable.empty()) out.push_back(backend.open({threads, info.simd_target}));
+      if (info.unavailable.empty() && place_of(info) == place) out.push_back(backend.open({threads, info.simd_target}));
+  return out;
+}
+
+// Ends the test as skipped, with the reasons, where there is no such device.
+Devices devices_or_skip(Place place) {
+  Devices out = devices(place, 1);
+  if (!out.empty()) return out;
+  std::string reasons;
+  for (const backends::Backend& backend : backends::all_backends())
+    for (const backends::DeviceInfo& info : backend.devices())
+      if (!info.unavailable.empty() && backend.id != "simd") reasons += std::string(backend.id) + ": " + info.unavailable + " ";
+  SKIP(reasons);
   return out;
 }
 
@@ -81,7 +103,7 @@ bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, i
 
 // Every kernel of a codec on one matrix; returns how many ran.
 int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
-            std::vector<std::unique_ptr<backends::Device>>& devices) {
+            Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
   const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
   const Expected expected = multiply(matrix);
@@ -105,36 +127,124 @@ const codecs::CodecEntry& each_codec() {
   return codecs::all_codecs()[index];
 }
 
-bool has_kernels(const codecs::CodecEntry& entry) { return !entry.cpu_kernels.empty() || !entry.simd_kernels.empty(); }
+// Whether the codec has a kernel for one of these devices at all.
+bool has_kernels(const codecs::CodecEntry& entry, const Devices& devices) {
+  return std::ranges::any_of(devices, [&](const auto& device) { return !entry.kernels(device->info().backend).empty(); });
+}
+
+void run_default_settings(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices, Devices devices) {
+  int ran = 0;
+  for (const datasets::Matrix& matrix : matrices) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), devices);
+  INFO(entry.id);
+  CHECK((ran > 0 || !has_kernels(entry, devices)));
+}
+
+void run_every_setting(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices, Devices devices) {
+  int ran = 0;
+  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+    for (const datasets::Matrix& matrix : matrices) ran += run_all(entry, matrix, settings, devices);
+  INFO(entry.id);
+  CHECK((ran > 0 || !has_kernels(entry, devices)));
+}
+
+std::vector<datasets::Matrix> matrices_for_settings() {
+  return {tests::gaussian_matrix({96, 512}, 4), tests::gaussian_matrix({67, 203}, 7.74), tests::distributions({35, 129})[5]};
+}
+
+// The emulator takes microseconds for what a device does in nanoseconds.
+std::vector<datasets::Matrix> matrices_for_emulator() {
+  std::vector<datasets::Matrix> out;
+  for (const datasets::Shape shape : tests::odd_shapes()) out.push_back(tests::gaussian_matrix(shape, 4));
+  out.push_back(tests::gaussian_matrix({64, 512}, 4));
+  for (datasets::Matrix& matrix : tests::distributions({32, 512})) out.push_back(std::move(matrix));
+  return out;
+}
+
+// 3 Mi elements: more than one block with every default.
+std::vector<datasets::Matrix> several_blocks() { return {tests::gaussian_matrix({1536, 2048}, 4)}; }
 
 }  // namespace
 
 TEST_CASE("every kernel multiplies and decodes every matrix exactly, default settings") {
-  const codecs::CodecEntry& entry = each_codec();
-  auto one_thread = devices(1);
-  int ran = 0;
-  for (const datasets::Matrix& matrix : tests::test_matrices()) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), one_thread);
-  INFO(entry.id);
-  CHECK((ran > 0 || !has_kernels(entry)));
+  run_default_settings(each_codec(), tests::test_matrices(), devices(Place::cpu, 1));
 }
 
 TEST_CASE("every kernel is exact with every setting and three threads") {
-  const codecs::CodecEntry& entry = each_codec();
-  auto three_threads = devices(3);
-  const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({96, 512}, 4), tests::gaussian_matrix({67, 203}, 7.74),
-                                                  tests::distributions({35, 129})[5]};
-  int ran = 0;
-  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
-    for (const datasets::Matrix& matrix : matrices) ran += run_all(entry, matrix, settings, three_threads);
-  INFO(entry.id);
-  CHECK((ran > 0 || !has_kernels(entry)));
+  run_every_setting(each_codec(), matrices_for_settings(), devices(Place::cpu, 3));
 }
 
 TEST_CASE("kernels are exact over several blocks of rows") {
+  run_default_settings(each_codec(), several_blocks(), devices(Place::cpu, 3));
+}
+
+TEST_CASE("every GPU kernel is exact in the emulator at both wave sizes, default settings", "[emulator]") {
+  Devices emulators = devices_or_skip(Place::emulator);
+  REQUIRE(emulators.size() == 2);
+  run_default_settings(each_codec(), matrices_for_emulator(), std::move(emulators));
+}
+
+TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they do not know", "[emulator]") {
+  devices_or_skip(Place::emulator);
+  int with_kernels = 0;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) with_kernels += !entry.kernels("emulator").empty();
+  CHECK(with_kernels > 0);
+  CHECK(codecs::CodecEntry{.id = "no_such_codec"}.kernels("emulator").empty());
+  CHECK(codecs::all_codecs().front().kernels("no_such_backend").empty());
+}
+
+TEST_CASE("every GPU kernel is exact in the emulator with every setting", "[emulator]") {
+  Devices emulators = devices_or_skip(Place::emulator);
+  run_every_setting(each_codec(), {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74)}, std::move(emulators));
+}
+
+TEST_CASE("every GPU kernel is exact on this machine's GPUs, default settings", "[gpu]") {
+  Devices gpus = devices_or_skip(Place::gpu);
+  run_default_settings(each_codec(), tests::test_matrices(), std::move(gpus));
+}
+
+TEST_CASE("every GPU kernel is exact on this machine's GPUs with every setting", "[gpu]") {
+  Devices gpus = devices_or_skip(Place::gpu);
+  run_every_setting(each_codec(), matrices_for_settings(), std::move(gpus));
+}
+
+TEST_CASE("GPU kernels are exact over several blocks of rows", "[gpu]") {
+  Devices gpus = devices_or_skip(Place::gpu);
+  run_default_settings(each_codec(), several_blocks(), std::move(gpus));
+}
+
+TEST_CASE("a chain runs as a captured graph and as plain launches, with the same result", "[gpu]") {
+  Devices gpus = devices_or_skip(Place::gpu);
   const codecs::CodecEntry& entry = each_codec();
-  auto three_threads = devices(3);
-  // 3 Mi elements: more than one block with every default.
-  int ran = run_all(entry, tests::gaussian_matrix({1536, 2048}, 4), codecs::default_settings(*entry.codec), three_threads);
-  INFO(entry.id);
-  CHECK((ran > 0 || !has_kernels(entry)));
+  const datasets::Matrix first = tests::gaussian_matrix({512, 512}, 4, 1), second = tests::gaussian_matrix({512, 512}, 4, 2);
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  if (!entry.codec->refuses(first.view(), settings).empty()) return;
+  const Expected one = multiply(first);
+  std::vector<int8_t> expected_v;
+  {
+    std::vector<int8_t> padded = one.v;
+    padded.resize(padded.size() + backends::kVectorPaddingBytes);
+    std::vector<int32_t> y(512);
+    backends::cpu::dense_matvec_scalar(second.view().i8().data(), 512, 512, padded.data(), y.data());
+    for (int32_t sum : y) expected_v.push_back(backends::requantise(sum, 1e-3f));
+  }
+  for (auto& gpu : gpus) {
+    const auto a = gpu->upload(codecs::encode_matrix(entry, first.view(), settings)), b = gpu->upload(codecs::encode_matrix(entry, second.view(), settings));
+    for (const backends::Kernel& kernel : entry.kernels(gpu->info().backend))
+      for (const bool graph : {true, false}) {
+        if (!kernel.refuses(a->view(), gpu->info(), 0).empty()) continue;
+        backends::PassPlan plan;
+        plan.kernel = &kernel;
+        plan.layers = {a.get(), b.get()};
+        plan.inputs = {one.x};
+        plan.scales = {one.scale, 1e-3f};
+        plan.graph = graph;
+        const auto pass = gpu->prepare(plan);
+        for (int repetition = 0; repetition < 3; ++repetition) {
+          pass->poison_outputs(repetition % 2);
+          CHECK(pass->run() > 0);
+          CHECK(std::ranges::equal(pass->outputs(1), expected_v));
+        }
+        CHECK(pass->broken_guards() == "");
+      }
+  }
 }

@@ -1,0 +1,66 @@
+// The library is opened at run time: it comes with the driver, not with the toolkit. Its C interface is stable; the few types
+// used here are plain numbers.
+#include "backends/cuda/nvml.h"
+
+#include <dlfcn.h>
+
+namespace ecmv::backends::cuda {
+namespace {
+
+using Handle = void*;
+
+struct Library {
+  int (*init)() = nullptr;
+  int (*find)(const char*, Handle*) = nullptr;
+  int (*clock)(Handle, int, unsigned*) = nullptr;
+  int (*power)(Handle, unsigned*) = nullptr;
+  int (*temperature)(Handle, int, unsigned*) = nullptr;
+  int (*throttle)(Handle, unsigned long long*) = nullptr;
+  bool ready = false;
+
+  Library() {
+    void* object = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (object == nullptr) return;
+    const auto take = [&](auto& function, const char* name) { function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(object, name)); };
+    take(init, "nvmlInit_v2");
+    take(find, "nvmlDeviceGetHandleByPciBusId_v2");
+    take(clock, "nvmlDeviceGetClockInfo");
+    take(power, "nvmlDeviceGetPowerUsage");
+    take(temperature, "nvmlDeviceGetTemperature");
+    take(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    ready = init != nullptr && find != nullptr && init() == 0;
+  }
+};
+
+constexpr int kClockOfUnits = 1, kClockOfMemory = 2, kSensorOfChip = 0;
+
+struct Reason {
+  unsigned long long bit;
+  const char* name;
+};
+constexpr Reason kReasons[] = {{0x1, "idle"},           {0x2, "clocks set by the user"}, {0x4, "power cap"},         {0x8, "hardware slowdown"},
+                               {0x10, "sync boost"},    {0x20, "thermal (software)"},    {0x40, "thermal (hardware)"}, {0x80, "power brake"},
+                               {0x100, "display clock"}};
+
+}  // namespace
+
+DeviceState read_nvml(const char* bus_id) {
+  static const Library library;
+  DeviceState state;
+  Handle device = nullptr;
+  if (!library.ready || library.find(bus_id, &device) != 0) return state;
+  unsigned value = 0;
+  if (library.clock != nullptr && library.clock(device, kClockOfUnits, &value) == 0) state.clock_hz = value * 1e6;
+  if (library.clock != nullptr && library.clock(device, kClockOfMemory, &value) == 0) state.memory_clock_hz = value * 1e6;
+  if (library.power != nullptr && library.power(device, &value) == 0) state.power_w = value * 1e-3;
+  if (library.temperature != nullptr && library.temperature(device, kSensorOfChip, &value) == 0) state.temperature_c = value;
+  unsigned long long bits = 0;
+  if (library.throttle != nullptr && library.throttle(device, &bits) == 0) {
+    for (const Reason& reason : kReasons)
+      if ((bits & reason.bit) != 0) state.throttle_reasons += (state.throttle_reasons.empty() ? "" : ", ") + std::string(reason.name);
+    if (state.throttle_reasons.empty()) state.throttle_reasons = "none";
+  }
+  return state;
+}
+
+}  // namespace ecmv::backends::cuda

@@ -1,0 +1,11 @@
+// Clocks, power and throttle reasons of an NVIDIA device, through the driver's management library where it is there.
+#pragma once
+
+#include "backends/backend.h"
+
+namespace ecmv::backends::cuda {
+
+// `bus_id`: "0000:65:00.0". What the library does not tell stays 0 or "".
+DeviceState read_nvml(const char* bus_id);
+
+}  // namespace ecmv::backends::cuda

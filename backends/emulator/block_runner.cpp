@@ -1,0 +1,260 @@
+// See block_runner.h. Per lane there are two slots: `operand`, written on arrival, and the group's copy in `met`, taken when the
+// group is complete. A complete group runs on in the next step, in which every lane reads `met` before anyone can complete
+// the next collective, so one switch a collective is enough.
+#include "backends/emulator/block_runner.h"
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/pooled_fixedsize_stack.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "backends/emulator/checked_memory.h"
+
+namespace ecmv::backends::emulator {
+namespace {
+
+namespace context = boost::context;
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kStackBytes = size_t{256} << 10;
+#else
+constexpr size_t kStackBytes = size_t{64} << 10;
+#endif
+constexpr int64_t kSharedGuardBytes = 256;
+
+bool same_place(const Collective& a, const Collective& b) {
+  return a.line == b.line && a.scope == b.scope && std::strcmp(a.operation, b.operation) == 0 && std::strcmp(a.file, b.file) == 0;
+}
+
+std::string describe(const Collective& place) {
+  // The path from the repository's root says enough.
+  const char* file = place.file;
+  for (const char* room : {"/codecs/", "/backends/", "/tests/"})
+    if (const char* found = std::strstr(place.file, room)) file = found + 1;
+  return std::string(place.operation) + " (" + file + ":" + std::to_string(place.line) + ")";
+}
+
+enum class State : uint8_t { ready, meeting, finished };
+
+struct QueuedCopy {
+  std::byte* to;
+  const std::byte* from;
+  int bytes, group;
+};
+
+struct Lane {
+  context::fiber fiber;
+  State state = State::ready;
+  Collective place;
+  uint64_t operand = 0;
+  std::vector<QueuedCopy> copies;
+  int copy_group = 0;
+};
+
+// Kept from launch to launch: a launch of 1024 lanes would spend its time in the allocator otherwise.
+context::pooled_fixedsize_stack& stacks() {
+  thread_local context::pooled_fixedsize_stack pool(kStackBytes);
+  return pool;
+}
+
+class Block;
+thread_local Block* running_block = nullptr;
+
+class Block {
+ public:
+  Block(const Grid& grid, const std::function<void()>& kernel)
+      : grid_(grid), kernel_(kernel), lanes_(grid.threads), met_(grid.threads),
+        shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)) {
+    const auto address = reinterpret_cast<uintptr_t>(shared_.data()) + kSharedGuardBytes;
+    shared_data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
+  }
+
+  void run(int64_t index) {
+    index_ = index;
+    // Neither zero nor what the block before left: reading before writing shows.
+    std::memset(shared_.data(), 0xA5, shared_.size());
+    name_range(shared_data_, grid_.shared_bytes, "shared memory");
+    struct Forget {
+      const std::byte* data;
+      ~Forget() { forget_range(data); }
+    } forget{shared_data_};
+    for (size_t i = 0; i < lanes_.size(); ++i) start(lanes_[i]);
+    while (advance_to_barrier()) release_barrier();
+    for (const std::byte* p = shared_.data(); p != shared_.data() + shared_.size(); ++p)
+      if ((p < shared_data_ || p >= shared_data_ + grid_.shared_bytes) && *p != std::byte{0xA5})
+        throw KernelFault("Block " + std::to_string(index_) + " wrote outside its " + std::to_string(grid_.shared_bytes) + " bytes of shared memory.");
+  }
+
+  int current() const { return current_; }
+  Lane& lane() { return lanes_[current_]; }
+  int64_t index() const { return index_; }
+  const Grid& grid() const { return grid_; }
+  std::byte* shared() const { return shared_data_; }
+
+  const uint64_t* meet(const Collective& place, uint64_t operand) {
+    Lane& lane = lanes_[current_];
+    lane.place = place;
+    lane.operand = operand;
+    lane.state = State::meeting;
+    scheduler_ = std::move(scheduler_).resume();
+    return place.scope == kWholeBlock ? nullptr : &met_[group_begin(current_, place.scope)];
+  }
+
+ private:
+  void start(Lane& lane) {
+    lane.state = State::ready;
+    lane.copies.clear();
+    lane.fiber = context::fiber(std::allocator_arg, stacks(), [this](context::fiber&& scheduler) {
+      scheduler_ = std::move(scheduler);
+      try {
+        kernel_();
+      } catch (const context::detail::forced_unwind&) {
+        throw;
+      } catch (...) {
+        if (!fault_) fault_ = std::current_exception();
+      }
+      lanes_[current_].state = State::finished;
+      return std::move(scheduler_);
+    });
+  }
+
+  int wave_begin(int thread) const { return thread / grid_.wave_size * grid_.wave_size; }
+  int group_begin(int thread, int scope) const { return wave_begin(thread) + (thread - wave_begin(thread)) / scope * scope; }
+
+  void resume(int thread) {
+    current_ = thread;
+    lanes_[thread].fiber = std::move(lanes_[thread].fiber).resume();
+    if (fault_) std::rethrow_exception(fault_);
+  }
+
+  // Runs every wave until all of its lanes have finished or wait for the block. False when all have finished.
+  bool advance_to_barrier() {
+    int waiting = 0;
+    const int waves = (grid_.threads + grid_.wave_size - 1) / grid_.wave_size;
+    for (int i = 0; i < waves; ++i) {
+      const int wave = grid_.reversed ? waves - 1 - i : i;
+      const int begin = wave * grid_.wave_size, end = std::min(begin + grid_.wave_size, grid_.threads);
+      while (step(begin, end)) complete_groups(begin, end);
+      for (int t = begin; t < end; ++t) {
+        if (lanes_[t].state == State::meeting && lanes_[t].place.scope != kWholeBlock) report(begin, end);
+        waiting += lanes_[t].state == State::meeting;
+      }
+    }
+    if (waiting == 0) return false;
+    for (int t = 0; t < grid_.threads; ++t)
+      if (lanes_[t].state != State::meeting || !same_place(lanes_[t].place, lanes_[0].place)) report(0, grid_.threads);
+    return true;
+  }
+
+  // Runs the ready lanes of a wave to their next collective. False when none was ready.
+  bool step(int begin, int end) {
+    bool any = false;
+    for (int i = begin; i < end; ++i) {
+      const int thread = grid_.reversed ? begin + end - 1 - i : i;
+      if (lanes_[thread].state != State::ready) continue;
+      any = true;
+      resume(thread);
+    }
+    return any;
+  }
+
+  void complete_groups(int begin, int end) {
+    for (int thread = begin; thread < end;) {
+      const Lane& lane = lanes_[thread];
+      if (lane.state != State::meeting || lane.place.scope == kWholeBlock || group_begin(thread, lane.place.scope) != thread ||
+          thread + lane.place.scope > end) {
+        ++thread;
+        continue;
+      }
+      const int group_end = thread + lane.place.scope;
+      bool complete = true;
+      for (int t = thread; t < group_end && complete; ++t) complete = lanes_[t].state == State::meeting && same_place(lanes_[t].place, lane.place);
+      if (!complete) {
+        ++thread;
+        continue;
+      }
+      for (; thread < group_end; ++thread) {
+        met_[thread] = lanes_[thread].operand;
+        lanes_[thread].state = State::ready;
+      }
+    }
+  }
+
+  void release_barrier() {
+    for (Lane& lane : lanes_) lane.state = State::ready;
+  }
+
+  // Says where the lanes [begin, end), of which some wait in vain, are.
+  [[noreturn]] void report(int begin, int end) const {
+    std::string sentence = "Divergent collective in block " + std::to_string(index_) + ":";
+    for (int t = begin; t < end;) {
+      int last = t;
+      const auto alike = [&](int other) {
+        return lanes_[other].state == lanes_[t].state && (lanes_[t].state == State::finished || same_place(lanes_[other].place, lanes_[t].place));
+      };
+      while (last + 1 < end && alike(last + 1)) ++last;
+      sentence += (t == begin ? " thread " : ", thread ") + std::to_string(t) + (last > t ? " to " + std::to_string(last) : "") +
+                  (lanes_[t].state == State::finished ? (last > t ? " have ended" : " has ended") : (last > t ? " are at " : " is at ") + describe(lanes_[t].place));
+      t = last + 1;
+    }
+    throw KernelFault(sentence + ".");
+  }
+
+  const Grid& grid_;
+  const std::function<void()>& kernel_;
+  std::vector<Lane> lanes_;
+  std::vector<uint64_t> met_;
+  std::vector<std::byte> shared_;
+  std::byte* shared_data_ = nullptr;
+  context::fiber scheduler_;
+  std::exception_ptr fault_;
+  int current_ = 0;
+  int64_t index_ = 0;
+};
+
+}  // namespace
+
+void run_grid(const Grid& grid, const std::function<void()>& kernel) {
+  if (grid.threads < 1 || grid.threads > 1024)
+    throw KernelFault("A thread block of " + std::to_string(grid.threads) + " threads was asked for; devices have room for 1 to 1024.");
+  Block block(grid, kernel);
+  running_block = &block;
+  struct Leave {
+    ~Leave() { running_block = nullptr; }
+  } leave;
+  for (int64_t i = 0; i < grid.blocks; ++i) block.run(i);
+}
+
+int thread_index() { return running_block->current(); }
+int block_size() { return running_block->grid().threads; }
+int64_t block_index() { return running_block->index(); }
+int64_t grid_size() { return running_block->grid().blocks; }
+int wave_size() { return running_block->grid().wave_size; }
+std::byte* shared_data() { return running_block->shared(); }
+const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
+
+void queue_copy(std::byte* to, const std::byte* from, int bytes) {
+  Lane& lane = running_block->lane();
+  lane.copies.push_back({to, from, bytes, lane.copy_group});
+}
+
+void commit_queued_copies() { ++running_block->lane().copy_group; }
+
+void finish_copies(int pending) {
+  Lane& lane = running_block->lane();
+  size_t done = 0;
+  for (; done < lane.copies.size() && lane.copies[done].group < lane.copy_group - pending; ++done)
+    std::memcpy(lane.copies[done].to, lane.copies[done].from, static_cast<size_t>(lane.copies[done].bytes));
+  lane.copies.erase(lane.copies.begin(), lane.copies.begin() + static_cast<int64_t>(done));
+}
+
+void fault(const std::string& sentence) {
+  if (running_block == nullptr) throw KernelFault(sentence);
+  throw KernelFault("Thread " + std::to_string(running_block->current()) + " of block " + std::to_string(running_block->index()) + ": " + sentence);
+}
+
+}  // namespace ecmv::backends::emulator

@@ -1,0 +1,62 @@
+// One thread block on the host: a fiber a lane. Lanes run one after another up to their next collective (ballot, shuffle, barrier);
+// when all lanes of its group stand at the same one, in the same source line, they go on. A group that can never get
+// there is reported: a lane that skips a collective is undefined behaviour on devices and an error here. Whole waves
+// advance together, waves of a block in turn, blocks of a grid one after another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace ecmv::backends::emulator {
+
+// What a kernel did wrong: a divergent collective, an access outside its buffers; a sentence with lane and source line.
+struct KernelFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A place where lanes meet. `scope` lanes, aligned in their wave, take part; kWholeBlock means all threads.
+struct Collective {
+  const char* operation = nullptr;
+  const char* file = nullptr;
+  int line = 0;
+  int scope = 0;
+};
+inline constexpr int kWholeBlock = -1;
+
+struct Grid {
+  int64_t blocks = 1;
+  int threads = 1;
+  int64_t shared_bytes = 0;
+  int wave_size = 32;
+  // Lanes run in descending order within a step. Results that depend on the order show a missing barrier.
+  bool reversed = false;
+};
+
+// Runs `kernel` once for every thread of the grid. Throws the first KernelFault; what other lanes would have done is lost.
+void run_grid(const Grid& grid, const std::function<void()>& kernel);
+
+// Inside a kernel: where this lane is.
+int thread_index();
+int block_size();
+int64_t block_index();
+int64_t grid_size();
+int wave_size();
+// The block's dynamic shared memory.
+std::byte* shared_data();
+
+// Meets the other lanes, handing them `operand`. The result holds what each lane of the group handed in, in order, and is
+// valid until this lane's next meeting. For kWholeBlock it is null.
+const uint64_t* meet(const Collective& place, uint64_t operand);
+
+// Asynchronous copies of this lane: they happen when finish_copies() leaves at most `pending` committed groups.
+void queue_copy(std::byte* to, const std::byte* from, int bytes);
+void commit_queued_copies();
+void finish_copies(int pending);
+
+// Ends the launch with this sentence and the lane's position in front.
+[[noreturn]] void fault(const std::string& sentence);
+
+}  // namespace ecmv::backends::emulator

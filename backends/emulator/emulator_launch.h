@@ -1,0 +1,38 @@
+// The emulator's half of backends/gpu/launch.h.
+#pragma once
+
+#include <tuple>
+
+#include "backends/emulator/block_runner.h"
+#include "backends/emulator/emulator_api.h"
+
+#define ECMV_GPU_KERNEL
+#define ECMV_GPU_DEVICE inline
+#define ECMV_GPU_BOTH inline
+#define ECMV_GPU_BOUNDS(threads, blocks)
+#define ECMV_GPU_UNROLL
+
+namespace ecmv::backends::emulator {
+
+struct LaunchShape {
+  int64_t grid = 1;
+  int block = 1;
+  int64_t shared_bytes = 0;
+};
+
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Arguments... arguments) {
+  if (shape.grid <= 0) return;
+  const std::tuple<Parameters...> parameters{static_cast<Parameters>(arguments)...};
+  Grid grid;
+  grid.blocks = shape.grid;
+  grid.threads = shape.block;
+  grid.shared_bytes = shape.shared_bytes;
+  static_cast<Stream*>(stream)->run(grid, [&] { std::apply(kernel, parameters); });
+}
+
+inline void sync_block(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  meet({"sync_block", file, line, kWholeBlock}, 0);
+}
+
+}  // namespace ecmv::backends::emulator

@@ -1,0 +1,99 @@
+// Operations of one lane that devices have an instruction for: dot products of four bytes, byte permutation, funnel shifts,
+// bit counts. The portable forms run in the emulator and define what the others must compute.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "backends/gpu/launch.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// sum + a[0]*b[0] + ... + a[3]*b[3] for bytes in registers, both signed.
+ECMV_GPU_DEVICE int32_t dot4(int32_t a, int32_t b, int32_t sum) {
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
+  return __builtin_amdgcn_sdot4(a, b, sum, false);
+#elif defined(__CUDA_ARCH__)
+  return __dp4a(a, b, sum);
+#else
+  for (int i = 0; i < 32; i += 8) sum += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+  return sum;
+#endif
+}
+
+// The same with unsigned bytes in `a`.
+ECMV_GPU_DEVICE int32_t dot4_unsigned_signed(uint32_t a, int32_t b, int32_t sum) {
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
+  // No mixed product before gfx11: a = (a - 128) + 128.
+  sum += __builtin_amdgcn_sdot4(0x01010101, b, 0, false) << 7;
+  return __builtin_amdgcn_sdot4(static_cast<int32_t>(a ^ 0x80808080u), b, sum, false);
+#elif defined(__CUDA_ARCH__)
+  int32_t result;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+  return result;
+#else
+  for (int i = 0; i < 32; i += 8) sum += static_cast<uint8_t>(a >> i) * static_cast<int8_t>(b >> i);
+  return sum;
+#endif
+}
+
+// Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes that low and high make up.
+ECMV_GPU_DEVICE uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t selector) {
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
+  const uint32_t bytes = (selector & 7) | (selector & 0x70) << 4 | (selector & 0x700) << 8 | (selector & 0x7000) << 12;
+  return __builtin_amdgcn_perm(high, low, bytes);
+#elif defined(__CUDA_ARCH__)
+  return __byte_perm(low, high, selector);
+#else
+  const uint64_t both = uint64_t{high} << 32 | low;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) result |= static_cast<uint32_t>(both >> (8 * (selector >> (4 * i) & 7)) & 0xFF) << (8 * i);
+  return result;
+#endif
+}
+
+// Bits [n, n + 32) of the 64 that low and high make up, n taken modulo 32.
+ECMV_GPU_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_t n) {
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
+  return __builtin_amdgcn_alignbit(high, low, n);
+#elif defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, n);
+#else
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (n & 31));
+#endif
+}
+
+ECMV_GPU_DEVICE int popcount(uint32_t bits) {
+#if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
+  return __popc(bits);
+#else
+  return std::popcount(bits);
+#endif
+}
+ECMV_GPU_DEVICE int popcount(uint64_t bits) {
+#if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
+  return __popcll(bits);
+#else
+  return std::popcount(bits);
+#endif
+}
+
+// Zero bits above the highest one; 32 of 0.
+ECMV_GPU_DEVICE int leading_zeros(uint32_t bits) {
+#if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
+  return __clz(static_cast<int>(bits));
+#else
+  return std::countl_zero(bits);
+#endif
+}
+
+// The product's bits 32..63.
+ECMV_GPU_DEVICE uint32_t multiply_high(uint32_t a, uint32_t b) {
+#if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
+  return __umulhi(a, b);
+#else
+  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
+#endif
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

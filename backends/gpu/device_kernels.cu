@@ -1,0 +1,50 @@
+// See device_kernels.h.
+#include "backends/gpu/device_kernels.h"
+
+#include "backends/gpu/dense_matvec.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+namespace {
+
+constexpr int kReadThreads = 512;
+
+// A block reads tiles of kReadThreads x kLoads 16-byte words, every grid_size()-th one.
+template <int kLoads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kReadThreads, 1) void read_tiles(Pointer<const uint4> data, int64_t count, Pointer<uint32_t> sum) {
+  constexpr int64_t kTile = int64_t{kReadThreads} * kLoads;
+  uint32_t total = 0;
+  for (int64_t tile = block_index() * kTile; tile < count; tile += grid_size() * kTile) {
+    uint4 words[kLoads];
+    ECMV_GPU_UNROLL
+    for (int l = 0; l < kLoads; ++l) {
+      const int64_t at = tile + l * kReadThreads + thread_index();
+      words[l] = at < count ? load_streaming(data + at) : uint4{};
+    }
+    ECMV_GPU_UNROLL
+    for (int l = 0; l < kLoads; ++l) total += words[l].x + words[l].y + words[l].z + words[l].w;
+  }
+  total = static_cast<uint32_t>(Wave::reduce_add(static_cast<int32_t>(total)));
+  if (Wave::lane() == 0) atomic_add(sum, total);
+}
+
+template <int kLoads>
+void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t most_blocks, void* stream) {
+  const int64_t count = bytes / 16, tiles = (count + kReadThreads * kLoads - 1) / (kReadThreads * kLoads);
+  launch(read_tiles<kLoads>, {tiles < most_blocks ? tiles : most_blocks, kReadThreads, 0}, stream, reinterpret_cast<const uint4*>(data), count, sum);
+}
+
+}  // namespace
+
+void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8, 1, 32>(w, call); }
+
+void read_all(const std::byte* data, int64_t bytes, uint32_t* sum, int form, const DeviceInfo& device, void* stream) {
+  constexpr int64_t kNoLimit = int64_t{1} << 30;
+  switch (form) {
+    case 0: return launch_read<8>(data, bytes, sum, kNoLimit, stream);
+    case 1: return launch_read<4>(data, bytes, sum, kNoLimit, stream);
+    case 2: return launch_read<8>(data, bytes, sum, 4 * int64_t{device.compute_units}, stream);
+    case 3: return launch_read<4>(data, bytes, sum, 4 * int64_t{device.compute_units}, stream);
+  }
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

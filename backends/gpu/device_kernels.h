@@ -1,0 +1,16 @@
+// The kernels of the backends themselves.
+#pragma once
+
+#include "backends/gpu/gpu_api.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// y and v of `call` = W x, W decoded at `w`; asynchronous on the call's stream.
+void dense_product(const int8_t* w, const KernelCall& call);
+
+// Reads `bytes` bytes (a multiple of 16) once and adds the sum of their 32-bit words to *sum. Forms differ in how many blocks
+// there are and how much each has in flight; form 0 <= form < kReadForms.
+inline constexpr int kReadForms = 4;
+void read_all(const std::byte* data, int64_t bytes, uint32_t* sum, int form, const DeviceInfo& device, void* stream);
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

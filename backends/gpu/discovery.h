@@ -1,0 +1,17 @@
+// What each GPU backend says for itself, in backends/{cuda,hip,emulator}.
+#pragma once
+
+#include <vector>
+
+#include "backends/gpu/gpu_api.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// All devices in the driver's order; without any, one entry whose `unavailable` says why. Never throws.
+std::vector<DeviceInfo> discover();
+// Makes the device with this number the calling thread's.
+void activate(int index);
+// Clocks, power and throttle reasons now.
+DeviceState read_state(int index);
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

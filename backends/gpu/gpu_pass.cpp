@@ -1,0 +1,179 @@
+// See gpu_pass.h.
+#include "backends/gpu/gpu_pass.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "backends/gpu/device_kernels.h"
+#include "backends/gpu/discovery.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+namespace {
+
+// Beyond every sum of fewer than 125,000 products of bytes.
+constexpr int kPoison32 = 0x85;
+
+// Makes the device current before members that need it are made.
+int activated(int index) {
+  activate(index);
+  return index;
+}
+
+}  // namespace
+
+GpuPass::GpuPass(const PassPlan& plan, const DeviceInfo& device, int index)
+    : plan_(plan), device_(device), index_(activated(index)), stream_(device.wave_size) {
+  if (plan.kernel == nullptr) throw std::invalid_argument("The backend '" + device.backend + "' runs no reference decoders, and the codec has no kernel for it.");
+  int64_t scratch_bytes = 0, decoded_bytes = 0, last_rows = 0;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    GpuBuffer buffer(static_cast<int64_t>(plan.inputs[i].size()) + kVectorPaddingBytes, "the input vector");
+    buffer.write(std::as_bytes(std::span(plan.inputs[i])));
+    inputs_.push_back(std::move(buffer));
+  }
+  for (const UploadedMatrix* uploaded : plan.layers) {
+    Layer layer;
+    layer.view = &uploaded->view();
+    const datasets::Shape shape = layer.view->shape;
+    if (plan.kernel->scratch_bytes != nullptr) scratch_bytes = std::max(scratch_bytes, plan.kernel->scratch_bytes(*layer.view, plan.tuning));
+    if (plan.op == Op::matvec) {
+      layer.y = GpuBuffer(shape.rows * static_cast<int64_t>(sizeof(int32_t)), "the accumulators y");
+      layer.v = GpuBuffer(shape.rows + kVectorPaddingBytes, "the output vector v");
+      last_rows = shape.rows;
+    }
+    if (plan.op == Op::decode || unfused()) decoded_bytes = std::max(decoded_bytes, shape.elements());
+    layers_.push_back(std::move(layer));
+  }
+  if (plan.op == Op::matvec)
+    for (size_t i = 0; i < layers_.size(); ++i)
+      layers_[i].x = plan.chained && i > 0 ? layers_[i - 1].v.as<int8_t>() : inputs_[plan.chained ? 0 : i].as<int8_t>();
+  decoded_ = GpuBuffer(decoded_bytes, "the decoded matrix");
+  scratch_ = GpuBuffer(scratch_bytes, "the scratch");
+  downloaded_ = allocate_host(std::max<int64_t>(1, last_rows));
+}
+
+GpuPass::~GpuPass() {
+  try {
+    stream_.synchronize();
+  } catch (const std::exception&) {
+    // Reported by the run that caused it.
+  }
+  release_host(downloaded_);
+}
+
+void GpuPass::launch_layer(size_t index) {
+  const Layer& layer = layers_[index];
+  KernelCall call;
+  call.matrix = layer.view;
+  call.tuning = plan_.tuning;
+  call.row_end = layer.view->shape.rows;
+  call.scratch = scratch_.data();
+  call.stream = stream_.opaque();
+  call.device = &device_;
+  decoded_elements_ = layer.view->shape.elements();
+  if (plan_.op == Op::matvec) {
+    call.x = layer.x;
+    call.y = layer.y.as<int32_t>();
+    call.v = layer.v.as<int8_t>();
+    call.scale = plan_.scales[index];
+  }
+  if (plan_.op == Op::decode || unfused()) call.decoded = decoded_.as<int8_t>();
+  plan_.kernel->launch(call);
+  if (unfused()) dense_product(call.decoded, call);
+}
+
+void GpuPass::launch_all() {
+  for (size_t i = 0; i < layers_.size(); ++i) launch_layer(i);
+  if (plan_.op == Op::matvec && !layers_.empty())
+    stream_.copy_out(downloaded_, layers_.back().v.data(), layers_.back().view->shape.rows);
+}
+
+double GpuPass::run() {
+  activate(index_);
+  if (plan_.graph && Graph::kAvailable && !layers_.empty() && !graph_.captured()) {
+    // Kernels are loaded at their first launch, which must not happen inside a capture.
+    launch_all();
+    stream_.synchronize();
+    graph_.begin(stream_);
+    launch_all();
+    graph_.end(stream_);
+  }
+  timer_.start(stream_);
+  if (graph_.captured())
+    graph_.launch(stream_);
+  else
+    launch_all();
+  timer_.stop(stream_);
+  return timer_.seconds(stream_);
+}
+
+void GpuPass::run_layer(int layer) {
+  activate(index_);
+  launch_layer(static_cast<size_t>(layer));
+  stream_.synchronize();
+}
+
+void GpuPass::poison_outputs(int round) {
+  activate(index_);
+  const int poison8 = round == 0 ? -128 : 127;
+  fill(decoded_.data(), poison8, decoded_.size());
+  if (plan_.op == Op::decode) return;
+  for (Layer& layer : layers_) {
+    fill(layer.y.data(), kPoison32, layer.y.size());
+    fill(layer.v.data(), poison8, layer.view->shape.rows);
+  }
+}
+
+std::span<const int32_t> GpuPass::accumulators(int layer) {
+  Layer& one = layers_[static_cast<size_t>(layer)];
+  one.host_y.resize(static_cast<size_t>(one.view->shape.rows));
+  one.y.read(std::as_writable_bytes(std::span(one.host_y)));
+  return one.host_y;
+}
+
+std::span<const int8_t> GpuPass::outputs(int layer) {
+  Layer& one = layers_[static_cast<size_t>(layer)];
+  one.host_v.resize(static_cast<size_t>(one.view->shape.rows));
+  one.v.read(std::as_writable_bytes(std::span(one.host_v)));
+  return one.host_v;
+}
+
+std::span<const int8_t> GpuPass::decoded() {
+  host_decoded_.resize(static_cast<size_t>(decoded_elements_));
+  decoded_.read(std::as_writable_bytes(std::span(host_decoded_)));
+  return host_decoded_;
+}
+
+// "" if the guards hold and nothing but zeros follows the first `used` bytes.
+std::string GpuPass::broken_vector(const GpuBuffer& vector, int64_t used) const {
+  if (!vector.guards_intact()) return "outside";
+  std::vector<std::byte> padding(static_cast<size_t>(vector.size() - used));
+  vector.read(padding, used);
+  return std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; }) ? "" : "to the padding of";
+}
+
+std::string GpuPass::broken_guards() const {
+  activate(index_);
+  for (size_t i = 0; i < layers_.size() && plan_.op == Op::matvec; ++i) {
+    const Layer& layer = layers_[i];
+    if (!layer.y.guards_intact()) return "The kernel wrote outside the accumulators of layer " + std::to_string(i) + ".";
+    if (const std::string where = broken_vector(layer.v, layer.view->shape.rows); !where.empty())
+      return "The kernel wrote " + where + " the output vector of layer " + std::to_string(i) + ".";
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const std::vector<int8_t>& input = plan_.inputs[i];
+    if (const std::string where = broken_vector(inputs_[i], static_cast<int64_t>(input.size())); !where.empty())
+      return "The kernel wrote " + where + " the input vector.";
+    std::vector<int8_t> now(input.size());
+    inputs_[i].read(std::as_writable_bytes(std::span(now)));
+    if (now != input) return "The kernel wrote to the input vector.";
+  }
+  if (!scratch_.guards_intact()) return "The kernel wrote outside its scratch.";
+  if (!decoded_.guards_intact()) return "The kernel wrote outside the decoded matrix.";
+  for (const UploadedMatrix* layer : plan_.layers) {
+    std::string broken = layer->broken_guards();
+    if (!broken.empty()) return broken;
+  }
+  return {};
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,0 +1,54 @@
+// A pass on a GPU: one launch a layer (decode and product where it is unfused) on a stream of its own, the last vector copied to
+// page-locked memory at the end, all of it replayed as one captured graph. Seconds are the device's, between two events.
+#pragma once
+
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/gpu/gpu_buffer.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+class GpuPass final : public Pass {
+ public:
+  // `device` must outlive the pass; `index` is its number among the backend's devices. Throws OutOfMemory, and
+  // std::invalid_argument where there is no kernel: a GPU does not run reference decoders.
+  GpuPass(const PassPlan& plan, const DeviceInfo& device, int index);
+  ~GpuPass() override;
+  double run() override;
+  void run_layer(int layer) override;
+  void poison_outputs(int round) override;
+  std::span<const int32_t> accumulators(int layer) override;
+  std::span<const int8_t> outputs(int layer) override;
+  std::span<const int8_t> decoded() override;
+  std::string broken_guards() const override;
+
+ private:
+  struct Layer {
+    const codecs::CompressedView* view = nullptr;
+    const int8_t* x = nullptr;
+    GpuBuffer y, v;  // [rows] int32; [rows] int8 and kVectorPaddingBytes zeros
+    std::vector<int32_t> host_y;
+    std::vector<int8_t> host_v;
+  };
+  bool unfused() const { return plan_.op == Op::matvec && plan_.kernel->op == Op::decode; }
+  void launch_layer(size_t index);
+  void launch_all();
+  std::string broken_vector(const GpuBuffer& vector, int64_t used) const;
+
+  PassPlan plan_;
+  const DeviceInfo& device_;
+  int index_;
+  Stream stream_;
+  Timer timer_;
+  Graph graph_;
+  std::vector<Layer> layers_;
+  std::vector<GpuBuffer> inputs_;
+  GpuBuffer decoded_;  // of decode, and what an unfused product multiplies
+  GpuBuffer scratch_;
+  std::byte* downloaded_ = nullptr;  // page-locked
+  int64_t decoded_elements_ = 0;     // of the layer that ran last
+  std::vector<int8_t> host_decoded_;
+};
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,0 +1,72 @@
+// Starting a kernel, the same on CUDA, HIP and the emulator: gpu::launch(kernel, {grid, block, shared_bytes}, call.stream,
+// arguments...). A kernel is `template <...> ECMV_GPU_KERNEL void name(parameters)`; parameters are numbers, pointers
+// (gpu::Pointer<T>) or structs of those. A launch that fails shows when the stream is next waited for.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/gpu/gpu_api.h"
+
+#if defined(ECMV_GPU_EMULATOR)
+#include "backends/emulator/emulator_launch.h"
+#else
+
+#define ECMV_GPU_KERNEL __global__
+#define ECMV_GPU_DEVICE __device__ __forceinline__
+#define ECMV_GPU_BOTH __host__ __device__ __forceinline__
+// At most `threads` a block; on CUDA also: registers are chosen so that `blocks` fit on a multiprocessor.
+#if defined(__HIP__)
+#define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads)
+#else
+#define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
+#endif
+#define ECMV_GPU_UNROLL _Pragma("unroll")
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// `blocks`, but no more than the architecture being compiled for has threads for.
+constexpr int blocks_that_fit(int threads, int blocks) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+  constexpr int kThreads = 1024;
+#elif defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+  constexpr int kThreads = 1536;
+#else
+  constexpr int kThreads = 2048;
+#endif
+  return blocks * threads <= kThreads ? blocks : kThreads / threads;
+}
+
+struct LaunchShape {
+  int64_t grid = 1;  // thread blocks; 0 launches nothing
+  int block = 1;     // threads of each
+  int64_t shared_bytes = 0;
+};
+
+// Beyond this a kernel has to ask for its dynamic shared memory.
+inline constexpr int64_t kUnaskedSharedBytes = int64_t{48} << 10;
+
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Arguments... arguments) {
+  if (shape.grid <= 0) return;
+  auto body = [&](Parameters... parameters) {
+    void* addresses[] = {&parameters..., nullptr};
+    const void* function = reinterpret_cast<const void*>(kernel);
+    // Both leave their error to be found by the next Stream::synchronize().
+    if (shape.shared_bytes > kUnaskedSharedBytes)
+      (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize), static_cast<int>(shape.shared_bytes));
+    (void)ECMV_GPU_API(LaunchKernel)(function, dim3(static_cast<unsigned>(shape.grid)), dim3(static_cast<unsigned>(shape.block)), addresses,
+                                     static_cast<size_t>(shape.shared_bytes), static_cast<StreamHandle>(stream));
+  };
+  body(static_cast<Parameters>(arguments)...);
+}
+
+ECMV_GPU_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ECMV_GPU_DEVICE int block_size() { return static_cast<int>(blockDim.x); }
+ECMV_GPU_DEVICE int64_t block_index() { return blockIdx.x; }
+ECMV_GPU_DEVICE int64_t grid_size() { return gridDim.x; }
+// All threads of the block wait for each other; what they wrote to memory is seen by all of them.
+ECMV_GPU_DEVICE void sync_block() { __syncthreads(); }
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
+
+#endif  // !ECMV_GPU_EMULATOR

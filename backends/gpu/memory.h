@@ -1,0 +1,74 @@
+// Device memory as kernels see it. gpu::Pointer<T> is T* on devices and a pointer that knows its buffer in the emulator, where
+// every access outside is reported with the buffer's name; kernels that keep to it are checked byte by byte. Shared memory
+// is always the block's dynamic shared memory, whose size the launch states.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/gpu/launch.h"
+
+#if defined(ECMV_GPU_EMULATOR)
+#include "backends/emulator/emulator_memory.h"
+#else
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+using ::uint2;
+using ::uint4;
+template <typename T>
+using Pointer = T*;
+
+// The same address as elements of another type; it must be aligned for that type wherever it is accessed.
+template <typename To, typename From>
+ECMV_GPU_BOTH Pointer<To> cast(From* pointer) {
+  return reinterpret_cast<To*>(pointer);
+}
+
+// The first byte of the block's dynamic shared memory, 16-byte aligned.
+ECMV_GPU_DEVICE Pointer<std::byte> shared_memory() {
+  extern __shared__ uint4 ecmv_dynamic_shared_memory[];
+  return reinterpret_cast<std::byte*>(ecmv_dynamic_shared_memory);
+}
+
+// A load of 4, 8 or 16 bytes that are read once: they leave the caches first. Only from memory that no kernel writes.
+template <typename T>
+ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
+#if defined(__HIP__)
+  // As one vector, so that one instruction loads it.
+  typedef uint32_t Words __attribute__((ext_vector_type(sizeof(T) / 4)));
+  const Words words = __builtin_nontemporal_load(reinterpret_cast<const Words*>(pointer));
+  T value;
+  __builtin_memcpy(&value, &words, sizeof(T));
+  return value;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+  // Past L1, which on some parts would otherwise be filled by the stream instead of the vector x.
+  if constexpr (sizeof(T) == 16) {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(pointer));
+    return *reinterpret_cast<T*>(&v);
+  } else {
+    return __ldcs(pointer);
+  }
+#else
+  return *pointer;
+#endif
+}
+
+// A load through the read-only path, for what many threads share. Only from memory that this kernel does not write.
+template <typename T>
+ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
+#if defined(__HIP__) || !defined(__CUDA_ARCH__)
+  return *pointer;
+#else
+  return __ldg(pointer);
+#endif
+}
+
+// Adds atomically, in global or shared memory; returns what was there.
+ECMV_GPU_DEVICE int32_t atomic_add(int32_t* pointer, int32_t value) { return atomicAdd(pointer, value); }
+ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
+
+#endif  // !ECMV_GPU_EMULATOR

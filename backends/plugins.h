@@ -1,0 +1,39 @@
+// GPU backends are shared objects, libecmv_ID.so, loaded at first use from the folder ECMV_PLUGIN_DIR or else from where the
+// program lies. So a program built with every toolkit starts on a machine with no driver at all: a plugin that is missing,
+// does not load or was built otherwise is a backend whose only device is unavailable, with the reason.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "backends/backend.h"
+#include "backends/kernel.h"
+
+namespace ecmv::backends {
+
+// Raised whenever a type of backend.h, kernel.h or compressed_matrix.h changes.
+inline constexpr uint32_t kPluginVersion = 1;
+// The types cross the border as they are, so both sides must come from one compiler.
+inline constexpr std::string_view kPluginCompiler = __VERSION__;
+
+struct CodecKernels {
+  std::string_view codec;
+  std::span<const Kernel> kernels;
+};
+
+// What `extern "C" const ecmv::backends::Plugin* ecmv_backend_plugin()` of a plugin returns.
+struct Plugin {
+  uint32_t version = kPluginVersion;
+  std::string_view compiler = kPluginCompiler;
+  Backend backend;
+  std::span<const CodecKernels> codecs;
+};
+
+// One entry for each GPU backend that the project knows, loaded or not.
+std::span<const Backend> plugin_backends();
+
+// The kernels of a codec in the plugin of a backend; empty if there is no such plugin or it has none.
+std::span<const Kernel> plugin_kernels(std::string_view backend, std::string_view codec);
+
+}  // namespace ecmv::backends

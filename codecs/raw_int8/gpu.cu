@@ -1,0 +1,135 @@
+// GPU kernels of raw_int8: the three products of the MatVANS paper (one wave, one thread and one thread block a row), the tuned one of
+// backends/gpu/dense_matvec.h, and the copy. All read 16 bytes at once where every row begins at a multiple of 16, else 4 or 1.
+#include "backends/gpu/dense_matvec.h"
+#include "codecs/raw_int8/format.h"
+
+namespace ecmv::codecs::raw_int8::ECMV_GPU_NAMESPACE {
+namespace {
+
+namespace gpu = backends::gpu;
+
+constexpr int kThreadsOfBlock = 256;  // of thread_per_row, block_per_row and copy
+
+// Sums chunks first, first + stride, ... of one row.
+template <typename Chunk>
+ECMV_GPU_DEVICE int32_t dot_strided(gpu::Pointer<const int8_t> row, gpu::Pointer<const int8_t> x, int chunks, int first, int stride) {
+  const gpu::Pointer<const Chunk> w_chunks = gpu::cast<const Chunk>(row), x_chunks = gpu::cast<const Chunk>(x);
+  int32_t sum = 0;
+  for (int chunk = first; chunk < chunks; chunk += stride) sum = gpu::dot(w_chunks[chunk], gpu::load_shared_by_many(x_chunks + chunk), sum);
+  return sum;
+}
+
+template <typename Chunk>
+ECMV_GPU_KERNEL void wave_per_row(gpu::Pointer<const int8_t> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * (gpu::block_size() / gpu::wave_size()) + gpu::Wave::group();
+  if (row >= rows) return;
+  const int32_t sum = dot_strided<Chunk>(w + row * cols, x, cols / static_cast<int>(sizeof(Chunk)), gpu::Wave::lane(), gpu::Wave::size());
+  const int32_t total = gpu::Wave::reduce_add(sum);
+  if (gpu::Wave::lane() == 0) epilogue.store(row, total);
+}
+
+template <typename Chunk>
+ECMV_GPU_KERNEL void thread_per_row(gpu::Pointer<const int8_t> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (row < rows) epilogue.store(row, dot_strided<Chunk>(w + row * cols, x, cols / static_cast<int>(sizeof(Chunk)), 0, 1));
+}
+
+// Waves add up for themselves, then the first thread adds the waves' sums.
+template <typename Chunk>
+ECMV_GPU_KERNEL void block_per_row(gpu::Pointer<const int8_t> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory());
+  const int64_t row = gpu::block_index();
+  const int32_t sum = dot_strided<Chunk>(w + row * cols, x, cols / static_cast<int>(sizeof(Chunk)), gpu::thread_index(), gpu::block_size());
+  const int32_t of_wave = gpu::Wave::reduce_add(sum);
+  if (gpu::Wave::lane() == 0) sums[gpu::Wave::group()] = of_wave;
+  gpu::sync_block();
+  if (gpu::thread_index() != 0) return;
+  int32_t total = 0;
+  for (int i = 0; i < gpu::block_size() / gpu::wave_size(); ++i) total += sums[i];
+  epilogue.store(row, total);
+}
+
+// One thread copies 16 bytes; the thread behind the last whole 16 copies the rest.
+ECMV_GPU_KERNEL void copy(gpu::Pointer<const int8_t> from, gpu::Pointer<int8_t> to, int64_t bytes) {
+  const int64_t chunk = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (chunk < bytes / 16) {
+    gpu::cast<gpu::uint4>(to)[chunk] = gpu::load_streaming(gpu::cast<const gpu::uint4>(from) + chunk);
+  } else if (chunk == bytes / 16) {
+    for (int64_t i = chunk * 16; i < bytes; ++i) to[i] = from[i];
+  }
+}
+
+const int8_t* elements_of(const backends::KernelCall& call) {
+  return reinterpret_cast<const int8_t*>(call.matrix->sections[kElements].bytes.data());
+}
+
+void launch_wave_per_row(const backends::KernelCall& call) {
+  constexpr int kWaves[] = {4, 8, 16};
+  const datasets::Shape shape = call.matrix->shape;
+  const int waves = kWaves[call.tuning];
+  gpu::for_widest_chunk(shape.cols, [&](auto chunk) {
+    gpu::launch(wave_per_row<decltype(chunk)>, {(shape.rows + waves - 1) / waves, waves * call.device->wave_size, 0}, call.stream,
+                elements_of(call), shape.rows, shape.cols, call.x, gpu::epilogue_of(call));
+  });
+}
+
+void launch_thread_per_row(const backends::KernelCall& call) {
+  const datasets::Shape shape = call.matrix->shape;
+  gpu::for_widest_chunk(shape.cols, [&](auto chunk) {
+    gpu::launch(thread_per_row<decltype(chunk)>, {(shape.rows + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}, call.stream,
+                elements_of(call), shape.rows, shape.cols, call.x, gpu::epilogue_of(call));
+  });
+}
+
+void launch_block_per_row(const backends::KernelCall& call) {
+  const datasets::Shape shape = call.matrix->shape;
+  const int64_t shared_bytes = kThreadsOfBlock / call.device->wave_size * static_cast<int64_t>(sizeof(int32_t));
+  gpu::for_widest_chunk(shape.cols, [&](auto chunk) {
+    gpu::launch(block_per_row<decltype(chunk)>, {shape.rows, kThreadsOfBlock, shared_bytes}, call.stream, elements_of(call), shape.rows, shape.cols,
+                call.x, gpu::epilogue_of(call));
+  });
+}
+
+void launch_tuned(const backends::KernelCall& call) {
+  const int8_t* w = elements_of(call);
+  switch (call.tuning) {
+    case 0: return gpu::launch_dense<16, 8, 1, 32>(w, call);
+    case 1: return gpu::launch_dense<16, 8, 1, 16>(w, call);
+    case 2: return gpu::launch_dense<8, 8, 1, 32>(w, call);
+    case 3: return gpu::launch_dense<8, 8, 1, 24>(w, call);
+    case 4: return gpu::launch_dense<4, 8, 1, 32>(w, call);
+    case 5: return gpu::launch_dense<16, 4, 1, 48>(w, call);
+    case 6: return gpu::launch_dense<8, 4, 2, 24>(w, call);
+    case 7: return gpu::launch_dense<8, 4, 4, 16>(w, call);
+  }
+}
+
+void launch_copy(const backends::KernelCall& call) {
+  const int64_t bytes = call.matrix->shape.elements(), chunks = (bytes + 15) / 16;
+  gpu::launch(copy, {(chunks + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}, call.stream, elements_of(call), call.decoded, bytes);
+}
+
+// A column is counted in 32 bits inside the kernels.
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+  return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
+}
+
+constexpr backends::Tuning kWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
+// Waves a block, loads a lane and row, rows a wave where more than one, waves that shall fit on a multiprocessor.
+constexpr backends::Tuning kTunedTunings[] = {{"waves16_loads8_fit32"}, {"waves16_loads8_fit16"},      {"waves8_loads8_fit32"},
+                                              {"waves8_loads8_fit24"},  {"waves4_loads8_fit32"},       {"waves16_loads4_fit48"},
+                                              {"waves8_loads4_rows2_fit24"}, {"waves8_loads4_rows4_fit16"}};
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_copy},
+    {.op = backends::Op::matvec, .variant = "tuned", .tunings = kTunedTunings, .refuses = refuses, .launch = launch_tuned},
+    {.op = backends::Op::matvec, .variant = "wave_per_row", .tunings = kWaveTunings, .refuses = refuses, .launch = launch_wave_per_row},
+    {.op = backends::Op::matvec, .variant = "thread_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_thread_per_row},
+    {.op = backends::Op::matvec, .variant = "block_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_block_per_row},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::raw_int8::ECMV_GPU_NAMESPACE

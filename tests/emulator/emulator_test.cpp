@@ -1,0 +1,223 @@
+// The emulator is tested to catch: divergent collectives, accesses outside buffers and shared memory, missing barriers; and to compute
+// what devices do, on waves of 32 and of 64.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <vector>
+
+#include "backends/gpu/async_copy.h"
+#include "backends/gpu/lanes.h"
+
+using namespace ecmv;
+namespace gpu = backends::gpu;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+// Device memory for a test, registered under the name "numbers".
+struct Numbers {
+  explicit Numbers(int64_t count) : values(static_cast<size_t>(count) + 16, -1), count(count) {
+    gpu::name_range(reinterpret_cast<const std::byte*>(values.data()), count * 4, "numbers");
+  }
+  ~Numbers() { gpu::forget_range(reinterpret_cast<const std::byte*>(values.data())); }
+  int32_t* data() { return values.data(); }
+  std::vector<int32_t> values;
+  int64_t count;
+};
+
+template <typename... Parameters, typename... Arguments>
+void run(int wave_size, void (*kernel)(Parameters...), gpu::LaunchShape shape, Arguments... arguments) {
+  gpu::Stream stream(wave_size);
+  gpu::launch(kernel, shape, stream.opaque(), arguments...);
+  stream.synchronize();
+}
+
+ECMV_GPU_KERNEL void all_operations(gpu::Pointer<int32_t> wrong) {
+  using Group = gpu::Lanes<32>;
+  using Wave = gpu::Wave;
+  int mistakes = 0;
+  const int lane = Group::lane();
+  const auto odd = Group::ballot(lane % 2 == 1);
+  mistakes += odd != 0xAAAAAAAAu;
+  mistakes += Group::count_before(odd) != lane / 2;
+  mistakes += Group::shuffle(gpu::thread_index(), 5) != gpu::thread_index() / 32 * 32 + 5;
+  mistakes += Group::shuffle_xor(lane, 3) != (lane ^ 3);
+  mistakes += Group::shuffle_up(lane, 2) != (lane < 2 ? lane : lane - 2);
+  mistakes += Group::shuffle_down(lane, 2) != (lane > 29 ? lane : lane + 2);
+  mistakes += Group::reduce_add(lane) != 31 * 16;
+  mistakes += Group::prefix_add(lane) != lane * (lane - 1) / 2;
+  mistakes += Wave::reduce_add(1) != gpu::wave_size();
+  mistakes += Wave::any(Wave::lane() == 40) != (gpu::wave_size() == 64);
+  mistakes += gpu::Lanes<8>::ballot(gpu::thread_index() % 8 == 2) != 4;
+  // Groups of a wave may take different paths.
+  if (Group::group() % 2 == 0) mistakes += Group::reduce_add(1) != 32;
+  wrong[gpu::block_index() * gpu::block_size() + gpu::thread_index()] = mistakes;
+}
+
+ECMV_GPU_KERNEL void block_reversal(gpu::Pointer<int32_t> out) {
+  const gpu::Pointer<int32_t> shared = gpu::cast<int32_t>(gpu::shared_memory());
+  shared[gpu::thread_index()] = gpu::thread_index();
+  gpu::sync_block();
+  out[gpu::thread_index()] = shared[gpu::block_size() - 1 - gpu::thread_index()];
+}
+
+ECMV_GPU_KERNEL void reversal_without_barrier(gpu::Pointer<int32_t> out) {
+  const gpu::Pointer<int32_t> shared = gpu::cast<int32_t>(gpu::shared_memory());
+  shared[gpu::thread_index()] = gpu::thread_index();
+  out[gpu::thread_index()] = shared[gpu::thread_index() ^ 1];
+}
+
+ECMV_GPU_KERNEL void some_lanes_skip_the_ballot() {
+  if (gpu::Lanes<32>::lane() < 20) gpu::Lanes<32>::ballot(true);
+}
+
+ECMV_GPU_KERNEL void lanes_meet_in_different_lines() {
+  if (gpu::Lanes<32>::lane() == 7)
+    gpu::Lanes<32>::ballot(true);
+  else
+    gpu::Lanes<32>::ballot(false);
+}
+
+ECMV_GPU_KERNEL void one_thread_skips_the_barrier() {
+  if (gpu::thread_index() != 33) gpu::sync_block();
+}
+
+ECMV_GPU_KERNEL void reads_behind(gpu::Pointer<const int32_t> numbers, int64_t at) {
+  if (gpu::thread_index() == 3 && numbers[at] == 42) gpu::Wave::sync();
+}
+
+ECMV_GPU_KERNEL void reads_shared_behind(int at) { (void)(gpu::shared_memory()[at] == std::byte{0}); }
+
+ECMV_GPU_KERNEL void writes_shared_raw(int at) { gpu::shared_memory().address()[at] = std::byte{1}; }
+
+ECMV_GPU_KERNEL void reads_misaligned(gpu::Pointer<const int32_t> numbers) { (void)(*gpu::cast<const int32_t>(gpu::cast<const std::byte>(numbers) + 2) == 0); }
+
+// Stages two groups of 16 bytes a lane; reads the first behind a wait for it, the second behind a wait only if told.
+ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
+  const int at = 16 * gpu::thread_index(), second = 16 * gpu::block_size();
+  const gpu::Pointer<const std::byte> global = gpu::cast<const std::byte>(from);
+  gpu::copy_async<16>(gpu::shared_memory() + at, global + at);
+  gpu::commit_copies();
+  gpu::copy_async<16>(gpu::shared_memory() + (second + at), global + (second + at));
+  gpu::commit_copies();
+  gpu::wait_copies<1>();
+  gpu::sync_block();
+  const gpu::Pointer<const int32_t> shared = gpu::cast<const int32_t>(gpu::shared_memory());
+  to[gpu::thread_index()] = shared[gpu::thread_index()];
+  if (wait_for_second != 0) gpu::wait_copies<0>();
+  gpu::sync_block();
+  to[gpu::block_size() + gpu::thread_index()] = shared[second / 4 + gpu::thread_index()];
+}
+
+int any_wave_size() { return GENERATE(32, 64); }
+
+}  // namespace
+
+TEST_CASE("lane operations compute what devices compute") {
+  const int wave_size = any_wave_size();
+  Numbers wrong(3 * 128);
+  run(wave_size, all_operations, {3, 128, 0}, wrong.data());
+  CHECK(wrong.values[0] == 0);
+  CHECK(std::vector<int32_t>(wrong.values.begin(), wrong.values.begin() + wrong.count) == std::vector<int32_t>(wrong.count, 0));
+  CHECK(wrong.values[wrong.count] == -1);
+}
+
+TEST_CASE("a barrier makes the block's shared memory whole, in both orders of the lanes") {
+  const int wave_size = any_wave_size();
+  gpu::Stream stream(wave_size);
+  for (int order = 0; order < 2; ++order) {
+    Numbers out(192);
+    gpu::launch(block_reversal, {1, 192, 192 * 4}, stream.opaque(), out.data());
+    stream.synchronize();
+    for (int i = 0; i < 192; ++i) REQUIRE(out.values[i] == 191 - i);
+  }
+}
+
+TEST_CASE("a missing barrier shows in one of the orders") {
+  gpu::Stream stream(32);
+  int wrong = 0;
+  for (int order = 0; order < 2; ++order) {
+    Numbers out(32);
+    gpu::launch(reversal_without_barrier, {1, 32, 32 * 4}, stream.opaque(), out.data());
+    stream.synchronize();
+    for (int i = 0; i < 32; ++i) wrong += out.values[i] != (i ^ 1);
+  }
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("a collective that lanes skip is reported with thread and source line") {
+  const int wave_size = any_wave_size();
+  CHECK_THROWS_MATCHES(run(wave_size, some_lanes_skip_the_ballot, {1, 64, 0}), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("thread 0 to 19 are at ballot (tests/emulator/emulator_test.cpp:") &&
+                                      ContainsSubstring("thread 20 to 31 have ended")));
+}
+
+TEST_CASE("a collective that lanes reach in different lines is reported") {
+  CHECK_THROWS_MATCHES(run(any_wave_size(), lanes_meet_in_different_lines, {1, 64, 0}), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("Divergent collective in block 0") && ContainsSubstring("thread 7 is at ballot")));
+}
+
+TEST_CASE("a barrier that one thread skips is reported") {
+  CHECK_THROWS_MATCHES(run(any_wave_size(), one_thread_skips_the_barrier, {2, 64, 0}), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("thread 33 has ended") && ContainsSubstring("sync_block")));
+}
+
+TEST_CASE("an access outside a buffer is reported with the buffer's name") {
+  Numbers numbers(10);
+  for (const int64_t at : {int64_t{10}, int64_t{-1}, int64_t{1} << 40})
+    CHECK_THROWS_MATCHES(run(any_wave_size(), reads_behind, {1, 64, 0}, numbers.data(), at), backends::emulator::KernelFault,
+                         MessageMatches(ContainsSubstring("Thread 3 of block 0") &&
+                                        ContainsSubstring("at byte " + std::to_string(4 * at) + " of numbers, which has 40 bytes")));
+  CHECK_THROWS_MATCHES(run(32, reads_misaligned, {1, 32, 0}, numbers.data()), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("misaligned access of 4 bytes at byte 2 of numbers")));
+  int32_t nobodys = 0;
+  CHECK_THROWS_MATCHES(run(32, reads_behind, {1, 32, 0}, &nobodys, 0), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("a pointer into no buffer")));
+}
+
+TEST_CASE("an access outside shared memory is reported, through checked and through raw pointers") {
+  CHECK_THROWS_MATCHES(run(any_wave_size(), reads_shared_behind, {1, 32, 100}, 100), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("of shared memory, which has 100 bytes")));
+  CHECK_THROWS_MATCHES(run(any_wave_size(), writes_shared_raw, {1, 32, 100}, 100), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("wrote outside its 100 bytes of shared memory")));
+}
+
+TEST_CASE("asynchronous copies have arrived behind the wait for them, and not before") {
+  Numbers from(512), to(128);
+  for (int i = 0; i < 512; ++i) from.values[i] = i;
+  run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 1);
+  for (int i = 0; i < 64; ++i) {
+    REQUIRE(to.values[i] == i);
+    REQUIRE(to.values[64 + i] == 256 + i);
+  }
+  run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 0);
+  CHECK(to.values[0] == 0);
+  CHECK(to.values[64] != 256);
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged, {1, 64, 2047}, from.data(), to.data(), 1), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("of shared memory, which has 2047 bytes")));
+}
+
+TEST_CASE("a stream goes on behind a reported fault") {
+  gpu::Stream stream(32);
+  Numbers wrong(64);
+  gpu::launch(some_lanes_skip_the_ballot, {1, 64, 0}, stream.opaque());
+  gpu::launch(all_operations, {1, 64, 0}, stream.opaque(), wrong.data());
+  CHECK_THROWS_AS(stream.synchronize(), backends::emulator::KernelFault);
+  CHECK(wrong.values[0] == -1);
+  gpu::launch(all_operations, {1, 64, 0}, stream.opaque(), wrong.data());
+  CHECK_NOTHROW(stream.synchronize());
+  CHECK(wrong.values[0] == 0);
+}
+
+TEST_CASE("portable forms of device instructions are right") {
+  CHECK(gpu::dot4(0x01FF807F, 0x02037F80, 10) == 10 + 1 * 2 + -1 * 3 + -128 * 127 + 127 * -128);
+  CHECK(gpu::dot4_unsigned_signed(0xFF000001u, static_cast<int32_t>(0x80000002u), 1) == 1 + 255 * -128 + 2);
+  CHECK(gpu::byte_permute(0x33221100u, 0x77665544u, 0x7106) == 0x77110066u);
+  CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 8) == 0x6789ABCDu);
+  CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 32) == 0x89ABCDEFu);
+  CHECK(gpu::leading_zeros(0) == 32);
+  CHECK(gpu::multiply_high(0xFFFFFFFFu, 0xFFFFFFFFu) == 0xFFFFFFFEu);
+}
