@@ -37,13 +37,31 @@ struct Sections {
     int64_t gap;  // elements since the exception before
     int delta;
   };
-  Exception exception(uint64_t entry) const {
+  Exception exception(const std::byte* from, uint64_t entry) const {
     const int gap_bits = header.gap_bits, width = gap_bits + header.delta_bits;
     const uint64_t bit = entry * static_cast<uint64_t>(width);
     uint32_t value;
-    std::memcpy(&value, exceptions + bit / 8, sizeof value);
+    std::memcpy(&value, from + bit / 8, sizeof value);
     value = (value >> bit % 8) & ((1u << width) - 1);
-    return {value & ((1 << gap_bits) - 1), header.delta[value >> gap_bits]};
+    const uint32_t widest = (1u << gap_bits) - 1, gap = value & widest;
+    return {gap, gap == widest ? 0 : header.delta[value >> gap_bits]};
+  }
+  bool ends_head(const std::byte* head, uint64_t entry) const {
+    const uint64_t width = header.gap_bits + header.delta_bits, bit = entry * width;
+    uint32_t value;
+    std::memcpy(&value, head + bit / 8, sizeof value);
+    return ~(value >> bit % 8) << (32 - width) == 0;
+  }
+  // Calls use(exception) for the exceptions of a block in order: as many as fit into the head, which is kHeadBytes long and
+  // padded like the section, then those of the section. An entry of ones ends a head early.
+  template <class F>
+  void each_exception(const std::byte* head, BlockIndex here, BlockIndex next, F&& use) const {
+    const uint64_t in_head = 8 * kHeadBytes / (header.gap_bits + header.delta_bits);
+    for (uint64_t n = 0; n < in_head; ++n) {
+      if (ends_head(head, n)) break;
+      use(exception(head, n));
+    }
+    for (uint64_t n = here.exceptions; n < next.exceptions; ++n) use(exception(exceptions, n));
   }
   // Elements of a block that model 0 codes.
   int64_t first_elements(const Layout& layout, int64_t block_number) const {
@@ -100,17 +118,19 @@ void decode_block(const Sections& sections, const Layout& layout, int64_t number
   }
   if constexpr (kChecked)
     if (byte != end || raw != raw_end) throw MalformedStream("A rans_byte_planes block does not use up its bytes.");
+  std::byte head[kHeadBytes + kExceptionPadding] = {};
+  for (int i = 0; i < kFormatLanes; ++i) {
+    if constexpr (kChecked)
+      if (state[i] >> 8 != 1) throw MalformedStream("A rans_byte_planes block does not end in a state that its encoder can begin with.");
+    head[i] = static_cast<std::byte>(state[i]);
+  }
   int64_t at = 0;
-  for (uint64_t n = here.exceptions; n < next.exceptions; ++n) {
-    const Sections::Exception exception = sections.exception(n);
+  sections.each_exception(head, here, next, [&](Sections::Exception exception) {
     at += exception.gap;
     if constexpr (kChecked)
       if (at >= total) throw MalformedStream("An exception of a rans_byte_planes block lies behind its end.");
     out[at] = static_cast<int8_t>(out[at] + exception.delta);
-  }
-  if constexpr (kChecked)
-    for (uint32_t x : state)
-      if (x != kSlots) throw MalformedStream("A rans_byte_planes block does not end in the state its encoder began with.");
+  });
 }
 
 }  // namespace ecmv::codecs::rans_byte_planes

@@ -250,9 +250,9 @@ HWY_INLINE void DispatchRaw(const Model& model, Args&&... args) {
   }
 }
 
-// `ahead`: prefetch distance in bytes.
+// `ahead`: prefetch distance in bytes. Writes the kHeadBytes of exceptions that the last states hold to `head`.
 template <bool kMultiply>
-HWY_INLINE void DecodeBlock(const Sections& sections, const Layout& layout, int64_t number, int8_t* out, const Product& product, int64_t ahead) {
+HWY_INLINE void DecodeBlock(const Sections& sections, const Layout& layout, int64_t number, int8_t* out, const Product& product, int64_t ahead, std::byte* head) {
   const D8 d8;
   const BlockIndex here = sections.block(number);
   const int64_t total = layout.block_rows(number) * layout.cols, first = sections.first_elements(layout, number);
@@ -269,4 +269,5 @@ HWY_INLINE void DecodeBlock(const Sections& sections, const Layout& layout, int6
       case 3: DispatchRaw<kMultiply, 3>(model, planes, cursor, begin, end, out, product, ahead); break;
     }
   }
+  for (int i = 0; i < kSteps; ++i) hn::StoreU(planes[kSteps + i], d8, reinterpret_cast<uint8_t*>(head) + i * kGroup);
 }

@@ -1,5 +1,5 @@
 // Encoder of rans_byte_planes. 1. choose forms from the histogram; 2. count symbols and make the models; 3. turn every
-// block into symbols, raw bits and exceptions, front to back; 4. code the symbols back to front, because rANS is a stack.
+// block into symbols, raw bits and exceptions, front to back; 4. pack the exceptions; 5. code the symbols back to front, because rANS is a stack.
 #include "codecs/rans_byte_planes/encode.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <map>
 
 #include "codecs/codec.h"
+#include "codecs/rans_byte_planes/deltas.h"
 #include "codecs/rans_byte_planes/model.h"
 
 namespace ecmv::codecs::rans_byte_planes {
@@ -52,9 +53,24 @@ class Encoder {
   }
 
   void run(CompressedMatrix& out) {
-    for (int64_t block = 0; block < layout_.blocks; ++block) encode_block(block);
-    index_.push_back({stream_.size(), raw_.size(), exceptions_.size()});
-    std::vector<std::byte> exceptions = pack_exceptions();
+    for (int64_t block = 0; block < layout_.blocks; ++block) scan_block(block);
+    const Packing packing = pack_exceptions();
+    const uint64_t width = packing.gap_bits + packing.delta_bits, in_head = 8 * kHeadBytes / width;
+    const uint32_t nothing = (uint32_t{1} << width) - 1;
+    std::vector<uint32_t> behind;  // entries that no head holds
+    for (const Scanned& scanned : scanned_) {
+      const uint64_t begin = packing.first_entry[scanned.first_exception], end = packing.first_entry[scanned.end_exception];
+      std::vector<uint32_t> head(packing.entries.begin() + begin, packing.entries.begin() + std::min(end, begin + in_head));
+      index_.push_back({stream_.size(), scanned.first_raw, behind.size()});
+      behind.insert(behind.end(), packing.entries.begin() + begin + head.size(), packing.entries.begin() + end);
+      head.resize(in_head, nothing);
+      std::vector<std::byte> bytes = packed(head, width);
+      bytes.resize(kHeadBytes, std::byte{0});
+      encode_block(scanned, bytes);
+    }
+    index_.push_back({stream_.size(), raw_.size(), behind.size()});
+    std::vector<std::byte> exceptions = packed(behind, width);
+    exceptions.resize(exceptions.size() + kExceptionPadding, std::byte{0});
     std::vector<std::byte> tables(sizeof(Header) + models_.size() * sizeof(Model));
     std::memcpy(tables.data(), &header_, sizeof header_);
     if (!models_.empty()) std::memcpy(tables.data() + sizeof header_, models_.data(), models_.size() * sizeof(Model));
@@ -81,10 +97,16 @@ class Encoder {
       for (int v = 0; v < 256; ++v) {
         const int number = classes.class_of[v];
         codes[i].class_bits[v] = static_cast<int16_t>(number < 0 ? -1 : number << (class_bits(form.values) * i));
-        codes[i].raw_places[v] = static_cast<uint8_t>(number < 0 ? 0 : deposit(classes.raw_of[v], raw_mask(form.values, form.raw_bits, i)));
+        codes[i].raw_places[v] = static_cast<uint8_t>(deposit(classes.raw_of[v], raw_mask(form.values, form.raw_bits, i)));
       }
     return codes;
   }
+
+  // Elements that one symbol codes; at the end of a part not all of them exist.
+  struct Tuple {
+    int values[3] = {};
+    bool exists[3] = {};
+  };
 
   // The symbols of one step; -1 where a value has no class. Elements behind the part count as class 0.
   void symbols_at(const Part& part, int64_t base, int16_t* symbols) const {
@@ -114,24 +136,68 @@ class Encoder {
     for (size_t m = 0; m < forms.size(); ++m) {
       models_.push_back(make_model(histogram_, forms[m], counts[m]));
       cost_.emplace_back();
+      update_costs(static_cast<int>(m));
+    }
+    choose_deltas(counts);
+    // Once more, now with the tuples that stand for others counted as often as they will be coded.
+    for (size_t m = 0; m < forms.size(); ++m) {
+      std::array<uint64_t, 64> coded = counts[m];
       for (int s = 0; s < 64; ++s)
-        cost_[m][s] = models_[m].frequency[s] == 0 ? std::numeric_limits<int64_t>::max() / 4 : log2_fixed(kSlots) - log2_fixed(models_[m].frequency[s]);
+        if (counts[m][s] > 0 && models_[m].frequency[s] == 0) {
+          coded[s] = 0;
+          coded[cover(static_cast<int>(m), tuple_of(static_cast<int>(m), s), deltas_).first] += counts[m][s];
+        }
+      models_[m] = make_model(histogram_, forms[m], coded);
+      update_costs(static_cast<int>(m));
     }
   }
 
-  // The symbol to code for these values: their own, or else the one that needs the fewest exceptions and then the fewest bits.
-  int cover(int model, const int* numbers) const {
-    const Form form = forms_[model];
-    const int width = class_bits(form.values);
+  void update_costs(int m) {
+    for (int s = 0; s < 64; ++s)
+      cost_[m][s] = models_[m].frequency[s] == 0 ? std::numeric_limits<int64_t>::max() / 4 : log2_fixed(kSlots) - log2_fixed(models_[m].frequency[s]);
+  }
+
+  // The deltas that make the symbols without a slot cheapest to replace.
+  void choose_deltas(const std::vector<std::array<uint64_t, 64>>& counts) {
+    double best = 0;
+    for (const DeltaCost& candidate : DeltaCost::candidates()) {
+      double cost = 0;
+      for (size_t m = 0; m < counts.size(); ++m)
+        for (int s = 0; s < 64; ++s)
+          if (counts[m][s] > 0 && models_[m].frequency[s] == 0)
+            cost += static_cast<double>(counts[m][s]) * static_cast<double>(cover(static_cast<int>(m), tuple_of(static_cast<int>(m), s), candidate).second);
+      if (&candidate == &DeltaCost::candidates().front() || cost < best) best = cost, deltas_ = candidate;
+    }
+  }
+
+  // Values that a symbol would stand for, with all raw bits 0.
+  Tuple tuple_of(int model, int symbol) const {
+    Tuple tuple;
+    for (int i = 0; i < forms_[model].values; ++i) tuple.values[i] = models_[model].value[i][symbol & class_mask(forms_[model].values, i)], tuple.exists[i] = true;
+    return tuple;
+  }
+  Tuple tuple_at(const Part& part, int64_t at) const {
+    Tuple tuple;
+    for (int i = 0; i < forms_[part.model].values; ++i)
+      if (at + i * kGroup < part.elements) tuple.values[i] = elements_[part.begin + at + i * kGroup], tuple.exists[i] = true;
+    return tuple;
+  }
+  int delta_of(int model, const Tuple& tuple, int symbol, int i) const {
+    const int index = (symbol & class_mask(forms_[model].values, i)) | codes_[model][i].raw_places[tuple.values[i] + 128];
+    return tuple.exists[i] ? tuple.values[i] - models_[model].value[i][index] : 0;
+  }
+
+  // The cheapest symbol for a tuple without one of its own: its bits and those of the exceptions.
+  std::pair<int, int64_t> cover(int model, const Tuple& tuple, const DeltaCost& deltas) const {
     int best = -1;
     int64_t best_cost = 0;
     for (int s = 0; s < 64; ++s) {
       if (models_[model].frequency[s] == 0) continue;
       int64_t cost = cost_[model][s];
-      for (int i = 0; i < form.values; ++i) cost += (s >> (width * i) & ((1 << width) - 1)) == numbers[i] ? 0 : int64_t{16} << 16;
+      for (int i = 0; i < forms_[model].values; ++i) cost += deltas.of(delta_of(model, tuple, s, i));
       if (best < 0 || cost < best_cost) best = s, best_cost = cost;
     }
-    return best;
+    return {best, best_cost};
   }
 
   // One part: symbols in the order of decoding, raw bits, exceptions.
@@ -179,31 +245,36 @@ class Encoder {
 
   // The symbol that stands for values that have none; what it gets wrong becomes exceptions.
   int replace(const Part& part, int64_t at, std::vector<std::pair<int64_t, int>>& found) const {
-    const int m = part.model;
-    const Form form = forms_[m];
-    int numbers[3] = {}, values[3] = {}, places[3] = {};
-    for (int i = 0; i < form.values; ++i) {
-      if (at + i * kGroup >= part.elements) continue;
-      values[i] = elements_[part.begin + at + i * kGroup];
-      numbers[i] = classes_[m].class_of[values[i] + 128];
-      places[i] = codes_[m][i].raw_places[values[i] + 128];
-    }
-    const int symbol = cover(m, numbers);
-    for (int i = 0; i < form.values; ++i) {
-      const int coded = models_[m].value[i][(symbol & class_mask(form.values, i)) | places[i]];
-      if (at + i * kGroup < part.elements && coded != values[i]) found.push_back({at + i * kGroup, values[i] - coded});
-    }
+    const Tuple tuple = tuple_at(part, at);
+    const int symbol = cover(part.model, tuple, deltas_).first;
+    for (int i = 0; i < forms_[part.model].values; ++i)
+      if (const int delta = delta_of(part.model, tuple, symbol, i); delta != 0) found.push_back({at + i * kGroup, delta});
     return symbol;
   }
 
-  void encode_block(int64_t block) {
-    index_.push_back({stream_.size(), raw_.size(), exceptions_.size()});
+  // What a block becomes before its symbols are coded.
+  struct Scanned {
+    std::vector<uint8_t> symbols[kMaxModels];
+    size_t first_exception = 0, end_exception = 0;
+    uint64_t first_raw = 0;
+  };
+  void scan_block(int64_t block) {
+    Scanned scanned;
+    scanned.first_exception = exceptions_.size();
+    scanned.first_raw = raw_.size();
     const std::vector<Part> parts = parts_of(layout_, header_, block);
-    std::vector<uint8_t> symbols[2];
     int64_t last_exception = 0;
     for (const Part& part : parts)
-      if (part.elements > 0) scan_part(part, parts[0].begin, symbols[part.model], last_exception);
-    std::vector<uint32_t> states(kFormatLanes, kSlots);
+      if (part.elements > 0) scan_part(part, parts[0].begin, scanned.symbols[part.model], last_exception);
+    scanned.end_exception = exceptions_.size();
+    scanned_.push_back(std::move(scanned));
+  }
+
+  // The decoder ends in the states that this begins with. 256 + byte instead of 256 costs 0.6 bits a state and stores 8.
+  void encode_block(const Scanned& scanned, const std::vector<std::byte>& head) {
+    const std::vector<uint8_t>(&symbols)[kMaxModels] = scanned.symbols;
+    std::vector<uint32_t> states(kFormatLanes);
+    for (int i = 0; i < kFormatLanes; ++i) states[i] = kSlots + static_cast<uint32_t>(head[i]);
     std::vector<uint8_t> reversed;
     for (int m = static_cast<int>(models_.size()) - 1; m >= 0; --m)
       for (size_t n = symbols[m].size(); n-- > 0;) {
@@ -220,9 +291,9 @@ class Encoder {
     for (uint32_t state : states) states_.push_back(static_cast<uint8_t>(state));
   }
 
-  // Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums of a
-  // few; a gap that is too wide takes entries whose number, the last, adds nothing.
+  // Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums; the widest gap only moves on.
   struct Packing {
+    bool possible = false;
     int gap_bits = 0, delta_bits = 0;
     std::array<int16_t, kDeltas> deltas{};
     std::vector<uint32_t> entries;
@@ -233,58 +304,65 @@ class Encoder {
     Packing out;
     out.gap_bits = gap_bits;
     out.delta_bits = delta_bits;
-    const size_t numbers = (size_t{1} << delta_bits) - 1;
+    const size_t numbers = size_t{1} << delta_bits;
     std::vector<int> numbered;
-    if (order.size() > numbers) numbered = {128, -128, 64, -64, 16, -16, 4, -4, 1, -1};
     for (const auto& [count, delta] : order)
-      if (numbered.size() < numbers && std::find(numbered.begin(), numbered.end(), delta) == numbered.end()) numbered.push_back(delta);
-    std::map<int, uint32_t> number_of;
-    for (size_t i = 0; i < numbered.size(); ++i) out.deltas[i] = static_cast<int16_t>(numbered[i]), number_of[numbered[i]] = static_cast<uint32_t>(i);
+      if (numbered.size() < numbers) numbered.push_back(delta);
+    DeltaSums sums(numbered);
+    if (!sums.reach(order) && numbers >= kAnySum.size()) {
+      numbered.assign(kAnySum.begin(), kAnySum.end());
+      for (const auto& [count, delta] : order)
+        if (numbered.size() < numbers && std::find(numbered.begin(), numbered.end(), delta) == numbered.end()) numbered.push_back(delta);
+      sums = DeltaSums(numbered);
+    }
+    if (!sums.reach(order)) return out;
+    out.possible = true;
+    for (size_t i = 0; i < numbered.size(); ++i) out.deltas[i] = static_cast<int16_t>(numbered[i]);
 
-    const int64_t max_gap = (int64_t{1} << gap_bits) - 1;
+    const int64_t widest = (int64_t{1} << gap_bits) - 1;
     const auto enter = [&](int64_t gap, size_t number) { out.entries.push_back(static_cast<uint32_t>(gap | number << gap_bits)); };
     for (const Exception& exception : exceptions_) {
       out.first_entry.push_back(out.entries.size());
       int64_t gap = exception.gap;
-      for (; gap > max_gap; gap -= max_gap) enter(max_gap, numbers);
+      for (; gap >= widest; gap -= widest) enter(widest, 0);
       for (int delta = exception.delta; delta != 0;) {
-        auto it = number_of.find(delta);
-        if (it == number_of.end()) {
-          const int size = delta < 0 ? -delta : delta, power = size >= 128 ? 128 : size >= 64 ? 64 : size >= 16 ? 16 : size >= 4 ? 4 : 1;
-          it = number_of.find(delta < 0 ? -power : power);
-        }
-        enter(gap, it->second);
+        const int number = sums.last_number(delta);
+        enter(gap, number);
         gap = 0;
-        delta -= it->first;
+        delta -= numbered[number];
       }
     }
     out.first_entry.push_back(out.entries.size());
     return out;
   }
 
-  // The shortest packing; the index then counts entries instead of exceptions.
-  std::vector<std::byte> pack_exceptions() {
+  // The shortest packing.
+  Packing pack_exceptions() {
     std::map<int, int64_t> counts;
     for (const Exception& e : exceptions_) ++counts[e.delta];
     std::vector<std::pair<int64_t, int>> order;  // most frequent first
     for (const auto& [delta, count] : counts) order.push_back({-count, delta});
     std::sort(order.begin(), order.end());
-    // Enough numbers for the frequent deltas, or for all, and at least for the ten that every sum needs.
-    const int all = std::clamp(static_cast<int>(std::bit_width(order.size())), kMinDeltaBits, kMaxDeltaBits);
+    // With enough bits every delta has a number.
+    const int all = std::clamp(static_cast<int>(std::bit_width(std::max<size_t>(order.size(), 1) - 1)), kMinDeltaBits, kMaxDeltaBits);
     Packing best;
-    for (int delta_bits = std::min(all, 4); delta_bits <= all; ++delta_bits)
+    for (int delta_bits = kMinDeltaBits; delta_bits <= all; ++delta_bits)
       for (int gap_bits = kMinGapBits; gap_bits <= kMaxGapBits; ++gap_bits) {
         Packing packing = pack_with(gap_bits, delta_bits, order);
-        if (best.gap_bits == 0 || packing.bits() < best.bits()) best = std::move(packing);
+        if (packing.possible && (!best.possible || packing.bits() < best.bits())) best = std::move(packing);
       }
     header_.gap_bits = static_cast<uint8_t>(best.gap_bits);
     header_.delta_bits = static_cast<uint8_t>(best.delta_bits);
     std::copy(best.deltas.begin(), best.deltas.end(), header_.delta);
-    for (BlockIndex& entry : index_) entry.exceptions = best.first_entry[entry.exceptions];
-    std::vector<std::byte> bytes((best.bits() + 7) / 8 + kExceptionPadding, std::byte{0});
+    return best;
+  }
+
+  // Numbers of `width` bits, from the lowest bit up.
+  static std::vector<std::byte> packed(const std::vector<uint32_t>& entries, uint64_t width) {
+    std::vector<std::byte> bytes((entries.size() * width + 7) / 8, std::byte{0});
     uint64_t bit = 0;
-    for (uint32_t entry : best.entries)
-      for (int i = 0; i < best.gap_bits + best.delta_bits; ++i, ++bit) bytes[bit / 8] |= static_cast<std::byte>((entry >> i & 1) << bit % 8);
+    for (uint32_t entry : entries)
+      for (uint64_t i = 0; i < width; ++i, ++bit) bytes[bit / 8] |= static_cast<std::byte>((entry >> i & 1) << bit % 8);
     return bytes;
   }
 
@@ -297,9 +375,11 @@ class Encoder {
   std::vector<std::array<ValueCode, 3>> codes_;
   std::vector<Model> models_;
   std::vector<std::array<int64_t, 64>> cost_;
+  DeltaCost deltas_;
   std::vector<BlockIndex> index_;
   std::vector<uint8_t> states_, stream_, raw_;
   std::vector<Exception> exceptions_;
+  std::vector<Scanned> scanned_;
 };
 
 CompressedMatrix store_raw(datasets::MatrixView matrix, const Settings& settings) {
@@ -322,22 +402,30 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .excess_per_mille = settings.integer("excess"),
                       .block_elements = layout_of(matrix.shape, settings).rows_per_block * matrix.shape.cols};
   const modelling::Histogram histogram = modelling::histogram(matrix.i8());
-  // 5. Forms are chosen by estimates; where the bytes come out above the limit, they are chosen once more under a lower one.
+  // Forms are chosen by estimates; where the bytes miss the limit, they are chosen again under a corrected one.
   const double limit = size_limit(histogram, wishes.excess_per_mille);
   const double elements = static_cast<double>(matrix.shape.elements());
   const CompressedMatrix raw = store_raw(matrix, settings);
   CompressedMatrix best = raw;
-  double tightened = limit;
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    const Choice choice = choose_forms(histogram, wishes, tightened);
-    if (choice.forms.empty()) break;
+  double tried = limit, best_cycles = 0;
+  bool within = false;
+  Choice last;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    const Choice choice = choose_forms(histogram, wishes, tried);
+    if (choice.forms.empty() || choice == last) break;
+    last = choice;
     CompressedMatrix out = make_compressed(matrix, settings);
     Encoder(matrix, settings, choice).run(out);
     const double bits = 8.0 * static_cast<double>(out.stored_bytes()) / elements;
-    // Small or unruly matrices can come out larger than they are.
-    if (out.stored_bytes() < best.stored_bytes()) best = std::move(out);
-    if (bits <= limit || choice.smallest) break;
-    tightened = tightened * (limit / bits) * 0.9999;
+    const bool fits = bits <= limit;
+    // Within the limit the fastest, otherwise the smallest. Small or unruly matrices can come out larger than they are.
+    if (out.stored_bytes() < raw.stored_bytes() && (fits ? !within || choice.cycles < best_cycles : !within && out.stored_bytes() < best.stored_bytes())) {
+      best = std::move(out);
+      best_cycles = choice.cycles;
+    }
+    within = within || fits;
+    if (choice.smallest || (fits && bits > limit * 0.9998)) break;
+    tried *= limit / bits * 0.9999;
   }
   return best;
 }

@@ -21,6 +21,7 @@ inline constexpr int kMinGapBits = 6, kMaxGapBits = 13;     // an exception is a
 inline constexpr int kMinDeltaBits = 1, kMaxDeltaBits = 8;
 inline constexpr int kDeltas = 1 << kMaxDeltaBits;
 inline constexpr int kExceptionPadding = 4;                 // an entry is read as 4 bytes
+inline constexpr int kHeadBytes = kFormatLanes;             // the first exceptions of a block are the low bytes of its last states
 inline constexpr int kStreamPadding = 64;                   // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
@@ -31,6 +32,7 @@ struct Form {
   uint8_t raw_bits = 0;
   uint8_t even = 0;  // all frequencies are even: slots 2i and 2i + 1 hold the same symbol (7 probability bits)
   uint8_t unused = 0;
+  bool operator==(const Form&) const = default;
 };
 
 // What a kernel looks up, stored ready for use.
@@ -52,7 +54,7 @@ struct Header {
   uint8_t unused_byte = 0;
   uint16_t first_share = 0;  // of 256: rows of a block coded with model 0 = rows * first_share / 256
   uint8_t unused[58];
-  int16_t delta[kDeltas];    // what an exception adds to the decoded value; the last number in use adds 0 and only moves on
+  int16_t delta[kDeltas];    // what an exception adds to the decoded value; the widest gap only moves on
 };
 static_assert(sizeof(Header) == 576);
 
@@ -60,7 +62,7 @@ static_assert(sizeof(Header) == 576);
 struct BlockIndex {
   uint64_t stream;      // bytes
   uint64_t raw;         // bytes
-  uint64_t exceptions;  // entries of gap_bits + delta_bits bits, packed from the lowest bit up
+  uint64_t exceptions;  // entries of gap_bits + delta_bits bits, packed from the lowest bit up, behind those of the heads
 };
 
 // Bits of a symbol that name the class of one value.

@@ -25,6 +25,8 @@ struct Choice {
   std::vector<Form> forms;  // 0..2
   int first_share = 256;    // of 256 rows those coded with forms[0]
   bool smallest = false;    // nothing that is allowed is smaller
+  double cycles = 0;        // expected, of 64 elements
+  bool operator==(const Choice&) const = default;
 };
 // The fastest form, or mixture of two, of at most `limit` bits an element; the smallest if there is none.
 Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes, double limit);

@@ -51,13 +51,13 @@ void Decode(const backends::KernelCall& call) {
     const int64_t block = row / layout.rows_per_block;
     int8_t* out = call.decoded + (row - call.row_begin) * layout.cols;
     Product none{};
-    DecodeBlock<false>(sections, layout, block, out, none, kAhead[call.tuning]);
+    std::byte head[kHeadBytes + kExceptionPadding] = {};
+    DecodeBlock<false>(sections, layout, block, out, none, kAhead[call.tuning], head);
     int64_t at = 0;
-    for (uint64_t n = sections.block(block).exceptions, end = sections.block(block + 1).exceptions; n < end; ++n) {
-      const Sections::Exception exception = sections.exception(n);
+    sections.each_exception(head, sections.block(block), sections.block(block + 1), [&](Sections::Exception exception) {
       at += exception.gap;
       out[at] = static_cast<int8_t>(out[at] + exception.delta);
-    }
+    });
   }
 #endif
 }
@@ -87,10 +87,10 @@ void Matvec(const backends::KernelCall& call) {
   for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block) {
     const int64_t block = row / layout.rows_per_block;
     Product product{.x = call.x, .y = call.y + row, .cols = layout.cols};
-    DecodeBlock<true>(sections, layout, block, nullptr, product, kAhead[call.tuning]);
+    std::byte head[kHeadBytes + kExceptionPadding] = {};
+    DecodeBlock<true>(sections, layout, block, nullptr, product, kAhead[call.tuning], head);
     int64_t at_row = 0, at_col = 0;
-    for (uint64_t n = sections.block(block).exceptions, end = sections.block(block + 1).exceptions; n < end; ++n) {
-      const Sections::Exception exception = sections.exception(n);
+    sections.each_exception(head, sections.block(block), sections.block(block + 1), [&](Sections::Exception exception) {
       at_col += exception.gap;
       if (at_col >= layout.cols) {
         // Nearly always the next row; a division would cost as much as five exceptions.
@@ -99,7 +99,7 @@ void Matvec(const backends::KernelCall& call) {
         at_col -= rows * layout.cols;
       }
       product.y[at_row] += exception.delta * call.x[at_col];
-    }
+    });
   }
 #endif
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backends/kernel.h"
+#include "codecs/rans_byte_planes/deltas.h"
 #include "codecs/rans_byte_planes/format.h"
 #include "codecs/rans_byte_planes/model.h"
 #include "codecs/registry.h"
@@ -126,6 +127,32 @@ TEST_CASE("rans_byte_planes: the stored size stays within the excess that was as
     CHECK(size_over_entropy(matrix, with({})) <= 1.010);
     CHECK(size_over_entropy(matrix, with({{"excess", "35"}})) <= 1.035);
     CHECK(size_over_entropy(matrix, with({{"values_per_symbol", "1"}})) <= 1.010);
+  }
+}
+
+TEST_CASE("rans_byte_planes: pairs are small enough to be most of what the default excess buys") {
+  const datasets::Matrix matrix = tests::gaussian_matrix({2048, 4096}, 4);
+  CHECK(size_over_entropy(matrix, with({{"values_per_symbol", "2"}, {"prob_bits", "8"}})) <= 1.012);
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), with({}));
+  planes::Header header;
+  std::memcpy(&header, compressed.sections[planes::kTables].bytes.data(), sizeof header);
+  planes::Form form;
+  std::memcpy(&form, compressed.sections[planes::kTables].bytes.data() + sizeof header, sizeof form);
+  CHECK(form.values == 2);
+  CHECK(header.first_share >= 128);
+}
+
+TEST_CASE("rans_byte_planes: deltas that are not listed are the shortest sums of those that are") {
+  const planes::DeltaSums sums({6, -6});
+  CHECK(sums.count(0) == 0);
+  CHECK(sums.count(-6) == 1);
+  CHECK(sums.count(252) == 42);
+  CHECK(sums.count(3) == -1);
+  CHECK(sums.last_number(-12) == 1);
+  const planes::DeltaSums any(std::vector<int>(planes::kAnySum.begin(), planes::kAnySum.end()));
+  for (int delta = -planes::kMaxDelta; delta <= planes::kMaxDelta; ++delta) {
+    CHECK(any.count(delta) >= 0);
+    CHECK(any.count(delta) <= 8);
   }
 }
 
