@@ -11,18 +11,23 @@ namespace {
 namespace gpu = backends::gpu;
 namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using Group = quads::QuadGroup;
+using Queue = quads::QuadQueue<1>;
+
+constexpr int kResidentWaves = 48;  // shall fit on a multiprocessor
 
 ECMV_GPU_DEVICE int64_t row_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
 
 template <typename Tables>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, quads::kQuadResidentWaves / quads::kQuadMostWaves)
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
 void matvec(quads::QuadStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  const Tables tables(stream);
   const int64_t row = row_of_group();
+  Queue words;
+  if (row < stream.queues) words.begin(stream, row);
+  const Tables tables(stream);
   if (row >= stream.queues) return;
   const gpu::Pointer<const int32_t> x_quads = gpu::cast<const int32_t>(x) + Group::lane();
   int32_t sum = 0;
-  quads::for_each_quad(stream, tables, row, [&](int chunk, uint32_t symbols) {
+  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) {
     sum = gpu::dot4(static_cast<int32_t>(symbols), gpu::load_shared_by_many(x_quads + chunk * Group::size()), sum);
   });
   const int32_t total = Group::reduce_add(sum);
@@ -30,13 +35,15 @@ void matvec(quads::QuadStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogu
 }
 
 template <typename Tables>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, quads::kQuadResidentWaves / quads::kQuadMostWaves)
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
 void decode(quads::QuadStream stream, gpu::Pointer<int8_t> decoded) {
-  const Tables tables(stream);
   const int64_t row = row_of_group();
+  Queue words;
+  if (row < stream.queues) words.begin(stream, row);
+  const Tables tables(stream);
   if (row >= stream.queues) return;
   const gpu::Pointer<uint32_t> out = gpu::cast<uint32_t>(decoded) + (row * stream.chunks * Group::size() + Group::lane());
-  quads::for_each_quad(stream, tables, row, [&](int chunk, uint32_t symbols) { out[chunk * Group::size()] = symbols; });
+  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) { out[chunk * Group::size()] = symbols; });
 }
 
 template <typename Tables>

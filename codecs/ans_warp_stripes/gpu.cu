@@ -11,31 +11,45 @@ namespace {
 namespace gpu = backends::gpu;
 namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using Group = quads::QuadGroup;
+// Few waves are there to wait for each other's loads: three groups ahead are about 20 steps.
+using Queue = quads::QuadQueue<3>;
+
+constexpr int kResidentWaves = 16;  // shall fit on a multiprocessor
 
 ECMV_GPU_DEVICE int64_t stripe_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
 
 template <typename Tables>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, quads::kQuadResidentWaves / quads::kQuadMostWaves)
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
 void matvec(quads::QuadStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  const Tables tables(stream);
   const int64_t stripe = stripe_of_group();
+  Queue words;
+  if (stripe < stream.queues) words.begin(stream, stripe);
+  const Tables tables(stream);
   if (stripe >= stream.queues) return;
+  // The lanes hold x of 32 chunks, loaded 32 chunks before.
   const gpu::Pointer<const int32_t> x_quads = gpu::cast<const int32_t>(x);
-  int32_t sum = 0;
-  quads::for_each_quad(stream, tables, stripe, [&](int chunk, uint32_t symbols) {
-    sum = gpu::dot4(static_cast<int32_t>(symbols), gpu::load_shared_by_many(x_quads + chunk), sum);
+  const auto load_x = [&](int chunk) { return chunk < stream.chunks ? gpu::load_shared_by_many(x_quads + chunk) : 0; };
+  int32_t x_now = 0, x_ahead = load_x(Group::lane()), sum = 0;
+  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) {
+    if (chunk % Group::size() == 0) {
+      x_now = x_ahead;
+      x_ahead = load_x(chunk + Group::size() + Group::lane());
+    }
+    sum = gpu::dot4(static_cast<int32_t>(symbols), Group::shuffle(x_now, chunk), sum);
   });
   epilogue.store(stripe * kStripeRows + Group::lane(), sum);
 }
 
 template <typename Tables>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, quads::kQuadResidentWaves / quads::kQuadMostWaves)
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
 void decode(quads::QuadStream stream, gpu::Pointer<int8_t> decoded) {
-  const Tables tables(stream);
   const int64_t stripe = stripe_of_group();
+  Queue words;
+  if (stripe < stream.queues) words.begin(stream, stripe);
+  const Tables tables(stream);
   if (stripe >= stream.queues) return;
   const gpu::Pointer<uint32_t> out = gpu::cast<uint32_t>(decoded) + (stripe * kStripeRows + Group::lane()) * stream.chunks;
-  quads::for_each_quad(stream, tables, stripe, [&](int chunk, uint32_t symbols) { out[chunk] = symbols; });
+  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) { out[chunk] = symbols; });
 }
 
 template <typename Tables>

@@ -31,11 +31,19 @@ class Table {
  public:
   // All threads of the block take part.
   ECMV_GPU_DEVICE explicit Table(const Stream& stream) : lane_offset_(static_cast<uint32_t>(Group::lane()) * 4) {
+    constexpr int kSlotsOfLane = kSlots / kFormatLanes;
+    const int lane = Group::lane();
+    const uint32_t min_value = *stream.min_value;
+    uint32_t entries[kSlotsOfLane];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kSlotsOfLane; ++i) {
+      const uint32_t slot = static_cast<uint32_t>(lane * kSlotsOfLane + i), value = stream.ppf[slot], first = stream.cdf[value];
+      entries[i] = ((stream.cdf[value + 1] - first) & 0xFF) | (slot - first) << 8 | ((min_value + value) & 0xFF) << 16;
+    }
     const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
-    for (int i = gpu::thread_index(); i < kSlots * kFormatLanes; i += gpu::block_size()) {
-      const uint32_t slot = static_cast<uint32_t>(i / kFormatLanes), value = stream.ppf[slot], first = stream.cdf[value];
-      const uint32_t symbol = (*stream.min_value + value) & 0xFF;
-      table[i] = ((stream.cdf[value + 1] - first) & 0xFF) | (slot - first) << 8 | symbol << 16;
+    for (int source = Group::group(); source < kFormatLanes; source += gpu::block_size() / Group::size()) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kSlotsOfLane; ++i) table[(source * kSlotsOfLane + i) * kFormatLanes + lane] = Group::shuffle(entries[i], source);
     }
     gpu::sync_block();
   }

@@ -29,20 +29,27 @@ inline QuadStream quad_stream(const CompressedView& compressed, const QuadLayout
           words_of(kQuadPpfProb), static_cast<int64_t>(payload.size() / sizeof(gpu::uint4)), layout.queues, static_cast<int>(layout.chunks)};
 }
 
+// kAhead groups of words are on their way while earlier ones are used.
+template <int kAhead>
 class QuadQueue {
  public:
-  // Loads the first states of the group's coders, as low and high words, and the queue's first words.
-  ECMV_GPU_DEVICE QuadQueue(const QuadStream& stream, int64_t queue, uint32_t& low, uint32_t& high) {
-    const int64_t begin = stream.offsets[queue], end = queue + 1 < stream.queues ? stream.offsets[queue + 1] : stream.units;
-    groups_ = static_cast<int>((end - begin) / QuadGroup::size());
-    next_ = stream.words + (begin + QuadGroup::lane());
-    const gpu::uint4 first = load();
-    line_ = first.x;
-    next_line_ = first.y;
-    low = first.z;
-    high = first.w;
+  // The first states of the group's coders, low and high words.
+  uint32_t low = 0, high = 0;
+
+  // Loads the states and the queue's first words.
+  ECMV_GPU_DEVICE void begin(const QuadStream& stream, int64_t queue) {
+    if (stream.chunks == 0) return;
+    const int64_t first = stream.offsets[queue], end = queue + 1 < stream.queues ? stream.offsets[queue + 1] : stream.units;
+    groups_ = static_cast<int>((end - first) / QuadGroup::size());
+    next_ = stream.words + (first + QuadGroup::lane());
+    const gpu::uint4 group = load();
+    line_ = group.x;
+    next_line_ = group.y;
+    low = group.z;
+    high = group.w;
     rest_ = load();
-    ahead_ = load();
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kAhead; ++i) ahead_[i] = load();
   }
 
   // The next word of the queue, for the lanes that need one, in their order; anything for the others.
@@ -66,8 +73,10 @@ class QuadQueue {
     rest_.z = rest_.w;
     if (--rest_lines_ != 0) return;
     rest_lines_ = 4;
-    rest_ = ahead_;
-    ahead_ = load();
+    rest_ = ahead_[0];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i + 1 < kAhead; ++i) ahead_[i] = ahead_[i + 1];
+    ahead_[kAhead - 1] = load();
   }
   // A group of 128 words; behind the last one there is nothing that a coder takes.
   ECMV_GPU_DEVICE gpu::uint4 load() {
@@ -79,10 +88,10 @@ class QuadQueue {
   }
 
   gpu::Pointer<const gpu::uint4> next_;
-  int groups_;                 // not yet loaded
-  int cursor_ = 0;             // words of `line_` taken
-  uint32_t line_, next_line_;  // 32 words each
-  gpu::uint4 rest_, ahead_;    // the lines behind them; a group loaded long before its use
+  int groups_ = 0;                     // not yet loaded
+  int cursor_ = 0;                     // words of `line_` taken
+  uint32_t line_ = 0, next_line_ = 0;  // 32 words each
+  gpu::uint4 rest_{}, ahead_[kAhead]{};  // the lines behind them; the groups behind these
   int rest_lines_ = 4;
 };
 
@@ -131,12 +140,19 @@ class QuadSharedTable {
 
   // All threads of the block take part.
   ECMV_GPU_DEVICE explicit QuadSharedTable(const QuadStream& stream) : lane_offset_(static_cast<uint32_t>(QuadGroup::lane()) * 4) {
-    const gpu::Pointer<const uint8_t> symbol = gpu::cast<const uint8_t>(stream.symbol), cum = gpu::cast<const uint8_t>(stream.cum),
-                                      prob = gpu::cast<const uint8_t>(stream.prob);
+    const int lane = QuadGroup::lane();
+    const uint32_t symbol = gpu::load_shared_by_many(stream.symbol + lane), prob = gpu::load_shared_by_many(stream.prob + lane),
+                   cum = gpu::load_shared_by_many(stream.cum + lane);
+    uint32_t entries[4];  // of slots 4 lane .. 4 lane + 3
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t position = static_cast<uint32_t>(4 * lane + i) - (cum >> (8 * i) & 0xFF);
+      entries[i] = (prob >> (8 * i) & 0xFF) | position << 8 | (symbol >> (8 * i) & 0xFF) << 16;
+    }
     const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
-    for (int i = gpu::thread_index(); i < kQuadSlots * kQuadFormatLanes; i += gpu::block_size()) {
-      const uint32_t slot = static_cast<uint32_t>(i / kQuadFormatLanes);
-      table[i] = prob[slot] | (slot - cum[slot]) << 8 | static_cast<uint32_t>(symbol[slot]) << 16;
+    for (int source = QuadGroup::group(); source < kQuadSlots / 4; source += gpu::block_size() / QuadGroup::size()) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) table[(4 * source + i) * kQuadFormatLanes + lane] = QuadGroup::shuffle(entries[i], source);
     }
     gpu::sync_block();
   }
@@ -162,13 +178,11 @@ class QuadSharedTable {
   uint32_t lane_offset_;
 };
 
-// Calls sink(chunk, symbols) for every chunk of a queue, each lane with the four symbols of its coder.
-template <typename Tables, typename Sink>
-ECMV_GPU_DEVICE void for_each_quad(const QuadStream& stream, const Tables& tables, int64_t queue, const Sink& sink) {
-  if (stream.chunks == 0) return;
-  uint32_t low, high;
-  QuadQueue words(stream, queue, low, high);
-  for (int chunk = 0; chunk < stream.chunks; ++chunk) {
+// Calls sink(chunk, symbols) for every chunk of a queue that has begun, each lane with the four symbols of its coder.
+template <typename Tables, int kAhead, typename Sink>
+ECMV_GPU_DEVICE void for_each_quad(int chunks, const Tables& tables, QuadQueue<kAhead>& words, const Sink& sink) {
+  uint32_t low = words.low, high = words.high;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
     const bool refill = high == 0;
     const uint32_t word = words.take(refill);
     high = refill ? low : high;
@@ -184,8 +198,7 @@ ECMV_GPU_DEVICE void for_each_quad(const QuadStream& stream, const Tables& table
   }
 }
 
-// Blocks of at most 16 waves; 48 waves shall fit on a multiprocessor.
-inline constexpr int kQuadMostWaves = 16, kQuadResidentWaves = 48;
+inline constexpr int kQuadMostWaves = 16;  // of a block
 
 inline constexpr backends::Tuning kQuadWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
 
