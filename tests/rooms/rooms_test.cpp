@@ -58,7 +58,8 @@ bool may_include(const std::string& file, const std::string& included) {
     const bool is_test = file.ends_with("/test.cpp");
     if (!own.empty() && own != "modelling" && !other.empty() && other != "modelling" && other != own) return false;
     if (is_test) return true;
-    return starts_with_any(included, {"datasets/", "codecs/", "backends/kernel.h", file.ends_with(".cu") ? "backends/gpu/" : "backends/cpu/"});
+    const bool is_gpu = file.ends_with(".cu") || file.ends_with("_gpu.h");
+    return starts_with_any(included, {"datasets/", "codecs/", "backends/kernel.h", is_gpu ? "backends/gpu/" : "backends/cpu/"});
   }
   return file.starts_with("experiments/") || file.starts_with("tests/");
 }

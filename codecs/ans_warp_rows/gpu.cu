@@ -1,0 +1,74 @@
+// GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. The loop is that of
+// codecs/modelling/quad_ans_gpu.h; x is read coalesced, the lanes' sums meet at the end. `register_tables` is the paper's method,
+// `shared_table` the same with the model in shared memory. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
+#include "backends/gpu/requantise.h"
+#include "codecs/ans_warp_rows/format.h"
+#include "codecs/modelling/quad_ans_gpu.h"
+
+namespace ecmv::codecs::ans_warp_rows::ECMV_GPU_NAMESPACE {
+namespace {
+
+namespace gpu = backends::gpu;
+namespace quads = modelling::ECMV_GPU_NAMESPACE;
+using Group = quads::QuadGroup;
+using Queue = quads::QuadQueue<1>;
+
+constexpr int kResidentWaves = 48;  // shall fit on a multiprocessor
+
+ECMV_GPU_DEVICE int64_t row_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
+
+template <typename Tables>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
+void matvec(quads::QuadStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  const int64_t row = row_of_group();
+  Queue words;
+  if (row < stream.queues) words.begin(stream, row);
+  const Tables tables(stream);
+  if (row >= stream.queues) return;
+  const gpu::Pointer<const int32_t> x_quads = gpu::cast<const int32_t>(x) + Group::lane();
+  int32_t sum = 0;
+  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) {
+    sum = gpu::dot4(static_cast<int32_t>(symbols), gpu::load_shared_by_many(x_quads + chunk * Group::size()), sum);
+  });
+  const int32_t total = Group::reduce_add(sum);
+  if (Group::lane() == 0) epilogue.store(row, total);
+}
+
+template <typename Tables>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
+void decode(quads::QuadStream stream, gpu::Pointer<int8_t> decoded) {
+  const int64_t row = row_of_group();
+  Queue words;
+  if (row < stream.queues) words.begin(stream, row);
+  const Tables tables(stream);
+  if (row >= stream.queues) return;
+  const gpu::Pointer<uint32_t> out = gpu::cast<uint32_t>(decoded) + (row * stream.chunks * Group::size() + Group::lane());
+  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) { out[chunk * Group::size()] = symbols; });
+}
+
+template <typename Tables>
+void launch_matvec(const backends::KernelCall& call) {
+  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
+  gpu::launch(matvec<Tables>, quads::quad_launch_shape(call, layout, Tables::kSharedBytes), call.stream, quads::quad_stream(*call.matrix, layout),
+              call.x, gpu::epilogue_of(call));
+}
+
+template <typename Tables>
+void launch_decode(const backends::KernelCall& call) {
+  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
+  gpu::launch(decode<Tables>, quads::quad_launch_shape(call, layout, Tables::kSharedBytes), call.stream, quads::quad_stream(*call.matrix, layout),
+              call.decoded);
+}
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "register_tables", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_decode<quads::QuadRegisterTables>},
+    {.op = backends::Op::decode, .variant = "shared_table", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_decode<quads::QuadSharedTable>},
+    {.op = backends::Op::matvec, .variant = "register_tables", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_matvec<quads::QuadRegisterTables>},
+    {.op = backends::Op::matvec, .variant = "shared_table", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_matvec<quads::QuadSharedTable>},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::ans_warp_rows::ECMV_GPU_NAMESPACE

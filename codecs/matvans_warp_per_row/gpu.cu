@@ -1,0 +1,219 @@
+// GPU kernels of matvans_warp_per_row: one group of 32 lanes a row, a lane with its own coder and words. As in the paper the model lies
+// in shared memory and a lane has a queue of 16 words that 16-byte loads refill. Here model entries are one word with a copy for each
+// lane, and the queues lie in shared memory column by column, so that lanes which are at different slots and words never meet in a bank.
+// A head that took a word is at least 2^24 and takes none in the next step, so two steps need at most one word and the 16 columns
+// of a lane at most 8: one stored unit. Source: MatVANS white paper (Ludwig, Bamler), section 3.1.
+#include "backends/gpu/dense_matvec.h"
+#include "codecs/matvans_warp_per_row/format.h"
+
+namespace ecmv::codecs::matvans_warp_per_row::ECMV_GPU_NAMESPACE {
+namespace {
+
+namespace gpu = backends::gpu;
+using Group = gpu::Lanes<kFormatLanes>;
+
+constexpr int kLineBytes = kFormatLanes * 4;              // a word of 32 bits for each lane
+constexpr int kTableBytes = kSlots * kLineBytes;
+constexpr int kQueueLines = 2 * kUnitWords / 2;           // lines of a queue: two units, two words a line and lane
+constexpr int kQueueBytes = kQueueLines * kLineBytes;     // of a group
+constexpr int kMostWaves = 16, kResidentWaves = 48;       // of a block; that shall fit on a multiprocessor
+
+struct Stream {
+  gpu::Pointer<const gpu::uint4> units;   // eight words of a lane
+  gpu::Pointer<const uint32_t> cursors;
+  gpu::Pointer<const uint8_t> cdf, ppf, min_value;
+  int64_t words, rows;
+  int groups;                             // of 512 columns
+};
+
+// The table is the first thing in shared memory: prob | position inside the symbol << 8 | symbol << 16, for each slot and lane.
+class Table {
+ public:
+  // All threads of the block take part.
+  ECMV_GPU_DEVICE explicit Table(const Stream& stream) : lane_offset_(static_cast<uint32_t>(Group::lane()) * 4) {
+    constexpr int kSlotsOfLane = kSlots / kFormatLanes;
+    const int lane = Group::lane();
+    const uint32_t min_value = *stream.min_value;
+    uint32_t entries[kSlotsOfLane];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kSlotsOfLane; ++i) {
+      const uint32_t slot = static_cast<uint32_t>(lane * kSlotsOfLane + i), value = stream.ppf[slot], first = stream.cdf[value];
+      entries[i] = ((stream.cdf[value + 1] - first) & 0xFF) | (slot - first) << 8 | ((min_value + value) & 0xFF) << 16;
+    }
+    const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
+    for (int source = Group::group(); source < kFormatLanes; source += gpu::block_size() / Group::size()) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kSlotsOfLane; ++i) table[(source * kSlotsOfLane + i) * kFormatLanes + lane] = Group::shuffle(entries[i], source);
+    }
+    gpu::sync_block();
+  }
+  ECMV_GPU_DEVICE uint32_t at_slot_of(uint32_t head) const {
+    static_assert(kLineBytes == 1 << 7);
+    return *gpu::cast<const uint32_t>(gpu::shared_memory() + ((head << 7 & (kTableBytes - kLineBytes)) | lane_offset_));
+  }
+
+ private:
+  uint32_t lane_offset_;
+};
+
+// A lane's words. No other lane touches them.
+class Queue {
+ public:
+  ECMV_GPU_DEVICE Queue(const Stream& stream, int64_t row)
+      : lines_(gpu::shared_memory() + (kTableBytes + Group::group() * kQueueBytes + Group::lane() * 4)) {
+    const int64_t begin = stream.cursors[row], end = row + 1 < stream.rows ? stream.cursors[row + 1] : stream.words;
+    units_ = static_cast<int>((end - begin) / (kUnitWords * kFormatLanes));
+    next_ = stream.units + (begin / kUnitWords + Group::lane());
+    ahead_ = load();
+    fill();
+  }
+
+  // Before 16 columns: at least as many words as they can take.
+  ECMV_GPU_DEVICE void ensure_unit() {
+    if (filled_ - used_ < kUnitWords) fill();
+  }
+  ECMV_GPU_DEVICE uint32_t front() const {
+    const int offset = (used_ / 2 % kQueueLines) * kLineBytes + used_ % 2 * 2;
+    return *gpu::cast<const uint16_t>(lines_ + offset);
+  }
+  ECMV_GPU_DEVICE void pop(bool taken) { used_ += taken ? 1u : 0u; }
+
+ private:
+  ECMV_GPU_DEVICE void fill() {
+    const gpu::Pointer<std::byte> to = lines_ + (filled_ / 2 % kQueueLines) * kLineBytes;
+    *gpu::cast<uint32_t>(to) = ahead_.x;
+    *gpu::cast<uint32_t>(to + kLineBytes) = ahead_.y;
+    *gpu::cast<uint32_t>(to + 2 * kLineBytes) = ahead_.z;
+    *gpu::cast<uint32_t>(to + 3 * kLineBytes) = ahead_.w;
+    filled_ += kUnitWords;
+    ahead_ = load();
+  }
+  // Behind the last unit there is nothing that the coder takes. Neighbouring lanes ask for a sector's halves at different times,
+  // so this is not a streaming load.
+  ECMV_GPU_DEVICE gpu::uint4 load() {
+    if (units_ == 0) return gpu::uint4{};
+    const gpu::uint4 unit = gpu::load_shared_by_many(next_);
+    next_ += kFormatLanes;
+    --units_;
+    return unit;
+  }
+
+  gpu::Pointer<std::byte> lines_;
+  gpu::Pointer<const gpu::uint4> next_;
+  gpu::uint4 ahead_;
+  int units_;                        // not yet loaded
+  uint32_t used_ = 0, filled_ = 0;   // words
+};
+
+// Decodes four neighbouring columns.
+ECMV_GPU_DEVICE uint32_t decode_quad(const Table& table, Queue& queue, uint32_t& head) {
+  uint32_t entries[4];
+  ECMV_GPU_UNROLL
+  for (int pair = 0; pair < 4; pair += 2) {
+    const uint32_t word = queue.front();
+    bool taken = false;
+    ECMV_GPU_UNROLL
+    for (int i = pair; i < pair + 2; ++i) {
+      entries[i] = table.at_slot_of(head);
+      head = (head >> kModelBits) * (entries[i] & 0xFF) + gpu::byte_permute(entries[i], 0, 0x4441);
+      const bool refill = head < kLowestHead;
+      head = refill ? gpu::byte_permute(word, head, 0x5410) : head;
+      taken = taken || refill;
+    }
+    queue.pop(taken);
+  }
+  return gpu::byte_permute(gpu::byte_permute(entries[0], entries[1], 0x0062), gpu::byte_permute(entries[2], entries[3], 0x0062), 0x5410);
+}
+
+// Calls sink(group, symbols) for every group of 512 columns, each lane with its 16 symbols.
+template <typename Sink>
+ECMV_GPU_DEVICE void for_each_group(const Stream& stream, const Table& table, int64_t row, const Sink& sink) {
+  if (stream.groups == 0) return;
+  Queue queue(stream, row);
+  uint32_t head = queue.front() << 16;
+  queue.pop(true);
+  head |= queue.front();
+  queue.pop(true);
+  for (int group = 0; group < stream.groups; ++group) {
+    queue.ensure_unit();
+    gpu::uint4 symbols;
+    symbols.x = decode_quad(table, queue, head);
+    symbols.y = decode_quad(table, queue, head);
+    symbols.z = decode_quad(table, queue, head);
+    symbols.w = decode_quad(table, queue, head);
+    sink(group, symbols);
+  }
+}
+
+ECMV_GPU_DEVICE int64_t row_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
+
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
+void matvec(Stream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  const Table table(stream);
+  const int64_t row = row_of_group();
+  if (row >= stream.rows) return;
+  const gpu::Pointer<const gpu::uint4> x_units = gpu::cast<const gpu::uint4>(x) + Group::lane();
+  int32_t sum = 0;
+  for_each_group(stream, table, row, [&](int group, gpu::uint4 symbols) {
+    sum = gpu::dot(symbols, gpu::load_shared_by_many(x_units + group * kFormatLanes), sum);
+  });
+  const int32_t total = Group::reduce_add(sum);
+  if (Group::lane() == 0) epilogue.store(row, total);
+}
+
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
+void decode(Stream stream, gpu::Pointer<int8_t> decoded) {
+  const Table table(stream);
+  const int64_t row = row_of_group();
+  if (row >= stream.rows) return;
+  const gpu::Pointer<gpu::uint4> out = gpu::cast<gpu::uint4>(decoded) + (row * stream.groups * kFormatLanes + Group::lane());
+  for_each_group(stream, table, row, [&](int group, gpu::uint4 symbols) { out[group * kFormatLanes] = symbols; });
+}
+
+constexpr backends::Tuning kTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
+
+int block_threads(const backends::DeviceInfo& device, int tuning) {
+  constexpr int kWaves[] = {4, 8, 16};
+  return kWaves[tuning] * device.wave_size;
+}
+
+int64_t shared_bytes(const backends::DeviceInfo& device, int tuning) {
+  return kTableBytes + int64_t{block_threads(device, tuning) / kFormatLanes} * kQueueBytes;
+}
+
+gpu::LaunchShape launch_shape(const backends::KernelCall& call) {
+  const int block = block_threads(*call.device, call.tuning), rows = block / kFormatLanes;
+  return {(call.matrix->shape.rows + rows - 1) / rows, block, shared_bytes(*call.device, call.tuning)};
+}
+
+Stream stream_of(const codecs::CompressedView& matrix) {
+  const auto bytes_of = [&](int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data()); };
+  return {reinterpret_cast<const gpu::uint4*>(bytes_of(kPayload)), reinterpret_cast<const uint32_t*>(bytes_of(kCursors)), bytes_of(kCdf),
+          bytes_of(kPpf), bytes_of(kMinValue), static_cast<int64_t>(matrix.sections[kPayload].bytes.size() / 2), matrix.shape.rows,
+          static_cast<int>(matrix.shape.cols / kGroupCols)};
+}
+
+void launch_matvec(const backends::KernelCall& call) {
+  gpu::launch(matvec, launch_shape(call), call.stream, stream_of(*call.matrix), call.x, gpu::epilogue_of(call));
+}
+
+void launch_decode(const backends::KernelCall& call) {
+  gpu::launch(decode, launch_shape(call), call.stream, stream_of(*call.matrix), call.decoded);
+}
+
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  const int64_t bytes = shared_bytes(device, tuning);
+  return bytes <= device.shared_bytes ? "" : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " + std::to_string(device.shared_bytes) + ".";
+}
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "lane_queues", .tunings = kTunings, .refuses = refuses, .launch = launch_decode},
+    {.op = backends::Op::matvec, .variant = "lane_queues", .tunings = kTunings, .refuses = refuses, .launch = launch_matvec},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::matvans_warp_per_row::ECMV_GPU_NAMESPACE
