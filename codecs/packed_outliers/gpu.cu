@@ -8,24 +8,20 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/packed_outliers/format.h"
+#include "codecs/packed_outliers/gpu_records.h"
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 namespace {
 
 namespace gpu = backends::gpu;
 
-constexpr int kLanes = 32;
-using Team = gpu::Lanes<kLanes>;
-
 constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
-constexpr int kRecordsOfLane = 4, kRecordsOfStep = kLanes * kRecordsOfLane;
 // Up to so many, the last wave follows them alone: behind the fields they would cost two memory latencies.
 constexpr int kFewRecords = 2 * kRecordsOfStep;
 
 struct Matrix {
   gpu::Pointer<const uint8_t> header, fields;
-  gpu::Pointer<const uint64_t> blocks;
-  gpu::Pointer<const uint8_t> distances, deltas;
+  RecordSections records;
   int64_t rows;
   int cols, row_bytes;
   int tail_width;  // of a strip of the group that is not full
@@ -37,6 +33,7 @@ constexpr int kTeams = kBlockRows / kRows + 1;
 template <int kRows>
 constexpr int kThreads = kTeams<kRows> * kLanes;
 
+// What one load brings: uint4 or uint32_t.
 template <typename Chunk>
 constexpr int kWords = static_cast<int>(sizeof(Chunk) / 4);
 
@@ -90,70 +87,6 @@ ECMV_GPU_DEVICE void for_each_chunk(const Matrix& matrix, Step step) {
   }
   for (int first = Team::lane() * kBytes; first < matrix.tail_width; first += kLanes * kBytes)
     step(groups * (kBits * static_cast<int>(kStripCols)) + first, groups * kGroup + first, matrix.tail_width);
-}
-
-struct Records {
-  gpu::Pointer<const uint8_t> distances, deltas;
-  bool wide_distances, whole_bytes;
-  int64_t first, last;  // those of the block
-
-  ECMV_GPU_DEVICE int distance(int64_t i) const { return wide_distances ? gpu::cast<const uint16_t>(distances)[i] : distances[i]; }
-  ECMV_GPU_DEVICE int delta(int64_t i) const {
-    if (whole_bytes) return static_cast<int8_t>(deltas[i]);
-    return ((deltas[i / 2] >> (i % 2 * 4) & 15) ^ 8) - 8;
-  }
-};
-
-ECMV_GPU_DEVICE Records records_of(const Matrix& matrix, int64_t block) {
-  return {matrix.distances, matrix.deltas, matrix.header[2] == 2, matrix.header[3] == 8, static_cast<int64_t>(matrix.blocks[block]),
-          static_cast<int64_t>(matrix.blocks[block + 1])};
-}
-
-// Calls visit(record, row, col) for records [first, last), whose distances begin at element `start` of the block. Lanes take
-// four records each, so that one prefix sum gives 128 positions.
-template <typename Visit>
-ECMV_GPU_DEVICE void visit_records(const Records& records, int64_t first, int64_t last, int start, int cols, Visit visit) {
-  if (first >= last) return;
-  int base_row = start / cols, base_col = start % cols;
-  for (int64_t begin = first; begin < last; begin += kRecordsOfStep) {
-    const int64_t mine = begin + Team::lane() * kRecordsOfLane;
-    int distances[kRecordsOfLane], total = 0;
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kRecordsOfLane; ++k) {
-      distances[k] = mine + k < last ? records.distance(mine + k) : 0;
-      total += distances[k];
-    }
-    int row = base_row, col = base_col + Team::prefix_add(total);
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kRecordsOfLane; ++k) {
-      col += distances[k];
-      for (; col >= cols; col -= cols) ++row;
-      if (mine + k < last) visit(mine + k, row, col);
-    }
-    base_row = Team::shuffle(row, kLanes - 1);
-    base_col = Team::shuffle(col, kLanes - 1);
-  }
-}
-
-// The records of wave number `team` of `teams` and where they start: whole steps, so that few records are one wave's.
-// sums: one int32 a wave, in shared memory. All threads of the block take part.
-struct Share {
-  int64_t first, last;
-  int start;
-};
-ECMV_GPU_DEVICE Share share_records(const Records& records, int team, int teams, gpu::Pointer<int32_t> sums) {
-  const int64_t steps = (records.last - records.first + kRecordsOfStep - 1) / kRecordsOfStep;
-  const int64_t each = (steps + teams - 1) / teams * kRecordsOfStep;
-  Share share{records.first + team * each, records.first + (team + 1) * each, 0};
-  if (share.first > records.last) share.first = records.last;
-  if (share.last > records.last) share.last = records.last;
-  int sum = 0;
-  for (int64_t i = share.first + Team::lane(); i < share.last; i += kLanes) sum += records.distance(i);
-  sum = Team::reduce_add(sum);
-  if (Team::lane() == 0) sums[team] = sum;
-  gpu::sync_block();
-  for (int t = 0; t < team; ++t) share.start += sums[t];
-  return share;
 }
 
 // What the waves of a block tell each other, in shared memory.
@@ -233,6 +166,10 @@ constexpr int resident_blocks(int wanted) {
   return fit < 1 ? 1 : fit < wanted ? fit : wanted;
 }
 
+// Four rows of 7 and 8 bits spill whatever the bound.
+template <int kRows>
+constexpr int kWidestFields = kRows == 4 ? 6 : 8;
+
 template <int kBits, typename Chunk, int kRows, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads<kRows>, (resident_blocks<kBits, kRows>(kResident))) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x,
                                                                                                 gpu::Epilogue epilogue) {
@@ -242,7 +179,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads<kRows>, (resident_blocks<kBits, kRows>(
   if (team < kTeams<kRows> - 1) {
     multiply_fields<kBits, Chunk, kRows>(matrix, block * kBlockRows + team * kRows, x, sums.fields + team * kRows);
   } else {
-    const Records records = records_of(matrix, block);
+    const Records records = records_of(matrix.header, matrix.records, block);
     if (Team::lane() < kBlockRows) sums.outliers[Team::lane()] = 0;
     const int32_t sum = sum_of(x, matrix.cols);
     const bool many = records.last - records.first > kFewRecords;
@@ -255,7 +192,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads<kRows>, (resident_blocks<kBits, kRows>(
   }
   gpu::sync_block();
   if (*sums.shared != 0) {
-    const Records records = records_of(matrix, block);
+    const Records records = records_of(matrix.header, matrix.records, block);
     add_outliers(records, share_records(records, team, kTeams<kRows>, sums.distances), matrix.cols, x, sums.outliers);
     gpu::sync_block();
   }
@@ -305,7 +242,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
     });
   }
   gpu::sync_block();
-  const Records records = records_of(matrix, gpu::block_index());
+  const Records records = records_of(matrix.header, matrix.records, gpu::block_index());
   const Share share = share_records(records, Team::group(), kDecodeTeams, gpu::cast<int32_t>(gpu::shared_memory()));
   visit_records(records, share.first, share.last, share.start, matrix.cols, [&](int64_t record, int row, int col) {
     if (record != records.first && records.distance(record) == 0) return;
@@ -327,9 +264,7 @@ Matrix matrix_of(const codecs::CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   return {.header = bytes(kHeader),
           .fields = bytes(kFields),
-          .blocks = reinterpret_cast<const uint64_t*>(bytes(kBlocks)),
-          .distances = bytes(kDistances),
-          .deltas = bytes(kDeltas),
+          .records = {reinterpret_cast<const uint64_t*>(bytes(kBlocks)), bytes(kDistances), bytes(kDeltas)},
           .rows = view.shape.rows,
           .cols = static_cast<int>(view.shape.cols),
           .row_bytes = static_cast<int>(row_bytes(bits_of(view), view.shape.cols)),
@@ -361,8 +296,9 @@ template <int kRows, int kResident>
 void launch_rows(const backends::KernelCall& call) {
   const Matrix matrix = matrix_of(*call.matrix);
   with_layout(*call.matrix, [&](auto bits, auto chunk) {
-    gpu::launch(matvec<decltype(bits)::value, decltype(chunk), kRows, kResident>,
-                {block_count(matrix.rows), kThreads<kRows>, Board::bytes(kTeams<kRows>)}, call.stream, matrix, call.x, gpu::epilogue_of(call));
+    if constexpr (decltype(bits)::value <= kWidestFields<kRows>)
+      gpu::launch(matvec<decltype(bits)::value, decltype(chunk), kRows, kResident>,
+                  {block_count(matrix.rows), kThreads<kRows>, Board::bytes(kTeams<kRows>)}, call.stream, matrix, call.x, gpu::epilogue_of(call));
   });
 }
 
@@ -371,7 +307,6 @@ void launch_matvec(const backends::KernelCall& call) {
     case 0: return launch_rows<2, 3>(call);
     case 1: return launch_rows<2, 2>(call);
     case 2: return launch_rows<4, 3>(call);
-    case 3: return launch_rows<1, 2>(call);
   }
 }
 
@@ -383,17 +318,21 @@ void launch_decode(const backends::KernelCall& call) {
   });
 }
 
-// Elements of a block of rows are counted in 32 bits.
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+// Rows a wave, blocks of 16 rows that shall fit on a multiprocessor.
+constexpr backends::Tuning kTunings[] = {{"rows2_blocks3"}, {"rows2_blocks2"}, {"rows4_blocks3"}};
+constexpr int kFourRows = 2;  // among them
+
+std::string refuses_decode(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
   return matrix.shape.cols < (int64_t{1} << 26) ? "" : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
 }
-
-// Rows a wave, blocks of 16 rows that shall fit on a multiprocessor.
-constexpr backends::Tuning kTunings[] = {{"rows2_blocks3"}, {"rows2_blocks2"}, {"rows4_blocks3"}, {"rows1_blocks2"}};
+std::string refuses_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (tuning == kFourRows && bits_of(matrix) > kWidestFields<4>) return "Four rows a wave are for fields of up to 6 bits: wider ones do not fit the registers.";
+  return refuses_decode(matrix, device, tuning);
+}
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_decode},
-    {.op = backends::Op::matvec, .variant = "planes", .tunings = kTunings, .refuses = refuses, .launch = launch_matvec},
+    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = refuses_decode, .launch = launch_decode},
+    {.op = backends::Op::matvec, .variant = "planes", .tunings = kTunings, .refuses = refuses_matvec, .launch = launch_matvec},
 };
 
 }  // namespace
