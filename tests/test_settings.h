@@ -24,7 +24,7 @@ inline std::vector<codecs::Settings> settings_to_test(const codecs::Codec& codec
     // Powers of two are where lane counts live; of narrow ranges every value is tried.
     for (int64_t value = 1; value < info.max; value *= 2)
       if (value > info.min) add(info.name, std::to_string(value));
-    if (info.max - info.min <= 6)
+    if (info.max - info.min <= 8)
       for (int64_t value = info.min + 1; value < info.max; ++value)
         if ((value & (value - 1)) != 0) add(info.name, std::to_string(value));
     add(info.name, std::to_string(info.max));
