@@ -30,13 +30,13 @@ backends::Device* DevicePool::find(const KernelSpec& kernel) { return open(kerne
 
 std::string DevicePool::reason(const KernelSpec& kernel) { return open(kernel).reason; }
 
-void DevicePool::measure_bandwidth_once(const KernelSpec& kernel, const std::string& run_id,
+void DevicePool::measure_bandwidth(const KernelSpec& kernel, const std::string& run_id,
                                         const std::function<void(const reports::BandwidthRecord&)>& on_bandwidth) {
   KernelSpec best = kernel;
   if (backends::Device* device = find(kernel); device != nullptr && device->memory() == "host") best.simd_target.clear();
   Slot& slot = open(best);
   if (slot.device == nullptr || slot.device->info().emulated) return;
-  if (!bandwidth_measured_.insert(fmt::format("{}:{}", slot.device->memory(), slot.device->info().threads)).second) return;
+  if (++bandwidth_records_[fmt::format("{}:{}", slot.device->memory(), slot.device->info().threads)] > kBandwidthRecords) return;
   const backends::DeviceInfo& info = slot.device->info();
   reports::BandwidthRecord record;
   record.run = run_id;

@@ -151,7 +151,8 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datase
   const bool whole = op == backends::Op::decode || record.kernel.variant == "reference" || (gpu && record.kernel.unfused);
   const int64_t touched = record.size.stored_bytes + (whole ? largest : 0);
   record.time.elements = elements;
-  record.time.cache = touched < 4 * device.llc_bytes ? "resident" : "streamed";
+  // Where the size of the cache is unknown nothing shows that the data came from memory.
+  record.time.cache = device.llc_bytes == 0 || touched < 4 * device.llc_bytes ? "resident" : "streamed";
   record.time.device_clock = gpu ? "device" : "host";
   record.time.samples_s = timed.samples_s;
   record.time.iterations_per_sample = timed.passes_per_sample;

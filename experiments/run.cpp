@@ -172,7 +172,7 @@ class Run {
     fill_check(record, check);
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
     if (!options_.time || device->info().emulated) return finish(one, record, Status::ok, "");
-    measure_bandwidth(one.kernel);
+    if (batch_.empty()) measure_bandwidth(one.kernel);  // with every batch anew
     if (!is_single_pass(experiment_.measure)) prepared.estimate_s = prepared.pass->run();
     if (prepared.estimate_s > experiment_.measure.max_seconds)
       return finish(one, record, Status::timed_out,
@@ -188,7 +188,7 @@ class Run {
   // A yardstick that cannot be measured costs no case.
   void measure_bandwidth(const KernelSpec& kernel) {
     if (options_.on_bandwidth) try {
-        devices_.measure_bandwidth_once(kernel, options_.run_id, options_.on_bandwidth);
+        devices_.measure_bandwidth(kernel, options_.run_id, options_.on_bandwidth);
       } catch (const std::exception& e) {
         if (options_.progress != nullptr) *options_.progress << "The read bandwidth was not measured: " << e.what() << "\n";
       }

@@ -1,6 +1,9 @@
 // Linux's text files instead of a topology library: four numbers and a name are all that records need.
 #include "backends/cpu/cpu_info.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -49,6 +52,14 @@ DeviceInfo describe_cpu() {
     if (level == "2") info.l2_bytes = bytes;
     if (bytes > info.llc_bytes) info.llc_bytes = bytes;
   }
+  // Containers without /sys: the C library asks the CPU itself where it knows how (x86).
+  const auto or_asked = [](int64_t& bytes, int name) {
+    if (bytes == 0) bytes = std::max<int64_t>(0, sysconf(name));
+  };
+  or_asked(info.l1d_bytes, _SC_LEVEL1_DCACHE_SIZE);
+  or_asked(info.l2_bytes, _SC_LEVEL2_CACHE_SIZE);
+  or_asked(info.llc_bytes, _SC_LEVEL3_CACHE_SIZE);
+  if (info.llc_bytes == 0) info.llc_bytes = info.l2_bytes;
   info.memory_bytes = proc_kib("/proc/meminfo", "MemTotal");
   return info;
 }
