@@ -8,7 +8,7 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/packed_outliers/format.h"
-#include "codecs/packed_outliers/gpu_records.h"
+#include "codecs/packed_outliers/records_gpu.h"
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 namespace {
