@@ -57,6 +57,21 @@ HWY_INLINE void DenseMatvec(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t 
   for (; r < rows; ++r) DenseRowGroup<1, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
 }
 
+// The same with kStreams rows at once that lie far apart, in kStreams equal parts of the matrix: as many long streams for
+// the prefetchers, each from page to page, instead of neighbouring rows.
+template <int kStreams>
+HWY_INLINE void DenseMatvecStreams(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t cols, const int8_t* HWY_RESTRICT x,
+                                   int32_t* HWY_RESTRICT y) {
+  const int32_t correction = kDotIsBiased ? 128 * SumX(x, cols) : 0;
+  const int64_t part = rows / kStreams;
+  for (int64_t r = 0; r < part; ++r) {
+    int32_t sums[kStreams];
+    DenseRowGroup<kStreams, 0>(w + r * cols, part * cols, cols, x, correction, sums);
+    for (int s = 0; s < kStreams; ++s) y[s * part + r] = sums[s];
+  }
+  for (int64_t r = kStreams * part; r < rows; ++r) DenseRowGroup<1, 0>(w + r * cols, cols, cols, x, correction, y + r);
+}
+
 }  // namespace ecmv::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

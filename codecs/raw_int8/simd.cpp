@@ -27,6 +27,7 @@ void Matvec(const backends::KernelCall& call) {
     case 3: return cpu::DenseMatvec<1, 16384>(w, rows, cols, call.x, y);
     case 4: return cpu::DenseMatvec<2, 16384>(w, rows, cols, call.x, y);
     case 5: return cpu::DenseMatvec<4, 16384>(w, rows, cols, call.x, y);
+    case 6: return cpu::DenseMatvecStreams<2>(w, rows, cols, call.x, y);
   }
 }
 
@@ -47,7 +48,7 @@ void decode(const backends::KernelCall& call) {
 void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
 
 constexpr backends::Tuning kTunings[] = {{"rows4"},          {"rows1"},           {"rows1_prefetch8k"}, {"rows1_prefetch16k"},
-                                          {"rows2_prefetch16k"}, {"rows4_prefetch16k"}};
+                                          {"rows2_prefetch16k"}, {"rows4_prefetch16k"}, {"streams2"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},
