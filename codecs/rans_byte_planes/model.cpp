@@ -226,7 +226,7 @@ Model make_model(const modelling::Histogram& histogram, Form form, const std::ar
   const Frequencies frequencies = best_frequencies(symbol_counts, form.even);
   std::array<int, 64> order;
   std::iota(order.begin(), order.end(), 0);
-  // Frequent symbols first: a state that fell low then grows least (0.002 bits a symbol against 0.006 the other way round).
+  // Frequent symbols first. Any fixed order would do: by simulation orders differ by less than 0.0003 bits a symbol (README.md).
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return frequencies.f[a] > frequencies.f[b]; });
   int slot = 0;
   for (int symbol : order) {
