@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "backends/backend.h"
 
@@ -98,6 +99,14 @@ inline void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
   if (bytes > 0) check(ECMV_GPU_API(Memcpy)(host, device, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToHost)), "copying from the device");
 }
 
+// Why the last launch of this thread could not be made, where the device itself cannot know (a library refused); "" if nothing
+// went wrong. A launch neither throws nor waits: Stream::synchronize() throws it.
+inline std::string& launch_failure() {
+  static thread_local std::string failure;
+  return failure;
+}
+inline void fail_launch(std::string sentence) { launch_failure() = std::move(sentence); }
+
 class Stream {
  public:
   // The wave size is for the emulator, which has devices of both.
@@ -108,7 +117,9 @@ class Stream {
   StreamHandle handle() const { return handle_; }
   // Waits; throws what any launch before it did wrong.
   void synchronize() {
-    check(ECMV_GPU_API(GetLastError)(), "a launch");
+    const Status launched = ECMV_GPU_API(GetLastError)();
+    if (!launch_failure().empty()) throw std::runtime_error(std::exchange(launch_failure(), {}));
+    check(launched, "a launch");
     check(ECMV_GPU_API(StreamSynchronize)(handle_), "a kernel");
   }
   void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {

@@ -1,5 +1,8 @@
 // GPU kernels of raw_int8: the three products of the MatVANS paper (one wave, one thread and one thread block a row), the tuned one of
 // backends/gpu/dense_matvec.h, and the copy. All read 16 bytes at once where every row begins at a multiple of 16, else 4 or 1.
+// Beside them `blas`, the product of matrices of the platform's library: such libraries have no int8 product with a vector, so
+// x is one of 1, 8 or 16 columns, the others being zeros, and the requantisation is a launch of its own.
+#include "backends/gpu/blas.h"
 #include "backends/gpu/dense_matvec.h"
 #include "codecs/raw_int8/format.h"
 
@@ -59,6 +62,16 @@ ECMV_GPU_KERNEL void copy(gpu::Pointer<const int8_t> from, gpu::Pointer<int8_t> 
   }
 }
 
+// One thread an element.
+ECMV_GPU_KERNEL void copy_vector(gpu::Pointer<const int8_t> from, gpu::Pointer<int8_t> to, int64_t length) {
+  const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (i < length) to[i] = from[i];
+}
+ECMV_GPU_KERNEL void requantise_all(gpu::Pointer<const int32_t> sums, int64_t rows, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (row < rows) epilogue.store(row, sums[row]);
+}
+
 const int8_t* elements_of(const backends::KernelCall& call) {
   return reinterpret_cast<const int8_t*>(call.matrix->sections[kElements].bytes.data());
 }
@@ -93,10 +106,10 @@ void launch_block_per_row(const backends::KernelCall& call) {
 void launch_tuned(const backends::KernelCall& call) {
   const int8_t* w = elements_of(call);
   switch (call.tuning) {
-    case 0: return gpu::launch_dense<16, 8, 1, 32>(w, call);
-    case 1: return gpu::launch_dense<16, 8, 1, 16>(w, call);
-    case 2: return gpu::launch_dense<8, 8, 1, 32>(w, call);
-    case 3: return gpu::launch_dense<8, 8, 1, 24>(w, call);
+    case 0: return gpu::launch_dense<8, 8, 1, 24>(w, call);
+    case 1: return gpu::launch_dense<16, 8, 1, 32>(w, call);
+    case 2: return gpu::launch_dense<16, 8, 1, 16>(w, call);
+    case 3: return gpu::launch_dense<8, 8, 1, 32>(w, call);
     case 4: return gpu::launch_dense<4, 8, 1, 32>(w, call);
     case 5: return gpu::launch_dense<16, 4, 1, 48>(w, call);
     case 6: return gpu::launch_dense<8, 4, 2, 24>(w, call);
@@ -109,6 +122,39 @@ void launch_copy(const backends::KernelCall& call) {
   gpu::launch(copy, {(chunks + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}, call.stream, elements_of(call), call.decoded, bytes);
 }
 
+// Columns of the library's product, by tuning. Of its scratch: the workspace, x in the first of the columns, all sums.
+constexpr int kBlasColumns[] = {1, 8, 16};
+
+int64_t blas_input_bytes(datasets::Shape shape, int tuning) { return (kBlasColumns[tuning] * shape.cols + 255) / 256 * 256; }
+
+int64_t blas_scratch_bytes(const codecs::CompressedView& matrix, int tuning) {
+  return gpu::kBlasWorkspaceBytes + blas_input_bytes(matrix.shape, tuning) + kBlasColumns[tuning] * matrix.shape.rows * static_cast<int64_t>(sizeof(int32_t));
+}
+
+std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+  const datasets::Shape shape = matrix.shape;
+  if (shape.elements() == 0 || shape.rows % 4 != 0 || shape.cols % 4 != 0) return "The library's int8 product takes rows and columns in multiples of 4.";
+  if (shape.rows >= (int64_t{1} << 31) || shape.cols >= (int64_t{1} << 31)) return "The library counts rows and columns in 32 bits.";
+  return gpu::blas_missing();
+}
+
+void launch_blas(const backends::KernelCall& call) {
+  const datasets::Shape shape = call.matrix->shape;
+  const int columns = kBlasColumns[call.tuning];
+  const gpu::BlasPlace place{call.scratch, call.stream};
+  const auto blocks = [](int64_t count) { return (count + kThreadsOfBlock - 1) / kThreadsOfBlock; };
+  const int8_t* x = call.x;
+  int32_t* sums = call.y;
+  if (columns > 1) {
+    int8_t* wide_x = reinterpret_cast<int8_t*>(call.scratch + gpu::kBlasWorkspaceBytes);
+    gpu::launch(copy_vector, {blocks(shape.cols), kThreadsOfBlock, 0}, call.stream, call.x, wide_x, shape.cols);
+    x = wide_x;
+    sums = reinterpret_cast<int32_t*>(wide_x + blas_input_bytes(shape, call.tuning));
+  }
+  gpu::blas_product(elements_of(call), shape, x, columns, sums, place);
+  gpu::launch(requantise_all, {blocks(shape.rows), kThreadsOfBlock, 0}, call.stream, sums, shape.rows, gpu::epilogue_of(call));
+}
+
 // A column is counted in 32 bits inside the kernels.
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
   return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
@@ -116,9 +162,10 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
 
 constexpr backends::Tuning kWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
 // Waves a block, loads a lane and row, rows a wave where more than one, waves that shall fit on a multiprocessor.
-constexpr backends::Tuning kTunedTunings[] = {{"waves16_loads8_fit32"}, {"waves16_loads8_fit16"},      {"waves8_loads8_fit32"},
-                                              {"waves8_loads8_fit24"},  {"waves4_loads8_fit32"},       {"waves16_loads4_fit48"},
+constexpr backends::Tuning kTunedTunings[] = {{"waves8_loads8_fit24"},  {"waves16_loads8_fit32"},      {"waves16_loads8_fit16"},
+                                              {"waves8_loads8_fit32"},  {"waves4_loads8_fit32"},       {"waves16_loads4_fit48"},
                                               {"waves8_loads4_rows2_fit24"}, {"waves8_loads4_rows4_fit16"}};
+constexpr backends::Tuning kBlasTunings[] = {{"gemm_columns1"}, {"gemm_columns8"}, {"gemm_columns16"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_copy},
@@ -126,6 +173,7 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::matvec, .variant = "wave_per_row", .tunings = kWaveTunings, .refuses = refuses, .launch = launch_wave_per_row},
     {.op = backends::Op::matvec, .variant = "thread_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_thread_per_row},
     {.op = backends::Op::matvec, .variant = "block_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_block_per_row},
+    {.op = backends::Op::matvec, .variant = "blas", .tunings = kBlasTunings, .refuses = blas_refuses, .scratch_bytes = blas_scratch_bytes, .launch = launch_blas},
 };
 
 }  // namespace

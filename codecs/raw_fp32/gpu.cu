@@ -1,0 +1,131 @@
+// GPU kernels of raw_fp32: one wave a row with four independent 16-byte loads a lane, the conversion to int8, and `blas`, the
+// platform's own product of a float32 matrix and vector. Every sum is an integer below 2^24 (see format.h), so all orders of
+// addition give the same one.
+#include "backends/gpu/blas.h"
+#include "backends/gpu/lanes.h"
+#include "backends/gpu/requantise.h"
+#include "codecs/raw_fp32/format.h"
+
+namespace ecmv::codecs::raw_fp32::ECMV_GPU_NAMESPACE {
+namespace {
+
+namespace gpu = backends::gpu;
+
+constexpr int kThreadsOfBlock = 256;  // of everything that takes one thread an element
+constexpr int kLoads = 4;             // a lane's, before it uses the first
+
+ECMV_GPU_DEVICE float float_of(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Four products; x holds four int8.
+ECMV_GPU_DEVICE float dot(gpu::uint4 w, uint32_t x, float sum) {
+  sum += float_of(w.x) * static_cast<float>(static_cast<int8_t>(x));
+  sum += float_of(w.y) * static_cast<float>(static_cast<int8_t>(x >> 8));
+  sum += float_of(w.z) * static_cast<float>(static_cast<int8_t>(x >> 16));
+  return sum + float_of(w.w) * static_cast<float>(static_cast<int8_t>(x >> 24));
+}
+
+// kWide: cols is a multiple of 4, so every row begins at a multiple of 16 bytes.
+template <bool kWide>
+ECMV_GPU_KERNEL void wave_per_row(gpu::Pointer<const float> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * (gpu::block_size() / gpu::wave_size()) + gpu::Wave::group();
+  if (row >= rows) return;
+  const int lane = gpu::Wave::lane(), lanes = gpu::Wave::size();
+  float sum = 0;
+  if constexpr (kWide) {
+    const gpu::Pointer<const gpu::uint4> weights = gpu::cast<const gpu::uint4>(w + row * cols);
+    const gpu::Pointer<const uint32_t> inputs = gpu::cast<const uint32_t>(x);
+    const int chunks = cols / 4;
+    int begin = 0;
+    for (; begin + kLoads * lanes <= chunks; begin += kLoads * lanes) {
+      gpu::uint4 loaded[kLoads];
+      ECMV_GPU_UNROLL
+      for (int l = 0; l < kLoads; ++l) loaded[l] = gpu::load_streaming(weights + (begin + l * lanes + lane));
+      ECMV_GPU_UNROLL
+      for (int l = 0; l < kLoads; ++l) sum = dot(loaded[l], gpu::load_shared_by_many(inputs + (begin + l * lanes + lane)), sum);
+    }
+    for (int chunk = begin + lane; chunk < chunks; chunk += lanes) sum = dot(gpu::load_streaming(weights + chunk), inputs[chunk], sum);
+  } else {
+    const gpu::Pointer<const float> weights = w + row * cols;
+    for (int col = lane; col < cols; col += lanes) sum += weights[col] * static_cast<float>(x[col]);
+  }
+  const int32_t total = gpu::Wave::reduce_add(static_cast<int32_t>(sum));
+  if (lane == 0) epilogue.store(row, total);
+}
+
+ECMV_GPU_KERNEL void to_int8(gpu::Pointer<const float> from, gpu::Pointer<int8_t> to, int64_t count) {
+  const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (i < count) to[i] = static_cast<int8_t>(from[i]);
+}
+ECMV_GPU_KERNEL void to_float(gpu::Pointer<const int8_t> from, gpu::Pointer<float> to, int64_t count) {
+  const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (i < count) to[i] = from[i];
+}
+ECMV_GPU_KERNEL void requantise_all(gpu::Pointer<const float> sums, int64_t rows, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (row < rows) epilogue.store(row, static_cast<int32_t>(sums[row]));
+}
+
+const float* elements_of(const backends::KernelCall& call) { return reinterpret_cast<const float*>(call.matrix->sections[kElements].bytes.data()); }
+
+gpu::LaunchShape one_thread_each(int64_t count) { return {(count + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}; }
+
+void launch_wave_per_row(const backends::KernelCall& call) {
+  constexpr int kWaves[] = {8, 4, 16};
+  const datasets::Shape shape = call.matrix->shape;
+  const int waves = kWaves[call.tuning];
+  const gpu::LaunchShape launch_shape{(shape.rows + waves - 1) / waves, waves * call.device->wave_size, 0};
+  gpu::launch(shape.cols % 4 == 0 ? wave_per_row<true> : wave_per_row<false>, launch_shape, call.stream, elements_of(call), shape.rows, shape.cols, call.x,
+              gpu::epilogue_of(call));
+}
+
+void launch_convert(const backends::KernelCall& call) {
+  const int64_t count = call.matrix->shape.elements();
+  gpu::launch(to_int8, one_thread_each(count), call.stream, elements_of(call), call.decoded, count);
+}
+
+// Of the library's scratch: the workspace, x as float32, the sums.
+int64_t vector_bytes(int64_t length) { return (length * static_cast<int64_t>(sizeof(float)) + 255) / 256 * 256; }
+
+int64_t blas_scratch_bytes(const codecs::CompressedView& matrix, int) {
+  return gpu::kBlasWorkspaceBytes + vector_bytes(matrix.shape.cols) + vector_bytes(matrix.shape.rows);
+}
+
+void launch_blas(const backends::KernelCall& call) {
+  const datasets::Shape shape = call.matrix->shape;
+  float* x = reinterpret_cast<float*>(call.scratch + gpu::kBlasWorkspaceBytes);
+  float* sums = reinterpret_cast<float*>(call.scratch + gpu::kBlasWorkspaceBytes + vector_bytes(shape.cols));
+  gpu::launch(to_float, one_thread_each(shape.cols), call.stream, call.x, x, shape.cols);
+  gpu::blas_product(elements_of(call), shape, x, sums, {call.scratch, call.stream});
+  gpu::launch(requantise_all, one_thread_each(shape.rows), call.stream, sums, shape.rows, gpu::epilogue_of(call));
+}
+
+// Rows and columns are counted in 32 bits.
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+  const bool fits = matrix.shape.rows < (int64_t{1} << 31) && matrix.shape.cols < (int64_t{1} << 30);
+  return fits ? "" : "The kernel counts rows and columns in 32 bits: at most 2^31 and 2^30 of them.";
+}
+
+std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (matrix.shape.elements() == 0) return "The library multiplies no empty matrices.";
+  const std::string reason = refuses(matrix, device, tuning);
+  return reason.empty() ? gpu::blas_missing() : reason;
+}
+
+constexpr backends::Tuning kWaveTunings[] = {{"waves8"}, {"waves4"}, {"waves16"}};
+constexpr backends::Tuning kBlasTunings[] = {{"gemv"}};
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "convert", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_convert},
+    {.op = backends::Op::matvec, .variant = "wave_per_row", .tunings = kWaveTunings, .refuses = refuses, .launch = launch_wave_per_row},
+    {.op = backends::Op::matvec, .variant = "blas", .tunings = kBlasTunings, .refuses = blas_refuses, .scratch_bytes = blas_scratch_bytes, .launch = launch_blas},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::raw_fp32::ECMV_GPU_NAMESPACE
