@@ -1,0 +1,285 @@
+// GPU kernels of rans: a group of lanes takes a block, a lane one state of it (two with 64 lanes, so that one chain of dependent steps
+// runs beside another). Four steps make a round; a round inside one row multiplies without questions, others lane by lane. A
+// lane's element sits in the low byte of its table entry and an element of x in the low byte of a word, so one four-byte dot
+// product extracts and multiplies. A block of threads stays and takes one block of the format after the other, so that it
+// builds its table once. `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
+#include <algorithm>
+
+#include "backends/gpu/requantise.h"
+#include "codecs/rans/tables_gpu.h"
+#include "codecs/rans/word_queue_gpu.h"
+
+namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE {
+namespace {
+
+constexpr int kMostWaves = 16;       // of a block
+constexpr int kResidentWaves = 48;   // shall fit on a multiprocessor
+constexpr int kResidentDecodingWaves = 32;  // of `decode`, whose 64-bit positions spill in fewer registers
+constexpr int kLargestGroup = 32;
+constexpr int kFewestLanes = 8;
+
+// A matrix as a kernel sees it.
+struct RansStream {
+  StoredModel model;
+  gpu::Pointer<const uint64_t> offsets;
+  gpu::Pointer<const std::byte> payload;
+  int64_t payload_bytes, blocks, rows, rows_per_block;
+  int cols;
+  int copy_bits, table_bytes;  // of the table in shared memory
+};
+
+template <int kLanes>
+constexpr int kGroupOf = kLanes < kLargestGroup ? kLanes : kLargestGroup;
+template <int kLanes>
+using GroupOf = gpu::Lanes<kGroupOf<kLanes>>;
+
+// The states of a block, decoded round by round.
+template <class Form, int kLanes, class Table>
+class BlockDecoder {
+ public:
+  using Group = GroupOf<kLanes>;
+  using State = typename Form::State;
+  static constexpr int kStates = kLanes / kGroupOf<kLanes>;
+
+  ECMV_GPU_DEVICE BlockDecoder(const RansStream& stream, const Table& table, gpu::Pointer<std::byte> ring, int64_t begin)
+      : table_(table), prob_bits_(stream.model.prob_bits),
+        words_(ring, stream.payload, stream.payload_bytes, begin + kLanes * static_cast<int64_t>(sizeof(State))) {
+    using Word = typename Form::Word;
+    constexpr int kParts = sizeof(State) / sizeof(Word);  // a block begins at a multiple of a word, not of a state
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kStates; ++i) {
+      const gpu::Pointer<const Word> parts = gpu::cast<const Word>(stream.payload + begin) + (i * Group::size() + Group::lane()) * kParts;
+      states_[i] = 0;
+      ECMV_GPU_UNROLL
+      for (int part = 0; part < kParts; ++part) states_[i] |= static_cast<State>(parts[part]) << (8 * sizeof(Word) * part);
+    }
+  }
+
+  // The lane's next kRoundSteps elements, each in the low byte. Behind a block's end they are anything.
+  ECMV_GPU_DEVICE void decode_round(uint32_t (&values)[kRoundSteps]) {
+    static_assert(kRoundSteps % kStates == 0);
+    ECMV_GPU_UNROLL
+    for (int step = 0; step < kRoundSteps; ++step) {
+      State& x = states_[step % kStates];
+      const FoundSlot slot = table_.look_up(static_cast<uint32_t>(x));
+      values[step] = slot.value;
+      x = static_cast<State>(slot.frequency) * (x >> prob_bits_) + slot.rank;
+      words_.refill(x);
+    }
+    words_.advance();
+  }
+
+  ECMV_GPU_DEVICE void end() const { words_.end(); }
+
+ private:
+  const Table& table_;
+  int prob_bits_;
+  State states_[kStates];
+  WordQueue<Form, kGroupOf<kLanes>> words_;
+};
+
+// Calls work(decoder, first row, end row) for each block of the format that is this group's.
+template <class Form, int kLanes, class Table, class Work>
+ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) {
+  using Group = GroupOf<kLanes>;
+  const gpu::Pointer<std::byte> rings = gpu::shared_memory() + stream.table_bytes;
+  const Table table(stream.model, gpu::shared_memory(), stream.copy_bits, rings);
+  const int64_t groups = gpu::block_size() / Group::size();
+  for (int64_t block = gpu::block_index() * groups + Group::group(); block < stream.blocks; block += gpu::grid_size() * groups) {
+    const int64_t row = block * stream.rows_per_block, end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
+    BlockDecoder<Form, kLanes, Table> decoder(stream, table, rings + Group::group() * Group::size() * kRingBytesOfLane,
+                                              static_cast<int64_t>(stream.offsets[block]));
+    work(decoder, row, end_row);
+    decoder.end();
+  }
+}
+
+// The sums of a group that walks along rows: a step is one element a lane.
+template <class Group>
+struct RowWalk {
+  gpu::Pointer<const uint8_t> x;
+  int cols;
+  gpu::Epilogue epilogue;
+  int64_t row, end_row;
+  int column = 0;  // of lane 0; in the end of a row and between rows of few columns below 0
+  int32_t sum = 0;
+
+  ECMV_GPU_DEVICE void multiply(uint32_t value, int at) {
+    sum = gpu::dot4(static_cast<int32_t>(value), static_cast<int32_t>(gpu::load_shared_by_many(x + at)), sum);
+  }
+  ECMV_GPU_DEVICE void finish_row() {
+    const int32_t total = Group::reduce_add(sum);
+    if (Group::lane() == 0) epilogue.store(row, total);
+    sum = 0;
+    ++row;
+    column -= cols;
+  }
+  // A step that may cover the end of a row, or several rows.
+  ECMV_GPU_DEVICE void take_step(uint32_t value) {
+    while (row < end_row) {
+      const int own = column + Group::lane();
+      if (own >= 0 && own < cols) multiply(value, own);
+      if (column + Group::size() < cols) break;
+      finish_row();
+      if (column + Group::size() <= 0) break;
+    }
+    column += Group::size();
+  }
+};
+
+template <class Form, int kLanes, class Table>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
+void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  using Group = GroupOf<kLanes>;
+  for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
+    RowWalk<Group> walk{gpu::cast<const uint8_t>(x), stream.cols, epilogue, row, end_row};
+    constexpr int kRound = kRoundSteps * kGroupOf<kLanes>;
+    while (walk.row < end_row) {
+      uint32_t values[kRoundSteps];
+      decoder.decode_round(values);
+      if (walk.column + kRound <= stream.cols) {
+        ECMV_GPU_UNROLL
+        for (int step = 0; step < kRoundSteps; ++step) walk.multiply(values[step], walk.column + step * Group::size() + Group::lane());
+        walk.column += kRound;
+        if (walk.column == stream.cols) walk.finish_row();
+      } else {
+        ECMV_GPU_UNROLL
+        for (int step = 0; step < kRoundSteps; ++step) walk.take_step(values[step]);
+      }
+    }
+  });
+}
+
+template <class Form, int kLanes, class Table>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentDecodingWaves / kMostWaves)
+void decode(RansStream stream, gpu::Pointer<int8_t> decoded) {
+  using Group = GroupOf<kLanes>;
+  for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
+    const int64_t end = end_row * stream.cols;
+    for (int64_t element = row * stream.cols + Group::lane(); element - Group::lane() < end;) {
+      uint32_t values[kRoundSteps];
+      decoder.decode_round(values);
+      ECMV_GPU_UNROLL
+      for (int step = 0; step < kRoundSteps; ++step, element += Group::size())
+        if (element < end) decoded[element] = static_cast<int8_t>(values[step]);
+    }
+  });
+}
+
+// For matrices of rows without elements.
+ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (row < rows) epilogue.store(row, 0);
+}
+
+// A tuning: waves a block, and copies of the short tables.
+struct Plan {
+  int waves, copy_bits;
+};
+constexpr Plan kSlotPlans[] = {{4, 0}, {8, 0}, {16, 0}};
+constexpr Plan kWideSlotPlans[] = {{8, 2}, {16, 2}};
+constexpr Plan kBucketPlans[] = {{8, 5}, {16, 5}, {8, 3}};
+constexpr backends::Tuning kSlotTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
+constexpr backends::Tuning kWideSlotTunings[] = {{"waves8"}, {"waves16"}};
+constexpr backends::Tuning kBucketTunings[] = {{"waves8_copies32"}, {"waves16_copies32"}, {"waves8_copies8"}};
+
+template <class Table>
+gpu::LaunchShape launch_shape(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  const int block = plan.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
+  const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / plan.waves);
+  const int64_t table = Table::shared_bytes(stored_model(matrix, layout), plan.copy_bits);
+  return {std::min((layout.blocks + groups - 1) / groups, resident), block, table + std::max(DealtModel::kSharedBytes, block * kRingBytesOfLane)};
+}
+
+template <class Table>
+std::string refuses_plan(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  if (layout.lanes < kFewestLanes)
+    return "Blocks of " + std::to_string(layout.lanes) + " lanes leave most of a wave of a GPU idle: encode with 8 to 64 lanes.";
+  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (layout.blocks == 0) return "";
+  if (const std::string reason = Table::refuses(stored_model(matrix, layout)); !reason.empty()) return reason;
+  const int64_t shared_bytes = launch_shape<Table>(matrix, device, plan).shared_bytes;
+  if (shared_bytes <= device.shared_bytes) return "";
+  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " + std::to_string(device.shared_bytes) + ".";
+}
+
+template <class Table>
+std::string refuses_slots(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
+  if (matrix.settings->text("state") != "w16s32") return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
+  return refuses_plan<Table>(matrix, device, plan);
+}
+
+template <class Table>
+RansStream stream_of(const backends::KernelCall& call, const Layout& layout, int copy_bits) {
+  const auto& sections = call.matrix->sections;
+  const StoredModel model = stored_model(*call.matrix, layout);
+  return {model, reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()), sections[kPayload].bytes.data(),
+          static_cast<int64_t>(sections[kPayload].bytes.size()), layout.blocks, call.matrix->shape.rows, layout.rows_per_block,
+          static_cast<int>(call.matrix->shape.cols), copy_bits, static_cast<int>(Table::shared_bytes(model, copy_bits))};
+}
+
+template <class Form, int kLanes, class Table>
+void launch_lanes(const backends::KernelCall& call, const Layout& layout, Plan plan) {
+  const gpu::LaunchShape shape = launch_shape<Table>(*call.matrix, *call.device, plan);
+  const RansStream stream = stream_of<Table>(call, layout, plan.copy_bits);
+  if (call.decoded != nullptr)
+    gpu::launch(decode<Form, kLanes, Table>, shape, call.stream, stream, call.decoded);
+  else
+    gpu::launch(matvec<Form, kLanes, Table>, shape, call.stream, stream, call.x, gpu::epilogue_of(call));
+}
+
+template <class Form, class Table>
+void launch_form(const backends::KernelCall& call, Plan plan) {
+  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
+  if (layout.blocks == 0) {
+    const int64_t rows = call.decoded != nullptr ? 0 : call.matrix->shape.rows;
+    return gpu::launch(store_zeros, {(rows + 255) / 256, 256, 0}, call.stream, rows, gpu::epilogue_of(call));
+  }
+  switch (layout.lanes) {
+    case 8: return launch_lanes<Form, 8, Table>(call, layout, plan);
+    case 16: return launch_lanes<Form, 16, Table>(call, layout, plan);
+    case 32: return launch_lanes<Form, 32, Table>(call, layout, plan);
+    case 64: return launch_lanes<Form, 64, Table>(call, layout, plan);
+  }
+}
+
+template <int kCopyBits, const auto& kPlans>
+struct Slots {
+  static std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+    return refuses_slots<SlotTable<kCopyBits>>(matrix, device, kPlans[tuning]);
+  }
+  static void launch(const backends::KernelCall& call) { launch_form<W16S32, SlotTable<kCopyBits>>(call, kPlans[call.tuning]); }
+};
+using OneSlotTable = Slots<0, kSlotPlans>;
+using FourSlotTables = Slots<2, kWideSlotPlans>;
+
+std::string refuses_buckets(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  return refuses_plan<BucketTable>(matrix, device, kBucketPlans[tuning]);
+}
+
+void launch_buckets(const backends::KernelCall& call) {
+  const Plan plan = kBucketPlans[call.tuning];
+  const std::string_view state = call.matrix->settings->text("state");
+  if (state == "w16s32")
+    launch_form<W16S32, BucketTable>(call, plan);
+  else if (state == "w32s64")
+    launch_form<W32S64, BucketTable>(call, plan);
+  else
+    launch_form<W8S32, BucketTable>(call, plan);
+}
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "slot_table", .tunings = kSlotTunings, .refuses = OneSlotTable::refuses, .launch = OneSlotTable::launch},
+    {.op = backends::Op::decode, .variant = "bucket_table", .tunings = kBucketTunings, .refuses = refuses_buckets, .launch = launch_buckets},
+    {.op = backends::Op::matvec, .variant = "slot_table", .tunings = kSlotTunings, .refuses = OneSlotTable::refuses, .launch = OneSlotTable::launch},
+    {.op = backends::Op::matvec, .variant = "slot_table_copies4", .tunings = kWideSlotTunings, .refuses = FourSlotTables::refuses, .launch = FourSlotTables::launch},
+    {.op = backends::Op::matvec, .variant = "bucket_table", .tunings = kBucketTunings, .refuses = refuses_buckets, .launch = launch_buckets},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE

@@ -1,0 +1,161 @@
+// The model of rans on a GPU: every thread block deals the slots for itself. The alias method looks sequential, but its result has a
+// closed form: "small" symbols lack some of a bucket's size and "large" ones have some to spare, both in ascending order; a small
+// one is filled by the first large one whose predecessors and itself have spared at least what all smalls before it lacked,
+// and a large one runs dry at the first small one that asks for more than was spared so far; the next large one then fills it.
+// So a thread deals a bucket with two passes over the frequencies. SlotTable has an entry a slot, BucketTable two short tables
+// that exist once for (almost) every lane, so that no two lanes meet in a bank.
+#pragma once
+
+#include <string>
+
+#include "backends/gpu/lanes.h"
+#include "codecs/rans/format.h"
+
+namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE {
+namespace gpu = backends::ECMV_GPU_NAMESPACE;
+
+struct StoredModel {
+  gpu::Pointer<const std::byte> alphabet;
+  int symbols, bucket_bits, prob_bits;
+};
+
+inline StoredModel stored_model(const CompressedView& compressed, const Layout& layout) {
+  const auto& alphabet = compressed.sections[kAlphabet].bytes;
+  const int symbols = static_cast<int>(alphabet.size() / 3);
+  return {alphabet.data(), symbols, symbols <= 64 ? 6 : symbols <= 128 ? 7 : 8, layout.prob_bits};
+}
+
+// The dealt model in shared memory: a symbol is value | frequency << 8, a bucket bias | alias << 16 | split << (16 + bucket_bits),
+// where a bucket of one symbol has split 0 and is its own alias.
+struct DealtModel {
+  static constexpr int64_t kSharedBytes = 2 * 256 * 4;
+  gpu::Pointer<uint32_t> symbols, buckets;
+
+  // All threads of the block take part; `shared` has kSharedBytes.
+  ECMV_GPU_DEVICE DealtModel(const StoredModel& model, gpu::Pointer<std::byte> shared) : symbols(gpu::cast<uint32_t>(shared)), buckets(symbols + 256) {
+    const int count = 1 << model.bucket_bits;
+    for (int s = gpu::thread_index(); s < count; s += gpu::block_size()) {
+      const auto byte = [&](int i) { return static_cast<uint32_t>(model.alphabet[i]); };
+      const int at = model.symbols + 2 * s;
+      symbols[s] = s < model.symbols ? byte(s) | ((byte(at) | byte(at + 1) << 8) + 1) << 8 : 0;
+    }
+    gpu::sync_block();
+    for (int b = gpu::thread_index(); b < count; b += gpu::block_size()) buckets[b] = deal(count, 1 << (model.prob_bits - model.bucket_bits), b, model.bucket_bits);
+    gpu::sync_block();
+  }
+
+ private:
+  ECMV_GPU_DEVICE uint32_t deal(int count, int32_t size, int bucket, int bucket_bits) const {
+    const auto surplus = [&](int s) { return static_cast<int32_t>(symbols[s] >> 8) - size; };
+    const int32_t own = surplus(bucket);
+    const bool is_small = own < 0;
+    int32_t before = 0;  // what those of its kind before it lack or spare
+    for (int s = 0; s < bucket; ++s) {
+      const int32_t other = surplus(s);
+      if ((other < 0) == is_small) before += other < 0 ? -other : other;
+    }
+    int32_t split = 0, bias = 0, sum = 0;
+    int alias = bucket, s = 0;
+    if (is_small) {
+      for (;; ++s) {
+        const int32_t other = surplus(s);
+        if (other < 0) continue;
+        sum += other;
+        if (sum >= before) break;
+      }
+      split = own + size;
+      alias = s;
+      bias = sum - before;  // of the giver are left `size` + sum - (before - own); less the split
+    } else {
+      for (; s < count; ++s) {
+        const int32_t other = surplus(s);
+        if (other >= 0) continue;
+        sum -= other;
+        if (sum > before + own) break;
+      }
+      if (s < count) {
+        split = size + before + own - sum;
+        do ++alias;
+        while (surplus(alias) < 0);
+        bias = surplus(alias);
+      }
+    }
+    return (static_cast<uint32_t>(bias) & 0xFFFF) | static_cast<uint32_t>(alias) << 16 | static_cast<uint32_t>(split) << (16 + bucket_bits);
+  }
+};
+
+// What a slot says: the low byte of `value` is the element, the others are anything.
+struct FoundSlot {
+  uint32_t value, frequency, rank;
+};
+
+// value (8) | frequency (12) | rank (12), 2^kCopyBits copies side by side: neighbouring lanes use different ones.
+template <int kCopyBits>
+class SlotTable {
+ public:
+  static constexpr int kMaxProbBits = 12;
+  static int64_t shared_bytes(const StoredModel& model, int) { return int64_t{4} << (model.prob_bits + kCopyBits); }
+  static std::string refuses(const StoredModel& model) {
+    if (model.prob_bits > kMaxProbBits) return "The table of 32-bit entries has room for prob_bits up to 12.";
+    if (model.prob_bits == kMaxProbBits && model.symbols == 1) return "A lone symbol's frequency of 2^12 does not fit into the 12 bits of a table entry.";
+    return "";
+  }
+
+  // All threads of the block take part; `scratch` has DealtModel::kSharedBytes.
+  ECMV_GPU_DEVICE SlotTable(const StoredModel& model, gpu::Pointer<std::byte> table, int, gpu::Pointer<std::byte> scratch)
+      : table_(gpu::cast<uint32_t>(table)), mask_((1u << model.prob_bits) - 1), copy_(static_cast<uint32_t>(gpu::thread_index()) & ((1u << kCopyBits) - 1)) {
+    const DealtModel dealt(model, scratch);
+    for (uint32_t at = static_cast<uint32_t>(gpu::thread_index()); at < 1u << (model.prob_bits + kCopyBits); at += static_cast<uint32_t>(gpu::block_size())) {
+      const uint32_t slot = at >> kCopyBits, bucket = slot & ((1u << model.bucket_bits) - 1), position = slot >> model.bucket_bits;
+      const uint32_t entry = dealt.buckets[bucket];
+      const bool own = position < entry >> (16 + model.bucket_bits);
+      const uint32_t symbol = dealt.symbols[own ? bucket : entry >> 16 & ((1u << model.bucket_bits) - 1)];
+      table_[at] = symbol | (own ? position : position + entry) << 20;
+    }
+    gpu::sync_block();
+  }
+
+  ECMV_GPU_DEVICE FoundSlot look_up(uint32_t state) const {
+    const uint32_t entry = table_[(state & mask_) << kCopyBits | copy_];
+    return {entry, entry >> 8 & 0xFFF, entry >> 20};
+  }
+
+ private:
+  gpu::Pointer<uint32_t> table_;
+  uint32_t mask_, copy_;
+};
+
+// DealtModel, 2^copy_bits copies of it side by side.
+class BucketTable {
+ public:
+  static int64_t shared_bytes(const StoredModel& model, int copy_bits) { return int64_t{8} << (model.bucket_bits + copy_bits); }
+  static std::string refuses(const StoredModel&) { return ""; }
+
+  ECMV_GPU_DEVICE BucketTable(const StoredModel& model, gpu::Pointer<std::byte> table, int copy_bits, gpu::Pointer<std::byte> scratch)
+      : bucket_bits_(model.bucket_bits), copy_bits_(copy_bits), position_mask_((1u << (model.prob_bits - model.bucket_bits)) - 1),
+        buckets_(gpu::cast<uint32_t>(table) + (gpu::thread_index() & ((1 << copy_bits) - 1))), symbols_(buckets_ + (1 << (bucket_bits_ + copy_bits))) {
+    const DealtModel dealt(model, scratch);
+    const gpu::Pointer<uint32_t> words = gpu::cast<uint32_t>(table);
+    const int half = 1 << (bucket_bits_ + copy_bits);
+    for (int at = gpu::thread_index(); at < half; at += gpu::block_size()) {
+      words[at] = dealt.buckets[at >> copy_bits];
+      words[half + at] = dealt.symbols[at >> copy_bits];
+    }
+    gpu::sync_block();
+  }
+
+  ECMV_GPU_DEVICE FoundSlot look_up(uint32_t state) const {
+    const uint32_t bucket_mask = (1u << bucket_bits_) - 1, bucket = state & bucket_mask, position = state >> bucket_bits_ & position_mask_;
+    const uint32_t entry = buckets_[bucket << copy_bits_];
+    const bool own = position < entry >> (16 + bucket_bits_);
+    const uint32_t symbol = symbols_[(own ? bucket : entry >> 16 & bucket_mask) << copy_bits_];
+    return {symbol, symbol >> 8, own ? position : (position + entry) & 0xFFFF};
+  }
+
+ private:
+  int bucket_bits_, copy_bits_;
+  uint32_t position_mask_;
+  gpu::Pointer<uint32_t> buckets_, symbols_;
+};
+
+}  // namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE
