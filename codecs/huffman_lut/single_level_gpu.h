@@ -1,0 +1,449 @@
+// The layout `single_level` on a GPU: a lane follows one stream, the S lanes of a group the S streams of a block of rows, so that a
+// group's look-ups are for neighbouring columns. A lane's stream goes through a ring of 16 words in shared memory, a column of its
+// own (no two lanes meet in a bank), which 32-byte loads fill; two look-ups share a window of 32 bits. Four columns are
+// merged from the table's high parts and the raw bits' planes at once and multiplied by one instruction. A kernel before
+// the product lays out the table, and x in the order of the look-ups, in scratch. Assumes a verified stream.
+#pragma once
+
+#include "backends/gpu/lanes.h"
+#include "backends/gpu/requantise.h"
+#include "codecs/huffman_lut/format.h"
+
+namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {
+
+namespace gpu = backends::gpu;
+using namespace huffman_lut::single_level;
+
+inline constexpr int kLoadBytes = 32, kLoadWords = kLoadBytes / 4;  // a whole sector of memory
+inline constexpr int kRingWords = 2 * kLoadWords;
+inline constexpr int kEnsuredUnits = 16;  // look-ups that ensure() makes room for: at most 7 words
+inline constexpr int kQuadsOfTile = kTileCols / 4;
+inline constexpr int kLengthShift = 28;  // of a table entry; below, high parts: a nibble a byte, or two bytes
+
+struct Matrix {
+  gpu::Pointer<const gpu::uint4> streams;    // two a load
+  gpu::Pointer<const gpu::uint4> last_load;  // the bytes behind the last whole load, and zeros
+  gpu::Pointer<const uint8_t> raw_bits, patches, code, blocks;
+  gpu::Pointer<const uint32_t> table;    // [2^table_bits]
+  gpu::Pointer<const uint32_t> x_quads;  // of full tiles: the columns c, c + 1, c + 32, c + 33 of every quad
+  gpu::Pointer<const int8_t> x;
+  int64_t stream_bytes, rows, block_count, row_bytes;
+  int cols, rows_per_block, table_bits;
+};
+
+// Fills what `matrix` has in scratch: table, x_quads (if there is an x) and last_load, an element a thread.
+template <int kTuple>
+ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint32_t> x_quads, gpu::Pointer<uint8_t> last_load,
+                             int quads) {
+  int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (i < int64_t{1} << matrix.table_bits) {
+    const gpu::Pointer<const uint16_t> codes_of_length = gpu::cast<const uint16_t>(matrix.code + 8);
+    gpu::Pointer<const uint16_t> order = gpu::cast<const uint16_t>(matrix.code + sizeof(CodeHeader));
+    uint32_t window = static_cast<uint32_t>(i), prefix = 0, first = 0, length = 0;
+    for (;; ++length) {
+      const uint32_t codes = codes_of_length[length];
+      if (prefix - first < codes || static_cast<int>(length) == matrix.table_bits) break;
+      order += codes;
+      first = (first + codes) << 1;
+      prefix = prefix << 1 | (window & 1);
+      window >>= 1;
+    }
+    const uint32_t tuple = order[prefix - first];
+    table[i] = length << kLengthShift |
+               (kTuple == 2 ? tuple : (tuple & 15) | (tuple >> 8 & 15) << 8 | (tuple >> 4 & 15) << 16 | (tuple >> 12) << 24);
+    return;
+  }
+  i -= int64_t{1} << matrix.table_bits;
+  if (i < kLoadBytes) {
+    const int64_t at = matrix.stream_bytes / kLoadBytes * kLoadBytes + i;
+    last_load[i] = at < matrix.stream_bytes ? gpu::cast<const uint8_t>(matrix.streams)[at] : uint8_t{0};
+    return;
+  }
+  i -= kLoadBytes;
+  if (i >= quads) return;
+  const gpu::Pointer<const uint16_t> x = gpu::cast<const uint16_t>(matrix.x + (i / 16 * 64 + i % 16 * 2));
+  x_quads[i] = x[0] | static_cast<uint32_t>(x[16]) << 16;
+}
+
+// Table, rings and one sum, in this order in shared memory.
+inline int64_t shared_bytes_of(int table_bits, int threads) {
+  return (int64_t{4} << table_bits) + int64_t{4} * kRingWords * threads + 16;
+}
+
+// Copies the table; all threads of the block take part, and wait.
+ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
+  const gpu::Pointer<const gpu::uint4> from = gpu::cast<const gpu::uint4>(matrix.table);
+  const gpu::Pointer<gpu::uint4> to = gpu::cast<gpu::uint4>(gpu::shared_memory());
+  for (int i = gpu::thread_index(); i < 1 << matrix.table_bits >> 2; i += gpu::block_size()) to[i] = from[i];
+  gpu::sync_block();
+}
+
+// The stream of one lane.
+class Bits {
+ public:
+  // `bytes` of the streams from `begin` on.
+  ECMV_GPU_DEVICE Bits(const Matrix& matrix, int64_t begin, uint32_t bytes)
+      : ring_(gpu::shared_memory() + ((int64_t{4} << matrix.table_bits) + 4 * gpu::thread_index())),
+        stride_(static_cast<uint32_t>(gpu::block_size()) * 4),
+        index_mask_((1u << matrix.table_bits) - 1) {
+    const int64_t first = begin / kLoadBytes;
+    const int skipped = static_cast<int>(begin % kLoadBytes);
+    loads_ = bytes == 0 ? 0 : static_cast<int>((skipped + static_cast<int64_t>(bytes) + kLoadBytes - 1) / kLoadBytes);
+    // Only the section's last load may be partial.
+    if (loads_ > 0 && first + loads_ > matrix.stream_bytes / kLoadBytes) last_load_ = matrix.last_load;
+    whole_loads_ = last_load_ ? loads_ - 1 : loads_;
+    next_ = matrix.streams + first * 2;
+    load();
+    fill();
+    fill();
+    read_ = static_cast<uint32_t>(skipped / 4) * stride_;
+    bit_ = static_cast<uint32_t>(skipped % 4) * 8;
+    low_ = pop();
+    high_ = pop();
+  }
+
+  // Before every kEnsuredUnits look-ups.
+  ECMV_GPU_DEVICE void ensure() {
+    if (filled_ - read_ <= kLoadWords * stride_) fill();
+  }
+
+  // The next entry; `number` counts the look-ups since a fresh window, and every second one needs one.
+  ECMV_GPU_DEVICE uint32_t take(int number) {
+    if (number % 2 == 0) {
+      if (bit_ >= 32) {
+        low_ = high_;
+        high_ = pop();
+        bit_ -= 32;
+      }
+      window_ = gpu::funnel_shift_right(low_, high_, bit_);
+    }
+    const uint32_t entry = gpu::cast<const uint32_t>(gpu::shared_memory())[window_ & index_mask_], length = entry >> kLengthShift;
+    window_ >>= length;
+    bit_ += length;
+    return entry;
+  }
+
+ private:
+  ECMV_GPU_DEVICE uint32_t pop() {
+    const uint32_t word = *gpu::cast<const uint32_t>(ring_ + (read_ & (kRingWords * stride_ - 1)));
+    read_ += stride_;
+    return word;
+  }
+  ECMV_GPU_DEVICE void fill() {
+    const gpu::Pointer<uint32_t> to = gpu::cast<uint32_t>(ring_ + (filled_ & (kRingWords * stride_ - 1)));
+    const int step = static_cast<int>(stride_ / 4);
+    to[0] = ahead_[0].x;
+    to[step] = ahead_[0].y;
+    to[2 * step] = ahead_[0].z;
+    to[3 * step] = ahead_[0].w;
+    to[4 * step] = ahead_[1].x;
+    to[5 * step] = ahead_[1].y;
+    to[6 * step] = ahead_[1].z;
+    to[7 * step] = ahead_[1].w;
+    filled_ += kLoadWords * stride_;
+    load();
+  }
+  ECMV_GPU_DEVICE void load() {
+    if (loads_ > 0) {
+      const gpu::Pointer<const gpu::uint4> from = whole_loads_ > 0 ? next_ : last_load_;
+      ahead_[0] = gpu::load_shared_by_many(from);
+      ahead_[1] = gpu::load_shared_by_many(from + 1);
+    }
+    next_ += 2;
+    --loads_;
+    --whole_loads_;
+  }
+
+  gpu::Pointer<std::byte> ring_;
+  gpu::Pointer<const gpu::uint4> next_, last_load_{};
+  gpu::uint4 ahead_[2]{};
+  int loads_, whole_loads_;                    // to come
+  uint32_t stride_, index_mask_;               // bytes of a line of the rings
+  uint32_t read_ = 0, filled_ = 0;             // bytes of the lines read and written, ever
+  uint32_t low_, high_, bit_, window_ = 0;     // window = low and high from `bit` on
+};
+
+// Two bytes at an even place of the planes, whose address may be odd where rows have an odd number of bytes.
+ECMV_GPU_DEVICE uint32_t load_two(gpu::Pointer<const uint8_t> at, bool even) {
+  if (even) return *gpu::cast<const uint16_t>(at);
+  return at[0] | static_cast<uint32_t>(at[1]) << 8;
+}
+
+// The planes of one tile as the lanes of S = kStreams streams use them: kBases pairs of columns in each quarter of the tile.
+template <int kRaw, int kStreams>
+struct RawBits {
+  static constexpr int kBases = 16 / kStreams;
+  uint32_t four[kBases][2], two[kBases], one[kBases];
+
+  ECMV_GPU_DEVICE void load(gpu::Pointer<const uint8_t> planes, bool even) {
+    const int column = gpu::Lanes<kStreams>::lane() * 2;
+    ECMV_GPU_UNROLL
+    for (int s = 0; s < kBases; ++s) {
+      gpu::Pointer<const uint8_t> at = planes + (column + 2 * kStreams * s);
+      if constexpr (kRaw & 4) {
+        four[s][0] = load_two(at, even) | load_two(at + 32, even) << 16;
+        four[s][1] = load_two(at + 64, even) | load_two(at + 96, even) << 16;
+        at += 128;
+      }
+      if constexpr (kRaw & 2) {
+        two[s] = load_two(at, even) | load_two(at + 32, even) << 16;
+        at += 64;
+      }
+      // The fields of the columns c and c + 32 are neighbours in one byte.
+      if constexpr (kRaw & 1) {
+        const uint32_t bytes = load_two(at, even);
+        one[s] = bytes | bytes >> 1 << 16;
+      }
+    }
+  }
+  // Of the quad in this quarter of the tile.
+  ECMV_GPU_DEVICE uint32_t at(int quarter, int s) const {
+    uint32_t raw = 0;
+    if constexpr (kRaw & 4) raw |= (four[s][quarter % 2] >> (4 * (quarter / 2)) & 0x0F0F0F0Fu) << (kRaw & 3);
+    if constexpr (kRaw & 2) raw |= (two[s] >> (2 * quarter) & 0x03030303u) << (kRaw & 1);
+    if constexpr (kRaw & 1) raw |= one[s] >> (2 * quarter) & 0x01010101u;
+    return raw;
+  }
+};
+
+// The raw bits of one column of a tile that is not full.
+ECMV_GPU_DEVICE uint32_t raw_of_column(gpu::Pointer<const uint8_t> planes, int cols, int column, int raw_bits) {
+  uint32_t raw = 0;
+  int below = raw_bits;
+  for (int width = 4; width > 0; width /= 2) {
+    if ((raw_bits & width) == 0) continue;
+    below -= width;
+    const int bytes = (cols * width + 7) / 8;
+    raw |= (static_cast<uint32_t>(planes[column % bytes]) >> (width * (column / bytes)) & ((1u << width) - 1)) << below;
+    planes += bytes;
+  }
+  return raw;
+}
+
+// a + b in each byte.
+ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
+  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
+}
+
+// What is constant for one kernel.
+template <int kTupleOf, int kRawOf, int kStreamsOf>
+struct Form {
+  static constexpr int kTuple = kTupleOf, kRaw = kRawOf, kStreams = kStreamsOf;
+  static constexpr int kUnitsOfTile = kTileCols / kTuple / kStreams;  // of a lane
+  static constexpr int kTilesEnsured = kUnitsOfTile < kEnsuredUnits ? kEnsuredUnits / kUnitsOfTile : 1;
+  // Offsets from the lowest element below 128, and below 256. Beyond that a lowest element below -128 makes them overflow
+  // a byte, and only their sum with it is right, modulo 256.
+  static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
+  static constexpr bool kPlain = kTuple == 4 ? kRaw <= 4 : kRaw == 0;
+  using Group = gpu::Lanes<kStreams>;
+};
+
+// Calls quad(number of the quad in the row, its four offsets from the lowest element) for the full tiles of a row, and
+// last(column, offset) for the columns behind them. `raw` is where the row's raw bits begin.
+template <typename Form, typename Quad, typename Last>
+ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointer<const uint8_t> raw, const Quad& quad, const Last& last) {
+  constexpr int kTuple = Form::kTuple, kRaw = Form::kRaw, kStreams = Form::kStreams, kBases = 16 / kStreams;
+  constexpr int kTileRawBytes = kTileCols / 8 * kRaw;
+  const int lane = Form::Group::lane(), tiles = matrix.cols / kTileCols;
+  const bool even = matrix.row_bytes % 2 == 0;
+  RawBits<kRaw, kStreams> raw_bits, next_raw_bits;
+  if (tiles > 0) next_raw_bits.load(raw, even);
+  for (int tile = 0; tile < tiles; ++tile) {
+    if (tile % Form::kTilesEnsured == 0) bits.ensure();
+    raw_bits = next_raw_bits;
+    raw += kTileRawBytes;
+    if (tile + 1 < tiles) next_raw_bits.load(raw, even);
+    ECMV_GPU_UNROLL
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      uint32_t high[kBases];
+      if constexpr (kTuple == 4) {
+        ECMV_GPU_UNROLL
+        for (int s = 0; s < kBases; ++s) high[s] = bits.take(quarter * kBases + s);
+      } else {
+        if (Form::kUnitsOfTile > kEnsuredUnits && quarter == 2) bits.ensure();
+        ECMV_GPU_UNROLL
+        for (int s = 0; s < kBases; ++s) high[s] = bits.take(s);
+        ECMV_GPU_UNROLL
+        for (int s = 0; s < kBases; ++s) high[s] = gpu::byte_permute(high[s], bits.take(kBases + s), 0x5410);
+      }
+      ECMV_GPU_UNROLL
+      for (int s = 0; s < kBases; ++s) {
+        constexpr uint32_t kHighMask = 0x01010101u * ((kTuple == 4 ? 0x0Fu : 0xFFu) << kRaw & 0xFFu);
+        quad(tile * kQuadsOfTile + quarter * 16 + s * kStreams + lane, (high[s] << kRaw & kHighMask) | raw_bits.at(quarter, s));
+      }
+    }
+  }
+  const int left = matrix.cols % kTileCols, first = tiles * kTileCols;
+  if (left == 0) return;
+  const int stored_raw_bits = static_cast<int>(gpu::cast<const uint32_t>(matrix.code)[1]);
+  const int units = kTuple == 2 ? (left + 1) / 2 : left / 64 * 16 + (left % 64 < 32 ? (left % 64 + 1) / 2 : 16);
+  for (int unit = lane, number = 0; unit < units; unit += kStreams, ++number) {
+    if (number % kEnsuredUnits == 0) bits.ensure();
+    const uint32_t entry = bits.take(0);
+    const int column = kTuple == 2 ? 2 * unit : unit / 16 * 64 + unit % 16 * 2;
+    for (int i = 0; i < kTuple; ++i) {
+      const int at = column + (i & 1) + (i >> 1) * 32;
+      if (at >= left) continue;
+      const uint32_t high = entry >> (8 * i) & (kTuple == 4 ? 0x0Fu : 0xFFu);
+      last(first + at, high << stored_raw_bits | raw_of_column(raw, left, at, stored_raw_bits));
+    }
+  }
+}
+
+// The patches of a block, a batch of one for each lane of the group at a time.
+template <typename Group>
+class Patches {
+ public:
+  ECMV_GPU_DEVICE Patches(const Matrix& matrix, gpu::Pointer<const uint64_t> record, gpu::Pointer<const uint64_t> next_record)
+      : patches_(matrix.patches), next_(static_cast<int64_t>(record[1])), end_(static_cast<int64_t>(next_record[1])) {}
+  int position = 0;  // this lane's, in elements from the block's first; valid if `here`
+  bool here = false;
+
+  ECMV_GPU_DEVICE bool more() const { return next_ < end_; }
+  // The position of the batch's last patch.
+  ECMV_GPU_DEVICE int last_position() const { return base_; }
+  // All lanes of the group together.
+  ECMV_GPU_DEVICE void load() {
+    mine_ = next_ + Group::lane();
+    here = mine_ < end_;
+    gap_ = here ? gap(mine_) : 0;
+    position = base_ + Group::prefix_add(gap_) + gap_;
+    base_ = Group::shuffle(position, Group::size() - 1);
+    first_ = base_is_first_;
+    base_is_first_ = false;
+    next_ += Group::size();
+  }
+  ECMV_GPU_DEVICE int addend() const { return here ? static_cast<int8_t>(patches_[mine_ * kPatchBytes + 2]) : 0; }
+  // Whether this lane's patch is the first of its element.
+  ECMV_GPU_DEVICE bool leads() const { return here && (gap_ > 0 || (first_ && Group::lane() == 0)); }
+  // Of all patches of the element.
+  ECMV_GPU_DEVICE int total_addend() const {
+    int total = addend();
+    for (int64_t i = mine_ + 1; i < end_ && gap(i) == 0; ++i) total += static_cast<int8_t>(patches_[i * kPatchBytes + 2]);
+    return total;
+  }
+
+ private:
+  ECMV_GPU_DEVICE int gap(int64_t i) const { return patches_[i * kPatchBytes] | patches_[i * kPatchBytes + 1] << 8; }
+
+  gpu::Pointer<const uint8_t> patches_;
+  int64_t next_, end_, mine_ = 0;
+  int base_ = 0, gap_ = 0;
+  bool first_ = false, base_is_first_ = true;
+};
+
+// Where a group's block begins.
+template <typename Group>
+struct Block {
+  gpu::Pointer<const uint64_t> record, next_record;
+  int64_t first_row, end_row, begin;
+  uint32_t bytes;  // of this lane's stream, from `begin` on
+
+  ECMV_GPU_DEVICE Block(const Matrix& matrix, int64_t block) {
+    const int record_bytes = 16 + 4 * Group::size();
+    record = gpu::cast<const uint64_t>(matrix.blocks + block * record_bytes);
+    next_record = record + record_bytes / 8;
+    bytes = gpu::cast<const uint32_t>(record + 2)[Group::lane()];
+    begin = static_cast<int64_t>(record[0]) + Group::prefix_add(bytes);
+    first_row = block * matrix.rows_per_block;
+    end_row = first_row + matrix.rows_per_block < matrix.rows ? first_row + matrix.rows_per_block : matrix.rows;
+  }
+};
+
+ECMV_GPU_DEVICE int lowest_of(const Matrix& matrix) { return gpu::cast<const int32_t>(matrix.code)[0]; }
+ECMV_GPU_DEVICE uint32_t in_each_byte(int value) { return 0x01010101u * static_cast<uint8_t>(value); }
+
+inline constexpr int kMostThreads = 512, kResidentBlocks = 3;  // of a block; of blocks of so many, on a multiprocessor
+
+template <typename Form>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matrix matrix, gpu::Epilogue epilogue) {
+  using Group = typename Form::Group;
+  // lowest * (sum of x), where the product is of offsets.
+  const gpu::Pointer<int32_t> bias = gpu::cast<int32_t>(
+      gpu::shared_memory() + ((int64_t{4} << matrix.table_bits) + int64_t{4} * kRingWords * gpu::block_size()));
+  const int lowest = lowest_of(matrix);
+  if (gpu::thread_index() == 0) *bias = 0;
+  load_table(matrix);
+  if constexpr (Form::kPlain) {
+    int32_t sum = 0;
+    for (int i = gpu::thread_index(); i < matrix.cols / kTileCols * kQuadsOfTile; i += gpu::block_size())
+      sum = gpu::dot4(0x01010101, static_cast<int32_t>(gpu::load_shared_by_many(matrix.x_quads + i)), sum);
+    sum = gpu::Wave::reduce_add(sum);
+    if (gpu::Wave::lane() == 0) gpu::atomic_add(bias, sum * lowest);
+  }
+  gpu::sync_block();
+
+  const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  if (index >= matrix.block_count) return;
+  const Block<Group> block(matrix, index);
+  Bits bits(matrix, block.begin, block.bytes);
+  Patches<Group> patches(matrix, block.record, block.next_record);
+  int first = 0;  // element of the row, counted from the block's first
+  for (int64_t row = block.first_row; row < block.end_row; ++row, first += matrix.cols) {
+    int32_t sum = 0;
+    for_each_quad<Form>(
+        matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
+        [&](int quad, uint32_t offsets) {
+          const int32_t x = static_cast<int32_t>(gpu::load_shared_by_many(matrix.x_quads + quad));
+          if constexpr (Form::kSmall)
+            sum = gpu::dot4(static_cast<int32_t>(offsets), x, sum);
+          else if constexpr (Form::kPlain)
+            sum = gpu::dot4_unsigned_signed(offsets, x, sum);
+          else
+            sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), x, sum);
+        },
+        [&](int column, uint32_t offset) { sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * matrix.x[column]; });
+    for (;;) {
+      if (patches.here && patches.position >= first && patches.position - first < matrix.cols) sum += patches.addend() * matrix.x[patches.position - first];
+      if (!patches.more() || patches.last_position() - first >= matrix.cols) break;
+      patches.load();
+    }
+    const int32_t total = Group::reduce_add(sum);
+    if (Group::lane() == 0) epilogue.store(row, total + *bias);
+  }
+}
+
+template <typename Form>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
+  using Group = typename Form::Group;
+  load_table(matrix);
+  const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  if (index >= matrix.block_count) return;
+  const Block<Group> block(matrix, index);
+  Bits bits(matrix, block.begin, block.bytes);
+  const uint32_t lowest = static_cast<uint32_t>(lowest_of(matrix));
+  const bool even = matrix.cols % 2 == 0;
+  for (int64_t row = block.first_row; row < block.end_row; ++row) {
+    const gpu::Pointer<int8_t> out = decoded + row * matrix.cols;
+    for_each_quad<Form>(
+        matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
+        [&](int quad, uint32_t offsets) {
+          const uint32_t elements = add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
+          const gpu::Pointer<int8_t> at = out + (quad / 16 * 64 + quad % 16 * 2);
+          if (even) {
+            *gpu::cast<uint16_t>(at) = static_cast<uint16_t>(elements);
+            *gpu::cast<uint16_t>(at + 32) = static_cast<uint16_t>(elements >> 16);
+          } else {
+            at[0] = static_cast<int8_t>(elements);
+            at[1] = static_cast<int8_t>(elements >> 8);
+            at[32] = static_cast<int8_t>(elements >> 16);
+            at[33] = static_cast<int8_t>(elements >> 24);
+          }
+        },
+        [&](int column, uint32_t offset) { out[column] = static_cast<int8_t>(offset + lowest); });
+  }
+  Group::sync();
+  // The lane with the first patch of an element adds all of them.
+  const gpu::Pointer<int8_t> out = decoded + block.first_row * matrix.cols;
+  for (Patches<Group> patches(matrix, block.record, block.next_record); patches.more();) {
+    patches.load();
+    if (patches.leads()) out[patches.position] = static_cast<int8_t>(out[patches.position] + patches.total_addend());
+  }
+}
+
+ECMV_GPU_KERNEL inline void store_zeros(gpu::Epilogue epilogue, int64_t rows) {
+  const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (row < rows) epilogue.store(row, 0);
+}
+
+}  // namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples
