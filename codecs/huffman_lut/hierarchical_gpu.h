@@ -51,7 +51,7 @@ ECMV_GPU_DEVICE uint32_t walk_tables(gpu::Pointer<const uint16_t> entries, uint3
 }
 
 // The joined tables, and the vector y set to zero; an element a thread.
-ECMV_GPU_KERNEL inline void lay_out(Stream stream, gpu::Pointer<uint16_t> entries, gpu::Pointer<uint8_t> last_thread, gpu::Pointer<int32_t> y,
+static ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint16_t> entries, gpu::Pointer<uint8_t> last_thread, gpu::Pointer<int32_t> y,
                                     int64_t rows) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (i < rows) y[i] = 0;
@@ -70,7 +70,7 @@ ECMV_GPU_KERNEL inline void lay_out(Stream stream, gpu::Pointer<uint16_t> entrie
 
 // pairs[w] for the codes that the 11 bits w begin with: bits of all that are whole in bits 0..7 (0: none is), of the first code
 // in bits 8..15 (64 if it is the only one), elements in bits 16..23 and 24..31.
-ECMV_GPU_KERNEL inline void lay_out_pairs(Stream stream, gpu::Pointer<uint32_t> pairs) {
+static ECMV_GPU_KERNEL void lay_out_pairs(Stream stream, gpu::Pointer<uint32_t> pairs) {
   const uint32_t index = static_cast<uint32_t>(gpu::block_index() * gpu::block_size() + gpu::thread_index());
   if (index >= kPairEntries) return;
   const uint32_t window = index << (32 - kPairBits), first = walk_tables(stream.entries, window), length = first & 0xFF;
@@ -268,7 +268,7 @@ void fused(Stream stream, uint32_t cols, gpu::Pointer<const int8_t> x, gpu::Poin
   }
 }
 
-ECMV_GPU_KERNEL inline void requantise_rows(gpu::Epilogue epilogue, int64_t rows) {
+static ECMV_GPU_KERNEL void requantise_rows(gpu::Epilogue epilogue, int64_t rows) {
   const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (row < rows) epilogue.store(row, epilogue.y[row]);
 }

@@ -16,6 +16,7 @@ using namespace huffman_lut::single_level;
 
 inline constexpr int kLoadBytes = 32, kLoadWords = kLoadBytes / 4;  // a whole sector of memory
 inline constexpr int kRingWords = 2 * kLoadWords;
+inline constexpr int kLineLanes = 32, kLineBytes = 4 * kLineLanes;  // a line of shared memory holds a word of 32 lanes' rings
 inline constexpr int kEnsuredUnits = 16;  // look-ups that ensure() makes room for: at most 7 words
 inline constexpr int kQuadsOfTile = kTileCols / 4;
 inline constexpr int kLengthShift = 28;  // of a table entry; below, high parts: a nibble a byte, or two bytes
@@ -82,29 +83,24 @@ ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
 class Bits {
  public:
   // `bytes` of the streams from `begin` on.
-  ECMV_GPU_DEVICE Bits(const Matrix& matrix, int64_t begin, uint32_t bytes)
-      : ring_(gpu::shared_memory() + ((int64_t{4} << matrix.table_bits) + 4 * gpu::thread_index())),
-        stride_(static_cast<uint32_t>(gpu::block_size()) * 4),
-        index_mask_((1u << matrix.table_bits) - 1) {
-    const int64_t first = begin / kLoadBytes;
-    const int skipped = static_cast<int>(begin % kLoadBytes);
-    loads_ = bytes == 0 ? 0 : static_cast<int>((skipped + static_cast<int64_t>(bytes) + kLoadBytes - 1) / kLoadBytes);
-    // Only the section's last load may be partial.
-    if (loads_ > 0 && first + loads_ > matrix.stream_bytes / kLoadBytes) last_load_ = matrix.last_load;
-    whole_loads_ = last_load_ ? loads_ - 1 : loads_;
-    next_ = matrix.streams + first * 2;
+  ECMV_GPU_DEVICE Bits(const Matrix& matrix, int64_t begin, uint32_t bytes) : matrix_(matrix) {
+    const int thread = gpu::thread_index();
+    ring_ = gpu::shared_memory() + ((4 << matrix.table_bits) + thread / kLineLanes * kRingWords * kLineBytes + thread % kLineLanes * 4);
+    next_ = static_cast<uint32_t>(begin / kLoadBytes);
+    const uint32_t skipped = static_cast<uint32_t>(begin % kLoadBytes);
+    end_ = bytes == 0 ? next_ : static_cast<uint32_t>((begin + bytes + kLoadBytes - 1) / kLoadBytes);
     load();
     fill();
     fill();
-    read_ = static_cast<uint32_t>(skipped / 4) * stride_;
-    bit_ = static_cast<uint32_t>(skipped % 4) * 8;
+    read_ = skipped / 4 * kLineBytes;
+    bit_ = skipped % 4 * 8;
     low_ = pop();
     high_ = pop();
   }
 
   // Before every kEnsuredUnits look-ups.
   ECMV_GPU_DEVICE void ensure() {
-    if (filled_ - read_ <= kLoadWords * stride_) fill();
+    if (filled_ - read_ <= kLoadWords * kLineBytes) fill();
   }
 
   // The next entry; `number` counts the look-ups since a fresh window, and every second one needs one.
@@ -117,7 +113,8 @@ class Bits {
       }
       window_ = gpu::funnel_shift_right(low_, high_, bit_);
     }
-    const uint32_t entry = gpu::cast<const uint32_t>(gpu::shared_memory())[window_ & index_mask_], length = entry >> kLengthShift;
+    const uint32_t entry = gpu::cast<const uint32_t>(gpu::shared_memory())[window_ & ((1u << matrix_.table_bits) - 1)];
+    const uint32_t length = entry >> kLengthShift;
     window_ >>= length;
     bit_ += length;
     return entry;
@@ -125,42 +122,40 @@ class Bits {
 
  private:
   ECMV_GPU_DEVICE uint32_t pop() {
-    const uint32_t word = *gpu::cast<const uint32_t>(ring_ + (read_ & (kRingWords * stride_ - 1)));
-    read_ += stride_;
+    const uint32_t word = *gpu::cast<const uint32_t>(ring_ + (read_ & (kRingWords * kLineBytes - 1)));
+    read_ += kLineBytes;
     return word;
   }
   ECMV_GPU_DEVICE void fill() {
-    const gpu::Pointer<uint32_t> to = gpu::cast<uint32_t>(ring_ + (filled_ & (kRingWords * stride_ - 1)));
-    const int step = static_cast<int>(stride_ / 4);
+    const gpu::Pointer<uint32_t> to = gpu::cast<uint32_t>(ring_ + (filled_ & (kRingWords * kLineBytes - 1)));
+    constexpr int kLine = kLineBytes / 4;
     to[0] = ahead_[0].x;
-    to[step] = ahead_[0].y;
-    to[2 * step] = ahead_[0].z;
-    to[3 * step] = ahead_[0].w;
-    to[4 * step] = ahead_[1].x;
-    to[5 * step] = ahead_[1].y;
-    to[6 * step] = ahead_[1].z;
-    to[7 * step] = ahead_[1].w;
-    filled_ += kLoadWords * stride_;
+    to[kLine] = ahead_[0].y;
+    to[2 * kLine] = ahead_[0].z;
+    to[3 * kLine] = ahead_[0].w;
+    to[4 * kLine] = ahead_[1].x;
+    to[5 * kLine] = ahead_[1].y;
+    to[6 * kLine] = ahead_[1].z;
+    to[7 * kLine] = ahead_[1].w;
+    filled_ += kLoadWords * kLineBytes;
     load();
   }
   ECMV_GPU_DEVICE void load() {
-    if (loads_ > 0) {
-      const gpu::Pointer<const gpu::uint4> from = whole_loads_ > 0 ? next_ : last_load_;
-      ahead_[0] = gpu::load_shared_by_many(from);
-      ahead_[1] = gpu::load_shared_by_many(from + 1);
-    }
-    next_ += 2;
-    --loads_;
-    --whole_loads_;
+    if (next_ >= end_) return;
+    // Only the section's last load may be partial.
+    const bool whole = next_ < static_cast<uint32_t>(matrix_.stream_bytes / kLoadBytes);
+    const gpu::Pointer<const gpu::uint4> from = whole ? matrix_.streams + int64_t{next_} * 2 : matrix_.last_load;
+    ahead_[0] = gpu::load_shared_by_many(from);
+    ahead_[1] = gpu::load_shared_by_many(from + 1);
+    ++next_;
   }
 
+  const Matrix& matrix_;
   gpu::Pointer<std::byte> ring_;
-  gpu::Pointer<const gpu::uint4> next_, last_load_{};
   gpu::uint4 ahead_[2]{};
-  int loads_, whole_loads_;                    // to come
-  uint32_t stride_, index_mask_;               // bytes of a line of the rings
-  uint32_t read_ = 0, filled_ = 0;             // bytes of the lines read and written, ever
-  uint32_t low_, high_, bit_, window_ = 0;     // window = low and high from `bit` on
+  uint32_t next_, end_;                     // loads, from the section's first
+  uint32_t read_ = 0, filled_ = 0;          // bytes of the lines read and written, ever
+  uint32_t low_, high_, bit_, window_ = 0;  // window = low and high from `bit` on
 };
 
 // Two bytes at an even place of the planes, whose address may be odd where rows have an odd number of bytes.
@@ -290,70 +285,69 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
   }
 }
 
-// The patches of a block, a batch of one for each lane of the group at a time.
+// A group's block of rows.
+template <typename Group>
+struct Block {
+  int64_t first_row;
+  int rows;
+  gpu::Pointer<const uint64_t> record, next_record;
+
+  ECMV_GPU_DEVICE Block(const Matrix& matrix, int64_t block) : first_row(block * matrix.rows_per_block) {
+    const int64_t left = matrix.rows - first_row;
+    rows = left < matrix.rows_per_block ? static_cast<int>(left) : matrix.rows_per_block;
+    const int record_bytes = 16 + 4 * Group::size();
+    record = gpu::cast<const uint64_t>(matrix.blocks + block * record_bytes);
+    next_record = record + record_bytes / 8;
+  }
+  ECMV_GPU_DEVICE uint32_t stream_bytes() const { return gpu::cast<const uint32_t>(record + 2)[Group::lane()]; }
+  ECMV_GPU_DEVICE int64_t stream_begin() const { return static_cast<int64_t>(record[0]) + Group::prefix_add(stream_bytes()); }
+};
+
+// The patches of a block, one for each lane of the group at a time. Little is kept between two visits, because registers are scarce in
+// the loop between them.
 template <typename Group>
 class Patches {
  public:
-  ECMV_GPU_DEVICE Patches(const Matrix& matrix, gpu::Pointer<const uint64_t> record, gpu::Pointer<const uint64_t> next_record)
-      : patches_(matrix.patches), next_(static_cast<int64_t>(record[1])), end_(static_cast<int64_t>(next_record[1])) {}
-  int position = 0;  // this lane's, in elements from the block's first; valid if `here`
-  bool here = false;
+  ECMV_GPU_DEVICE Patches(const Matrix& matrix, const Block<Group>& block)
+      : patches_(matrix.patches + static_cast<int64_t>(block.record[1]) * kPatchBytes),
+        count_(static_cast<int>(block.next_record[1] - block.record[1])) {}
 
-  ECMV_GPU_DEVICE bool more() const { return next_ < end_; }
-  // The position of the batch's last patch.
-  ECMV_GPU_DEVICE int last_position() const { return base_; }
-  // All lanes of the group together.
-  ECMV_GPU_DEVICE void load() {
-    mine_ = next_ + Group::lane();
-    here = mine_ < end_;
-    gap_ = here ? gap(mine_) : 0;
-    position = base_ + Group::prefix_add(gap_) + gap_;
-    base_ = Group::shuffle(position, Group::size() - 1);
-    first_ = base_is_first_;
-    base_is_first_ = false;
-    next_ += Group::size();
+  // Calls use(position, patch) for the patches in front of `end`, and maybe for some behind; positions are elements from the block's
+  // first. Goes on where `cursor` stopped. All lanes of the group together.
+  struct Cursor {
+    int patch = 0, position = 0;
+  };
+  template <typename Use>
+  ECMV_GPU_DEVICE void for_each(Cursor& cursor, int end, const Use& use) const {
+      while (cursor.patch < count_) {
+      const int patch = cursor.patch + Group::lane(), distance = patch < count_ ? gap(patch) : 0;
+      const int position = cursor.position + Group::prefix_add(distance) + distance;
+      if (patch < count_) use(position, patch);
+      const int last = Group::shuffle(position, Group::size() - 1);
+      if (last >= end) break;  // the row behind needs some of these
+      cursor = {cursor.patch + Group::size(), last};
+    }
   }
-  ECMV_GPU_DEVICE int addend() const { return here ? static_cast<int8_t>(patches_[mine_ * kPatchBytes + 2]) : 0; }
-  // Whether this lane's patch is the first of its element.
-  ECMV_GPU_DEVICE bool leads() const { return here && (gap_ > 0 || (first_ && Group::lane() == 0)); }
-  // Of all patches of the element.
-  ECMV_GPU_DEVICE int total_addend() const {
-    int total = addend();
-    for (int64_t i = mine_ + 1; i < end_ && gap(i) == 0; ++i) total += static_cast<int8_t>(patches_[i * kPatchBytes + 2]);
+  ECMV_GPU_DEVICE int addend(int patch) const { return static_cast<int8_t>(patches_[patch * int64_t{kPatchBytes} + 2]); }
+  // Whether this is the first patch of its element, and the sum of all of them.
+  ECMV_GPU_DEVICE bool leads(int patch) const { return patch == 0 || gap(patch) > 0; }
+  ECMV_GPU_DEVICE int total_addend(int patch) const {
+    int total = addend(patch);
+    while (++patch < count_ && gap(patch) == 0) total += addend(patch);
     return total;
   }
 
  private:
-  ECMV_GPU_DEVICE int gap(int64_t i) const { return patches_[i * kPatchBytes] | patches_[i * kPatchBytes + 1] << 8; }
+  ECMV_GPU_DEVICE int gap(int patch) const { return patches_[patch * int64_t{kPatchBytes}] | patches_[patch * int64_t{kPatchBytes} + 1] << 8; }
 
   gpu::Pointer<const uint8_t> patches_;
-  int64_t next_, end_, mine_ = 0;
-  int base_ = 0, gap_ = 0;
-  bool first_ = false, base_is_first_ = true;
-};
-
-// Where a group's block begins.
-template <typename Group>
-struct Block {
-  gpu::Pointer<const uint64_t> record, next_record;
-  int64_t first_row, end_row, begin;
-  uint32_t bytes;  // of this lane's stream, from `begin` on
-
-  ECMV_GPU_DEVICE Block(const Matrix& matrix, int64_t block) {
-    const int record_bytes = 16 + 4 * Group::size();
-    record = gpu::cast<const uint64_t>(matrix.blocks + block * record_bytes);
-    next_record = record + record_bytes / 8;
-    bytes = gpu::cast<const uint32_t>(record + 2)[Group::lane()];
-    begin = static_cast<int64_t>(record[0]) + Group::prefix_add(bytes);
-    first_row = block * matrix.rows_per_block;
-    end_row = first_row + matrix.rows_per_block < matrix.rows ? first_row + matrix.rows_per_block : matrix.rows;
-  }
+  int count_;
 };
 
 ECMV_GPU_DEVICE int lowest_of(const Matrix& matrix) { return gpu::cast<const int32_t>(matrix.code)[0]; }
 ECMV_GPU_DEVICE uint32_t in_each_byte(int value) { return 0x01010101u * static_cast<uint8_t>(value); }
 
-inline constexpr int kMostThreads = 512, kResidentBlocks = 3;  // of a block; of blocks of so many, on a multiprocessor
+inline constexpr int kMostThreads = 512, kResidentBlocks = 2;  // of a block; of blocks of so many, on a multiprocessor
 
 template <typename Form>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matrix matrix, gpu::Epilogue epilogue) {
@@ -376,10 +370,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matri
   const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
   if (index >= matrix.block_count) return;
   const Block<Group> block(matrix, index);
-  Bits bits(matrix, block.begin, block.bytes);
-  Patches<Group> patches(matrix, block.record, block.next_record);
-  int first = 0;  // element of the row, counted from the block's first
-  for (int64_t row = block.first_row; row < block.end_row; ++row, first += matrix.cols) {
+  Bits bits(matrix, block.stream_begin(), block.stream_bytes());
+  typename Patches<Group>::Cursor cursor;
+  for (int i = 0; i < block.rows; ++i) {
+    const int64_t row = block.first_row + i;
     int32_t sum = 0;
     for_each_quad<Form>(
         matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
@@ -393,11 +387,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matri
             sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), x, sum);
         },
         [&](int column, uint32_t offset) { sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * matrix.x[column]; });
-    for (;;) {
-      if (patches.here && patches.position >= first && patches.position - first < matrix.cols) sum += patches.addend() * matrix.x[patches.position - first];
-      if (!patches.more() || patches.last_position() - first >= matrix.cols) break;
-      patches.load();
-    }
+    const Patches<Group> patches(matrix, block);
+    const int first = i * matrix.cols;
+    patches.for_each(cursor, first + matrix.cols, [&](int position, int patch) {
+      if (position >= first && position < first + matrix.cols) sum += patches.addend(patch) * matrix.x[position - first];
+    });
     const int32_t total = Group::reduce_add(sum);
     if (Group::lane() == 0) epilogue.store(row, total + *bias);
   }
@@ -410,10 +404,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void decode(Matri
   const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
   if (index >= matrix.block_count) return;
   const Block<Group> block(matrix, index);
-  Bits bits(matrix, block.begin, block.bytes);
+  Bits bits(matrix, block.stream_begin(), block.stream_bytes());
   const uint32_t lowest = static_cast<uint32_t>(lowest_of(matrix));
   const bool even = matrix.cols % 2 == 0;
-  for (int64_t row = block.first_row; row < block.end_row; ++row) {
+  for (int i = 0; i < block.rows; ++i) {
+    const int64_t row = block.first_row + i;
     const gpu::Pointer<int8_t> out = decoded + row * matrix.cols;
     for_each_quad<Form>(
         matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
@@ -435,13 +430,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void decode(Matri
   Group::sync();
   // The lane with the first patch of an element adds all of them.
   const gpu::Pointer<int8_t> out = decoded + block.first_row * matrix.cols;
-  for (Patches<Group> patches(matrix, block.record, block.next_record); patches.more();) {
-    patches.load();
-    if (patches.leads()) out[patches.position] = static_cast<int8_t>(out[patches.position] + patches.total_addend());
-  }
+  const Patches<Group> patches(matrix, block);
+  typename Patches<Group>::Cursor cursor;
+  patches.for_each(cursor, INT32_MAX, [&](int position, int patch) {
+    if (patches.leads(patch)) out[position] = static_cast<int8_t>(out[position] + patches.total_addend(patch));
+  });
 }
 
-ECMV_GPU_KERNEL inline void store_zeros(gpu::Epilogue epilogue, int64_t rows) {
+static ECMV_GPU_KERNEL void store_zeros(gpu::Epilogue epilogue, int64_t rows) {
   const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (row < rows) epilogue.store(row, 0);
 }

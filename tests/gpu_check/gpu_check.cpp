@@ -1,8 +1,9 @@
 // Not a test: a small program that verifies and times GPU kernels with nothing but the codecs and the plugins, for machines that lack
 // the libraries of the command `ecmv`, and for quick rounds while a kernel is written.
-//   gpu_check [--backend cuda] [--codec ID]... [--variant NAME] [--d 4096,16384] [--sigma 4] [--layers 10] [--set name=value]... [--passes 30] [--plain]
+//   gpu_check [--backend cuda] [--codec ID]... [--variant NAME] [--op matvec|decode] [--d 4096,16384] [--sigma 4] [--layers 10] [--set name=value]... [--passes 30] [--plain]
 // Prints, for every matvec kernel x tuning: elements a second (MAC/s) of the chain's median pass, its part of the read bandwidth
-// measured here, bits an element. Every layer's accumulators are compared first. Exit status 1 if anything was wrong.
+// measured here, bits an element. Every layer's accumulators are compared first. With --op decode: the same of decode kernels, whose
+// last layer is compared. Exit status 1 if anything was wrong.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,6 +27,7 @@ struct Options {
   std::vector<std::string> codecs;
   std::vector<int64_t> sizes = {4096};
   std::map<std::string, std::string> settings;
+  backends::Op op = backends::Op::matvec;
   double sigma = 4;
   int layers = 10, passes = 30;
   bool graph = true;
@@ -103,6 +105,7 @@ bool run_kernel(backends::Device& device, const codecs::CodecEntry& entry, const
   }
   backends::PassPlan plan;
   plan.kernel = &kernel;
+  plan.op = options.op;
   plan.tuning = tuning;
   plan.layers = layers;
   plan.inputs = {chain.x};
@@ -114,7 +117,9 @@ bool run_kernel(backends::Device& device, const codecs::CodecEntry& entry, const
   std::vector<double> seconds;
   for (int i = 0; i < options.passes; ++i) seconds.push_back(pass->run());
   std::string wrong = pass->broken_guards();
-  for (size_t i = 0; i < chain.y.size() && wrong.empty(); ++i)
+  if (options.op == backends::Op::decode && wrong.empty() && !std::ranges::equal(pass->decoded(), chain.matrices.back().view().i8()))
+    wrong = "the last layer is wrong";
+  for (size_t i = 0; i < chain.y.size() && wrong.empty() && options.op == backends::Op::matvec; ++i)
     if (!std::ranges::equal(pass->accumulators(static_cast<int>(i)), chain.y[i])) wrong = "layer " + std::to_string(i) + " is wrong";
   const double elements = static_cast<double>(chain.x.size()) * static_cast<double>(chain.x.size()) * static_cast<double>(layers.size());
   if (device.info().emulated) {  // no time of it means anything
@@ -122,7 +127,8 @@ bool run_kernel(backends::Device& device, const codecs::CodecEntry& entry, const
     return wrong.empty();
   }
   const double rate = elements / median(seconds);
-  std::printf("%6.3f TMAC/s  %5.2f of bandwidth  %6.3f bits  %8.2f us a layer  %s\n", rate * 1e-12, rate * bits / 8 / bandwidth, bits,
+  std::printf("%6.3f T%s/s  %5.2f of bandwidth  %6.3f bits  %8.2f us a layer  %s\n", rate * 1e-12, options.op == backends::Op::decode ? "elem" : "MAC",
+              rate * bits / 8 / bandwidth, bits,
               median(seconds) * 1e6 / static_cast<double>(layers.size()), wrong.empty() ? "exact" : wrong.c_str());
   std::fflush(stdout);
   return wrong.empty();
@@ -160,7 +166,8 @@ bool run_size(backends::Device& device, int64_t d, double bandwidth, const Optio
     const double bits = 8 * stored / (static_cast<double>(d) * static_cast<double>(d) * static_cast<double>(layers.size()));
     for (const backends::Kernel& kernel : kernels)
       for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning)
-        if (options.variant.empty() ? kernel.op == backends::Op::matvec : kernel.variant == options.variant)
+        // A decode kernel that is named is also measured as the first half of a product.
+        if (options.variant.empty() ? kernel.op == options.op : kernel.variant == options.variant && (kernel.op == options.op || options.op == backends::Op::matvec))
           right &= run_kernel(device, entry, kernel, static_cast<int>(tuning), chain, layers, bits, bandwidth, options);
   }
   return right;
@@ -182,6 +189,7 @@ Options parse(int argc, char** argv) {
     if (name == "--backend") options.backend = value;
     else if (name == "--codec") options.codecs.push_back(value);
     else if (name == "--variant") options.variant = value;
+    else if (name == "--op" && (value == "matvec" || value == "decode")) options.op = value == "decode" ? backends::Op::decode : backends::Op::matvec;
     else if (name == "--sigma") options.sigma = std::stod(value);
     else if (name == "--layers") options.layers = std::stoi(value);
     else if (name == "--passes") options.passes = std::stoi(value);
