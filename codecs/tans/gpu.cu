@@ -1,0 +1,249 @@
+// GPU kernels of tans: a lane takes a block, all of its states in registers. The states of a block share one bit stream whose positions
+// depend on each other, but their table look-ups do not, so a lane has as many of those under way as the format has lanes, and
+// nothing is exchanged between lanes of the device. All lanes of a wave stand in the same column of different rows, so they
+// read the same elements of x. A run of 32 symbols inside one row multiplies four elements at a time, others one by one.
+// A first launch builds the table in the scratch (table_gpu.h).
+#include "backends/gpu/requantise.h"
+#include "codecs/tans/lane_bits_gpu.h"
+#include "codecs/tans/table_gpu.h"
+
+namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE {
+namespace {
+
+constexpr int kMostWaves = 4;       // of a block
+constexpr int kResidentWaves = 16;  // shall fit on a multiprocessor
+
+// A matrix as a kernel sees it.
+struct TansStream {
+  gpu::Pointer<const gpu::uint4> table;
+  gpu::Pointer<const uint64_t> offsets;
+  gpu::Pointer<const std::byte> payload;
+  int64_t payload_bytes, blocks, rows, rows_per_block;
+  int cols;
+  int table_bytes;
+};
+
+template <int kLanes, bool kPairs>
+class BlockDecoder {
+ public:
+  static constexpr int kSymbols = kLanes > kRunSymbols ? kLanes : kRunSymbols;  // of a round
+  static constexpr int kElements = kSymbols * (kPairs ? 2 : 1);
+  using Bits = LaneBits<kMaxTableBits + (kPairs ? kEscapeBits : 0)>;
+
+  ECMV_GPU_DEVICE BlockDecoder(const TansStream& stream, int64_t begin)
+      : table_(gpu::cast<const Entry>(gpu::shared_memory())),
+        bits_(gpu::shared_memory() + stream.table_bytes, stream.payload, stream.payload_bytes, begin + 2 * kLanes) {
+    const gpu::Pointer<const uint8_t> states = gpu::cast<const uint8_t>(stream.payload + begin);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kLanes; ++i) states_[i] = states[2 * i] | static_cast<uint32_t>(states[2 * i + 1]) << 8;
+  }
+
+  // The next kElements elements, four a word. Behind a block's end they are anything.
+  ECMV_GPU_DEVICE void decode_round(uint32_t (&quads)[kElements / 4]) {
+    ECMV_GPU_UNROLL
+    for (int first = 0; first < kSymbols; first += 4) {
+      if (first % kRunSymbols == 0) bits_.top_up();
+      uint32_t entries[4];
+      decode_four(first, entries);
+      if constexpr (kPairs) {
+        quads[first / 2] = gpu::byte_permute(entries[0], entries[1], 0x7632);
+        quads[first / 2 + 1] = gpu::byte_permute(entries[2], entries[3], 0x7632);
+      } else {
+        quads[first / 4] = gpu::byte_permute(gpu::byte_permute(entries[0], entries[1], 0x0062), gpu::byte_permute(entries[2], entries[3], 0x0062), 0x5410);
+      }
+    }
+  }
+
+ private:
+  // Four symbols of one window: at most 48 bits, but for escapes.
+  ECMV_GPU_DEVICE void decode_four(int first, uint32_t (&entries)[4]) {
+    gpu::uint2 window = bits_.window();
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      uint32_t& state = states_[(first + i) % kLanes];
+      const Entry entry = table_[state & ((1u << kMaxTableBits) - 1)];
+      const uint32_t count = kPairs ? entry >> 12 & 15 : entry >> 28;
+      entries[i] = entry;
+      if (kPairs && count == kEscapeMark) {
+        const uint32_t escaped_count = entry >> 16;
+        const gpu::uint2 whole = i == 0 ? window : bits_.window();
+        state = merge(entry, whole.x, escaped_count);
+        entries[i] = gpu::funnel_shift_right(whole.x, whole.y, escaped_count) << 16;
+        bits_.skip(escaped_count + kEscapeBits);
+        window = bits_.window();
+        continue;
+      }
+      state = merge(entry, window.x, count);
+      bits_.skip(count);
+      window.x = i == 2 && !kPairs ? window.x >> count : gpu::funnel_shift_right(window.x, window.y, count);
+      window.y >>= count;
+    }
+  }
+  // The base of the entry and `count` bits below it; above 12 bits there is more of the entry.
+  static ECMV_GPU_DEVICE uint32_t merge(uint32_t entry, uint32_t window, uint32_t count) {
+    const uint32_t above = 0xFFFFFFFFu << count;
+    return (entry & above) | (window & ~above);
+  }
+
+  gpu::Pointer<const Entry> table_;
+  Bits bits_;
+  uint32_t states_[kLanes];
+};
+
+// Puts the table into shared memory and calls work(decoder, first row, end row) where the thread has a block.
+template <int kLanes, bool kPairs, class Work>
+ECMV_GPU_DEVICE void with_block(const TansStream& stream, const Work& work) {
+  const gpu::Pointer<gpu::uint4> table = gpu::cast<gpu::uint4>(gpu::shared_memory());
+  for (int i = gpu::thread_index(); i < stream.table_bytes / 16; i += gpu::block_size()) table[i] = gpu::load_shared_by_many(stream.table + i);
+  gpu::sync_block();
+  const int64_t block = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (block >= stream.blocks) return;
+  const int64_t row = block * stream.rows_per_block, end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
+  BlockDecoder<kLanes, kPairs> decoder(stream, static_cast<int64_t>(stream.offsets[block]));
+  work(decoder, row, end_row);
+}
+
+ECMV_GPU_DEVICE int32_t element_of(uint32_t quad, int i) { return static_cast<int8_t>(quad >> (8 * i)); }
+
+template <int kLanes, bool kPairs>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
+void matvec(TansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  with_block<kLanes, kPairs>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
+    constexpr int kElements = BlockDecoder<kLanes, kPairs>::kElements;
+    const bool aligned = stream.cols % 16 == 0;
+    int column = 0;
+    int32_t sum = 0;
+    const auto finish_row = [&] {
+      epilogue.store(row, sum);
+      ++row;
+      column = 0;
+      sum = 0;
+    };
+    while (row < end_row) {
+      uint32_t quads[kElements / 4];
+      decoder.decode_round(quads);
+      if (aligned && column + kElements <= stream.cols) {
+        const gpu::Pointer<const gpu::uint4> x16 = gpu::cast<const gpu::uint4>(x + column);
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kElements / 16; ++i) {
+          const gpu::uint4 factors = gpu::load_shared_by_many(x16 + i);
+          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i]), static_cast<int32_t>(factors.x), sum);
+          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 1]), static_cast<int32_t>(factors.y), sum);
+          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 2]), static_cast<int32_t>(factors.z), sum);
+          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 3]), static_cast<int32_t>(factors.w), sum);
+        }
+        column += kElements;
+        if (column == stream.cols) finish_row();
+        continue;
+      }
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kElements; ++i) {
+        if (row >= end_row) break;
+        sum += element_of(quads[i / 4], i % 4) * gpu::load_shared_by_many(x + column);
+        if (++column == stream.cols) finish_row();
+      }
+    }
+  });
+}
+
+template <int kLanes, bool kPairs>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
+void decode(TansStream stream, gpu::Pointer<int8_t> decoded) {
+  with_block<kLanes, kPairs>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
+    constexpr int kElements = BlockDecoder<kLanes, kPairs>::kElements;
+    const int64_t end = end_row * stream.cols;
+    for (int64_t element = row * stream.cols; element < end; element += kElements) {
+      uint32_t quads[kElements / 4];
+      decoder.decode_round(quads);
+      const bool whole_words = element % 4 == 0 && element + kElements <= end;
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kElements / 4; ++i) {
+        if (whole_words) {
+          gpu::cast<uint32_t>(decoded + element)[i] = quads[i];
+        } else {
+          ECMV_GPU_UNROLL
+          for (int j = 0; j < 4; ++j)
+            if (element + 4 * i + j < end) decoded[element + 4 * i + j] = static_cast<int8_t>(element_of(quads[i], j));
+        }
+      }
+    }
+  });
+}
+
+// For matrices of rows without elements.
+ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
+  const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (row < rows) epilogue.store(row, 0);
+}
+
+constexpr int kWaves[] = {1, 2, 4};  // a block, by tuning
+constexpr backends::Tuning kTunings[] = {{"waves1"}, {"waves2"}, {"waves4"}};
+
+template <bool kPairs>
+gpu::LaunchShape launch_shape(const Layout& layout, int wave_size, int tuning) {
+  const int block = kWaves[tuning] * wave_size;
+  const int64_t ring = BlockDecoder<1, kPairs>::Bits::kRingBytesOfThread;
+  return {(layout.blocks + block - 1) / block, block, (int64_t{sizeof(Entry)} << layout.table_bits) + block * ring};
+}
+
+template <int kLanes, bool kPairs>
+void launch_lanes(const backends::KernelCall& call, const Layout& layout) {
+  const auto& sections = call.matrix->sections;
+  Entry* table = reinterpret_cast<Entry*>(call.scratch);
+  const TansStream stream = {reinterpret_cast<const gpu::uint4*>(table), reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()),
+                             sections[kPayload].bytes.data(), static_cast<int64_t>(sections[kPayload].bytes.size()), layout.blocks,
+                             call.matrix->shape.rows, layout.rows_per_block, static_cast<int>(call.matrix->shape.cols),
+                             static_cast<int>(sizeof(Entry) << layout.table_bits)};
+  launch_build_table<kPairs>(stored_model(*call.matrix, layout), layout.even_spread, table, call.device->wave_size, call.stream);
+  const gpu::LaunchShape shape = launch_shape<kPairs>(layout, call.device->wave_size, call.tuning);
+  if (call.decoded != nullptr)
+    gpu::launch(decode<kLanes, kPairs>, shape, call.stream, stream, call.decoded);
+  else
+    gpu::launch(matvec<kLanes, kPairs>, shape, call.stream, stream, call.x, gpu::epilogue_of(call));
+}
+
+template <bool kPairs>
+void launch_symbols(const backends::KernelCall& call, const Layout& layout) {
+  switch (layout.lanes) {
+    case 1: return launch_lanes<1, kPairs>(call, layout);
+    case 2: return launch_lanes<2, kPairs>(call, layout);
+    case 4: return launch_lanes<4, kPairs>(call, layout);
+    case 8: return launch_lanes<8, kPairs>(call, layout);
+    case 16: return launch_lanes<16, kPairs>(call, layout);
+    case 32: return launch_lanes<32, kPairs>(call, layout);
+  }
+}
+
+void launch(const backends::KernelCall& call) {
+  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
+  if (layout.blocks == 0) {
+    const int64_t rows = call.decoded != nullptr ? 0 : call.matrix->shape.rows;
+    return gpu::launch(store_zeros, {(rows + 255) / 256, 256, 0}, call.stream, rows, gpu::epilogue_of(call));
+  }
+  if (layout.pairs)
+    launch_symbols<true>(call, layout);
+  else
+    launch_symbols<false>(call, layout);
+}
+
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  if (layout.lanes > 32) return "A lane of the device keeps all states of a block in registers: encode with at most 32 lanes.";
+  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  const int64_t shared_bytes = (layout.pairs ? launch_shape<true>(layout, device.wave_size, tuning) : launch_shape<false>(layout, device.wave_size, tuning)).shared_bytes;
+  if (shared_bytes <= device.shared_bytes) return "";
+  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " + std::to_string(device.shared_bytes) + ".";
+}
+
+int64_t scratch_bytes(const codecs::CompressedView&, int) { return kTableBytes; }
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "lane_per_block", .tunings = kTunings, .refuses = refuses, .scratch_bytes = scratch_bytes, .launch = launch},
+    {.op = backends::Op::matvec, .variant = "lane_per_block", .tunings = kTunings, .refuses = refuses, .scratch_bytes = scratch_bytes, .launch = launch},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE
