@@ -1,0 +1,204 @@
+// quad_huffman: one length-limited Huffman code for quads of high parts, low bits raw, patches for what has no code; laid out so that a
+// lane owns a row and decodes four columns by a look-up (format.h, README.md).
+#include "codecs/codec.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+
+#include "codecs/quad_huffman/encode.h"
+#include "codecs/quad_huffman/model.h"
+#include "codecs/quad_huffman/raw_planes.h"
+#include "codecs/quad_huffman/schedule.h"
+#include "codecs/quad_huffman/stored.h"
+
+namespace ecmv::codecs::quad_huffman {
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+int number_of(const std::string& choice) {
+  int value = 0;
+  std::from_chars(choice.data(), choice.data() + choice.size(), value);
+  return value;
+}
+
+int tile_cols_for(datasets::Shape shape, const Settings& settings) {
+  const int tile_cols = number_of(settings.text("tile_cols"));
+  return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
+}
+
+std::string refuses(datasets::MatrixView matrix, const Settings&) {
+  if (matrix.type != datasets::ElementType::i8) return "quad_huffman stores int8 elements only.";
+  if (matrix.shape.elements() > kMostElements) return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of lines suffices.";
+  return "";
+}
+
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  const Aim aim = settings.text("optimise") == "speed" ? Aim::speed : Aim::size;
+  const Model model = make_model(matrix, static_cast<int>(settings.integer("raw_bits")), number_of(settings.text("table_bits")), aim);
+  CompressedMatrix compressed = make_compressed(matrix, settings);
+  encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
+  return compressed;
+}
+
+void require(bool condition, const char* sentence) {
+  if (!condition) throw MalformedStream(sentence);
+}
+
+void check_table(const Stored& stored) {
+  const uint32_t unused = low_bits_of_bytes(entry_shift(stored.raw_bits)) & ~low_bits_of_bytes(1);
+  for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
+    const uint32_t entry = load_u32(stored.table + 4 * i);
+    require(entry_length(entry) >= 1 && entry_length(entry) <= stored.table_bits, "A table entry of a quad_huffman stream has a length that no code has.");
+    require((entry & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    for (int k = 0; k < 4; ++k)
+      require(entry_high(entry, k, stored.raw_bits) < kHighValues, "A table entry of a quad_huffman stream has a high part above 15.");
+  }
+}
+
+// All but the schedule, the codes and the places of the patches, which decode() follows one by one.
+Stored open_checked(const CompressedView& view) {
+  require(view.sections.size() == kSections, "A quad_huffman stream has eight sections.");
+  const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
+  require(bytes(kHeader) == kHeaderBytes, "The header of a quad_huffman stream has 5 bytes.");
+  const Stored stored = open_stored(view);
+  require(stored.raw_bits <= kMostRawBits, "A quad_huffman stream has at most 7 raw bits.");
+  require(stored.table_bits >= kLeastTableBits && stored.table_bits <= kMostTableBits, "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
+  require(stored.lowest >= -128 && stored.lowest <= 127, "The lowest element that a quad_huffman stream codes is no int8.");
+  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]);
+  require(log_cols >= 7 && 1 << std::min(log_cols, 15) <= kMostTileCols, "The tiles of a quad_huffman stream have 128 to 2048 columns.");
+  require(bytes(kTable) == int64_t{4} << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
+  check_table(stored);
+  const int64_t tiles = stored.row_groups * stored.column_tiles;
+  require(bytes(kTiles) == 8 * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
+  require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
+  require(bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.raw_bits), "The raw bits of a quad_huffman stream have a wrong size.");
+  const int64_t lines = bytes(kCodes) / kLineBytes, patches = bytes(kPositions) / 2;
+  require(bytes(kCodes) % kLineBytes == 0 && bytes(kPositions) % 2 == 0 && bytes(kDeltas) == (patches + 1) / 2, "The codes or patches of a quad_huffman stream have no whole number.");
+  require(stored.first_line(0) == 0 && stored.first_patch(0) == 0 && stored.first_line(tiles) == lines && stored.first_patch(tiles) == patches,
+          "The index of tiles of a quad_huffman stream does not cover its lines and patches.");
+  for (int64_t tile = 0; tile < tiles; ++tile)
+    require(stored.first_line(tile) <= stored.first_line(tile + 1) && stored.first_patch(tile) <= stored.first_patch(tile + 1), "The index of tiles of a quad_huffman stream falls.");
+  return stored;
+}
+
+// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct.
+struct TileDecoder {
+  const Stored& stored;
+  int64_t group, column;
+  std::vector<int16_t> elements = std::vector<int16_t>(kLanes * kMostTileCols);
+
+  void decode() {
+    const int64_t tile = group * stored.column_tiles + column;
+    const int64_t first_line = stored.first_line(tile), lines = stored.first_line(tile + 1) - first_line;
+    const int segments = static_cast<int>(stored.segments_of(column));
+    std::array<int64_t, kMostSegments> reach;
+    int64_t blocks = 0;
+    for (int s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
+    for (int64_t s = segments; s < stored.tile_segments; ++s) require(stored.schedule[tile * stored.tile_segments + s] == 0, "A quad_huffman stream fetches lines behind its last column.");
+    require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
+    for (int lane = 0; lane < kLanes; ++lane) {
+      int64_t position = 0;
+      for (int s = 0; s < segments; ++s) {
+        position = std::max(position, 32 * (reach[std::min(s + kAhead, segments - 1)] - kRingLines));
+        decode_codes(first_line, lane, s, 32 * reach[s], position);
+        add_raw(lane, s);
+      }
+    }
+    for (int64_t i = stored.first_patch(tile); i < stored.first_patch(tile + 1); ++i) {
+      const Patch patch = patch_at(stored, i);
+      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), "A patch of a quad_huffman stream leaves its tile.");
+      int16_t& element = at(patch.row, patch.col);
+      const int sum = element + patch.delta;
+      require(sum >= INT16_MIN && sum <= INT16_MAX, "A patch of a quad_huffman stream leads far from int8.");
+      element = static_cast<int16_t>(sum);
+    }
+  }
+
+  int16_t& at(int lane, int col) { return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)]; }
+
+ private:
+  void decode_codes(int64_t first_line, int lane, int segment, int64_t end, int64_t& position) {
+    for (int quad = 0; quad < kSegmentCols / 4; ++quad) {
+      uint32_t index = 0;
+      for (int64_t bit = 0; bit < stored.table_bits && position + bit < end; ++bit) {
+        const uint8_t* word = stored.codes + (first_line + (position + bit) / 32) * kLineBytes + 4 * lane;
+        index |= (load_u32(word) >> ((position + bit) % 32) & 1) << bit;
+      }
+      const uint32_t entry = load_u32(stored.table + 4 * int64_t{index});
+      position += entry_length(entry);
+      require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
+      for (int k = 0; k < 4; ++k) at(lane, segment * kSegmentCols + 4 * quad + k) = static_cast<int16_t>(stored.lowest + entry_high(entry, k, stored.raw_bits) * (1 << stored.raw_bits));
+    }
+  }
+
+  void add_raw(int lane, int segment) {
+    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment);
+    for (int half = 0; half < 2; ++half) {
+      std::array<uint32_t, kMostRawBits> words{};
+      for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + 8 * (kLanes * j + lane) + 4 * half);
+      std::array<uint32_t, 8> quads;
+      unpack_raw(stored.raw_bits, words.data(), 1, quads.data());
+      for (int i = 0; i < 32; ++i) {
+        int16_t& element = at(lane, segment * kSegmentCols + 32 * half + i);
+        element = static_cast<int16_t>(element + static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff));
+      }
+    }
+  }
+};
+
+void decode(const CompressedView& view, std::span<std::byte> out) {
+  const Stored stored = open_checked(view);
+  for (int64_t group = 0; group < stored.row_groups; ++group)
+    for (int64_t column = 0; column < stored.column_tiles; ++column) {
+      TileDecoder tile{stored, group, column};
+      tile.decode();
+      for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row)
+        for (int64_t col = 0; col < stored.cols_of(column); ++col) {
+          const int element = tile.at(static_cast<int>(row - group * kLanes), static_cast<int>(col));
+          require(element >= -128 && element <= 127, "An element of a quad_huffman stream leaves the range of int8.");
+          out[static_cast<size_t>(row * stored.cols + column * stored.tile_cols + col)] = static_cast<std::byte>(element & 0xff);
+        }
+    }
+}
+
+// Every code as long as codes get and every element patched all the way across the cells of int8; raw_bits -1 may mean any.
+int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+  const int64_t raw_bits = settings.integer("raw_bits");
+  const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits), least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
+  const int tile_cols = tile_cols_for(shape, settings);
+  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols), segments = groups * row_segments(shape.cols);
+  // Lanes are moved only where others are longer, so the longest codes of all are more than any schedule leads to.
+  const int64_t lines = segments * ((kSegmentCols / 4 * kMostTableBits + 31) / 32);
+  const int64_t patches = shape.elements() * patch_records(0, 256 >> least_raw);
+  return kHeaderBytes + (int64_t{4} << kMostTableBits) + 8 * (tiles + 1) + tiles * tile_segments(tile_cols) + lines * kLineBytes + segments * raw_bytes_of_segment(most_raw) + 2 * patches +
+         (patches + 1) / 2;
+}
+
+}  // namespace
+
+const Codec& codec() {
+  static const Codec codec = {
+      .summary = "quads of high parts in one Huffman code, low bits raw, patches; a lane a row, four columns a look-up",
+      .source = "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski et al., ICDE 2006)",
+      .format_version = 1,
+      .lossless = true,
+      .settings = {{.name = "raw_bits", .unit = "bit", .help = "low bits of an element stored as they are; -1: chosen for `optimise`",
+                    .default_value = int64_t{-1}, .min = -1, .max = kMostRawBits},
+                   {.name = "table_bits", .unit = "bit", .help = "longest code, index width of the table; 0: chosen for `optimise`",
+                    .default_value = "0", .choices = {"0", "8", "9", "10", "11", "12", "13"}},
+                   {.name = "tile_cols", .unit = "column", .help = "columns of a tile; 0: as many as leave about 2000 tiles",
+                    .default_value = "0", .choices = {"0", "128", "256", "512", "1024", "2048"}},
+                   {.name = "optimise", .unit = "", .help = "what open settings are chosen for: fewest bytes, or a table that a GPU looks up fast",
+                    .default_value = "size", .choices = {"size", "speed"}}},
+      .refuses = refuses,
+      .encode = encode,
+      .decode = decode,
+      .max_stored_bytes = max_stored_bytes,
+  };
+  return codec;
+}
+
+}  // namespace ecmv::codecs::quad_huffman

@@ -1,0 +1,12 @@
+// The encoder of quad_huffman: a matrix and its model to the sections of format.h.
+#pragma once
+
+#include "codecs/compressed_matrix.h"
+#include "codecs/quad_huffman/model.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+// Appends the sections. Throws std::length_error if lines or patches are more than their 32-bit index can count.
+void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed);
+
+}  // namespace ecmv::codecs::quad_huffman

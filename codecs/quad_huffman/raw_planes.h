@@ -1,0 +1,55 @@
+// The raw bits of 32 columns of a row, 8 quads, as planes of words (format.h). A quad is a word whose byte k is for column k, so
+// every field moves by one shift of the whole word.
+#pragma once
+
+#include <cstdint>
+
+#include "codecs/quad_huffman/format.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
+
+// words[raw_bits] of quads[8], whose bytes are below 2^raw_bits.
+inline void pack_raw(int raw_bits, const uint32_t* quads, uint32_t* words) {
+  for (int j = 0; j < raw_bits; ++j) words[j] = 0;
+  int shift = 0;
+  for (const int plane : kPlanes[raw_bits]) {
+    if (plane == 0) continue;
+    const uint32_t mask = low_bits_of_bytes(plane);
+    if (plane == 3) {
+      for (int q = 0; q < 6; ++q) words[q / 2] |= (quads[q] >> shift & mask) << (3 * (q % 2));
+      const uint32_t last = (quads[6] >> shift & mask) | (quads[7] >> shift & mask) << 3;  // 6 bits a byte
+      for (int j = 0; j < 3; ++j) words[j] |= (last >> (2 * j) & low_bits_of_bytes(2)) << 6;
+    } else {
+      const int each = 8 / plane;
+      for (int q = 0; q < 8; ++q) words[q / each] |= (quads[q] >> shift & mask) << (plane * (q % each));
+    }
+    words += plane;
+    shift += plane;
+  }
+}
+
+// The inverse; words are `stride` apart.
+inline void unpack_raw(int raw_bits, const uint32_t* words, int stride, uint32_t* quads) {
+  for (int q = 0; q < 8; ++q) quads[q] = 0;
+  int shift = 0;
+  for (const int plane : kPlanes[raw_bits]) {
+    if (plane == 0) continue;
+    const uint32_t mask = low_bits_of_bytes(plane);
+    if (plane == 3) {
+      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2 * stride] >> (3 * (q % 2)) & mask) << shift;
+      uint32_t last = 0;
+      for (int j = 0; j < 3; ++j) last |= (words[j * stride] >> 6 & low_bits_of_bytes(2)) << (2 * j);
+      quads[6] |= (last & mask) << shift;
+      quads[7] |= (last >> 3 & mask) << shift;
+    } else {
+      const int each = 8 / plane;
+      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each * stride] >> (plane * (q % each)) & mask) << shift;
+    }
+    words += plane * stride;
+    shift += plane;
+  }
+}
+
+}  // namespace ecmv::codecs::quad_huffman
