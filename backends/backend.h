@@ -66,6 +66,7 @@ struct DeviceState {
   double clock_hz = 0, memory_clock_hz = 0;
   double power_w = 0, temperature_c = 0;
   std::string throttle_reasons;  // "power cap, thermal"; "none" if it runs free
+  int processes = -1;            // that compute on it, this one included once it does; -1: unknown
 };
 
 class Device {
@@ -89,6 +90,7 @@ class Device {
 struct DeviceRequest {
   int threads = 0;          // 0: all that the process may use
   std::string simd_target;  // "": the best or first; otherwise one that DeviceInfo::simd_target names
+  int index = -1;           // GPUs: number in the backend's list; -1: the first that fits
 };
 
 struct Backend {

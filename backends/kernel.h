@@ -31,7 +31,7 @@ struct DeviceInfo {
   std::string simd_target;
   int threads = 1;          // of the host; 1 on GPUs
   int64_t l1d_bytes = 0;      // of one core; 0: unknown
-  int64_t l2_bytes = 0;       // of one core
+  int64_t l2_bytes = 0;       // of one core; of a GPU, where it is the last level, the whole
   int64_t llc_bytes = 0;      // last-level cache, shared
   int64_t memory_bytes = 0;   // total
   std::string unavailable;    // why it cannot be used; empty if it can
@@ -41,6 +41,7 @@ struct DeviceInfo {
   int compute_units = 0;      // streaming multiprocessors
   int64_t shared_bytes = 0;   // of memory that a thread block may ask for
   double clock_hz = 0;        // highest of the compute units; 0: unknown
+  double memory_clock_hz = 0; // highest; 0: unknown
   std::string driver;         // its version and the runtime's
 };
 

@@ -13,7 +13,7 @@
 namespace ecmv::backends {
 
 // Raised whenever a type of backend.h, kernel.h or compressed_matrix.h changes.
-inline constexpr uint32_t kPluginVersion = 1;
+inline constexpr uint32_t kPluginVersion = 2;
 // The types cross the border as they are, so both sides must come from one compiler.
 inline constexpr std::string_view kPluginCompiler = __VERSION__;
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include "backends/backend.h"
 #include "experiments/command.h"
 
 namespace ecmv::experiments {
@@ -69,12 +70,16 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   verb.add_option("--param", options.parameters, "NAME=VALUE: another parameter of the source, e.g. file=x.safetensors")
       ->allow_extra_args(false)
       ->group(group);
-  list("--backend", options.backends, "scalar, simd or best (best)");
+  std::string backends = "best";
+  for (const backends::Backend& backend : backends::all_backends()) backends += ", " + std::string(backend.id);
+  list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
   list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
   list("--threads", options.threads, "threads, or all (all)");
   list("--op", options.ops, "matvec, decode (matvec)");
   list("--variant", options.variants, "kernel variant, first or all (all)");
   list("--tuning", options.tunings, "kernel tuning, first or all (all)");
+  list("--launch", options.launches, "on GPUs: graph, plain (graph: a pass replays one captured graph)");
+  list("--device", options.gpus, "on GPUs: numbers of ecmv list devices, or first (first)");
   verb.add_option("--unfused", options.unfused, "auto, always, never (auto)")->group(group);
   verb.add_option("--repetitions", options.repetitions, "samples of each case (9)")->group(group);
   verb.add_option("--min-time", options.min_time, "seconds of one sample (0.1)")->group(group);
@@ -102,6 +107,8 @@ std::string ad_hoc_config(const AdHoc& options) {
   put(kernels, "op", options.ops);
   put(kernels, "variant", options.variants);
   put(kernels, "tuning", options.tunings);
+  put(kernels, "launch", options.launches);
+  put(kernels, "device", options.gpus);
   if (!options.unfused.empty()) kernels["unfused"] = options.unfused;
   if (!options.repetitions.empty()) measure["repetitions"] = options.repetitions;
   if (!options.min_time.empty()) measure["min_time"] = options.min_time;

@@ -33,7 +33,9 @@ std::string KernelSpec::name() const {
   std::string place = backend;
   if (!simd_target.empty()) place += ":" + simd_target;
   if (threads > 0) place += fmt::format(":t{}", threads);
-  return fmt::format("{}/{}/{}{}/{}", place, backends::op_name(op), unfused ? "unfused_" : "", variant, tuning);
+  if (device >= 0) place += fmt::format(":device{}", device);
+  return fmt::format("{}/{}/{}{}/{}{}", place, backends::op_name(op), unfused ? "unfused_" : "", variant, tuning,
+                     launch == "plain" ? "/plain_launches" : "");
 }
 
 std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }

@@ -41,6 +41,9 @@ struct KernelSpec {
   std::string variant;      // of the codec's kernel; "reference" for the reference decoder
   std::string tuning;
   bool unfused = false;     // matvec by a decode kernel and the harness's dense product
+  // GPUs only.
+  int device = -1;          // number in the backend's list; -1: the first that fits
+  std::string launch;       // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4"
 };
 

@@ -2,6 +2,7 @@
 #include "experiments/check.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -73,17 +74,18 @@ void encode_layer(const codecs::CodecEntry& entry, const datasets::Matrix& matri
 
 }  // namespace
 
-EncodedLayers encode_and_check(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
-                               const codecs::Settings& settings) {
-  EncodedLayers result;
-  result.layers.resize(matrices.size());
+std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices) {
+  std::vector<EncodedLayers> results(codecs.size());
+  for (EncodedLayers& result : results) result.layers.resize(matrices.size());
   std::mutex mutex;
-  const backends::cpu::Team team(backends::cpu::Team::available_threads());
-  team.run([&](int thread) {
-    for (size_t layer = thread; layer < matrices.size(); layer += team.threads())
-      encode_layer(entry, matrices[layer], settings, layer, result, mutex);
+  std::atomic<size_t> next = 0;
+  backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int) {
+    for (size_t task = next++; task < codecs.size() * matrices.size(); task = next++) {
+      const size_t codec = task / matrices.size(), layer = task % matrices.size();
+      encode_layer(*codecs[codec].entry, matrices[layer], codecs[codec].settings, layer, results[codec], mutex);
+    }
   });
-  return result;
+  return results;
 }
 
 OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan,

@@ -1,6 +1,7 @@
 // The two tiers of checking. A message is empty when all is well, otherwise it names the first difference.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,15 @@ struct EncodedLayers {
   std::string incorrect;  // tier 1: where the reference decode differs from the source
 };
 
+// A codec with one choice of settings.
+struct CodecChoice {
+  const codecs::CodecEntry* entry = nullptr;
+  codecs::Settings settings;
+};
+
 // Tier 1: refuses?, encode, reference decode, comparison byte for byte (for lossless codecs) and the declared bound of
-// the size. Layers are worked on by all threads, one layer a thread.
-EncodedLayers encode_and_check(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
-                               const codecs::Settings& settings);
+// the size. One thread works on one layer of one codec; several codecs at once keep all threads busy where layers are few.
+std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices);
 
 // What tiers 2a and 2b found.
 struct OutputCheck {

@@ -16,6 +16,7 @@
 #include "backends/cpu/cpu_info.h"
 #include "codecs/registry.h"
 #include "experiments/command.h"
+#include "experiments/expand.h"
 #include "experiments/fill_record.h"
 #include "reports/fields.h"
 
@@ -77,7 +78,7 @@ void check_load(std::vector<Finding>& findings) {
   std::string targets;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices())
-      if (!info.simd_target.empty() && info.unavailable.empty()) targets += (targets.empty() ? "" : ", ") + info.simd_target;
+      if (!info.simd_target.empty() && info.unavailable.empty() && info.wave_size == 0) targets += (targets.empty() ? "" : ", ") + info.simd_target;
   findings.push_back({targets.empty() ? Level::warning : Level::fine, "instruction sets", targets.empty() ? "none" : targets, ""});
   double load = 0;
   std::istringstream(first_line("/proc/loadavg")) >> load;
@@ -106,7 +107,42 @@ void check_build(std::vector<Finding>& findings) {
   std::string ids;
   for (const codecs::CodecEntry& entry : codecs::all_codecs()) ids += (ids.empty() ? "" : ", ") + std::string(entry.id);
   findings.push_back({ids.empty() ? Level::warning : Level::fine, "codecs", ids, ""});
-  findings.push_back({Level::note, "GPU backends", "none in this build", ""});
+}
+
+std::string gigahertz(double hz) { return hz > 0 ? fmt::format("{:.3g} GHz", hz / 1e9) : "unknown"; }
+
+// What the device tells of its moment, and whether something slows it down or somebody else is there.
+void check_gpu_state(std::vector<Finding>& findings, const std::string& id, const backends::DeviceState& state) {
+  if (state.clock_hz <= 0) {
+    findings.push_back({Level::note, id + " now", "clocks are not readable", "records then hold no clocks, and decode rates refer to the highest clock"});
+    return;
+  }
+  const bool slowed = !state.throttle_reasons.empty() && state.throttle_reasons != "none" && state.throttle_reasons != "idle";
+  findings.push_back({slowed ? Level::warning : Level::fine, id + " now",
+                      fmt::format("{}, memory {}, {:.0f} W, {:.0f} degrees, throttle reasons: {}", gigahertz(state.clock_hz), gigahertz(state.memory_clock_hz),
+                                  state.power_w, state.temperature_c, state.throttle_reasons.empty() ? "unknown" : state.throttle_reasons),
+                      slowed ? "the device does not run at its own clock: look at its power limit, its cooling and its clock settings" : ""});
+  if (state.processes >= 0)
+    findings.push_back({state.processes > 0 ? Level::warning : Level::fine, id + " users", fmt::format("{} processes compute on it", state.processes),
+                        state.processes > 0 ? "wait until it is free: they share its memory bandwidth" : ""});
+}
+
+void check_gpus(std::vector<Finding>& findings) {
+  for (const backends::Backend& backend : backends::all_backends()) {
+    if (on_host(backend.id)) continue;
+    int index = 0;
+    for (const backends::DeviceInfo& info : backend.devices()) {
+      const std::string id = fmt::format("{}:{}", backend.id, index++);
+      if (!info.unavailable.empty()) {
+        findings.push_back({Level::note, std::string(backend.id), "unavailable: " + info.unavailable, ""});
+      } else if (!info.emulated) {
+        findings.push_back({Level::fine, id, fmt::format("{}, {}, {} compute units up to {}, memory {} at {}, L2 {}, {}", info.name, info.simd_target,
+                                                         info.compute_units, gigahertz(info.clock_hz), reports::bytes_text(static_cast<double>(info.memory_bytes)),
+                                                         gigahertz(info.memory_clock_hz), reports::bytes_text(static_cast<double>(info.l2_bytes)), info.driver), ""});
+        check_gpu_state(findings, id, backend.open({.index = index - 1})->state());
+      }
+    }
+  }
 }
 
 void check_programs(std::vector<Finding>& findings) {
@@ -135,6 +171,7 @@ void add_doctor(CLI::App& app, CommandLine& line) {
       std::vector<Finding> findings;
       check_load(findings);
       check_clocks(findings);
+      check_gpus(findings);
       check_build(findings);
       check_programs(findings);
       static constexpr const char* kLevels[] = {"ok", "note", "WARNING"};

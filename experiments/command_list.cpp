@@ -67,14 +67,16 @@ std::vector<Table> codec_tables() {
 
 std::vector<Table> device_tables(bool devices_too) {
   Table backends = make_table("backends", "Backends", {"backend", "summary", "state"});
-  Table devices = make_table("devices", "Devices", {"backend", "device", "simd_target", "threads", "l1d", "l2", "llc", "memory", "state"});
+  Table devices = make_table("devices", "Devices", {"backend", "device", "simd_target", "threads", "units", "clock", "l1d", "l2", "llc", "memory", "driver", "state"});
   const auto mib = [](int64_t bytes) { return text_cell(bytes == 0 ? "unknown" : fmt::format("{:.5g} MiB", static_cast<double>(bytes) / (1 << 20))); };
   for (const backends::Backend& backend : backends::all_backends()) {
     std::string state = "unavailable: it has no device here";
     for (const backends::DeviceInfo& info : backend.devices()) {
       if (info.unavailable.empty()) state = "available";
-      devices.rows.push_back({text_cell(info.backend), text_cell(info.name), text_cell(info.simd_target), count_cell(info.threads), mib(info.l1d_bytes),
-                              mib(info.l2_bytes), mib(info.llc_bytes), mib(info.memory_bytes),
+      devices.rows.push_back({text_cell(info.backend), text_cell(info.name), text_cell(info.simd_target), count_cell(info.threads),
+                              text_cell(info.compute_units == 0 ? "" : std::to_string(info.compute_units)),
+                              text_cell(info.clock_hz > 0 ? fmt::format("{:.3g} GHz", info.clock_hz / 1e9) : ""), mib(info.l1d_bytes),
+                              mib(info.l2_bytes), mib(info.llc_bytes), mib(info.memory_bytes), text_cell(info.driver),
                               text_cell(info.unavailable.empty() ? "available" : "unavailable: " + info.unavailable)});
     }
     backends.rows.push_back({text_cell(std::string(backend.id)), text_cell(std::string(backend.summary)), text_cell(state)});

@@ -11,7 +11,7 @@
 namespace ecmv::experiments {
 
 DevicePool::Slot& DevicePool::open(const KernelSpec& kernel) {
-  Slot& slot = slots_[fmt::format("{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads)];
+  Slot& slot = slots_[fmt::format("{}:{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads, kernel.device)];
   if (slot.device != nullptr || !slot.reason.empty()) return slot;
   const backends::Backend* backend = backends::find_backend(kernel.backend);
   if (backend == nullptr) {
@@ -19,7 +19,7 @@ DevicePool::Slot& DevicePool::open(const KernelSpec& kernel) {
     return slot;
   }
   try {
-    slot.device = backend->open({kernel.threads, kernel.simd_target});
+    slot.device = backend->open({kernel.threads, kernel.simd_target, kernel.device});
   } catch (const std::invalid_argument& e) {
     slot.reason = e.what();
   }
@@ -41,7 +41,7 @@ void DevicePool::measure_bandwidth(const KernelSpec& kernel, const std::string& 
   reports::BandwidthRecord record;
   record.run = run_id;
   record.backend = info.backend;
-  record.device = info.name;
+  record.device = device_label(*slot.device);
   record.threads = info.threads;
   record.bytes = std::max<int64_t>(4 * info.llc_bytes, int64_t{512} << 20);
   record.samples_s = slot.device->time_reads(record.bytes, 9);

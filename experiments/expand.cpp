@@ -6,6 +6,9 @@
 #include "backends/backend.h"
 
 namespace ecmv::experiments {
+
+bool on_host(std::string_view backend) { return backend == "scalar" || backend == "simd"; }
+
 namespace {
 
 using backends::Op;
@@ -50,9 +53,6 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   }
 }
 
-// CPU backends have the axis `threads`; the others run as many as their device has.
-bool on_host(const std::string& backend) { return backend == "scalar" || backend == "simd"; }
-
 // Those of the names that are this backend's own, "" for its best device. A name of another backend's device says nothing about
 // this one, unless it is `simd`, which then has nothing to do.
 std::vector<std::string> targets_of(const std::string& backend, const std::vector<std::string>& names) {
@@ -73,6 +73,29 @@ std::vector<std::string> targets_of(const std::string& backend, const std::vecto
   return out;
 }
 
+// Where a backend's kernels run and how they are started: CPUs have the axis `threads`, GPUs `device` and `launch`.
+std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string& backend) {
+  std::vector<KernelSpec> out;
+  for (const std::string& target : targets_of(backend, choice.simd_targets)) {
+    KernelSpec place;
+    place.backend = backend;
+    place.simd_target = target;
+    if (on_host(backend))
+      for (const int64_t threads : choice.threads) {
+        place.threads = static_cast<int>(threads);
+        out.push_back(place);
+      }
+    else
+      for (const int64_t device : choice.devices)
+        for (const std::string& launch : choice.launches) {
+          place.device = static_cast<int>(device);
+          place.launch = launch;
+          out.push_back(place);
+        }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry) {
@@ -85,16 +108,10 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
                           (op == Op::matvec && choice.unfused != "never" && !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
         backend = simd ? "simd" : "scalar";
       }
-      const std::vector<int64_t> as_many_as_there_are = {0};
-      for (const std::string& target : targets_of(backend, choice.simd_targets))
-        for (const int64_t threads : on_host(backend) ? choice.threads : as_many_as_there_are) {
-          KernelSpec place;
-          place.backend = backend;
-          place.simd_target = target;
-          place.threads = static_cast<int>(threads);
-          place.op = op;
-          append_kernels(choice, entry, place, out);
-        }
+      for (KernelSpec& place : places_of(choice, backend)) {
+        place.op = op;
+        append_kernels(choice, entry, place, out);
+      }
     }
   }
   return out;

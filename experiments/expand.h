@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codecs/registry.h"
@@ -19,8 +20,13 @@ struct KernelChoice {
   std::vector<backends::Op> ops = {backends::Op::matvec};
   std::vector<std::string> variants = {"all"};   // names, "first" or "all"
   std::vector<std::string> tunings = {"all"};    // names, "first" or "all"
+  std::vector<std::string> launches = {"graph"};  // "graph", "plain"; of GPUs
+  std::vector<int64_t> devices = {-1};            // numbers, -1: the first that fits; of GPUs
   std::string unfused = "auto";  // "auto": where there is no fused kernel; "always"; "never"
 };
+
+// `scalar` and `simd`, which have the axis `threads`; the others are GPUs, with the axes `device` and `launch`.
+bool on_host(std::string_view backend);
 
 // The kernels of one codec that the choice names, in the registry's order. Backends that the codec has no kernels for give
 // nothing; a codec without any kernel gets its reference decoder on `scalar`.

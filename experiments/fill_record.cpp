@@ -41,6 +41,7 @@ backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& en
   plan.chained = chain.chained;
   plan.inputs = chain.inputs;
   plan.scales = chain.scales;
+  plan.graph = spec.launch != "plain";
   if (spec.variant == "reference") {
     plan.reference_decode = entry.codec->decode;
     return plan;
@@ -86,6 +87,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   record.kernel.simd_target = one.kernel.simd_target;
   record.kernel.threads = one.kernel.threads;
   record.kernel.unfused = one.kernel.unfused;
+  record.kernel.launch = one.kernel.launch;
   return record;
 }
 
@@ -106,14 +108,20 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
   return data;
 }
 
-void fill_size(reports::CaseRecord& record, const datasets::Dataset& dataset, const std::vector<codecs::CompressedMatrix>& layers) {
-  double elements = 0, entropy_bits = 0;
+double entropy_of(const datasets::Dataset& dataset) {
+  double elements = 0, bits = 0;
   for (const datasets::Matrix& matrix : dataset.layers) {
     const auto count = static_cast<double>(matrix.shape.elements());
     elements += count;
-    entropy_bits += count * datasets::entropy_bits_per_element(matrix.view());
+    bits += count * datasets::entropy_bits_per_element(matrix.view());
   }
+  return elements > 0 ? bits / elements : 0;
+}
+
+void fill_size(reports::CaseRecord& record, double entropy_bits_per_element, const std::vector<codecs::CompressedMatrix>& layers) {
+  double elements = 0;
   for (const codecs::CompressedMatrix& layer : layers) {
+    elements += static_cast<double>(layer.shape.elements());
     record.size.stored_bytes += layer.stored_bytes();
     record.size.payload_bytes += layer.stored_bytes(codecs::Role::payload);
     record.size.table_bytes += layer.stored_bytes(codecs::Role::table);
@@ -123,14 +131,23 @@ void fill_size(reports::CaseRecord& record, const datasets::Dataset& dataset, co
   }
   if (elements > 0) {
     record.size.bits_per_element = 8.0 * static_cast<double>(record.size.stored_bytes) / elements;
-    record.size.entropy_bits_per_element = entropy_bits / elements;
+    record.size.entropy_bits_per_element = entropy_bits_per_element;
   }
 }
 
-void fill_device(reports::CaseRecord& record, const backends::DeviceInfo& info) {
-  record.kernel.device = info.name;
+std::string device_label(const backends::Device& device) {
+  const std::string memory(device.memory());
+  const bool other = memory.find(':') != std::string::npos && !memory.ends_with(":0");
+  return other ? fmt::format("{} ({})", device.info().name, memory) : device.info().name;
+}
+
+void fill_device(reports::CaseRecord& record, const backends::Device& device) {
+  const backends::DeviceInfo& info = device.info();
+  record.kernel.device = device_label(device);
   record.kernel.simd_target = info.simd_target;
   record.kernel.threads = info.threads;
+  record.kernel.compute_units = info.compute_units;
+  if (info.clock_hz > 0) record.kernel.highest_clock_hz = info.clock_hz;
 }
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {

@@ -25,8 +25,12 @@ backends::PassPlan plan_for(const KernelSpec& kernel, const codecs::CodecEntry& 
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id);
 reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Dataset& dataset);
 
-void fill_size(reports::CaseRecord& record, const datasets::Dataset& dataset, const std::vector<codecs::CompressedMatrix>& layers);
-void fill_device(reports::CaseRecord& record, const backends::DeviceInfo& info);
+// Order-0 entropy, the mean over all elements of the dataset; goes through all of them.
+double entropy_of(const datasets::Dataset& dataset);
+void fill_size(reports::CaseRecord& record, double entropy_bits_per_element, const std::vector<codecs::CompressedMatrix>& layers);
+// The device's model, and its number behind that where it is not the first of its backend.
+std::string device_label(const backends::Device& device);
+void fill_device(reports::CaseRecord& record, const backends::Device& device);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.
 void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,

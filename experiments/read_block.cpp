@@ -16,7 +16,7 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op", "variant", "tuning", "unfused"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op", "variant", "tuning", "unfused", "launch", "device"};
 constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec", "backend", "op", "variant", "tuning", "simd_target"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 
@@ -263,6 +263,13 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   const auto unfused = read_words(child(node, "unfused"), "unfused", {choice.unfused}, errors);
   check_words(child(node, "unfused"), "unfused", unfused, {"auto", "always", "never"}, errors);
   if (unfused.size() == 1) choice.unfused = unfused[0];
+  choice.launches = read_words(child(node, "launch"), "launch", choice.launches, errors);
+  check_words(child(node, "launch"), "launch", choice.launches, {"graph", "plain"}, errors);
+  if (const YAML::Node devices = child(node, "device"); devices.IsDefined()) {
+    choice.devices.clear();
+    for (const YAML::Node& value : read_axis(devices, "device", errors))
+      choice.devices.push_back(value.IsScalar() && value.Scalar() == "first" ? -1 : read_integer(value, "device", 0, 1023, errors).value_or(0));
+  }
   return choice;
 }
 

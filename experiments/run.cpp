@@ -1,6 +1,7 @@
-// The flow of one run. For each dataset: load, compute the reference chain. For each codec: encode, check (tier 1). For each
-// kernel: refuses?, upload, check every layer (tier 2a), one pass as an estimate. When a batch is full or the dataset ends:
-// measure all of the batch interleaved, check what the last passes left (tier 2b), write the records.
+// The flow of one run. For each dataset: load, compute the reference chain. For each codec: encode, check (tier 1), several codecs
+// at once where threads would be idle. For each kernel: refuses?, upload, check every layer (tier 2a), one pass as an
+// estimate. When a batch is full or the dataset ends: measure all of the batch interleaved, check what the last passes left
+// (tier 2b), write the records.
 #include "experiments/run.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/cpu_info.h"
+#include "backends/cpu/team.h"
 #include "experiments/chain.h"
 #include "experiments/check.h"
 #include "experiments/device_pool.h"
@@ -37,6 +39,12 @@ struct Prepared {
   std::unique_ptr<backends::Pass> pass;
   double estimate_s = 0;
   std::string failed;  // tier 2b after a sample
+};
+
+// Cases of one codec with one choice of settings that are to be run.
+struct CodecCases {
+  CodecChoice choice;
+  std::vector<const Case*> cases;
 };
 
 class Run {
@@ -80,10 +88,23 @@ class Run {
       }
       return;
     }
-    for (size_t i = begin; i < end && !stopped();) {
+    std::vector<CodecCases> codecs;
+    for (size_t i = begin; i < end;) {
       const size_t last = std::min(end, end_of(i, [&](const Case& a, const Case& b) { return a.data == b.data && a.codec == b.codec; }));
-      run_codec(std::span(experiment_.cases).subspan(i, last - i));
+      CodecCases one = cases_to_run(std::span(experiment_.cases).subspan(i, last - i));
+      if (!one.cases.empty()) codecs.push_back(std::move(one));
       i = last;
+    }
+    for (size_t i = 0; i < codecs.size() && !stopped();) {
+      const auto together = std::span(codecs).subspan(i, codecs_at_once(std::span(codecs).subspan(i)));
+      std::vector<CodecChoice> choices;
+      for (const CodecCases& one : together) choices.push_back(one.choice);
+      std::vector<EncodedLayers> encoded = encode_and_check(choices, dataset_.layers);
+      for (size_t k = 0; k < together.size() && !stopped(); ++k) {
+        run_codec(together[k], encoded[k]);
+        encoded[k] = {};
+      }
+      i += together.size();
     }
     measure_batch();
   }
@@ -96,6 +117,7 @@ class Run {
       dataset_ = load_dataset(data);
       chain_ = compute_reference_chain(dataset_);
       data_ = describe_data(data, dataset_);
+      entropy_ = entropy_of(dataset_);
     } catch (const std::bad_alloc&) {
       return {Status::out_of_memory, "There is no memory for the matrices of " + data.name() + "."};
     } catch (const std::exception& e) {
@@ -104,27 +126,45 @@ class Run {
     return {Status::ok, ""};
   }
 
-  // All cases of one codec with one choice of settings.
-  void run_codec(std::span<const Case> cases) {
-    std::vector<const Case*> pending;
+  // What is left to run of the cases of one codec with one choice of settings; the others get their records.
+  CodecCases cases_to_run(std::span<const Case> cases) {
+    CodecCases out;
+    const auto entry = std::find_if(options_.codecs.begin(), options_.codecs.end(),
+                                    [&](const codecs::CodecEntry& e) { return e.id == cases.front().codec.id; });
     for (const Case& one : cases) {
       if (done(one))
         skip(one);
       else if (!one.unavailable.empty())
         finish(one, begin_record(one), Status::unavailable, one.unavailable);
+      else if (entry == options_.codecs.end())
+        finish(one, begin_record(one), Status::error, "There is no codec '" + one.codec.id + "' in this build.");
       else
-        pending.push_back(&one);
+        out.cases.push_back(&one);
     }
-    if (pending.empty()) return;
-    const auto entry = std::find_if(options_.codecs.begin(), options_.codecs.end(),
-                                    [&](const codecs::CodecEntry& e) { return e.id == cases.front().codec.id; });
-    if (entry == options_.codecs.end()) {
-      for (const Case* one : pending) finish(*one, begin_record(*one), Status::error, "There is no codec '" + one->codec.id + "' in this build.");
-      return;
+    if (!out.cases.empty()) out.choice = {&*entry, cases.front().codec.settings};
+    return out;
+  }
+
+  // How many of these codecs are encoded together: as many as give each thread a layer and half of the memory holds.
+  size_t codecs_at_once(std::span<const CodecCases> codecs) const {
+    const auto layers = static_cast<int64_t>(std::max<size_t>(1, dataset_.layers.size()));
+    const int64_t threads = backends::cpu::Team::available_threads(), available = backends::cpu::available_memory_bytes() / 2;
+    size_t count = 0;
+    int64_t bytes = 0;
+    for (const CodecCases& one : codecs) {
+      for (const datasets::Matrix& matrix : dataset_.layers) {
+        const auto bound = one.choice.entry->codec->max_stored_bytes;
+        bytes += matrix.shape.elements() + (bound == nullptr ? 2 * matrix.shape.elements() : bound(matrix.shape, one.choice.settings));
+      }
+      if (count > 0 && (static_cast<int64_t>(count + 1) * layers > threads || bytes > available)) break;
+      ++count;
     }
-    EncodedLayers encoded = encode_and_check(*entry, dataset_.layers, cases.front().codec.settings);
+    return count;
+  }
+
+  void run_codec(const CodecCases& codec, const EncodedLayers& encoded) {
     uploads_.clear();
-    for (const Case* one : pending) {
+    for (const Case* one : codec.cases) {
       if (stopped()) return;
       reports::CaseRecord record = begin_record(*one);
       if (!encoded.error.empty()) {
@@ -136,9 +176,9 @@ class Run {
         finish(*one, record, Status::incorrect, encoded.incorrect);
       } else {
         record.check.decode = "exact";
-        fill_size(record, dataset_, encoded.layers);
+        fill_size(record, entropy_, encoded.layers);
         try {
-          prepare_kernel(*one, *entry, encoded.layers, record);
+          prepare_kernel(*one, *codec.choice.entry, encoded.layers, record);
         } catch (const backends::OutOfMemory& e) {
           finish(*one, record, Status::out_of_memory, e.what());
         } catch (const std::bad_alloc&) {
@@ -156,7 +196,7 @@ class Run {
     backends::Device* device = devices_.find(one.kernel);
     if (device == nullptr) return finish(one, record, Status::unavailable, devices_.reason(one.kernel));
     device->select();
-    fill_device(record, device->info());
+    fill_device(record, *device);
     Prepared prepared;
     prepared.one = &one;
     prepared.plan = plan_for(one.kernel, entry, chain_);
@@ -299,6 +339,7 @@ class Run {
   datasets::Dataset dataset_;
   ReferenceChain chain_;
   std::optional<reports::CaseRecord::Data> data_;
+  double entropy_ = 0;
   std::map<std::string, std::shared_ptr<Upload>> uploads_;  // of the codec in hand, by memory
   std::vector<Prepared> batch_;
   double batch_seconds_ = 0;

@@ -35,6 +35,31 @@ std::string operating_system() {
   return fmt::format("{} (Linux {}, {})", pretty, name.release, name.machine);
 }
 
+std::vector<reports::GpuRecord> describe_gpus() {
+  std::vector<reports::GpuRecord> gpus;
+  for (const backends::Backend& backend : backends::all_backends()) {
+    int index = 0;
+    for (const backends::DeviceInfo& info : backend.devices()) {
+      const std::string id = fmt::format("{}:{}", backend.id, index++);
+      if (!info.unavailable.empty() || info.wave_size == 0 || info.emulated) continue;
+      reports::GpuRecord gpu;
+      gpu.id = id;
+      gpu.name = info.name;
+      gpu.architecture = info.simd_target;
+      gpu.driver = info.driver;
+      gpu.compute_units = info.compute_units;
+      gpu.wave_size = info.wave_size;
+      gpu.memory_bytes = info.memory_bytes;
+      gpu.l2_bytes = info.l2_bytes;
+      gpu.shared_bytes = info.shared_bytes;
+      if (info.clock_hz > 0) gpu.highest_clock_hz = info.clock_hz;
+      if (info.memory_clock_hz > 0) gpu.memory_clock_hz = info.memory_clock_hz;
+      gpus.push_back(gpu);
+    }
+  }
+  return gpus;
+}
+
 }  // namespace
 
 reports::RunRecord make_run_record(const Experiment& experiment, const std::vector<std::string>& arguments) {
@@ -62,9 +87,10 @@ reports::RunRecord make_run_record(const Experiment& experiment, const std::vect
   record.memory_bytes = cpu.memory_bytes;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices()) {
-      if (info.unavailable.empty() && !info.simd_target.empty()) record.simd_targets.push_back(info.simd_target);
+      if (info.unavailable.empty() && !info.simd_target.empty() && info.wave_size == 0) record.simd_targets.push_back(info.simd_target);
       if (info.unavailable.empty()) record.threads = std::max<int64_t>(record.threads, info.threads);
     }
+  record.gpus = describe_gpus();
   record.config_name = experiment.config_name;
   record.config_text = experiment.config_text;
   record.config_hash = fmt::format("{:016x}", datasets::content_hash({{1, static_cast<int64_t>(experiment.config_text.size())},

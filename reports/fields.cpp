@@ -42,6 +42,7 @@ constexpr std::array kFields = {
     Field{"dimension", [](const CaseRecord& r) { return fmt::format("{}", std::llround(dimension_of(r))); }},
     Field{"experiment", [](const CaseRecord& r) { return r.experiment; }},
     Field{"kernel", [](const CaseRecord& r) { return kernel_label(r); }},
+    Field{"launch", [](const CaseRecord& r) { return r.kernel.launch; }},
     Field{"layers", [](const CaseRecord& r) { return positive_text(r.data.layers); }},
     Field{"op", [](const CaseRecord& r) { return r.kernel.op; }},
     Field{"run", [](const CaseRecord& r) { return r.run; }},
@@ -101,7 +102,8 @@ std::string kernel_label(const CaseRecord& record) {
   if (kernel.tuning != "default") add(kernel.tuning);
   add(kernel.simd_target);
   if (kernel.unfused) add("unfused");
-  if (kernel.threads > 0) add(fmt::format("×{}", kernel.threads));
+  if (kernel.launch == "plain") add("plain launches");
+  if (kernel.threads > 0 && kernel.compute_units == 0) add(fmt::format("×{}", kernel.threads));
   return label;
 }
 

@@ -44,6 +44,7 @@ class FigureMaker {
   std::vector<Figure> speedup_map() const;         // two sigmas and two sizes or more
   std::vector<Figure> roofline() const;
   std::vector<Figure> break_even() const;
+  std::vector<Figure> decode_rate() const;  // GPUs
 
  private:
   using Cases = std::vector<const CaseRecord*>;
@@ -51,6 +52,13 @@ class FigureMaker {
     std::string id, subtitle;
     Cases cases;
   };
+  // Bars of one metric, the fastest kernel of each codec and settings, with the read bandwidth as a line.
+  struct BarSpec {
+    const char *id, *title, *metric, *unit_metric;  // unit_metric: elements/s in the unit of the metric
+    const char *axis, *part, *caption;
+    std::string (*text)(double);
+  };
+  std::vector<Figure> product_bars(const BarSpec& spec) const;
   std::vector<Facet> facets(const std::string& id, const Cases& cases,
                             const std::vector<std::string>& fields) const;
   Cases ok_cases() const;

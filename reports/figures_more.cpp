@@ -172,21 +172,25 @@ std::vector<Figure> FigureMaker::speedup_map() const {
   return figures;
 }
 
-std::vector<Figure> FigureMaker::break_even() const {
+std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
   std::vector<Figure> figures;
   Cases products = ok_cases();
   std::erase_if(products, [](const CaseRecord* r) { return r->kernel.op == "decode"; });
   for (const Facet& facet :
-       facets("break_even", largest_of_each_source(products), {"op", "data", "cache", "device", "threads"})) {
+       facets(spec.id, largest_of_each_source(products), {"op", "data", "cache", "device", "threads"})) {
     BarPlot plot;
-    plot.x = {"memory bandwidth below which it beats an ideal int8 product, B/s", false, true, 0, 1, {}};
-    plot.part_names = {"break-even"};
-    double bandwidth = 0, largest = 0;
+    plot.x = {spec.axis, false, true, 0, 1, {}};
+    plot.part_names = {spec.part};
+    double roof = 0, largest = 0;
     std::vector<std::pair<double, const CaseRecord*>> values;
     for (const CaseRecord* record : fastest_kernels(facet.cases)) {
       const Context context = contexts_.of(*record);
-      const double value = number_of(*record, context, "break_even_bandwidth_bytes_per_s");
-      if (context.bandwidth) bandwidth = std::max(bandwidth, context.bandwidth->read_bytes_per_s);
+      const double value = number_of(*record, context, spec.metric);
+      // The measured read bandwidth in the metric's unit: an element a byte.
+      if (context.bandwidth) {
+        const double unit = number_of(*record, context, spec.unit_metric) / number_of(*record, context, "elements_per_s");
+        if (std::isfinite(unit)) roof = std::max(roof, context.bandwidth->read_bytes_per_s * unit);
+      }
       if (!std::isfinite(value) || contexts_.is_baseline(*record)) continue;
       values.emplace_back(value, record);
       largest = std::max(largest, value);
@@ -196,19 +200,32 @@ std::vector<Figure> FigureMaker::break_even() const {
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     for (const auto& [value, record] : values) {
       plot.bars.push_back(
-          {codec_label(*record), si_text(value) + "B/s · " + kernel_label(*record), {value}, color(*record)});
+          {codec_label(*record), spec.text(value) + " · " + kernel_label(*record), {value}, color(*record)});
     }
-    if (bandwidth > 0)
-      plot.vertical.push_back({bandwidth, fmt::format("this machine: {}B/s", si_text(bandwidth))});
-    choose_ticks(plot.x, 0, std::max(largest, bandwidth));
-    figures.push_back(
-        {facet.id, "Break-even memory bandwidth", facet.subtitle,
-         "A bar that reaches beyond the dashed line beats, on this machine, an int8 product that is limited "
-         "by "
-         "memory alone. Shorter bars would win on slower memory (the same cores with less bandwidth each).",
-         std::move(plot)});
+    if (roof > 0) plot.vertical.push_back({roof, fmt::format("this machine: {}", spec.text(roof))});
+    choose_ticks(plot.x, 0, std::max(largest, roof));
+    figures.push_back({facet.id, spec.title, facet.subtitle, spec.caption, std::move(plot)});
   }
   return figures;
+}
+
+std::vector<Figure> FigureMaker::break_even() const {
+  return product_bars(
+      {"break_even", "Break-even memory bandwidth", "break_even_bandwidth_bytes_per_s", "elements_per_s",
+       "memory bandwidth below which it beats an ideal int8 product, B/s", "break-even",
+       "A bar that reaches beyond the dashed line beats, on this machine, an int8 product that is limited "
+       "by "
+       "memory alone. Shorter bars would win on slower memory (the same cores with less bandwidth each).",
+       [](double value) { return si_text(value) + "B/s"; }});
+}
+
+std::vector<Figure> FigureMaker::decode_rate() const {
+  return product_bars(
+      {"decode_rate", "Decode rate of a compute unit", "elements_per_clock_and_unit", "elements_per_clock_and_unit",
+       "elements a clock and compute unit", "decode rate",
+       "What one streaming multiprocessor or compute unit decodes and multiplies in a clock. The dashed line: the bytes that this "
+       "machine's memory gives it in a clock, hence the rate of an int8 product that memory alone limits.",
+       [](double value) { return fmt::format("{:.2f}", value); }});
 }
 
 std::vector<Figure> FigureMaker::size_by_role() const {

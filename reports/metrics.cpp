@@ -39,6 +39,13 @@ double roof_elements_per_s(const CaseRecord& r, const Context& c) {
   return c.bandwidth ? 8.0 * c.bandwidth->read_bytes_per_s / bits_per_element(r, c) : kUnknown;
 }
 
+// Of the compute units while the case ran: as measured right behind its batch, else right before, else the highest possible.
+double clock_hz(const CaseRecord& r) {
+  for (const double clock : {r.time.clock_after_hz, r.time.clock_before_hz, r.kernel.highest_clock_hz})
+    if (clock > 0) return clock;
+  return kUnknown;
+}
+
 constexpr std::array kMetrics = {
     Metric{"elements_per_s", "elements/s", "1/s", Better::higher, "elements / median pass time",
            "The headline: matrix elements decoded (and, in a product, multiplied and added) a second.",
@@ -128,6 +135,18 @@ constexpr std::array kMetrics = {
            "memory here has its true break-even above this number.",
            [](const CaseRecord& r, const Context& c) {
              return bits_per_element(r, c) < 8.0 ? elements_per_s(r, c) : kUnknown;
+           }},
+    Metric{"elements_per_clock_and_unit", "elements a clock and compute unit", "", Better::higher,
+           "elements/s / (clock * compute units)",
+           "GPUs: what one streaming multiprocessor or compute unit decodes (and multiplies) in one clock, "
+           "whatever memory it "
+           "is fed by; it carries over to other devices of the architecture. The clock is the one measured "
+           "right behind the "
+           "case's batch, where the device tells it, else the highest it may reach.",
+           [](const CaseRecord& r, const Context& c) {
+             return r.kernel.compute_units > 0
+                        ? elements_per_s(r, c) / (clock_hz(r) * static_cast<double>(r.kernel.compute_units))
+                        : kUnknown;
            }},
 };
 

@@ -148,6 +148,9 @@ CaseRecord case_from(const Json& json) {
   take(kernel, "threads", record.kernel.threads);
   take(kernel, "device", record.kernel.device);
   take(kernel, "unfused", record.kernel.unfused);
+  take(kernel, "launch", record.kernel.launch);
+  take(kernel, "compute_units", record.kernel.compute_units);
+  take(kernel, "highest_clock_hz", record.kernel.highest_clock_hz);
 
   const Json& time = part(json, "time");
   take(time, "samples_s", record.time.samples_s);
@@ -170,6 +173,36 @@ CaseRecord case_from(const Json& json) {
   take(check, "outputs", record.check.outputs);
   take(check, "guards", record.check.guards);
   return record;
+}
+
+GpuRecord gpu_from(const Json& json) {
+  GpuRecord gpu;
+  take(json, "id", gpu.id);
+  take(json, "name", gpu.name);
+  take(json, "architecture", gpu.architecture);
+  take(json, "driver", gpu.driver);
+  take(json, "compute_units", gpu.compute_units);
+  take(json, "wave_size", gpu.wave_size);
+  take(json, "memory_bytes", gpu.memory_bytes);
+  take(json, "l2_bytes", gpu.l2_bytes);
+  take(json, "shared_bytes", gpu.shared_bytes);
+  take(json, "highest_clock_hz", gpu.highest_clock_hz);
+  take(json, "memory_clock_hz", gpu.memory_clock_hz);
+  return gpu;
+}
+
+Json to_json(const GpuRecord& gpu) {
+  return {{"id", gpu.id},
+          {"name", gpu.name},
+          {"architecture", gpu.architecture},
+          {"driver", gpu.driver},
+          {"compute_units", gpu.compute_units},
+          {"wave_size", gpu.wave_size},
+          {"memory_bytes", gpu.memory_bytes},
+          {"l2_bytes", gpu.l2_bytes},
+          {"shared_bytes", gpu.shared_bytes},
+          {"highest_clock_hz", number(gpu.highest_clock_hz)},
+          {"memory_clock_hz", number(gpu.memory_clock_hz)}};
 }
 
 RunRecord run_from(const Json& json) {
@@ -198,7 +231,13 @@ RunRecord run_from(const Json& json) {
   take(machine, "llc_bytes", record.llc_bytes);
   take(machine, "memory_bytes", record.memory_bytes);
   take(machine, "simd_targets", record.simd_targets);
-  take(machine, "devices", record.devices);
+  if (const auto gpus = machine.find("gpus"); gpus != machine.end()) {
+    if (!gpus->is_array()) throw ReportError("the field \"gpus\" is not a list");
+    for (const Json& gpu : *gpus) {
+      if (!gpu.is_object()) throw ReportError("\"gpus\" holds something that is not an object");
+      record.gpus.push_back(gpu_from(gpu));
+    }
+  }
   const Json& config = part(json, "config");
   take(config, "name", record.config_name);
   take(config, "hash", record.config_hash);
@@ -273,6 +312,11 @@ std::string to_json_line(const CaseRecord& r) {
                     {"variant", r.kernel.variant},         {"tuning", r.kernel.tuning},
                     {"simd_target", r.kernel.simd_target}, {"threads", r.kernel.threads},
                     {"device", r.kernel.device},           {"unfused", r.kernel.unfused}};
+  if (r.kernel.compute_units > 0) {
+    json["kernel"]["launch"] = r.kernel.launch;
+    json["kernel"]["compute_units"] = r.kernel.compute_units;
+    json["kernel"]["highest_clock_hz"] = number(r.kernel.highest_clock_hz);
+  }
   json["time"] = {{"samples_s", numbers(r.time.samples_s)},
                   {"median_s", number(r.time.median_s)},
                   {"p10_s", number(r.time.p10_s)},
@@ -304,6 +348,8 @@ std::string to_json_line(const RunRecord& r) {
   json["build"] = {{"git_revision", r.git_revision}, {"git_dirty", r.git_dirty},
                    {"compiler", r.compiler},         {"compiler_flags", r.compiler_flags},
                    {"build_type", r.build_type},     {"libraries", r.libraries}};
+  Json gpus = Json::array();
+  for (const GpuRecord& gpu : r.gpus) gpus.push_back(to_json(gpu));
   json["machine"] = {{"cpu_model", r.cpu_model},
                      {"os", r.os},
                      {"governor", r.governor},
@@ -314,7 +360,7 @@ std::string to_json_line(const RunRecord& r) {
                      {"llc_bytes", r.llc_bytes},
                      {"memory_bytes", r.memory_bytes},
                      {"simd_targets", r.simd_targets},
-                     {"devices", r.devices}};
+                     {"gpus", gpus}};
   json["config"] = {{"name", r.config_name}, {"hash", r.config_hash}, {"text", r.config_text}};
   return dump(json);
 }

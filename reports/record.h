@@ -75,6 +75,10 @@ struct CaseRecord {
     std::int64_t threads = 0;
     std::string device;    // as in the bandwidth record
     bool unfused = false;  // decoded to memory first, then multiplied by the harness
+    // GPUs only.
+    std::string launch;                   // "graph": the pass replays one captured graph; "plain": a launch a kernel
+    std::int64_t compute_units = 0;       // streaming multiprocessors
+    double highest_clock_hz = kUnknown;   // that the compute units may reach
   } kernel;
 
   struct Time {
@@ -95,6 +99,16 @@ struct CaseRecord {
   } check;
 };
 
+// A GPU as the driver describes it; 0 and "" where it does not tell.
+struct GpuRecord {
+  std::string id;  // "cuda:0"
+  std::string name, architecture, driver;
+  std::int64_t compute_units = 0, wave_size = 0;
+  std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared: that a thread block may have
+  double highest_clock_hz = kUnknown, memory_clock_hz = kUnknown;
+  bool operator==(const GpuRecord&) const = default;
+};
+
 struct RunRecord {
   std::string run, experiment, question, date;  // date: UTC, ISO 8601
   std::string git_revision;
@@ -105,7 +119,7 @@ struct RunRecord {
   std::int64_t cores = 0, threads = 0;           // physical cores, threads used at most
   std::int64_t l1d_bytes = 0, l2_bytes = 0, llc_bytes = 0, memory_bytes = 0;
   std::vector<std::string> simd_targets;
-  std::map<std::string, std::string> devices;  // further devices: id -> model, driver, clocks
+  std::vector<GpuRecord> gpus;
   std::string config_name, config_hash, config_text;
   std::uint64_t seed = 0;
   std::vector<std::string> arguments;

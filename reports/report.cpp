@@ -113,7 +113,9 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   for (Table& table : std::vector<Table>{failures_table(records), refusals_table(records)}) {
     if (!table.rows.empty()) page.problems.push_back(std::move(table));
   }
-  page.results = results_tables(records, contexts);
+  const std::vector<Table> fastest = fastest_tables(records, contexts), all = results_tables(records, contexts);
+  page.results = fastest;
+  page.results.insert(page.results.end(), all.begin(), all.end());
   page.sizes.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) page.sizes.push_back(bandwidth_table(records));
   page.glossary.push_back(metrics_table());
@@ -173,11 +175,11 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   write("results.md", markdown);
   write("results.csv", to_csv(flat_table(records, contexts)));
   write("results.tex", latex);
-  write("macros.tex", to_macros(page.results));
+  write("macros.tex", to_macros(all));
   write("plots.tex", to_pgfplots(figures));
 
   for (const Table& table : page.problems) report.terminal_text += to_text(table) + "\n";
-  for (const Table& table : summary_tables(records, contexts)) report.terminal_text += to_text(table) + "\n";
+  for (const Table& table : fastest.empty() ? summary_tables(records, contexts) : fastest) report.terminal_text += to_text(table) + "\n";
   return report;
 }
 

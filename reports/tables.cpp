@@ -38,6 +38,7 @@ struct ResultColumn {
   Column column;
   bool in_summary;
   Cell (*cell)(const CaseRecord&, const Context&);
+  bool of_gpus = false;  // only where a table has a GPU's case
 };
 
 Cell scaled(double value, double unit, int digits) {
@@ -123,20 +124,65 @@ const std::vector<ResultColumn>& result_columns() {
                            : "no bandwidth was measured for this device and thread count";
          return cell;
        }},
+      {{"elements_per_clock_and_unit", "elements a clock and unit", "", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         Cell cell = scaled(value("elements_per_clock_and_unit", r, c), 1, 2);
+         const bool measured = r.time.clock_after_hz > 0 || r.time.clock_before_hz > 0;
+         cell.note = fmt::format("{} compute units, {}; throttle reasons: {}", r.kernel.compute_units,
+                                 measured ? fmt::format("at {} to {}Hz", si_text(r.time.clock_before_hz),
+                                                        si_text(r.time.clock_after_hz))
+                                          : fmt::format("at most {}Hz", si_text(r.kernel.highest_clock_hz)),
+                                 r.time.throttle_reasons.empty() ? "unknown" : r.time.throttle_reasons);
+         return cell;
+       },
+       true},
+      {{"break_even_bandwidth_bytes_per_s", "break-even", "GB/s", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         return scaled(value("break_even_bandwidth_bytes_per_s", r, c), 1e9, 0);
+       },
+       true},
   };
   return columns;
 }
 
-std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, bool summary) {
-  // The key sorts products before decoding and streamed before resident.
-  std::map<std::tuple<bool, std::string, bool, std::string>, Table> tables;
-  for (const CaseRecord* record : sorted_cases(records)) {
+// What a table holds one of: an op and a cache class. Sorts products before decoding and streamed before resident.
+using TableKey = std::tuple<bool, std::string, bool, std::string>;
+
+TableKey table_key(const CaseRecord& record) {
+  const std::string &op = record.kernel.op, &cache = record.time.cache;
+  return {op == "decode", op, cache != "streamed", cache};
+}
+
+struct Choice {
+  bool summary = false;  // fewer columns
+  bool fastest = false;  // only the fastest kernel of each codec and settings on each data, backend, device and threads
+};
+
+std::string competitors(const CaseRecord& r) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op, r.time.cache,
+                     r.kernel.backend, r.kernel.device, r.kernel.threads);
+}
+
+std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, const Choice& choice) {
+  std::set<TableKey> with_gpus;
+  for (const CaseRecord& record : records.cases)
+    if (record.status == Status::ok && record.kernel.compute_units > 0) with_gpus.insert(table_key(record));
+  const auto shown = [&](const ResultColumn& column, const TableKey& key) {
+    return (column.in_summary || !choice.summary) && (!column.of_gpus || with_gpus.contains(key));
+  };
+  std::map<TableKey, Table> tables;
+  std::set<std::string> seen;
+  for (const CaseRecord* record : sorted_cases(records)) {  // the fastest first
     if (record->status != Status::ok) continue;
+    if (choice.fastest && !seen.insert(competitors(*record)).second) continue;
     const std::string& op = record->kernel.op;
     const std::string& cache = record->time.cache;
-    Table& table = tables[{op == "decode", op, cache != "streamed", cache}];
+    const TableKey key = table_key(*record);
+    Table& table = tables[key];
     if (table.columns.empty()) {
-      table.id = slug("results_" + op + "_" + cache);
+      table.id = slug((choice.fastest ? "fastest_" : "results_") + op + "_" + cache);
       table.title = fmt::format("{}, {}", op, cache.empty() ? "cache class unknown" : cache);
       if (cache == "streamed") {
         table.caption =
@@ -146,19 +192,29 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
             "The bytes of a pass fit (or nearly fit) the last-level cache: not comparable with streamed "
             "cases.";
       }
+      if (choice.fastest) {
+        table.title += ": the fastest kernel of each codec";
+        table.caption += " Of all kernels and tunings of a codec and its settings, the one with the smallest median.";
+      }
       for (const ResultColumn& result : result_columns()) {
-        if (result.in_summary || !summary) table.columns.push_back(result.column);
+        if (shown(result, key)) table.columns.push_back(result.column);
       }
     }
     const Context context = contexts.of(*record);
     std::vector<Cell>& row = table.rows.emplace_back();
     for (const ResultColumn& result : result_columns()) {
-      if (result.in_summary || !summary) row.push_back(result.cell(*record, context));
+      if (shown(result, key)) row.push_back(result.cell(*record, context));
     }
   }
   std::vector<Table> list;
   for (auto& [key, table] : tables) list.push_back(std::move(table));
   return list;
+}
+
+std::size_t rows_of(const std::vector<Table>& tables) {
+  std::size_t rows = 0;
+  for (const Table& table : tables) rows += table.rows.size();
+  return rows;
 }
 
 int severity(Status status) {
@@ -201,11 +257,17 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
 }
 
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts) {
-  return tables_of(records, contexts, false);
+  return tables_of(records, contexts, {});
+}
+
+std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts) {
+  std::vector<Table> fastest = tables_of(records, contexts, {.summary = true, .fastest = true});
+  if (rows_of(fastest) == rows_of(tables_of(records, contexts, {}))) return {};
+  return fastest;
 }
 
 std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts) {
-  return tables_of(records, contexts, true);
+  return tables_of(records, contexts, {.summary = true});
 }
 
 Table failures_table(const RecordSet& records) {

@@ -87,10 +87,15 @@ Table provenance_table(const RecordSet& records) {
   add("frequency governor",
       [](const RunRecord& r) { return r.governor.empty() ? "not readable" : r.governor; });
   add("operating system", [](const RunRecord& r) { return r.os; });
-  add("devices", [](const RunRecord& r) {
-    std::set<std::string> devices;
-    for (const auto& [id, text] : r.devices) devices.insert(id + ": " + text);
-    return listed(devices, "; ");
+  add("GPUs", [&](const RunRecord& r) {
+    std::set<std::string> gpus;
+    for (const GpuRecord& gpu : r.gpus) {
+      const double ghz = gpu.highest_clock_hz / 1e9;
+      gpus.insert(fmt::format("{}: {}, {}, {} compute units{}, memory {}, L2 {}, {}", gpu.id, gpu.name, gpu.architecture,
+                              gpu.compute_units, ghz > 0 ? fmt::format(" up to {:.3f} GHz", ghz) : "",
+                              known_bytes(gpu.memory_bytes), known_bytes(gpu.l2_bytes), gpu.driver));
+    }
+    return listed(gpus, "; ");
   });
   add("compiler", [](const RunRecord& r) { return r.compiler; });
   add("flags", [](const RunRecord& r) { return r.compiler_flags; });

@@ -27,14 +27,16 @@ DeviceInfo describe(int index) {
   info.wave_size = properties.warpSize;
   info.compute_units = properties.multiProcessorCount;
   info.l1d_bytes = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);  // one memory serves as both
-  info.llc_bytes = properties.l2CacheSize;
+  info.llc_bytes = info.l2_bytes = properties.l2CacheSize;
   info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   info.shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, index);
   info.clock_hz = 1e3 * static_cast<double>(attribute(cudaDevAttrClockRate, index));
+  info.memory_clock_hz = 1e3 * static_cast<double>(attribute(cudaDevAttrMemoryClockRate, index));
   int driver = 0, runtime = 0;
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
-  info.driver = "CUDA driver " + version(driver) + ", runtime " + version(runtime);
+  const std::string number = nvml_driver_version();
+  info.driver = (number.empty() ? "" : "NVIDIA driver " + number + ", ") + "CUDA driver " + version(driver) + ", runtime " + version(runtime);
   if (properties.major < 7 || (properties.major == 7 && properties.minor < 5))
     info.unavailable = "The device " + info.name + " is an " + info.simd_target + ", the kernels need sm_75 or newer.";
   return info;

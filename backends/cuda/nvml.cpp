@@ -16,6 +16,8 @@ struct Library {
   int (*power)(Handle, unsigned*) = nullptr;
   int (*temperature)(Handle, int, unsigned*) = nullptr;
   int (*throttle)(Handle, unsigned long long*) = nullptr;
+  int (*driver)(char*, unsigned) = nullptr;
+  int (*processes)(Handle, unsigned*, void*) = nullptr;
   bool ready = false;
 
   Library() {
@@ -28,11 +30,19 @@ struct Library {
     take(power, "nvmlDeviceGetPowerUsage");
     take(temperature, "nvmlDeviceGetTemperature");
     take(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    take(driver, "nvmlSystemGetDriverVersion");
+    take(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
     ready = init != nullptr && find != nullptr && init() == 0;
   }
 };
 
+const Library& library() {
+  static const Library library;
+  return library;
+}
+
 constexpr int kClockOfUnits = 1, kClockOfMemory = 2, kSensorOfChip = 0;
+constexpr int kMoreThanAskedFor = 7;  // NVML_ERROR_INSUFFICIENT_SIZE: with room for none, the answer when there are some
 
 struct Reason {
   unsigned long long bit;
@@ -44,8 +54,14 @@ constexpr Reason kReasons[] = {{0x1, "idle"},           {0x2, "clocks set by the
 
 }  // namespace
 
+std::string nvml_driver_version() {
+  char text[96] = {};
+  if (!library().ready || library().driver == nullptr || library().driver(text, sizeof(text)) != 0) return {};
+  return text;
+}
+
 DeviceState read_nvml(const char* bus_id) {
-  static const Library library;
+  const Library& library = cuda::library();
   DeviceState state;
   Handle device = nullptr;
   if (!library.ready || library.find(bus_id, &device) != 0) return state;
@@ -54,6 +70,9 @@ DeviceState read_nvml(const char* bus_id) {
   if (library.clock != nullptr && library.clock(device, kClockOfMemory, &value) == 0) state.memory_clock_hz = value * 1e6;
   if (library.power != nullptr && library.power(device, &value) == 0) state.power_w = value * 1e-3;
   if (library.temperature != nullptr && library.temperature(device, kSensorOfChip, &value) == 0) state.temperature_c = value;
+  unsigned count = 0;
+  if (library.processes != nullptr)
+    if (const int status = library.processes(device, &count, nullptr); status == 0 || status == kMoreThanAskedFor) state.processes = static_cast<int>(count);
   unsigned long long bits = 0;
   if (library.throttle != nullptr && library.throttle(device, &bits) == 0) {
     for (const Reason& reason : kReasons)

@@ -5,6 +5,8 @@
 
 namespace ecmv::backends::cuda {
 
+// "580.65.06"; "" where the library is missing.
+std::string nvml_driver_version();
 // `bus_id`: "0000:65:00.0". What the library does not tell stays 0 or "".
 DeviceState read_nvml(const char* bus_id);
 

@@ -98,12 +98,15 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   std::string known;
   for (size_t i = 0; i < devices.size(); ++i) {
     const DeviceInfo& info = devices[i];
-    if (info.unavailable.empty() && (request.simd_target.empty() || request.simd_target == info.simd_target))
+    const bool meant = request.index < 0 || request.index == static_cast<int>(i);
+    if (info.unavailable.empty() && meant && (request.simd_target.empty() || request.simd_target == info.simd_target))
       return std::make_unique<GpuDevice>(info, static_cast<int>(i));
-    if (info.unavailable.empty()) known += (known.empty() ? "" : ", ") + info.simd_target;
+    if (info.unavailable.empty()) known += (known.empty() ? "" : ", ") + std::to_string(i) + " (" + info.simd_target + ")";
   }
   if (known.empty()) throw std::invalid_argument(devices.front().unavailable);
-  throw std::invalid_argument("There is no device '" + request.simd_target + "' here; there are: " + known + ".");
+  const std::string number = request.index < 0 ? "" : " " + std::to_string(request.index);
+  const std::string target = request.simd_target.empty() ? "" : " '" + request.simd_target + "'";
+  throw std::invalid_argument("There is no device" + number + target + " here; there are: " + known + ".");
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -8,7 +8,7 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// The first usable device whose architecture is request.simd_target ("": any). Throws std::invalid_argument with the reason where there is none.
+// The first usable device whose architecture is request.simd_target ("": any) and whose number is request.index (-1: any). Throws std::invalid_argument with the reason where there is none.
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -2,7 +2,8 @@
 // by one because the properties structure differs between the platforms and their versions.
 #include "backends/gpu/discovery.h"
 
-#include <fstream>
+#include "backends/cuda/nvml.h"
+#include "backends/hip/sysfs.h"
 
 namespace ecmv::backends::hip {
 namespace {
@@ -34,24 +35,15 @@ DeviceInfo describe(int index) {
   info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   info.wave_size = static_cast<int>(attribute(hipDeviceAttributeWarpSize, index));
   info.compute_units = static_cast<int>(attribute(hipDeviceAttributeMultiprocessorCount, index));
-  info.llc_bytes = attribute(hipDeviceAttributeL2CacheSize, index);
+  info.llc_bytes = info.l2_bytes = attribute(hipDeviceAttributeL2CacheSize, index);
   info.shared_bytes = attribute(hipDeviceAttributeMaxSharedMemoryPerBlock, index);
   info.clock_hz = 1e3 * static_cast<double>(attribute(hipDeviceAttributeClockRate, index));
+  info.memory_clock_hz = 1e3 * static_cast<double>(attribute(hipDeviceAttributeMemoryClockRate, index));
   int driver = 0, runtime = 0;
   (void)hipDriverGetVersion(&driver);
   (void)hipRuntimeGetVersion(&runtime);
   info.driver = "HIP driver " + std::to_string(driver) + ", runtime " + std::to_string(runtime);
   return info;
-}
-
-// The step of a "pp_dpm_*" file that is in use: "1: 1700Mhz *".
-double current_clock_hz(const std::string& path) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(':');
-    if (line.find('*') != std::string::npos && colon != std::string::npos) return 1e6 * std::strtod(line.c_str() + colon + 1, nullptr);
-  }
-  return 0;
 }
 
 }  // namespace
@@ -72,15 +64,14 @@ std::vector<DeviceInfo> discover() {
 
 void activate(int index) { check(hipSetDevice(index), "choosing the device"); }
 
-// AMD's kernel driver shows the clocks in sysfs, where its management library reads them too.
 DeviceState read_state(int index) {
-  DeviceState state;
   char bus_id[32] = {};
-  if (hipDeviceGetPCIBusId(bus_id, sizeof(bus_id), index) != hipSuccess) return state;
-  const std::string folder = "/sys/bus/pci/devices/" + std::string(bus_id) + "/";
-  state.clock_hz = current_clock_hz(folder + "pp_dpm_sclk");
-  state.memory_clock_hz = current_clock_hz(folder + "pp_dpm_mclk");
-  return state;
+  if (hipDeviceGetPCIBusId(bus_id, sizeof(bus_id), index) != hipSuccess) return {};
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  return cuda::read_nvml(bus_id);
+#else
+  return read_sysfs("/sys/bus/pci/devices/" + std::string(bus_id));
+#endif
 }
 
 }  // namespace ecmv::backends::hip

@@ -17,8 +17,12 @@ using Catch::Matchers::WithinRel;
 TEST_CASE("every metric has the value worked out by hand") {
   const RecordSet records = fixture("mixed.jsonl");
   const Contexts contexts(records, "plain");
-  // 4e6 elements, 2.5e6 bytes, 1.6 ms, against 2 ms raw and 2.5e9 B/s.
-  const CaseRecord& coded = case_of(records, "aaaa0003");
+  // 4e6 elements, 2.5e6 bytes, 1.6 ms, against 2 ms raw and 2.5e9 B/s; as if ten compute units had run at 1 GHz.
+  CaseRecord coded = case_of(records, "aaaa0003");
+  coded.kernel.compute_units = 10;
+  coded.kernel.highest_clock_hz = 2e9;
+  coded.time.clock_before_hz = 1.5e9;
+  coded.time.clock_after_hz = 1e9;
   const std::map<std::string, double> expected = {
       {"elements_per_s", 2.5e9},
       {"elements_per_s_p10", 2e9},
@@ -37,13 +41,29 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"roof_speedup", 1.6},
       {"bandwidth_fraction", 0.625},
       {"roof_elements_per_s", 4e9},
-      {"break_even_bandwidth_bytes_per_s", 2.5e9}};
+      {"break_even_bandwidth_bytes_per_s", 2.5e9},
+      {"elements_per_clock_and_unit", 0.25}};
   REQUIRE(expected.size() == all_metrics().size());
   for (const Metric& metric : all_metrics()) {
     INFO(metric.id);
     CHECK_THAT(metric.value(coded, contexts.of(coded)),
                WithinRel(expected.at(std::string(metric.id)), 1e-12));
   }
+}
+
+TEST_CASE("the decode rate takes the clock behind the batch, else the one before, else the highest, and needs compute units") {
+  const RecordSet records = fixture("mixed.jsonl");
+  CaseRecord coded = case_of(records, "aaaa0003");  // 2.5e9 elements/s
+  const Metric& rate = find_metric("elements_per_clock_and_unit");
+  CHECK(std::isnan(rate.value(coded, {})));
+  coded.kernel.compute_units = 10;
+  CHECK(std::isnan(rate.value(coded, {})));
+  coded.kernel.highest_clock_hz = 2e9;
+  CHECK_THAT(rate.value(coded, {}), WithinRel(0.125));
+  coded.time.clock_before_hz = 1.25e9;
+  CHECK_THAT(rate.value(coded, {}), WithinRel(0.2));
+  coded.time.clock_after_hz = 1e9;
+  CHECK_THAT(rate.value(coded, {}), WithinRel(0.25));
 }
 
 TEST_CASE("metrics that a case cannot have are NaN, not zero") {

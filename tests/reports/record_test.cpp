@@ -47,6 +47,25 @@ TEST_CASE("a case record survives writing and reading, with every field") {
   CHECK(back.kernel.unfused);
 }
 
+TEST_CASE("what only GPUs have survives writing and reading, and is left out of the records of CPUs") {
+  CaseRecord r;
+  CHECK(to_json_line(r).find("compute_units") == std::string::npos);
+  r.kernel.launch = "plain";
+  r.kernel.compute_units = 132;
+  r.kernel.highest_clock_hz = 1.98e9;
+  r.time.clock_after_hz = 1.5e9;
+  RunRecord run;
+  run.gpus = {{"cuda:0", "GPU", "sm_90", "driver 1", 132, 32, 1 << 30, 1 << 20, 1 << 10, 1.98e9, 3.2e9}, {.id = "cuda:1"}};
+  std::istringstream stream(to_json_line(r) + "\n" + to_json_line(run) + "\n");
+  const RecordSet back = read_records(stream, "memory");
+  CHECK(to_json_line(back.cases.at(0)) == to_json_line(r));
+  CHECK(back.cases.at(0).kernel.compute_units == 132);
+  REQUIRE(back.runs.at(0).gpus.size() == 2);
+  CHECK(back.runs.at(0).gpus[0] == run.gpus[0]);
+  CHECK(back.runs.at(0).gpus[1].id == "cuda:1");
+  CHECK(std::isnan(back.runs.at(0).gpus[1].highest_clock_hz));
+}
+
 TEST_CASE("run and bandwidth records survive writing and reading") {
   const RecordSet records = fixture("mixed.jsonl");
   REQUIRE(records.runs.size() == 1);

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "reports/figures.h"
 #include "reports/latex.h"
 #include "tests/reports/fixtures.h"
 
@@ -43,6 +44,42 @@ TEST_CASE("the tables of the mixed fixture are the golden ones") {
   check_golden("results.tex", to_latex(results.at(0)));
   check_golden("macros.tex", to_macros(results));
   check_golden("summary.txt", to_text(summary_tables(records, contexts).at(0)));
+}
+
+TEST_CASE("tables with a GPU's case show its decode rate and break-even bandwidth, other tables do not") {
+  RecordSet records = fixture("mixed.jsonl");
+  const auto columns = [&] {
+    std::set<std::string> ids;
+    const auto tables = results_tables(records, Contexts(records, "plain"));
+    for (const Column& column : tables.at(0).columns) ids.insert(column.id);
+    return ids;
+  };
+  CHECK_FALSE(columns().contains("elements_per_clock_and_unit"));
+  for (CaseRecord& record : records.cases) {
+    record.kernel.compute_units = 10;
+    record.kernel.highest_clock_hz = 1e9;
+  }
+  CHECK(columns().contains("elements_per_clock_and_unit"));
+  CHECK(columns().contains("break_even_bandwidth_bytes_per_s"));
+  // 2.5e9 elements/s on 10 units at 1 GHz.
+  CHECK_THAT(to_markdown(results_tables(records, Contexts(records, "plain")).at(0)), ContainsSubstring("0.25"));
+  const Contexts contexts(records, "plain");
+  const auto figures = FigureMaker(records, contexts).decode_rate();
+  REQUIRE(figures.size() == 1);
+  CHECK(figures[0].id == "decode_rate");
+}
+
+TEST_CASE("the tables of fastest kernels hold one row for each codec and settings") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  const auto all = results_tables(records, contexts), fastest = fastest_tables(records, contexts);
+  REQUIRE(fastest.size() == all.size());
+  CHECK(all[0].rows.size() == 4);
+  CHECK(fastest[0].rows.size() == 3);  // two kernels of the uncompressed codec
+  CHECK(fastest[0].id == "fastest_matvec_streamed");
+  RecordSet single = records;
+  std::erase_if(single.cases, [](const CaseRecord& r) { return r.codec.id == "plain"; });
+  CHECK(fastest_tables(single, Contexts(single, "plain")).empty());
 }
 
 TEST_CASE("resident and streamed cases, and different ops, never share a table") {
