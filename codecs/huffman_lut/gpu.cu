@@ -101,11 +101,15 @@ int64_t quads_of(const codecs::CompressedView& matrix) { return matrix.shape.col
 std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  return refuses_shared(tuples::shared_bytes_of(table_bits_of(matrix), kThreads[tuning]), device);
+  return refuses_shared(tuples::x_offset(table_bits_of(matrix), kThreads[tuning]), device);
+}
+std::string refuses_tuples_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  const std::string reason = refuses_tuples(matrix, device, tuning);
+  return reason.empty() ? refuses_shared(tuples::x_offset(table_bits_of(matrix), kThreads[tuning]) + 4 * quads_of(matrix), device) : reason;
 }
 
-// Scratch: the table, the last partial load, x by quads.
-int64_t tuples_scratch_bytes(const codecs::CompressedView& matrix, int) { return (int64_t{4} << table_bits_of(matrix)) + 64 + 4 * quads_of(matrix); }
+// Scratch: the table and the last partial load.
+int64_t tuples_scratch_bytes(const codecs::CompressedView& matrix, int) { return (int64_t{4} << table_bits_of(matrix)) + tuples::kLoadBytes; }
 
 // The rows' raw bits tell how many an element has; where no tile is full it does not matter to the kernels.
 int raw_bits_of(const codecs::CompressedView& matrix) {
@@ -114,12 +118,11 @@ int raw_bits_of(const codecs::CompressedView& matrix) {
   return 0;
 }
 
-tuples::Matrix lay_out_tuples(const backends::KernelCall& call, bool with_x) {
+tuples::Matrix lay_out_tuples(const backends::KernelCall& call) {
   using namespace single_level;
   const codecs::CompressedView& view = *call.matrix;
   const int64_t block_rows = rows_per_block(view.shape.cols, view.settings->integer("block_elements"));
   std::byte* const last_load = call.scratch + (int64_t{4} << table_bits_of(view));
-  const int quads = with_x ? static_cast<int>(quads_of(view)) : 0;
   const tuples::Matrix matrix = {.streams = reinterpret_cast<const gpu::uint4*>(bytes_of(view, kStreams)),
                                  .last_load = reinterpret_cast<const gpu::uint4*>(last_load),
                                  .raw_bits = bytes_of(view, kRawBits),
@@ -127,8 +130,6 @@ tuples::Matrix lay_out_tuples(const backends::KernelCall& call, bool with_x) {
                                  .code = bytes_of(view, kCode),
                                  .blocks = bytes_of(view, kBlocks),
                                  .table = reinterpret_cast<const uint32_t*>(call.scratch),
-                                 .x_quads = reinterpret_cast<const uint32_t*>(last_load + 64),
-                                 .x = call.x,
                                  .stream_bytes = size_of(view, kStreams),
                                  .rows = view.shape.rows,
                                  .block_count = (view.shape.rows + block_rows - 1) / block_rows,
@@ -137,8 +138,8 @@ tuples::Matrix lay_out_tuples(const backends::KernelCall& call, bool with_x) {
                                  .rows_per_block = static_cast<int>(std::min(block_rows, view.shape.rows)),
                                  .table_bits = table_bits_of(view)};
   gpu::launch(view.settings->text("tuple") == "2" ? tuples::lay_out<2> : tuples::lay_out<4>,
-              a_thread_each((int64_t{1} << matrix.table_bits) + tuples::kLoadBytes + quads), call.stream, matrix,
-              reinterpret_cast<uint32_t*>(call.scratch), reinterpret_cast<uint32_t*>(last_load + 64), reinterpret_cast<uint8_t*>(last_load), quads);
+              a_thread_each((int64_t{1} << matrix.table_bits) + tuples::kLoadBytes), call.stream, matrix, reinterpret_cast<uint32_t*>(call.scratch),
+              reinterpret_cast<uint8_t*>(last_load));
   return matrix;
 }
 
@@ -168,9 +169,9 @@ void with_form(const codecs::CompressedView& view, F f) {
 }
 
 template <typename Form>
-gpu::LaunchShape tuples_shape(const backends::KernelCall& call, const tuples::Matrix& matrix) {
+gpu::LaunchShape tuples_shape(const backends::KernelCall& call, const tuples::Matrix& matrix, int64_t x_bytes) {
   const int threads = kThreads[call.tuning], groups = threads / Form::kStreams;
-  return {(matrix.block_count + groups - 1) / groups, threads, tuples::shared_bytes_of(matrix.table_bits, threads)};
+  return {(matrix.block_count + groups - 1) / groups, threads, tuples::x_offset(matrix.table_bits, threads) + x_bytes};
 }
 
 // Rows of no columns have no blocks.
@@ -178,23 +179,23 @@ void launch_tuples_matvec(const backends::KernelCall& call) {
   const int64_t rows = call.matrix->shape.rows;
   if (call.matrix->shape.cols == 0) return gpu::launch(tuples::store_zeros, a_thread_each(rows), call.stream, gpu::epilogue_of(call), rows);
   if (rows == 0) return;
-  const tuples::Matrix matrix = lay_out_tuples(call, true);
+  const tuples::Matrix matrix = lay_out_tuples(call);
   with_form(*call.matrix, [&](auto form) {
-    gpu::launch(tuples::matvec<decltype(form)>, tuples_shape<decltype(form)>(call, matrix), call.stream, matrix, gpu::epilogue_of(call));
+    gpu::launch(tuples::matvec<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, 4 * quads_of(*call.matrix)), call.stream, matrix, call.x, gpu::epilogue_of(call));
   });
 }
 
 void launch_tuples_decode(const backends::KernelCall& call) {
   if (call.matrix->shape.elements() == 0) return;
-  const tuples::Matrix matrix = lay_out_tuples(call, false);
+  const tuples::Matrix matrix = lay_out_tuples(call);
   with_form(*call.matrix, [&](auto form) {
-    gpu::launch(tuples::decode<decltype(form)>, tuples_shape<decltype(form)>(call, matrix), call.stream, matrix, call.decoded);
+    gpu::launch(tuples::decode<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, 0), call.stream, matrix, call.decoded);
   });
 }
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_decode},
-    {.op = backends::Op::matvec, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_matvec},
+    {.op = backends::Op::matvec, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples_matvec, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_matvec},
     {.op = backends::Op::decode, .variant = "two_phase", .tunings = kTableTunings, .refuses = refuses_gaps, .scratch_bytes = gaps_scratch_bytes, .launch = launch_two_phase},
     {.op = backends::Op::matvec, .variant = "fused", .tunings = kTableTunings, .refuses = refuses_gaps, .scratch_bytes = gaps_scratch_bytes, .launch = launch_fused},
 };

@@ -1,8 +1,8 @@
 // The layout `single_level` on a GPU: a lane follows one stream, the S lanes of a group the S streams of a block of rows, so that a
 // group's look-ups are for neighbouring columns. A lane's stream goes through a ring of 16 words in shared memory, a column of its
 // own (no two lanes meet in a bank), which 32-byte loads fill; two look-ups share a window of 32 bits. Four columns are
-// merged from the table's high parts and the raw bits' planes at once and multiplied by one instruction. A kernel before
-// the product lays out the table, and x in the order of the look-ups, in scratch. Assumes a verified stream.
+// merged from the table's high parts and the raw bits' planes at once and multiplied by one instruction; x lies in shared memory
+// in the order of the look-ups. A kernel before the product lays out the table in scratch. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -25,17 +25,14 @@ struct Matrix {
   gpu::Pointer<const gpu::uint4> streams;    // two a load
   gpu::Pointer<const gpu::uint4> last_load;  // the bytes behind the last whole load, and zeros
   gpu::Pointer<const uint8_t> raw_bits, patches, code, blocks;
-  gpu::Pointer<const uint32_t> table;    // [2^table_bits]
-  gpu::Pointer<const uint32_t> x_quads;  // of full tiles: the columns c, c + 1, c + 32, c + 33 of every quad
-  gpu::Pointer<const int8_t> x;
+  gpu::Pointer<const uint32_t> table;  // [2^table_bits]
   int64_t stream_bytes, rows, block_count, row_bytes;
   int cols, rows_per_block, table_bits;
 };
 
-// Fills what `matrix` has in scratch: table, x_quads (if there is an x) and last_load, an element a thread.
+// Fills what `matrix` has in scratch: table and last_load, an element a thread.
 template <int kTuple>
-ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint32_t> x_quads, gpu::Pointer<uint8_t> last_load,
-                             int quads) {
+ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint8_t> last_load) {
   int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (i < int64_t{1} << matrix.table_bits) {
     const gpu::Pointer<const uint16_t> codes_of_length = gpu::cast<const uint16_t>(matrix.code + 8);
@@ -55,20 +52,27 @@ ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::P
     return;
   }
   i -= int64_t{1} << matrix.table_bits;
-  if (i < kLoadBytes) {
-    const int64_t at = matrix.stream_bytes / kLoadBytes * kLoadBytes + i;
-    last_load[i] = at < matrix.stream_bytes ? gpu::cast<const uint8_t>(matrix.streams)[at] : uint8_t{0};
-    return;
-  }
-  i -= kLoadBytes;
-  if (i >= quads) return;
-  const gpu::Pointer<const uint16_t> x = gpu::cast<const uint16_t>(matrix.x + (i / 16 * 64 + i % 16 * 2));
-  x_quads[i] = x[0] | static_cast<uint32_t>(x[16]) << 16;
+  if (i >= kLoadBytes) return;
+  const int64_t at = matrix.stream_bytes / kLoadBytes * kLoadBytes + i;
+  last_load[i] = at < matrix.stream_bytes ? gpu::cast<const uint8_t>(matrix.streams)[at] : uint8_t{0};
 }
 
-// Table, rings and one sum, in this order in shared memory.
-inline int64_t shared_bytes_of(int table_bits, int threads) {
-  return (int64_t{4} << table_bits) + int64_t{4} * kRingWords * threads + 16;
+// In shared memory, in this order: table, rings, one sum, x by quads (of products).
+ECMV_GPU_BOTH int64_t sum_offset(int table_bits, int threads) { return (int64_t{4} << table_bits) + int64_t{4} * kRingWords * threads; }
+ECMV_GPU_BOTH int64_t x_offset(int table_bits, int threads) { return sum_offset(table_bits, threads) + 16; }
+
+// x in shared memory, word q = the columns c, c + 1, c + 32, c + 33 of quad q of the full tiles.
+// Returns this thread's part of its sum.
+ECMV_GPU_DEVICE int32_t load_x(const Matrix& matrix, gpu::Pointer<const int8_t> x) {
+  const gpu::Pointer<uint32_t> to = gpu::cast<uint32_t>(gpu::shared_memory() + x_offset(matrix.table_bits, gpu::block_size()));
+  int32_t sum = 0;
+  for (int i = gpu::thread_index(); i < matrix.cols / kTileCols * kQuadsOfTile; i += gpu::block_size()) {
+    const gpu::Pointer<const uint16_t> from = gpu::cast<const uint16_t>(x + (i / 16 * 64 + i % 16 * 2));
+    const uint32_t quad = gpu::load_shared_by_many(from) | static_cast<uint32_t>(gpu::load_shared_by_many(from + 16)) << 16;
+    to[i] = quad;
+    sum = gpu::dot4(0x01010101, static_cast<int32_t>(quad), sum);
+  }
+  return sum;
 }
 
 // Copies the table; all threads of the block take part, and wait.
@@ -96,6 +100,7 @@ class Bits {
     bit_ = skipped % 4 * 8;
     low_ = pop();
     high_ = pop();
+    behind_ = pop();
   }
 
   // Before every kEnsuredUnits look-ups.
@@ -108,7 +113,8 @@ class Bits {
     if (number % 2 == 0) {
       if (bit_ >= 32) {
         low_ = high_;
-        high_ = pop();
+        high_ = behind_;
+        behind_ = pop();
         bit_ -= 32;
       }
       window_ = gpu::funnel_shift_right(low_, high_, bit_);
@@ -145,8 +151,8 @@ class Bits {
     // Only the section's last load may be partial.
     const bool whole = next_ < static_cast<uint32_t>(matrix_.stream_bytes / kLoadBytes);
     const gpu::Pointer<const gpu::uint4> from = whole ? matrix_.streams + int64_t{next_} * 2 : matrix_.last_load;
-    ahead_[0] = gpu::load_shared_by_many(from);
-    ahead_[1] = gpu::load_shared_by_many(from + 1);
+    ahead_[0] = gpu::load_streaming(from);
+    ahead_[1] = gpu::load_streaming(from + 1);
     ++next_;
   }
 
@@ -155,40 +161,56 @@ class Bits {
   gpu::uint4 ahead_[2]{};
   uint32_t next_, end_;                     // loads, from the section's first
   uint32_t read_ = 0, filled_ = 0;          // bytes of the lines read and written, ever
-  uint32_t low_, high_, bit_, window_ = 0;  // window = low and high from `bit` on
+  uint32_t low_, high_, behind_;            // the next words; the third one only so that nobody waits for it
+  uint32_t bit_, window_ = 0;               // window = low and high from `bit` on
 };
 
 // Two bytes at an even place of the planes, whose address may be odd where rows have an odd number of bytes.
-ECMV_GPU_DEVICE uint32_t load_two(gpu::Pointer<const uint8_t> at, bool even) {
-  if (even) return *gpu::cast<const uint16_t>(at);
-  return at[0] | static_cast<uint32_t>(at[1]) << 8;
+ECMV_GPU_DEVICE uint16_t load_two(gpu::Pointer<const uint8_t> at, bool even) {
+  if (even) return gpu::load_shared_by_many(gpu::cast<const uint16_t>(at));
+  return static_cast<uint16_t>(at[0] | static_cast<uint32_t>(at[1]) << 8);
 }
 
-// The planes of one tile as the lanes of S = kStreams streams use them: kBases pairs of columns in each quarter of the tile.
+// The planes of one tile as the lanes of S = kStreams streams use them: kBases pairs of columns in each quarter of the tile. Halves
+// stay apart until they are used, so that loads can be on their way for a whole tile.
 template <int kRaw, int kStreams>
 struct RawBits {
   static constexpr int kBases = 16 / kStreams;
+  struct Loaded {
+    uint16_t four[kBases][4], two[kBases][2], one[kBases];
+
+    ECMV_GPU_DEVICE void load(gpu::Pointer<const uint8_t> planes, bool even) {
+      const int column = gpu::Lanes<kStreams>::lane() * 2;
+      ECMV_GPU_UNROLL
+      for (int s = 0; s < kBases; ++s) {
+        gpu::Pointer<const uint8_t> at = planes + (column + 2 * kStreams * s);
+        if constexpr (kRaw & 4) {
+          ECMV_GPU_UNROLL
+          for (int i = 0; i < 4; ++i) four[s][i] = load_two(at + 32 * i, even);
+          at += 128;
+        }
+        if constexpr (kRaw & 2) {
+          two[s][0] = load_two(at, even);
+          two[s][1] = load_two(at + 32, even);
+          at += 64;
+        }
+        if constexpr (kRaw & 1) one[s] = load_two(at, even);
+      }
+    }
+  };
+
   uint32_t four[kBases][2], two[kBases], one[kBases];
 
-  ECMV_GPU_DEVICE void load(gpu::Pointer<const uint8_t> planes, bool even) {
-    const int column = gpu::Lanes<kStreams>::lane() * 2;
+  ECMV_GPU_DEVICE void join(const Loaded& loaded) {
     ECMV_GPU_UNROLL
     for (int s = 0; s < kBases; ++s) {
-      gpu::Pointer<const uint8_t> at = planes + (column + 2 * kStreams * s);
       if constexpr (kRaw & 4) {
-        four[s][0] = load_two(at, even) | load_two(at + 32, even) << 16;
-        four[s][1] = load_two(at + 64, even) | load_two(at + 96, even) << 16;
-        at += 128;
+        four[s][0] = gpu::byte_permute(loaded.four[s][0], loaded.four[s][1], 0x5410);
+        four[s][1] = gpu::byte_permute(loaded.four[s][2], loaded.four[s][3], 0x5410);
       }
-      if constexpr (kRaw & 2) {
-        two[s] = load_two(at, even) | load_two(at + 32, even) << 16;
-        at += 64;
-      }
+      if constexpr (kRaw & 2) two[s] = gpu::byte_permute(loaded.two[s][0], loaded.two[s][1], 0x5410);
       // The fields of the columns c and c + 32 are neighbours in one byte.
-      if constexpr (kRaw & 1) {
-        const uint32_t bytes = load_two(at, even);
-        one[s] = bytes | bytes >> 1 << 16;
-      }
+      if constexpr (kRaw & 1) one[s] = gpu::byte_permute(loaded.one[s], loaded.one[s] >> 1, 0x5410);
     }
   }
   // Of the quad in this quarter of the tile.
@@ -241,13 +263,14 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
   constexpr int kTileRawBytes = kTileCols / 8 * kRaw;
   const int lane = Form::Group::lane(), tiles = matrix.cols / kTileCols;
   const bool even = matrix.row_bytes % 2 == 0;
-  RawBits<kRaw, kStreams> raw_bits, next_raw_bits;
-  if (tiles > 0) next_raw_bits.load(raw, even);
+  RawBits<kRaw, kStreams> raw_bits;
+  typename RawBits<kRaw, kStreams>::Loaded next;
+  if (tiles > 0) next.load(raw, even);
   for (int tile = 0; tile < tiles; ++tile) {
     if (tile % Form::kTilesEnsured == 0) bits.ensure();
-    raw_bits = next_raw_bits;
+    raw_bits.join(next);
     raw += kTileRawBytes;
-    if (tile + 1 < tiles) next_raw_bits.load(raw, even);
+    if (tile + 1 < tiles) next.load(raw, even);
     ECMV_GPU_UNROLL
     for (int quarter = 0; quarter < 4; ++quarter) {
       uint32_t high[kBases];
@@ -347,24 +370,22 @@ class Patches {
 ECMV_GPU_DEVICE int lowest_of(const Matrix& matrix) { return gpu::cast<const int32_t>(matrix.code)[0]; }
 ECMV_GPU_DEVICE uint32_t in_each_byte(int value) { return 0x01010101u * static_cast<uint8_t>(value); }
 
-inline constexpr int kMostThreads = 512, kResidentBlocks = 2;  // of a block; of blocks of so many, on a multiprocessor
+inline constexpr int kMostThreads = 512;
+// Blocks of so many threads that shall fit on a multiprocessor. A lane of four streams works on four times as much at once.
+template <typename Form>
+constexpr int kResidentBlocks = Form::kStreams == 4 ? 1 : 2;
 
 template <typename Form>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matrix matrix, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks<Form>) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using Group = typename Form::Group;
-  // lowest * (sum of x), where the product is of offsets.
-  const gpu::Pointer<int32_t> bias = gpu::cast<int32_t>(
-      gpu::shared_memory() + ((int64_t{4} << matrix.table_bits) + int64_t{4} * kRingWords * gpu::block_size()));
   const int lowest = lowest_of(matrix);
+  // lowest * (sum of x), where the product is of offsets.
+  const gpu::Pointer<int32_t> bias = gpu::cast<int32_t>(gpu::shared_memory() + sum_offset(matrix.table_bits, gpu::block_size()));
+  const gpu::Pointer<const uint32_t> x_quads = gpu::cast<const uint32_t>(gpu::shared_memory() + x_offset(matrix.table_bits, gpu::block_size()));
   if (gpu::thread_index() == 0) *bias = 0;
+  const int32_t sum_of_x = gpu::Wave::reduce_add(load_x(matrix, x));
   load_table(matrix);
-  if constexpr (Form::kPlain) {
-    int32_t sum = 0;
-    for (int i = gpu::thread_index(); i < matrix.cols / kTileCols * kQuadsOfTile; i += gpu::block_size())
-      sum = gpu::dot4(0x01010101, static_cast<int32_t>(gpu::load_shared_by_many(matrix.x_quads + i)), sum);
-    sum = gpu::Wave::reduce_add(sum);
-    if (gpu::Wave::lane() == 0) gpu::atomic_add(bias, sum * lowest);
-  }
+  if (Form::kPlain && gpu::Wave::lane() == 0) gpu::atomic_add(bias, sum_of_x * lowest);
   gpu::sync_block();
 
   const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
@@ -378,19 +399,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matri
     for_each_quad<Form>(
         matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
-          const int32_t x = static_cast<int32_t>(gpu::load_shared_by_many(matrix.x_quads + quad));
+          const int32_t inputs = static_cast<int32_t>(x_quads[quad]);
           if constexpr (Form::kSmall)
-            sum = gpu::dot4(static_cast<int32_t>(offsets), x, sum);
+            sum = gpu::dot4(static_cast<int32_t>(offsets), inputs, sum);
           else if constexpr (Form::kPlain)
-            sum = gpu::dot4_unsigned_signed(offsets, x, sum);
+            sum = gpu::dot4_unsigned_signed(offsets, inputs, sum);
           else
-            sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), x, sum);
+            sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), inputs, sum);
         },
-        [&](int column, uint32_t offset) { sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * matrix.x[column]; });
+        [&](int column, uint32_t offset) { sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * x[column]; });
     const Patches<Group> patches(matrix, block);
     const int first = i * matrix.cols;
     patches.for_each(cursor, first + matrix.cols, [&](int position, int patch) {
-      if (position >= first && position < first + matrix.cols) sum += patches.addend(patch) * matrix.x[position - first];
+      if (position >= first && position < first + matrix.cols) sum += patches.addend(patch) * x[position - first];
     });
     const int32_t total = Group::reduce_add(sum);
     if (Group::lane() == 0) epilogue.store(row, total + *bias);
@@ -398,7 +419,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void matvec(Matri
 }
 
 template <typename Form>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks) void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks<Form>) void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   using Group = typename Form::Group;
   load_table(matrix);
   const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
