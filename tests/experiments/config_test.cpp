@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "experiments/device_pool.h"
+#include "experiments/expand.h"
 #include "experiments/experiment.h"
+#include "experiments/fill_record.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;
@@ -124,6 +127,8 @@ TEST_CASE("every kind of error is a sentence that names the culprit") {
   CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matvex}\n")), ContainsSubstring("Did you mean 'matvec'?"));
   CHECK_THAT(error_of(with_block(kBlock + "    kernels: {threads: 0}\n")), ContainsSubstring("'threads' must lie between 1"));
   CHECK_THAT(error_of(with_block(kBlock + "    kernels: {unfused: maybe}\n")), ContainsSubstring("'unfused' does not know 'maybe'"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {launch: grahp}\n")), ContainsSubstring("Did you mean 'graph'?"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {device: -1}\n")), ContainsSubstring("'device' must lie between 0"));
   CHECK_THAT(error_of(with_block(kBlock + "    exclude: [{codex: plain}]\n")), ContainsSubstring("Did you mean 'codec'?"));
   CHECK_THAT(error_of(with_block(kBlock + "    exclud: [{codec: plain}]\n")), ContainsSubstring("Did you mean 'exclude'?"));
 }
@@ -222,6 +227,39 @@ TEST_CASE("keys are stable, differ with settings and format version") {
   other = one;
   other.kernel.threads = 3;
   CHECK(one.key() != other.key());
+}
+
+TEST_CASE("GPU backends have the axes launch and device, CPUs have not", "[emulator]") {
+  const codecs::CodecEntry* entry = codecs::find_codec("raw_int8");
+  if (entry == nullptr || entry->kernels("emulator").empty()) SKIP("there is no emulator plugin beside this test, or no raw_int8 in this build");
+  KernelChoice choice;
+  choice.backends = {"scalar", "emulator"};
+  choice.variants = {"copy"};
+  choice.ops = {backends::Op::decode};
+  const auto plain_choice = expand_kernels(choice, *entry);
+  REQUIRE(plain_choice.size() == 2);
+  CHECK(plain_choice[0].launch == "");
+  CHECK(plain_choice[1].launch == "graph");
+  CHECK(plain_choice[1].name() == "emulator/decode/copy/default");
+  choice.launches = {"graph", "plain"};
+  choice.devices = {-1, 1};
+  std::vector<std::string> names;
+  for (const KernelSpec& spec : expand_kernels(choice, *entry)) names.push_back(spec.name());
+  CHECK(names == std::vector<std::string>{"scalar/decode/copy/default", "emulator/decode/copy/default", "emulator/decode/copy/default/plain_launches",
+                                          "emulator:device1/decode/copy/default", "emulator:device1/decode/copy/default/plain_launches"});
+}
+
+TEST_CASE("a GPU's number chooses the device, and a number without a device is told with those that there are", "[emulator]") {
+  DevicePool devices;
+  KernelSpec kernel;
+  kernel.backend = "emulator";
+  kernel.device = 1;
+  if (devices.find(kernel) == nullptr) SKIP(devices.reason(kernel));
+  CHECK(devices.find(kernel)->info().simd_target == "wave64");
+  CHECK(device_label(*devices.find(kernel)) == "emulated GPU (emulator:1)");
+  kernel.device = 7;
+  CHECK(devices.find(kernel) == nullptr);
+  CHECK(devices.reason(kernel) == "There is no device 7 here; there are: 0 (wave32), 1 (wave64).");
 }
 
 TEST_CASE("backends expand as asked: best, all, by name") {
