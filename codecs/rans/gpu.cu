@@ -1,7 +1,7 @@
 // GPU kernels of rans: a group of lanes takes a block, a lane one state of it (two with 64 lanes, so that one chain of dependent steps
-// runs beside another). Four steps make a round; a round inside one row multiplies without questions, others lane by lane. A
-// lane's element sits in the low byte of its table entry and an element of x in the low byte of a word, so one four-byte dot
-// product extracts and multiplies. A block of threads stays and takes one block of the format after the other, so that it
+// runs beside another). Four steps make a round. Where rows are whole rounds, a lane's four elements are multiplied at once by a copy of
+// x in shared memory that is dealt to the lanes in the same way. Otherwise a step is multiplied alone: the element sits in
+// the low byte of its table entry and that of x in the low byte of a word. A block of threads stays and takes one block of the format after the other, so that it
 // builds its table once. `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
 #include <algorithm>
 
@@ -17,6 +17,7 @@ constexpr int kResidentWaves = 48;   // shall fit on a multiprocessor
 constexpr int kResidentDecodingWaves = 32;  // of `decode`, whose 64-bit positions spill in fewer registers
 constexpr int kLargestGroup = 32;
 constexpr int kFewestLanes = 8;
+constexpr int64_t kMostDealtX = 32768;  // of more columns, x would take the room of waves
 
 // A matrix as a kernel sees it.
 struct RansStream {
@@ -26,6 +27,7 @@ struct RansStream {
   int64_t payload_bytes, blocks, rows, rows_per_block;
   int cols;
   int copy_bits, table_bytes;  // of the table in shared memory
+  int dealt_x_bytes;           // behind it; 0: x is read where it is
 };
 
 template <int kLanes>
@@ -82,7 +84,7 @@ class BlockDecoder {
 template <class Form, int kLanes, class Table, class Work>
 ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) {
   using Group = GroupOf<kLanes>;
-  const gpu::Pointer<std::byte> rings = gpu::shared_memory() + stream.table_bytes;
+  const gpu::Pointer<std::byte> rings = gpu::shared_memory() + (stream.table_bytes + stream.dealt_x_bytes);
   const Table table(stream.model, gpu::shared_memory(), stream.copy_bits, rings);
   const int64_t groups = gpu::block_size() / Group::size();
   for (int64_t block = gpu::block_index() * groups + Group::group(); block < stream.blocks; block += gpu::grid_size() * groups) {
@@ -127,17 +129,36 @@ struct RowWalk {
   }
 };
 
+// Word g of a round's `group` words: the elements of x that lane g multiplies in the round's steps.
+ECMV_GPU_DEVICE void deal_x(gpu::Pointer<const uint8_t> x, int words, int group, gpu::Pointer<uint32_t> dealt) {
+  for (int i = gpu::thread_index(); i < words; i += gpu::block_size()) {
+    const gpu::Pointer<const uint8_t> first = x + (i / group * kRoundSteps * group + i % group);
+    uint32_t word = 0;
+    ECMV_GPU_UNROLL
+    for (int step = 0; step < kRoundSteps; ++step) word |= static_cast<uint32_t>(first[step * group]) << (8 * step);
+    dealt[i] = word;
+  }
+}
+
 template <class Form, int kLanes, class Table>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
 void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using Group = GroupOf<kLanes>;
+  static_assert(kRoundSteps == 4);
+  const gpu::Pointer<uint32_t> dealt_x = gpu::cast<uint32_t>(gpu::shared_memory() + stream.table_bytes);
+  deal_x(gpu::cast<const uint8_t>(x), stream.dealt_x_bytes / 4, Group::size(), dealt_x);
   for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     RowWalk<Group> walk{gpu::cast<const uint8_t>(x), stream.cols, epilogue, row, end_row};
     constexpr int kRound = kRoundSteps * kGroupOf<kLanes>;
     while (walk.row < end_row) {
       uint32_t values[kRoundSteps];
       decoder.decode_round(values);
-      if (walk.column + kRound <= stream.cols) {
+      if (stream.dealt_x_bytes != 0) {
+        const uint32_t quad = gpu::byte_permute(gpu::byte_permute(values[0], values[1], 0x0040), gpu::byte_permute(values[2], values[3], 0x0040), 0x5410);
+        walk.sum = gpu::dot4(static_cast<int32_t>(quad), static_cast<int32_t>(dealt_x[walk.column / 4 + Group::lane()]), walk.sum);
+        walk.column += kRound;
+        if (walk.column == stream.cols) walk.finish_row();
+      } else if (walk.column + kRound <= stream.cols) {
         ECMV_GPU_UNROLL
         for (int step = 0; step < kRoundSteps; ++step) walk.multiply(values[step], walk.column + step * Group::size() + Group::lane());
         walk.column += kRound;
@@ -183,13 +204,20 @@ constexpr backends::Tuning kSlotTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}
 constexpr backends::Tuning kWideSlotTunings[] = {{"waves8"}, {"waves16"}};
 constexpr backends::Tuning kBucketTunings[] = {{"waves8_copies32"}, {"waves16_copies32"}, {"waves8_copies8"}};
 
+// Of the copy of x in shared memory, where there is one.
+int dealt_x_bytes(const codecs::CompressedView& matrix, const Layout& layout) {
+  const int64_t cols = matrix.shape.cols;
+  return cols <= kMostDealtX && cols % (kRoundSteps * std::min(layout.lanes, kLargestGroup)) == 0 ? static_cast<int>(cols) : 0;
+}
+
 template <class Table>
 gpu::LaunchShape launch_shape(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   const int block = plan.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
   const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / plan.waves);
   const int64_t table = Table::shared_bytes(stored_model(matrix, layout), plan.copy_bits);
-  return {std::min((layout.blocks + groups - 1) / groups, resident), block, table + std::max(DealtModel::kSharedBytes, block * kRingBytesOfLane)};
+  return {std::min((layout.blocks + groups - 1) / groups, resident), block,
+          table + dealt_x_bytes(matrix, layout) + std::max(DealtModel::kSharedBytes, block * kRingBytesOfLane)};
 }
 
 template <class Table>
@@ -217,7 +245,8 @@ RansStream stream_of(const backends::KernelCall& call, const Layout& layout, int
   const StoredModel model = stored_model(*call.matrix, layout);
   return {model, reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()), sections[kPayload].bytes.data(),
           static_cast<int64_t>(sections[kPayload].bytes.size()), layout.blocks, call.matrix->shape.rows, layout.rows_per_block,
-          static_cast<int>(call.matrix->shape.cols), copy_bits, static_cast<int>(Table::shared_bytes(model, copy_bits))};
+          static_cast<int>(call.matrix->shape.cols), copy_bits, static_cast<int>(Table::shared_bytes(model, copy_bits)),
+          dealt_x_bytes(*call.matrix, layout)};
 }
 
 template <class Form, int kLanes, class Table>

@@ -52,33 +52,36 @@ struct DealtModel {
     int32_t before = 0;  // what those of its kind before it lack or spare
     for (int s = 0; s < bucket; ++s) {
       const int32_t other = surplus(s);
-      if ((other < 0) == is_small) before += other < 0 ? -other : other;
+      before += (other < 0) == is_small ? (is_small ? -other : other) : 0;
     }
-    int32_t split = 0, bias = 0, sum = 0;
-    int alias = bucket, s = 0;
+    // Whom it meets: the first of the other kind at which the sum over that kind gets there; large ones have to be outdone. Loops
+    // without exits, because their loads then overlap.
+    const int32_t enough = is_small ? before : before + own + 1;
+    int32_t sum = 0, met_sum = 0, next_surplus = 0;
+    int met = count, next = count;
+    for (int s = count - 1; s > bucket; --s) {
+      const int32_t other = surplus(s);
+      next = other >= 0 ? s : next;
+      next_surplus = other >= 0 ? other : next_surplus;
+    }
+    for (int s = 0; s < count; ++s) {
+      const int32_t other = surplus(s);
+      const bool of_other_kind = (other < 0) != is_small;
+      sum += of_other_kind ? (is_small ? other : -other) : 0;
+      const bool hit = of_other_kind && met == count && sum >= enough;
+      met = hit ? s : met;
+      met_sum = hit ? sum : met_sum;
+    }
+    int32_t split = 0, bias = 0;
+    int alias = bucket;
     if (is_small) {
-      for (;; ++s) {
-        const int32_t other = surplus(s);
-        if (other < 0) continue;
-        sum += other;
-        if (sum >= before) break;
-      }
       split = own + size;
-      alias = s;
-      bias = sum - before;  // of the giver are left `size` + sum - (before - own); less the split
-    } else {
-      for (; s < count; ++s) {
-        const int32_t other = surplus(s);
-        if (other >= 0) continue;
-        sum -= other;
-        if (sum > before + own) break;
-      }
-      if (s < count) {
-        split = size + before + own - sum;
-        do ++alias;
-        while (surplus(alias) < 0);
-        bias = surplus(alias);
-      }
+      alias = met;
+      bias = met_sum - before;  // of the giver are left `size` + bias + own; less the split
+    } else if (met < count) {
+      split = size + enough - 1 - met_sum;
+      alias = next;
+      bias = next_surplus;
     }
     return (static_cast<uint32_t>(bias) & 0xFFFF) | static_cast<uint32_t>(alias) << 16 | static_cast<uint32_t>(split) << (16 + bucket_bits);
   }

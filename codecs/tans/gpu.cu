@@ -1,7 +1,7 @@
 // GPU kernels of tans: a lane takes a block, all of its states in registers. The states of a block share one bit stream whose positions
 // depend on each other, but their table look-ups do not, so a lane has as many of those under way as the format has lanes, and
 // nothing is exchanged between lanes of the device. All lanes of a wave stand in the same column of different rows, so they
-// read the same elements of x. A run of 32 symbols inside one row multiplies four elements at a time, others one by one.
+// read the same elements of x. A round of 32 elements inside one row multiplies four at a time, others one by one.
 // A first launch builds the table in the scratch (table_gpu.h).
 #include "backends/gpu/requantise.h"
 #include "codecs/tans/lane_bits_gpu.h"
@@ -26,9 +26,12 @@ struct TansStream {
 template <int kLanes, bool kPairs>
 class BlockDecoder {
  public:
-  static constexpr int kSymbols = kLanes > kRunSymbols ? kLanes : kRunSymbols;  // of a round
-  static constexpr int kElements = kSymbols * (kPairs ? 2 : 1);
+  static constexpr int kSymbols = kPairs ? 16 : 32;  // of a round
+  static constexpr int kElements = 32;
+  static_assert(kSymbols % kLanes == 0 || kLanes % kSymbols == 0);
   using Bits = LaneBits<kMaxTableBits + (kPairs ? kEscapeBits : 0)>;
+  // Rounds after which a lane of the format is at the same place of a round again.
+  static constexpr int kRounds = kLanes > kSymbols ? kLanes / kSymbols : 1;
 
   ECMV_GPU_DEVICE BlockDecoder(const TansStream& stream, int64_t begin)
       : table_(gpu::cast<const Entry>(gpu::shared_memory())),
@@ -36,58 +39,82 @@ class BlockDecoder {
     const gpu::Pointer<const uint8_t> states = gpu::cast<const uint8_t>(stream.payload + begin);
     ECMV_GPU_UNROLL
     for (int i = 0; i < kLanes; ++i) states_[i] = states[2 * i] | static_cast<uint32_t>(states[2 * i + 1]) << 8;
+    if constexpr (kLooksAhead) look_up(0, ahead_);
   }
 
   // The next kElements elements, four a word. Behind a block's end they are anything.
+  template <int kRound>
   ECMV_GPU_DEVICE void decode_round(uint32_t (&quads)[kElements / 4]) {
+    Entry entries[kSymbols];
     ECMV_GPU_UNROLL
-    for (int first = 0; first < kSymbols; first += 4) {
+    for (int first = 0; first < kSymbols; first += kBatch) {
       if (first % kRunSymbols == 0) bits_.top_up();
-      uint32_t entries[4];
-      decode_four(first, entries);
-      if constexpr (kPairs) {
-        quads[first / 2] = gpu::byte_permute(entries[0], entries[1], 0x7632);
-        quads[first / 2 + 1] = gpu::byte_permute(entries[2], entries[3], 0x7632);
-      } else {
-        quads[first / 4] = gpu::byte_permute(gpu::byte_permute(entries[0], entries[1], 0x0062), gpu::byte_permute(entries[2], entries[3], 0x0062), 0x5410);
-      }
+      Entry batch[kBatch];
+      decode_batch(kRound * kSymbols + first, batch);
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kBatch; ++i) entries[first + i] = batch[i];
+    }
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kElements / 4; ++i) {
+      if constexpr (kPairs)
+        quads[i] = gpu::byte_permute(entries[2 * i], entries[2 * i + 1], 0x7632);
+      else
+        quads[i] = gpu::byte_permute(gpu::byte_permute(entries[4 * i], entries[4 * i + 1], 0x0062),
+                                     gpu::byte_permute(entries[4 * i + 2], entries[4 * i + 3], 0x0062), 0x5410);
     }
   }
 
+  ECMV_GPU_DEVICE void end() const { bits_.end(); }
+
  private:
-  // Four symbols of one window: at most 48 bits, but for escapes.
-  ECMV_GPU_DEVICE void decode_four(int first, uint32_t (&entries)[4]) {
-    gpu::uint2 window = bits_.window();
+  // Symbols whose look-ups are under way together; those of the next batch too, where the format has lanes enough.
+  static constexpr int kBatch = kLanes < 8 ? kLanes : 8;
+  static constexpr bool kLooksAhead = kLanes > kBatch;
+  static constexpr int kWindow = kPairs ? 1 : kBatch < 4 ? kBatch : 4;  // symbols of a window: at most 48 bits, or an escape
+
+  ECMV_GPU_DEVICE void look_up(int first, Entry (&entries)[kBatch]) const {
     ECMV_GPU_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      uint32_t& state = states_[(first + i) % kLanes];
-      const Entry entry = table_[state & ((1u << kMaxTableBits) - 1)];
-      const uint32_t count = kPairs ? entry >> 12 & 15 : entry >> 28;
-      entries[i] = entry;
-      if (kPairs && count == kEscapeMark) {
-        const uint32_t escaped_count = entry >> 16;
-        const gpu::uint2 whole = i == 0 ? window : bits_.window();
-        state = merge(entry, whole.x, escaped_count);
-        entries[i] = gpu::funnel_shift_right(whole.x, whole.y, escaped_count) << 16;
-        bits_.skip(escaped_count + kEscapeBits);
-        window = bits_.window();
-        continue;
-      }
-      state = merge(entry, window.x, count);
-      bits_.skip(count);
-      window.x = i == 2 && !kPairs ? window.x >> count : gpu::funnel_shift_right(window.x, window.y, count);
-      window.y >>= count;
-    }
+    for (int i = 0; i < kBatch; ++i) entries[i] = table_[states_[(first + i) % kLanes] & ((1u << kMaxTableBits) - 1)];
   }
-  // The base of the entry and `count` bits below it; above 12 bits there is more of the entry.
-  static ECMV_GPU_DEVICE uint32_t merge(uint32_t entry, uint32_t window, uint32_t count) {
-    const uint32_t above = 0xFFFFFFFFu << count;
-    return (entry & above) | (window & ~above);
+
+  ECMV_GPU_DEVICE void decode_batch(int first, Entry (&entries)[kBatch]) {
+    if constexpr (kLooksAhead) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kBatch; ++i) entries[i] = ahead_[i];
+      look_up(first + kBatch, ahead_);
+    } else {
+      look_up(first, entries);
+    }
+    // Where each window begins follows from the entries alone.
+    uint32_t counts[kBatch], position = bits_.position();
+    gpu::uint2 windows[kBatch / kWindow];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kBatch; ++i) {
+      if (i % kWindow == 0) windows[i / kWindow] = kPairs ? gpu::uint2{bits_.window32(position), 0} : bits_.window64(position);
+      counts[i] = kPairs ? entries[i] >> 12 & 15 : entries[i] >> 28;
+      position += counts[i];
+      if (kPairs && counts[i] == kEscapeMark) {
+        counts[i] = entries[i] >> 16;
+        position += counts[i] + kEscapeBits - kEscapeMark;
+        entries[i] = (entries[i] & 0xFFFF) | (windows[i / kWindow].x >> counts[i]) << 16;
+      }
+    }
+    bits_.move_to(position);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kBatch; ++i) {
+      gpu::uint2& window = windows[i / kWindow];
+      // The base of the entry and `count` bits below it; above 12 bits there is more of the entry.
+      const uint32_t above = 0xFFFFFFFFu << counts[i];
+      states_[(first + i) % kLanes] = (entries[i] & above) | (window.x & ~above);
+      window.x = i % kWindow == 2 ? window.x >> counts[i] : gpu::funnel_shift_right(window.x, window.y, counts[i]);
+      window.y >>= counts[i];
+    }
   }
 
   gpu::Pointer<const Entry> table_;
   Bits bits_;
   uint32_t states_[kLanes];
+  Entry ahead_[kBatch];
 };
 
 // Puts the table into shared memory and calls work(decoder, first row, end row) where the thread has a block.
@@ -101,47 +128,70 @@ ECMV_GPU_DEVICE void with_block(const TansStream& stream, const Work& work) {
   const int64_t row = block * stream.rows_per_block, end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
   BlockDecoder<kLanes, kPairs> decoder(stream, static_cast<int64_t>(stream.offsets[block]));
   work(decoder, row, end_row);
+  decoder.end();
 }
 
-ECMV_GPU_DEVICE int32_t element_of(uint32_t quad, int i) { return static_cast<int8_t>(quad >> (8 * i)); }
+// Where a lane stands in its rows.
+struct RowWalk {
+  gpu::Pointer<const int8_t> x;
+  int cols;
+  gpu::Epilogue epilogue;
+  int64_t row, end_row;
+  int column = 0;
+  int32_t sum = 0;
+
+  ECMV_GPU_DEVICE bool done() const { return row >= end_row; }
+  ECMV_GPU_DEVICE void finish_row() {
+    epilogue.store(row, sum);
+    ++row;
+    column = 0;
+    sum = 0;
+  }
+  template <int kQuads>
+  ECMV_GPU_DEVICE void take(const uint32_t (&quads)[kQuads]) {
+    if (cols % 16 == 0 && column + 4 * kQuads <= cols) {
+      const gpu::Pointer<const gpu::uint4> x16 = gpu::cast<const gpu::uint4>(x + column);
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kQuads / 4; ++i) {
+        const gpu::uint4 factors = gpu::load_shared_by_many(x16 + i);
+        sum = gpu::dot4(static_cast<int32_t>(quads[4 * i]), static_cast<int32_t>(factors.x), sum);
+        sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 1]), static_cast<int32_t>(factors.y), sum);
+        sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 2]), static_cast<int32_t>(factors.z), sum);
+        sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 3]), static_cast<int32_t>(factors.w), sum);
+      }
+      column += 4 * kQuads;
+      if (column == cols) finish_row();
+      return;
+    }
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4 * kQuads; ++i)
+      if (!done()) {
+        sum += static_cast<int8_t>(quads[i / 4] >> (8 * (i % 4))) * gpu::load_shared_by_many(x + column);
+        if (++column == cols) finish_row();
+      }
+  }
+};
+
+// Calls sink(elements, four a word) for round after round until it returns false.
+template <int kRound = 0, class Decoder, class Sink>
+ECMV_GPU_DEVICE bool decode_rounds(Decoder& decoder, const Sink& sink) {
+  uint32_t quads[Decoder::kElements / 4];
+  decoder.template decode_round<kRound>(quads);
+  if (!sink(quads)) return false;
+  if constexpr (kRound + 1 < Decoder::kRounds) return decode_rounds<kRound + 1>(decoder, sink);
+  return true;
+}
 
 template <int kLanes, bool kPairs>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
 void matvec(TansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   with_block<kLanes, kPairs>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
-    constexpr int kElements = BlockDecoder<kLanes, kPairs>::kElements;
-    const bool aligned = stream.cols % 16 == 0;
-    int column = 0;
-    int32_t sum = 0;
-    const auto finish_row = [&] {
-      epilogue.store(row, sum);
-      ++row;
-      column = 0;
-      sum = 0;
+    RowWalk walk{x, stream.cols, epilogue, row, end_row};
+    const auto sink = [&](const auto& quads) {
+      walk.take(quads);
+      return !walk.done();
     };
-    while (row < end_row) {
-      uint32_t quads[kElements / 4];
-      decoder.decode_round(quads);
-      if (aligned && column + kElements <= stream.cols) {
-        const gpu::Pointer<const gpu::uint4> x16 = gpu::cast<const gpu::uint4>(x + column);
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < kElements / 16; ++i) {
-          const gpu::uint4 factors = gpu::load_shared_by_many(x16 + i);
-          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i]), static_cast<int32_t>(factors.x), sum);
-          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 1]), static_cast<int32_t>(factors.y), sum);
-          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 2]), static_cast<int32_t>(factors.z), sum);
-          sum = gpu::dot4(static_cast<int32_t>(quads[4 * i + 3]), static_cast<int32_t>(factors.w), sum);
-        }
-        column += kElements;
-        if (column == stream.cols) finish_row();
-        continue;
-      }
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kElements; ++i) {
-        if (row >= end_row) break;
-        sum += element_of(quads[i / 4], i % 4) * gpu::load_shared_by_many(x + column);
-        if (++column == stream.cols) finish_row();
-      }
+    while (decode_rounds(decoder, sink)) {
     }
   });
 }
@@ -152,9 +202,8 @@ void decode(TansStream stream, gpu::Pointer<int8_t> decoded) {
   with_block<kLanes, kPairs>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     constexpr int kElements = BlockDecoder<kLanes, kPairs>::kElements;
     const int64_t end = end_row * stream.cols;
-    for (int64_t element = row * stream.cols; element < end; element += kElements) {
-      uint32_t quads[kElements / 4];
-      decoder.decode_round(quads);
+    int64_t element = row * stream.cols;
+    const auto sink = [&](const auto& quads) {
       const bool whole_words = element % 4 == 0 && element + kElements <= end;
       ECMV_GPU_UNROLL
       for (int i = 0; i < kElements / 4; ++i) {
@@ -163,9 +212,13 @@ void decode(TansStream stream, gpu::Pointer<int8_t> decoded) {
         } else {
           ECMV_GPU_UNROLL
           for (int j = 0; j < 4; ++j)
-            if (element + 4 * i + j < end) decoded[element + 4 * i + j] = static_cast<int8_t>(element_of(quads[i], j));
+            if (element + 4 * i + j < end) decoded[element + 4 * i + j] = static_cast<int8_t>(quads[i] >> (8 * j));
         }
       }
+      element += kElements;
+      return element < end;
+    };
+    while (decode_rounds(decoder, sink)) {
     }
   });
 }
@@ -211,6 +264,7 @@ void launch_symbols(const backends::KernelCall& call, const Layout& layout) {
     case 8: return launch_lanes<8, kPairs>(call, layout);
     case 16: return launch_lanes<16, kPairs>(call, layout);
     case 32: return launch_lanes<32, kPairs>(call, layout);
+    case 64: return launch_lanes<64, kPairs>(call, layout);
   }
 }
 
@@ -228,7 +282,6 @@ void launch(const backends::KernelCall& call) {
 
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
-  if (layout.lanes > 32) return "A lane of the device keeps all states of a block in registers: encode with at most 32 lanes.";
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
   const int64_t shared_bytes = (layout.pairs ? launch_shape<true>(layout, device.wave_size, tuning) : launch_shape<false>(layout, device.wave_size, tuning)).shared_bytes;
   if (shared_bytes <= device.shared_bytes) return "";

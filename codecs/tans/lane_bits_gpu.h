@@ -1,9 +1,11 @@
 // The bits of one block, read by one lane of a GPU. A ring of words in shared memory, a column of it for each thread: word k of
-// neighbouring threads lies side by side, so that no two lanes meet in a bank wherever each of them reads. Words come 16 bytes a
-// load, two loads ahead of their use. There is no refill inside the decoding of symbols: `top_up` is called between runs of
-// symbols and leaves enough for the longest run, so that lanes whose streams are of different lengths stay in step.
+// neighbouring threads lies side by side, so that no two lanes meet in a bank wherever each of them reads. Words come by
+// asynchronous copies, three runs of symbols ahead: loads into registers made some lane of a wave wait for memory in nearly every run.
+// There is no refill inside a run: `top_up` between runs leaves enough for the longest one, so that lanes whose streams
+// are of different lengths stay in step.
 #pragma once
 
+#include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/tans/format.h"
 
@@ -11,74 +13,83 @@ namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
 // Symbols between two calls of top_up.
-inline constexpr int kRunSymbols = 32;
+inline constexpr int kRunSymbols = 16;
+// Runs whose copies may be under way.
+inline constexpr int kRunsAhead = 3;
 
 // kSymbolBits: the most that a symbol takes.
 template <int kSymbolBits>
 class LaneBits {
  public:
-  static constexpr int kWords = kSymbolBits * kRunSymbols <= 384 ? 16 : 32;
-  static_assert(kSymbolBits * kRunSymbols <= (kWords - 4) * 32);
+  static constexpr int kWords = kSymbolBits <= 14 ? 32 : 64, kWordsOfCopy = 4;
+  static_assert((kRunsAhead + 1) * kRunSymbols * kSymbolBits <= (kWords - kWordsOfCopy) * 32);
   // A window reads up to two words behind its first one: the ring's first words follow its last ones once more.
-  static constexpr int64_t kRingBytesOfThread = (kWords + 2) * 4;
+  static constexpr int kMirrored = 2;
+  static constexpr int64_t kRingBytesOfThread = (kWords + kMirrored) * 4;
 
-  // `ring`: of the thread block. `begin`: where the bits begin, in bytes from the start of payload.
-  ECMV_GPU_DEVICE LaneBits(gpu::Pointer<std::byte> ring, gpu::Pointer<const std::byte> payload, int64_t payload_bytes, int64_t begin)
-      : column_(gpu::cast<uint32_t>(ring) + gpu::thread_index()), stride_(gpu::block_size()),
-        next_(gpu::cast<const gpu::uint4>(payload + (begin & -16))), left_((payload_bytes - (begin & -16)) / 16),
+  // `rings`: of the thread block. `begin`: where the bits begin, in bytes from the start of payload.
+  ECMV_GPU_DEVICE LaneBits(gpu::Pointer<std::byte> rings, gpu::Pointer<const std::byte> payload, int64_t payload_bytes, int64_t begin)
+      : column_(gpu::cast<uint32_t>(rings) + (gpu::thread_index() / kColumns * kColumns * (kWords + kMirrored) + gpu::thread_index() % kColumns)),
+        next_(gpu::cast<const uint32_t>(payload + (begin & -16))), left_((payload_bytes - (begin & -16)) / 16),
         position_(static_cast<uint32_t>(begin & 15) * 8) {
-    ahead_[0] = load();
-    ahead_[1] = load();
     top_up();
+    gpu::wait_copies<0>();
   }
 
-  // The next 64 bits, those of at most the run since the last top_up being true.
-  ECMV_GPU_DEVICE gpu::uint2 window() const {
-    const gpu::Pointer<const uint32_t> words = column_ + static_cast<int>(position_ / 32 & (kWords - 1)) * stride_;
-    const uint32_t middle = words[stride_];
-    return {gpu::funnel_shift_right(words[0], middle, position_), gpu::funnel_shift_right(middle, words[2 * stride_], position_)};
-  }
-  ECMV_GPU_DEVICE void skip(uint32_t bits) { position_ += bits; }
+  // In bits; counted modulo the ring.
+  ECMV_GPU_DEVICE uint32_t position() const { return position_; }
+  ECMV_GPU_DEVICE void move_to(uint32_t position) { position_ = position; }
 
+  // 32 and 64 bits from a position of this run on.
+  ECMV_GPU_DEVICE uint32_t window32(uint32_t position) const {
+    const gpu::Pointer<const uint32_t> words = words_at(position);
+    return gpu::funnel_shift_right(words[0], words[kColumns], position);
+  }
+  ECMV_GPU_DEVICE gpu::uint2 window64(uint32_t position) const {
+    const gpu::Pointer<const uint32_t> words = words_at(position);
+    const uint32_t middle = words[kColumns];
+    return {gpu::funnel_shift_right(words[0], middle, position), gpu::funnel_shift_right(middle, words[2 * kColumns], position)};
+  }
+
+  // Before every run.
   ECMV_GPU_DEVICE void top_up() {
-    while (loaded_ - position_ / 32 + 4 <= kWords) {
-      const uint32_t at = loaded_ & (kWords - 1);
-      const gpu::Pointer<uint32_t> words = column_ + static_cast<int>(at) * stride_;
-      words[0] = ahead_[0].x;
-      words[stride_] = ahead_[0].y;
-      words[2 * stride_] = ahead_[0].z;
-      words[3 * stride_] = ahead_[0].w;
-      if (at == 0) {
-        words[kWords * stride_] = ahead_[0].x;
-        words[(kWords + 1) * stride_] = ahead_[0].y;
-      }
-      loaded_ += 4;
-      ahead_[0] = ahead_[1];
-      ahead_[1] = load();
+    while (copied_ - position_ / 32 + kWordsOfCopy <= kWords) {
+      const uint32_t at = copied_ & (kWords - 1);
+      copied_ += kWordsOfCopy;
+      if (--left_ < 0) continue;  // behind the payload there is nothing that a symbol takes
+      copy(at, kWordsOfCopy);
+      if (at == 0) copy(kWords, kMirrored);
+      next_ += kWordsOfCopy;
     }
-    // Positions are counted modulo the ring, so that blocks may be of any length.
+    gpu::commit_copies();
+    gpu::wait_copies<kRunsAhead>();
+    // So that blocks may be of any length.
     if (position_ >= kWords * 32) {
       position_ -= kWords * 32;
-      loaded_ -= kWords;
+      copied_ -= kWords;
     }
   }
 
+  // No copy is under way behind this.
+  ECMV_GPU_DEVICE void end() const { gpu::wait_copies<0>(); }
+
  private:
-  ECMV_GPU_DEVICE gpu::uint4 load() {
-    if (left_ <= 0) return gpu::uint4{};
-    const gpu::uint4 words = gpu::load_shared_by_many(next_);
-    ++next_;
-    --left_;
-    return words;
+  static constexpr int kColumns = 32;  // side by side: the banks of shared memory
+
+  ECMV_GPU_DEVICE gpu::Pointer<const uint32_t> words_at(uint32_t position) const {
+    return column_ + static_cast<int>(position / 32 & (kWords - 1)) * kColumns;
+  }
+  ECMV_GPU_DEVICE void copy(uint32_t at, int count) const {
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < count; ++i)
+      gpu::copy_async<4>(gpu::cast<std::byte>(column_ + (static_cast<int>(at) + i) * kColumns), gpu::cast<const std::byte>(next_ + i));
   }
 
   gpu::Pointer<uint32_t> column_;
-  int stride_;
-  gpu::Pointer<const gpu::uint4> next_;
-  int64_t left_;         // whole 16 bytes of the payload that are not loaded
-  uint32_t position_;    // in bits
-  uint32_t loaded_ = 0;  // words put into the ring
-  gpu::uint4 ahead_[2];
+  gpu::Pointer<const uint32_t> next_;
+  int64_t left_;         // pieces of 16 bytes of the payload that are not copied
+  uint32_t position_;
+  uint32_t copied_ = 0;  // words, counted like the position
 };
 
 }  // namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE
