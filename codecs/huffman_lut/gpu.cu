@@ -108,8 +108,8 @@ std::string refuses_tuples_matvec(const codecs::CompressedView& matrix, const ba
   return reason.empty() ? refuses_shared(tuples::x_offset(table_bits_of(matrix), kThreads[tuning]) + 4 * quads_of(matrix), device) : reason;
 }
 
-// Scratch: the table and the last partial load.
-int64_t tuples_scratch_bytes(const codecs::CompressedView& matrix, int) { return (int64_t{4} << table_bits_of(matrix)) + tuples::kLoadBytes; }
+// Scratch: the table and the last partial piece.
+int64_t tuples_scratch_bytes(const codecs::CompressedView& matrix, int) { return (int64_t{4} << table_bits_of(matrix)) + tuples::kPieceBytes; }
 
 // The rows' raw bits tell how many an element has; where no tile is full it does not matter to the kernels.
 int raw_bits_of(const codecs::CompressedView& matrix) {
@@ -122,9 +122,9 @@ tuples::Matrix lay_out_tuples(const backends::KernelCall& call) {
   using namespace single_level;
   const codecs::CompressedView& view = *call.matrix;
   const int64_t block_rows = rows_per_block(view.shape.cols, view.settings->integer("block_elements"));
-  std::byte* const last_load = call.scratch + (int64_t{4} << table_bits_of(view));
-  const tuples::Matrix matrix = {.streams = reinterpret_cast<const gpu::uint4*>(bytes_of(view, kStreams)),
-                                 .last_load = reinterpret_cast<const gpu::uint4*>(last_load),
+  std::byte* const last_piece = call.scratch + (int64_t{4} << table_bits_of(view));
+  const tuples::Matrix matrix = {.streams = bytes_of(view, kStreams),
+                                 .last_piece = reinterpret_cast<const uint8_t*>(last_piece),
                                  .raw_bits = bytes_of(view, kRawBits),
                                  .patches = bytes_of(view, kPatches),
                                  .code = bytes_of(view, kCode),
@@ -138,8 +138,8 @@ tuples::Matrix lay_out_tuples(const backends::KernelCall& call) {
                                  .rows_per_block = static_cast<int>(std::min(block_rows, view.shape.rows)),
                                  .table_bits = table_bits_of(view)};
   gpu::launch(view.settings->text("tuple") == "2" ? tuples::lay_out<2> : tuples::lay_out<4>,
-              a_thread_each((int64_t{1} << matrix.table_bits) + tuples::kLoadBytes), call.stream, matrix, reinterpret_cast<uint32_t*>(call.scratch),
-              reinterpret_cast<uint8_t*>(last_load));
+              a_thread_each((int64_t{1} << matrix.table_bits) + tuples::kPieceBytes), call.stream, matrix, reinterpret_cast<uint32_t*>(call.scratch),
+              reinterpret_cast<uint8_t*>(last_piece));
   return matrix;
 }
 

@@ -1,10 +1,11 @@
 // The layout `single_level` on a GPU: a lane follows one stream, the S lanes of a group the S streams of a block of rows, so that a
-// group's look-ups are for neighbouring columns. A lane's stream goes through a ring of 16 words in shared memory, a column of its
-// own (no two lanes meet in a bank), which 32-byte loads fill; two look-ups share a window of 32 bits. Four columns are
+// group's look-ups are for neighbouring columns. A lane's stream goes through a ring of 16 words in shared memory, filled
+// by asynchronous copies of 16 bytes; two look-ups share a window of 32 bits. Four columns are
 // merged from the table's high parts and the raw bits' planes at once and multiplied by one instruction; x lies in shared memory
 // in the order of the look-ups. A kernel before the product lays out the table in scratch. Assumes a verified stream.
 #pragma once
 
+#include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/huffman_lut/format.h"
@@ -14,25 +15,24 @@ namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {
 namespace gpu = backends::gpu;
 using namespace huffman_lut::single_level;
 
-inline constexpr int kLoadBytes = 32, kLoadWords = kLoadBytes / 4;  // a whole sector of memory
-inline constexpr int kRingWords = 2 * kLoadWords;
-inline constexpr int kLineLanes = 32, kLineBytes = 4 * kLineLanes;  // a line of shared memory holds a word of 32 lanes' rings
-inline constexpr int kEnsuredUnits = 16;  // look-ups that ensure() makes room for: at most 7 words
+inline constexpr int kPieceBytes = 16, kRingPieces = 4;  // of a copy; copies in a lane's ring
+inline constexpr int kLineLanes = 32, kLineBytes = kPieceBytes * kLineLanes;  // a line of shared memory holds a piece of 32 lanes' rings
+inline constexpr int kEnsuredUnits = 8;                  // look-ups that ensure() is good for
 inline constexpr int kQuadsOfTile = kTileCols / 4;
 inline constexpr int kLengthShift = 28;  // of a table entry; below, high parts: a nibble a byte, or two bytes
 
 struct Matrix {
-  gpu::Pointer<const gpu::uint4> streams;    // two a load
-  gpu::Pointer<const gpu::uint4> last_load;  // the bytes behind the last whole load, and zeros
+  gpu::Pointer<const uint8_t> streams;
+  gpu::Pointer<const uint8_t> last_piece;  // the bytes behind the last whole piece, and zeros
   gpu::Pointer<const uint8_t> raw_bits, patches, code, blocks;
   gpu::Pointer<const uint32_t> table;  // [2^table_bits]
   int64_t stream_bytes, rows, block_count, row_bytes;
   int cols, rows_per_block, table_bits;
 };
 
-// Fills what `matrix` has in scratch: table and last_load, an element a thread.
+// Fills what `matrix` has in scratch: table and last_piece, an element a thread.
 template <int kTuple>
-ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint8_t> last_load) {
+ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint8_t> last_piece) {
   int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (i < int64_t{1} << matrix.table_bits) {
     const gpu::Pointer<const uint16_t> codes_of_length = gpu::cast<const uint16_t>(matrix.code + 8);
@@ -52,13 +52,13 @@ ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::P
     return;
   }
   i -= int64_t{1} << matrix.table_bits;
-  if (i >= kLoadBytes) return;
-  const int64_t at = matrix.stream_bytes / kLoadBytes * kLoadBytes + i;
-  last_load[i] = at < matrix.stream_bytes ? gpu::cast<const uint8_t>(matrix.streams)[at] : uint8_t{0};
+  if (i >= kPieceBytes) return;
+  const int64_t at = matrix.stream_bytes / kPieceBytes * kPieceBytes + i;
+  last_piece[i] = at < matrix.stream_bytes ? matrix.streams[at] : uint8_t{0};
 }
 
 // In shared memory, in this order: table, rings, one sum, x by quads (of products).
-ECMV_GPU_BOTH int64_t sum_offset(int table_bits, int threads) { return (int64_t{4} << table_bits) + int64_t{4} * kRingWords * threads; }
+ECMV_GPU_BOTH int64_t sum_offset(int table_bits, int threads) { return (int64_t{4} << table_bits) + int64_t{kPieceBytes} * kRingPieces * threads; }
 ECMV_GPU_BOTH int64_t x_offset(int table_bits, int threads) { return sum_offset(table_bits, threads) + 16; }
 
 // x in shared memory, word q = the columns c, c + 1, c + 32, c + 33 of quad q of the full tiles.
@@ -83,20 +83,21 @@ ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
   gpu::sync_block();
 }
 
-// The stream of one lane.
+// The stream of one lane. Between two calls of ensure() a lane takes at most 4 words of its ring, and ensure() starts a copy when a piece
+// has been taken; behind it 13 words are there or on their way, and at most the 8 of the last two calls may still be.
 class Bits {
  public:
   // `bytes` of the streams from `begin` on.
   ECMV_GPU_DEVICE Bits(const Matrix& matrix, int64_t begin, uint32_t bytes) : matrix_(matrix) {
     const int thread = gpu::thread_index();
-    ring_ = gpu::shared_memory() + ((4 << matrix.table_bits) + thread / kLineLanes * kRingWords * kLineBytes + thread % kLineLanes * 4);
-    next_ = static_cast<uint32_t>(begin / kLoadBytes);
-    const uint32_t skipped = static_cast<uint32_t>(begin % kLoadBytes);
-    end_ = bytes == 0 ? next_ : static_cast<uint32_t>((begin + bytes + kLoadBytes - 1) / kLoadBytes);
-    load();
-    fill();
-    fill();
-    read_ = skipped / 4 * kLineBytes;
+    ring_ = gpu::shared_memory() + ((4 << matrix.table_bits) + thread / kLineLanes * kRingPieces * kLineBytes + thread % kLineLanes * kPieceBytes);
+    next_ = static_cast<uint32_t>(begin / kPieceBytes);
+    end_ = bytes == 0 ? next_ : static_cast<uint32_t>((begin + bytes + kPieceBytes - 1) / kPieceBytes);
+    for (int i = 0; i < kRingPieces; ++i) copy_piece();
+    gpu::commit_copies();
+    gpu::wait_copies<0>();
+    const uint32_t skipped = static_cast<uint32_t>(begin % kPieceBytes);
+    read_ = kLaneBits | skipped / 4 * 4;
     bit_ = skipped % 4 * 8;
     low_ = pop();
     high_ = pop();
@@ -105,7 +106,9 @@ class Bits {
 
   // Before every kEnsuredUnits look-ups.
   ECMV_GPU_DEVICE void ensure() {
-    if (filled_ - read_ <= kLoadWords * kLineBytes) fill();
+    if (written_ - read_ / kLineBytes < kRingPieces) copy_piece();
+    gpu::commit_copies();
+    gpu::wait_copies<2>();
   }
 
   // The next entry; `number` counts the look-ups since a fresh window, and every second one needs one.
@@ -127,42 +130,32 @@ class Bits {
   }
 
  private:
+  // The bits of an offset in a ring that tell lanes apart. `read_` keeps them set, so that a step from a piece's last word carries
+  // through them into the next line.
+  static constexpr uint32_t kLaneBits = kLineBytes - kPieceBytes;
+
   ECMV_GPU_DEVICE uint32_t pop() {
-    const uint32_t word = *gpu::cast<const uint32_t>(ring_ + (read_ & (kRingWords * kLineBytes - 1)));
-    read_ += kLineBytes;
+    const uint32_t word = *gpu::cast<const uint32_t>(ring_ + (read_ & (kRingPieces * kLineBytes - 1) & ~kLaneBits));
+    read_ = (read_ + 4) | kLaneBits;
     return word;
   }
-  ECMV_GPU_DEVICE void fill() {
-    const gpu::Pointer<uint32_t> to = gpu::cast<uint32_t>(ring_ + (filled_ & (kRingWords * kLineBytes - 1)));
-    constexpr int kLine = kLineBytes / 4;
-    to[0] = ahead_[0].x;
-    to[kLine] = ahead_[0].y;
-    to[2 * kLine] = ahead_[0].z;
-    to[3 * kLine] = ahead_[0].w;
-    to[4 * kLine] = ahead_[1].x;
-    to[5 * kLine] = ahead_[1].y;
-    to[6 * kLine] = ahead_[1].z;
-    to[7 * kLine] = ahead_[1].w;
-    filled_ += kLoadWords * kLineBytes;
-    load();
-  }
-  ECMV_GPU_DEVICE void load() {
-    if (next_ >= end_) return;
-    // Only the section's last load may be partial.
-    const bool whole = next_ < static_cast<uint32_t>(matrix_.stream_bytes / kLoadBytes);
-    const gpu::Pointer<const gpu::uint4> from = whole ? matrix_.streams + int64_t{next_} * 2 : matrix_.last_load;
-    ahead_[0] = gpu::load_streaming(from);
-    ahead_[1] = gpu::load_streaming(from + 1);
-    ++next_;
+  ECMV_GPU_DEVICE void copy_piece() {
+    if (next_ < end_) {
+      // Only the section's last piece may be partial.
+      const bool whole = next_ < static_cast<uint32_t>(matrix_.stream_bytes / kPieceBytes);
+      gpu::copy_async<kPieceBytes>(ring_ + written_ % kRingPieces * kLineBytes,
+                                   gpu::cast<const std::byte>(whole ? matrix_.streams + int64_t{next_} * kPieceBytes : matrix_.last_piece));
+      ++next_;
+    }
+    ++written_;
   }
 
   const Matrix& matrix_;
   gpu::Pointer<std::byte> ring_;
-  gpu::uint4 ahead_[2]{};
-  uint32_t next_, end_;                     // loads, from the section's first
-  uint32_t read_ = 0, filled_ = 0;          // bytes of the lines read and written, ever
-  uint32_t low_, high_, behind_;            // the next words; the third one only so that nobody waits for it
-  uint32_t bit_, window_ = 0;               // window = low and high from `bit` on
+  uint32_t next_, end_;           // pieces, from the section's first
+  uint32_t read_, written_ = 0;   // see pop(); pieces written, ever
+  uint32_t low_, high_, behind_;  // the next words; the third one only so that nobody waits for it
+  uint32_t bit_, window_ = 0;     // window = low and high from `bit` on
 };
 
 // Two bytes at an even place of the planes, whose address may be odd where rows have an odd number of bytes.
@@ -247,7 +240,11 @@ template <int kTupleOf, int kRawOf, int kStreamsOf>
 struct Form {
   static constexpr int kTuple = kTupleOf, kRaw = kRawOf, kStreams = kStreamsOf;
   static constexpr int kUnitsOfTile = kTileCols / kTuple / kStreams;  // of a lane
-  static constexpr int kTilesEnsured = kUnitsOfTile < kEnsuredUnits ? kEnsuredUnits / kUnitsOfTile : 1;
+  // Whether a lane needs ensure() before this quarter of the tile.
+  static ECMV_GPU_DEVICE constexpr bool ensures(int tile, int quarter) {
+    const int unit = tile * kUnitsOfTile + quarter * (kUnitsOfTile / 4);
+    return unit % kEnsuredUnits == 0;
+  }
   // Offsets from the lowest element below 128, and below 256. Beyond that a lowest element below -128 makes them overflow
   // a byte, and only their sum with it is right, modulo 256.
   static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
@@ -267,18 +264,17 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
   typename RawBits<kRaw, kStreams>::Loaded next;
   if (tiles > 0) next.load(raw, even);
   for (int tile = 0; tile < tiles; ++tile) {
-    if (tile % Form::kTilesEnsured == 0) bits.ensure();
     raw_bits.join(next);
     raw += kTileRawBytes;
     if (tile + 1 < tiles) next.load(raw, even);
     ECMV_GPU_UNROLL
     for (int quarter = 0; quarter < 4; ++quarter) {
       uint32_t high[kBases];
+      if (Form::ensures(tile, quarter)) bits.ensure();
       if constexpr (kTuple == 4) {
         ECMV_GPU_UNROLL
         for (int s = 0; s < kBases; ++s) high[s] = bits.take(quarter * kBases + s);
       } else {
-        if (Form::kUnitsOfTile > kEnsuredUnits && quarter == 2) bits.ensure();
         ECMV_GPU_UNROLL
         for (int s = 0; s < kBases; ++s) high[s] = bits.take(s);
         ECMV_GPU_UNROLL
