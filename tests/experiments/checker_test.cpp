@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "experiments/check.h"
 #include "experiments/corrupt.h"
 #include "experiments/experiment.h"
 #include "experiments/run.h"
@@ -45,6 +46,29 @@ void expect(const Outcome& outcome, Status status, const std::string& reason, in
 }
 
 }  // namespace
+
+TEST_CASE("codecs that are encoded together keep their own layers, refusals, errors and differences") {
+  const codecs::Codec right = make_codec();
+  codecs::Codec refusing = right, throwing = right, wrong = right;
+  refusing.refuses = rejects;
+  throwing.encode = throw_on_encode;
+  wrong.decode = restore_wrongly;
+  const std::vector<codecs::CodecEntry> entries = {{"right", &right, {}, {}}, {"refusing", &refusing, {}, {}}, {"throwing", &throwing, {}, {}}, {"wrong", &wrong, {}, {}}};
+  std::vector<experiments::CodecChoice> choices;
+  for (const codecs::CodecEntry& entry : entries) choices.push_back({&entry, {}});
+  const std::vector<datasets::Matrix> matrices = {gaussian_matrix({9, 7}, 4, 1), gaussian_matrix({5, 6}, 4, 2), gaussian_matrix({3, 3}, 4, 3)};
+  const auto encoded = experiments::encode_and_check(choices, matrices);
+  REQUIRE(encoded.size() == 4);
+  for (size_t layer = 0; layer < matrices.size(); ++layer) {
+    CHECK(encoded[0].layers[layer].shape == matrices[layer].shape);
+    CHECK(encoded[0].layers[layer].stored_bytes() == matrices[layer].shape.elements());
+  }
+  CHECK((encoded[0].refused.empty() && encoded[0].error.empty() && encoded[0].incorrect.empty()));
+  CHECK(encoded[1].refused == "This codec refuses every matrix.");
+  CHECK_THAT(encoded[2].error, ContainsSubstring("The encoder gave up."));
+  CHECK_THAT(encoded[3].incorrect, ContainsSubstring("the reference decode differs"));
+  CHECK(experiments::encode_and_check({}, matrices).empty());
+}
 
 TEST_CASE("a right codec with right kernels is ok, measured and counted") {
   for (const auto& [op, kernel] : {std::pair{"decode", make_kernel(Op::decode, tests::decode)}, std::pair{"matvec", make_kernel(Op::matvec, multiply)}}) {
