@@ -114,12 +114,13 @@ class Bits {
   // The next entry; `number` counts the look-ups since a fresh window, and every second one needs one.
   ECMV_GPU_DEVICE uint32_t take(int number) {
     if (number % 2 == 0) {
-      if (bit_ >= 32) {
-        low_ = high_;
-        high_ = behind_;
-        behind_ = pop();
-        bit_ -= 32;
-      }
+      // Half of the lanes need a word: selections instead of a branch that would part them.
+      const bool empty = bit_ >= 32;
+      low_ = empty ? high_ : low_;
+      high_ = empty ? behind_ : high_;
+      if (empty) behind_ = word();
+      read_ = empty ? (read_ + 4) | kLaneBits : read_;
+      bit_ &= 31;
       window_ = gpu::funnel_shift_right(low_, high_, bit_);
     }
     const uint32_t entry = gpu::cast<const uint32_t>(gpu::shared_memory())[window_ & ((1u << matrix_.table_bits) - 1)];
@@ -134,10 +135,13 @@ class Bits {
   // through them into the next line.
   static constexpr uint32_t kLaneBits = kLineBytes - kPieceBytes;
 
+  ECMV_GPU_DEVICE uint32_t word() const {
+    return *gpu::cast<const uint32_t>(ring_ + static_cast<int>(read_ & (kRingPieces * kLineBytes - 1) & ~kLaneBits));
+  }
   ECMV_GPU_DEVICE uint32_t pop() {
-    const uint32_t word = *gpu::cast<const uint32_t>(ring_ + (read_ & (kRingPieces * kLineBytes - 1) & ~kLaneBits));
+    const uint32_t front = word();
     read_ = (read_ + 4) | kLaneBits;
-    return word;
+    return front;
   }
   ECMV_GPU_DEVICE void copy_piece() {
     if (next_ < end_) {
@@ -158,36 +162,31 @@ class Bits {
   uint32_t bit_, window_ = 0;     // window = low and high from `bit` on
 };
 
-// Two bytes at an even place of the planes, whose address may be odd where rows have an odd number of bytes.
-ECMV_GPU_DEVICE uint16_t load_two(gpu::Pointer<const uint8_t> at, bool even) {
-  if (even) return gpu::load_shared_by_many(gpu::cast<const uint16_t>(at));
-  return static_cast<uint16_t>(at[0] | static_cast<uint32_t>(at[1]) << 8);
-}
-
 // The planes of one tile as the lanes of S = kStreams streams use them: kBases pairs of columns in each quarter of the tile. Halves
 // stay apart until they are used, so that loads can be on their way for a whole tile.
 template <int kRaw, int kStreams>
 struct RawBits {
   static constexpr int kBases = 16 / kStreams;
-  struct Loaded {
-    uint16_t four[kBases][4], two[kBases][2], one[kBases];
+  static constexpr int kHalves = kRaw / 4 * 4 + kRaw / 2 % 2 * 2 + kRaw % 2;  // of a pair of columns: two bytes each
 
-    ECMV_GPU_DEVICE void load(gpu::Pointer<const uint8_t> planes, bool even) {
-      const int column = gpu::Lanes<kStreams>::lane() * 2;
+  struct Loaded {
+    uint32_t halves[kBases][kHalves + 1];
+
+    // `at` is this lane's place in the tile; it is even where all rows have an even number of bytes.
+    ECMV_GPU_DEVICE void load(gpu::Pointer<const uint8_t> at, bool even) {
+      if (even)
+        for_each_half([&](int s, int i, int offset) { halves[s][i] = gpu::load_shared_by_many(gpu::cast<const uint16_t>(at + offset)); });
+      else
+        for_each_half([&](int s, int i, int offset) { halves[s][i] = at[offset] | static_cast<uint32_t>(at[offset + 1]) << 8; });
+    }
+
+   private:
+    template <typename Use>
+    ECMV_GPU_DEVICE void for_each_half(const Use& use) {
       ECMV_GPU_UNROLL
       for (int s = 0; s < kBases; ++s) {
-        gpu::Pointer<const uint8_t> at = planes + (column + 2 * kStreams * s);
-        if constexpr (kRaw & 4) {
-          ECMV_GPU_UNROLL
-          for (int i = 0; i < 4; ++i) four[s][i] = load_two(at + 32 * i, even);
-          at += 128;
-        }
-        if constexpr (kRaw & 2) {
-          two[s][0] = load_two(at, even);
-          two[s][1] = load_two(at + 32, even);
-          at += 64;
-        }
-        if constexpr (kRaw & 1) one[s] = load_two(at, even);
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kHalves; ++i) use(s, i, 2 * kStreams * s + 32 * i);  // every half of every plane has 32 bytes
       }
     }
   };
@@ -197,13 +196,14 @@ struct RawBits {
   ECMV_GPU_DEVICE void join(const Loaded& loaded) {
     ECMV_GPU_UNROLL
     for (int s = 0; s < kBases; ++s) {
+      const uint32_t(&halves)[kHalves + 1] = loaded.halves[s];
       if constexpr (kRaw & 4) {
-        four[s][0] = gpu::byte_permute(loaded.four[s][0], loaded.four[s][1], 0x5410);
-        four[s][1] = gpu::byte_permute(loaded.four[s][2], loaded.four[s][3], 0x5410);
+        four[s][0] = gpu::byte_permute(halves[0], halves[1], 0x5410);
+        four[s][1] = gpu::byte_permute(halves[2], halves[3], 0x5410);
       }
-      if constexpr (kRaw & 2) two[s] = gpu::byte_permute(loaded.two[s][0], loaded.two[s][1], 0x5410);
+      if constexpr (kRaw & 2) two[s] = gpu::byte_permute(halves[kRaw & 4], halves[(kRaw & 4) + 1], 0x5410);
       // The fields of the columns c and c + 32 are neighbours in one byte.
-      if constexpr (kRaw & 1) one[s] = gpu::byte_permute(loaded.one[s], loaded.one[s] >> 1, 0x5410);
+      if constexpr (kRaw & 1) one[s] = gpu::byte_permute(halves[kHalves - 1], halves[kHalves - 1] >> 1, 0x5410);
     }
   }
   // Of the quad in this quarter of the tile.
@@ -262,11 +262,12 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
   const bool even = matrix.row_bytes % 2 == 0;
   RawBits<kRaw, kStreams> raw_bits;
   typename RawBits<kRaw, kStreams>::Loaded next;
-  if (tiles > 0) next.load(raw, even);
+  gpu::Pointer<const uint8_t> raw_of_lane = raw + 2 * lane;
+  if (tiles > 0) next.load(raw_of_lane, even);
   for (int tile = 0; tile < tiles; ++tile) {
     raw_bits.join(next);
-    raw += kTileRawBytes;
-    if (tile + 1 < tiles) next.load(raw, even);
+    raw_of_lane += kTileRawBytes;
+    if (tile + 1 < tiles) next.load(raw_of_lane, even);
     ECMV_GPU_UNROLL
     for (int quarter = 0; quarter < 4; ++quarter) {
       uint32_t high[kBases];
@@ -299,7 +300,7 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
       const int at = column + (i & 1) + (i >> 1) * 32;
       if (at >= left) continue;
       const uint32_t high = entry >> (8 * i) & (kTuple == 4 ? 0x0Fu : 0xFFu);
-      last(first + at, high << stored_raw_bits | raw_of_column(raw, left, at, stored_raw_bits));
+      last(first + at, high << stored_raw_bits | raw_of_column(raw + int64_t{tiles} * kTileRawBytes, left, at, stored_raw_bits));
     }
   }
 }
