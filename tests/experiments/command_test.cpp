@@ -206,6 +206,28 @@ TEST_CASE("tables go to files or to stdout alone") {
   CHECK(ecmv(small({"--csv", "/nowhere/t.csv"})) == 2);
 }
 
+TEST_CASE("a GPU backend runs with plain launches when asked, and its record says so", "[emulator]") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const int code = ecmv({"run", "--codec", "raw_int8", "--backend", "emulator", "--simd-target", "wave64", "--launch", "graph,plain", "--d", "64", "--layers", "2",
+                         "--variant", "tuned", "--tuning", "first", "-o", "r.jsonl"});
+  if (code == 6) SKIP("there is no emulator plugin");
+  CHECK(code == 0);
+  const auto records = ecmv::reports::read_records(ecmv.folder / "r.jsonl");
+  REQUIRE(records.cases.size() == 2);
+  CHECK(records.cases[0].kernel.launch == "graph");
+  CHECK(records.cases[1].kernel.launch == "plain");
+  CHECK(records.cases[0].case_key != records.cases[1].case_key);
+  CHECK(records.cases[1].kernel.compute_units > 0);
+  CHECK(records.runs.at(0).gpus.empty());  // an emulated device is no GPU of the machine
+}
+
+TEST_CASE("every backend is named by the help of --backend") {
+  Command ecmv;
+  CHECK(ecmv({"run", "--help"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("best, scalar, simd, cuda, hip, emulator"));
+}
+
 TEST_CASE("an interrupted run keeps what it has, tells how to go on, and goes on") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
