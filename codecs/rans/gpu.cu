@@ -1,5 +1,5 @@
 // GPU kernels of rans: a group of lanes takes a block, a lane one state of it (two with 64 lanes, so that one chain of dependent steps
-// runs beside another). Four steps make a round. Where rows are whole rounds, a lane's four elements are multiplied at once by a copy of
+// runs beside another). Eight steps make a round. Where rows are whole rounds, four elements of a lane are multiplied at once by a copy of
 // x in shared memory that is dealt to the lanes in the same way. Otherwise a step is multiplied alone: the element sits in
 // the low byte of its table entry and that of x in the low byte of a word. A block of threads stays and takes one block of the format after the other, so that it
 // builds its table once. `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
@@ -13,8 +13,8 @@ namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE {
 namespace {
 
 constexpr int kMostWaves = 16;       // of a block
-constexpr int kResidentWaves = 48;   // shall fit on a multiprocessor
-constexpr int kResidentDecodingWaves = 32;  // of `decode`, whose 64-bit positions spill in fewer registers
+constexpr int kResidentWaves = 32;   // shall fit on a multiprocessor; 48 leave so few registers that addresses are computed again and again
+constexpr int kRoundSteps = 8;
 constexpr int kLargestGroup = 32;
 constexpr int kFewestLanes = 8;
 constexpr int64_t kMostDealtX = 32768;  // of more columns, x would take the room of waves
@@ -41,9 +41,11 @@ class BlockDecoder {
  public:
   using Group = GroupOf<kLanes>;
   using State = typename Form::State;
+  using Words = WordQueue<Form, kGroupOf<kLanes>>;
+  static_assert(kRoundSteps % Words::kAdvanceSteps == 0);
   static constexpr int kStates = kLanes / kGroupOf<kLanes>;
 
-  ECMV_GPU_DEVICE BlockDecoder(const RansStream& stream, const Table& table, gpu::Pointer<std::byte> ring, int64_t begin)
+  ECMV_GPU_DEVICE BlockDecoder(const RansStream& stream, const Table& table, int ring, int64_t begin)
       : table_(table), prob_bits_(stream.model.prob_bits),
         words_(ring, stream.payload, stream.payload_bytes, begin + kLanes * static_cast<int64_t>(sizeof(State))) {
     using Word = typename Form::Word;
@@ -67,8 +69,8 @@ class BlockDecoder {
       values[step] = slot.value;
       x = static_cast<State>(slot.frequency) * (x >> prob_bits_) + slot.rank;
       words_.refill(x);
+      if ((step + 1) % Words::kAdvanceSteps == 0) words_.advance();
     }
-    words_.advance();
   }
 
   ECMV_GPU_DEVICE void end() const { words_.end(); }
@@ -77,19 +79,19 @@ class BlockDecoder {
   const Table& table_;
   int prob_bits_;
   State states_[kStates];
-  WordQueue<Form, kGroupOf<kLanes>> words_;
+  Words words_;
 };
 
 // Calls work(decoder, first row, end row) for each block of the format that is this group's.
 template <class Form, int kLanes, class Table, class Work>
 ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) {
   using Group = GroupOf<kLanes>;
-  const gpu::Pointer<std::byte> rings = gpu::shared_memory() + (stream.table_bytes + stream.dealt_x_bytes);
-  const Table table(stream.model, gpu::shared_memory(), stream.copy_bits, rings);
+  const int rings = stream.table_bytes + stream.dealt_x_bytes, ring_bytes = Group::size() * static_cast<int>(kRingBytesOfLane);
+  const Table table(stream.model, gpu::shared_memory(), stream.copy_bits, gpu::shared_memory() + rings);
   const int64_t groups = gpu::block_size() / Group::size();
   for (int64_t block = gpu::block_index() * groups + Group::group(); block < stream.blocks; block += gpu::grid_size() * groups) {
     const int64_t row = block * stream.rows_per_block, end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
-    BlockDecoder<Form, kLanes, Table> decoder(stream, table, rings + Group::group() * Group::size() * kRingBytesOfLane,
+    BlockDecoder<Form, kLanes, Table> decoder(stream, table, rings + Group::group() * ring_bytes,
                                               static_cast<int64_t>(stream.offsets[block]));
     work(decoder, row, end_row);
     decoder.end();
@@ -129,13 +131,13 @@ struct RowWalk {
   }
 };
 
-// Word g of a round's `group` words: the elements of x that lane g multiplies in the round's steps.
+// Word g of each `group` words: the elements of x that lane g multiplies in four steps.
 ECMV_GPU_DEVICE void deal_x(gpu::Pointer<const uint8_t> x, int words, int group, gpu::Pointer<uint32_t> dealt) {
   for (int i = gpu::thread_index(); i < words; i += gpu::block_size()) {
-    const gpu::Pointer<const uint8_t> first = x + (i / group * kRoundSteps * group + i % group);
+    const gpu::Pointer<const uint8_t> first = x + (i / group * 4 * group + i % group);
     uint32_t word = 0;
     ECMV_GPU_UNROLL
-    for (int step = 0; step < kRoundSteps; ++step) word |= static_cast<uint32_t>(first[step * group]) << (8 * step);
+    for (int step = 0; step < 4; ++step) word |= static_cast<uint32_t>(first[step * group]) << (8 * step);
     dealt[i] = word;
   }
 }
@@ -144,7 +146,6 @@ template <class Form, int kLanes, class Table>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
 void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using Group = GroupOf<kLanes>;
-  static_assert(kRoundSteps == 4);
   const gpu::Pointer<uint32_t> dealt_x = gpu::cast<uint32_t>(gpu::shared_memory() + stream.table_bytes);
   deal_x(gpu::cast<const uint8_t>(x), stream.dealt_x_bytes / 4, Group::size(), dealt_x);
   for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
@@ -154,8 +155,12 @@ void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilo
       uint32_t values[kRoundSteps];
       decoder.decode_round(values);
       if (stream.dealt_x_bytes != 0) {
-        const uint32_t quad = gpu::byte_permute(gpu::byte_permute(values[0], values[1], 0x0040), gpu::byte_permute(values[2], values[3], 0x0040), 0x5410);
-        walk.sum = gpu::dot4(static_cast<int32_t>(quad), static_cast<int32_t>(dealt_x[walk.column / 4 + Group::lane()]), walk.sum);
+        const gpu::Pointer<const uint32_t> factors = dealt_x + (walk.column / 4 + Group::lane());
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kRoundSteps; i += 4) {
+          const uint32_t quad = gpu::byte_permute(gpu::byte_permute(values[i], values[i + 1], 0x0040), gpu::byte_permute(values[i + 2], values[i + 3], 0x0040), 0x5410);
+          walk.sum = gpu::dot4(static_cast<int32_t>(quad), static_cast<int32_t>(factors[i / 4 * Group::size()]), walk.sum);
+        }
         walk.column += kRound;
         if (walk.column == stream.cols) walk.finish_row();
       } else if (walk.column + kRound <= stream.cols) {
@@ -172,7 +177,7 @@ void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilo
 }
 
 template <class Form, int kLanes, class Table>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentDecodingWaves / kMostWaves)
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
 void decode(RansStream stream, gpu::Pointer<int8_t> decoded) {
   using Group = GroupOf<kLanes>;
   for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {

@@ -11,7 +11,7 @@ namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE {
 namespace {
 
 constexpr int kMostWaves = 4;       // of a block
-constexpr int kResidentWaves = 16;  // shall fit on a multiprocessor
+[[maybe_unused]] constexpr int kResidentWaves = 16;  // shall fit on a multiprocessor; HIP does not ask
 
 // A matrix as a kernel sees it.
 struct TansStream {
