@@ -136,13 +136,13 @@ struct TileDecoder {
 
   void add_raw(int lane, int segment) {
     const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment);
-    for (int half = 0; half < 2; ++half) {
+    for (int part = 0; part < kSegmentCols / 32; ++part) {
       std::array<uint32_t, kMostRawBits> words{};
-      for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + 8 * (kLanes * j + lane) + 4 * half);
+      for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + raw_word_offset(stored.raw_bits, part, j) + 8 * lane);
       std::array<uint32_t, 8> quads;
       unpack_raw(stored.raw_bits, words.data(), 1, quads.data());
       for (int i = 0; i < 32; ++i) {
-        int16_t& element = at(lane, segment * kSegmentCols + 32 * half + i);
+        int16_t& element = at(lane, segment * kSegmentCols + 32 * part + i);
         element = static_cast<int16_t>(element + static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff));
       }
     }

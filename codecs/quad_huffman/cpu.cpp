@@ -31,16 +31,16 @@ struct Codes {
 // The next segment's w - lowest, 0..255.
 void decode_segment(const Stored& stored, Codes& codes, const uint8_t* raw, std::array<uint8_t, kSegmentCols>& offsets) {
   const uint32_t mask = (1u << stored.table_bits) - 1, low = low_bits_of_bytes(entry_shift(stored.raw_bits));
-  for (int half = 0; half < 2; ++half) {
+  for (int part = 0; part < kSegmentCols / 32; ++part) {
     std::array<uint32_t, kMostRawBits> words{};
-    for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + 8 * kLanes * j + 4 * half);
+    for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + raw_word_offset(stored.raw_bits, part, j));
     std::array<uint32_t, 8> quads;
     unpack_raw(stored.raw_bits, words.data(), 1, quads.data());
     for (int q = 0; q < 8; ++q) {
       const uint32_t entry = load_u32(stored.table + 4 * (codes.window() & mask));
       codes.position += entry_length(entry);
       const uint32_t high = (entry & ~low) >> (stored.raw_bits == 0 ? 1 : 0);
-      for (int k = 0; k < 4; ++k) offsets[32 * half + 4 * q + k] = static_cast<uint8_t>((high | quads[q]) >> (8 * k));
+      for (int k = 0; k < 4; ++k) offsets[32 * part + 4 * q + k] = static_cast<uint8_t>((high | quads[q]) >> (8 * k));
     }
   }
 }

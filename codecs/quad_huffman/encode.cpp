@@ -128,10 +128,10 @@ class Encoder {
         for (int k = 0; k < std::min<int64_t>(left, 4); ++k)
           add_patches(lane + kLanes * (first_col + col + k), model_.high(static_cast<int8_t>(w[col + k])) - high_of_quad(code.coded, k));
     }
-    for (int half = 0; half < 2; ++half) {
+    for (int part = 0; part < kSegmentCols / 32; ++part) {
       std::array<uint32_t, kMostRawBits> words;
-      pack_raw(model_.raw_bits, raw_quads.data() + 8 * half, words.data());
-      for (int j = 0; j < model_.raw_bits; ++j) store_u32(words[j], raw_words + 8 * (kLanes * j + lane) + 4 * half);
+      pack_raw(model_.raw_bits, raw_quads.data() + 8 * part, words.data());
+      for (int j = 0; j < model_.raw_bits; ++j) store_u32(words[j], raw_words + raw_word_offset(model_.raw_bits, part, j) + 8 * lane);
     }
   }
 

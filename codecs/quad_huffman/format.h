@@ -10,27 +10,26 @@
 //   tiles      2 uint32 a tile and 2 more: number of its first line and of its first patch
 //   schedule   a byte a segment: blocks of 4 lines to have before it (of a narrow last tile the rest is 0)
 //   codes      lines of 32 words (128 bytes)
-//   raw        2 * B words a lane and segment
+//   raw        4 * B words a lane and segment
 //   positions  uint16 a patch: row in the tile + 32 * column in the tile
 //   deltas     4 bits a patch, low nibble first, two's complement: what to add to h
 //
 // A tile is 32 rows by `tile_cols` columns; tiles of the same rows follow each other. Rows beyond the last and columns up to the
-// next multiple of 64 are filled with whatever codes shortest. A lane's codes are one string of bits, first bit
+// next multiple of 128 are filled with whatever codes shortest. A lane's codes are one string of bits, first bit
 // lowest; its word k is word `lane` of line k. The lines of a tile are as many as its longest lane needs.
 //
-// A segment is 64 columns of a tile. A decoder keeps the last kRingLines lines, and begins to fetch those of a segment
+// A segment is 128 columns of a tile. A decoder keeps the last kRingLines lines, and begins to fetch those of a segment
 // kAhead segments before. With reach(s) = min(4 * (schedule[0] + ... + schedule[s]), lines of the tile): before segment s every lane's
 // position becomes max(position, 32 * (reach(min(s + kAhead, last)) - kRingLines)), and all code bits of segment s are
 // in lines before reach(s). So lanes may drift apart, and no data makes the ring overflow.
 //
-// Raw bits of 32 columns (quads q = 0..7) are B words; a segment stores, for j = 0..B-1, for each lane, word j of the first 32
-// columns and word j of the other 32. Byte k of a word is for column k of its quads. The words are planes of 4, 3, 2 and
+// Raw bits of 32 columns (quads q = 0..7) are B words; each half of a segment stores, for j = 0..B-1, for each lane, word j of its
+// first 32 columns and word j of the other 32. Byte k of a word is for column k of its quads. The words are planes of 4, 3, 2 and
 // 1 bits, the widest first and for the lowest bits (kPlanes); fields of a plane, from the low end of each byte:
 //   4 bits: word q / 2, field q % 2    2 bits: word q / 4, field q % 4    1 bit: word 0, field q
 //   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of quads 6, 7
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 namespace ecmv::codecs::quad_huffman {
@@ -40,11 +39,11 @@ inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes 
 
 inline constexpr int kHeaderBytes = 5;
 inline constexpr int kLanes = 32;            // rows of a tile
-inline constexpr int kSegmentCols = 64;
-inline constexpr int kMostTileCols = 2048;   // 32 segments; positions of patches have 16 bits
+inline constexpr int kSegmentCols = 128;
+inline constexpr int kMostTileCols = 2048;   // positions of patches have 16 bits
 inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords;
 inline constexpr int kBlockLines = 4;
-inline constexpr int kRingLines = 32, kAhead = 3;
+inline constexpr int kRingLines = 32, kAhead = 1;
 inline constexpr int kHighValues = 16;       // of h, that may have codes
 inline constexpr int kMostRawBits = 7;
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
@@ -53,7 +52,7 @@ inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 static_assert((kAhead + 1) * (kSegmentCols / 4) * kMostTableBits / 32 + kBlockLines + 1 <= kRingLines);
 
 // Widths of the planes of B raw bits, lowest bits first; 0: none.
-inline constexpr std::array<std::array<int, 2>, kMostRawBits + 1> kPlanes = {{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}}};
+inline constexpr int kPlanes[kMostRawBits + 1][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}};
 
 // Bits by which h is shifted inside a table entry; without raw bits the bytes are twice the elements, as bit 0 is taken.
 inline constexpr int entry_shift(int raw_bits) { return raw_bits == 0 ? 1 : raw_bits; }
@@ -63,7 +62,9 @@ inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (col
 inline constexpr int64_t tile_segments(int tile_cols) { return tile_cols / kSegmentCols; }
 // Segments of a whole row; all tiles of it but the last have tile_segments().
 inline constexpr int64_t row_segments(int64_t cols) { return (cols + kSegmentCols - 1) / kSegmentCols; }
-inline constexpr int64_t raw_bytes_of_segment(int raw_bits) { return int64_t{8} * raw_bits * kLanes; }
+inline constexpr int64_t raw_bytes_of_segment(int raw_bits) { return int64_t{kSegmentCols / 8} * raw_bits * kLanes; }
+// Where word j of lane 0 is for columns [32 * part, 32 * part + 32) of a segment; lanes are 8 bytes apart.
+inline constexpr int raw_word_offset(int raw_bits, int part, int j) { return part / 2 * 8 * raw_bits * kLanes + 8 * kLanes * j + part % 2 * 4; }
 
 // Columns of a tile for a matrix of that shape where the setting is 0: so wide that there are still about two thousand tiles, one
 // for each resident wave of a large GPU; a tile ends in padding to its longest lane, so wide ones are smaller.

@@ -1,0 +1,364 @@
+// SIMD kernels of quad_huffman. Eight rows of a tile at a time: their words are copied together, a walk of scalar look-ups gives
+// some segments' entries (walk.h), then vectors split the entries into high parts, merge the raw bits, and store or multiply.
+// Vectors of up to 32 bytes: 8 quads have their raw bits together, and the walk is two thirds of the work, so wider ones would gain little.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backends/kernel.h"
+#include "codecs/quad_huffman/schedule.h"
+#include "codecs/quad_huffman/stored.h"
+#include "codecs/quad_huffman/walk.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codecs/quad_huffman/simd.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using backends::KernelCall;
+
+using D8 = hn::CappedTag<uint8_t, 32>;
+using DI8 = hn::RebindToSigned<D8>;
+using D16 = hn::Repartition<uint16_t, D8>;
+using DI16 = hn::RebindToSigned<D16>;
+using D32 = hn::Repartition<uint32_t, D8>;
+using DI32 = hn::RebindToSigned<D32>;
+using V8 = hn::Vec<D8>;
+using V32 = hn::Vec<D32>;
+using VI32 = hn::Vec<DI32>;
+
+// Columns whose raw words are neighbours: two halves of 8 quads.
+inline constexpr int kPieceCols = 64;
+static_assert(kSegmentCols % kPieceCols == 0);
+inline constexpr int64_t raw_bytes_of_piece(int raw_bits) { return raw_bytes_of_segment(raw_bits) / (kSegmentCols / kPieceCols); }
+
+// Quads of a vector of bytes; two vectors or one are half a piece.
+inline constexpr int kVectorQuads = static_cast<int>(HWY_MAX_LANES_D(D32));
+inline constexpr int kParts = 8 / kVectorQuads;
+static_assert(kParts == 1 || kParts == 2);
+
+// A 128-bit block of `quads` 4 * block .. + 3 whose first two lanes are `a` and last two `b`.
+HWY_INLINE hn::Vec<hn::FixedTag<uint32_t, 4>> Pairs(uint32_t a, uint32_t b) {
+  const hn::FixedTag<uint32_t, 4> d;
+  const auto both = hn::BitCast(d, hn::Set(hn::FixedTag<uint64_t, 2>(), a | static_cast<uint64_t>(b) << 32));
+  return hn::InterleaveLower(d, both, both);
+}
+
+template <class Block>
+HWY_INLINE V32 FromBlocks(Block low, Block high, int part) {
+#if HWY_MAX_BYTES >= 32
+  (void)part;
+  return hn::Combine(D32(), high, low);
+#else
+  return part == 0 ? low : high;
+#endif
+}
+
+// One plane of kPlane bits of the quads of `part`: the words that hold them, shifted so that a quad's field comes first.
+template <int kPlane>
+HWY_INLINE V8 PlaneOf(const uint32_t* HWY_RESTRICT words, int part) {
+  const D8 d8;
+  const D32 d32;
+  const hn::FixedTag<uint32_t, 4> block;
+  alignas(32) static constexpr uint32_t kShifts[4][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6, 0, 2, 4, 6}, {0, 3, 0, 3, 0, 3, 0, 3}, {0, 4, 0, 4, 0, 4, 0, 4}};
+  const V32 shifts = hn::Load(d32, kShifts[kPlane - 1] + 4 * part);
+  V32 stored;
+  if constexpr (kPlane == 1) stored = hn::Set(d32, words[0]);
+  if constexpr (kPlane == 2) stored = FromBlocks(hn::Set(block, words[0]), hn::Set(block, words[1]), part);
+  if constexpr (kPlane == 3) {
+    const uint32_t last = (words[0] >> 6 & 0x03030303u) | (words[1] >> 4 & 0x0c0c0c0cu) | (words[2] >> 2 & 0x30303030u);
+    stored = FromBlocks(Pairs(words[0], words[1]), Pairs(words[2], last), part);
+  }
+  if constexpr (kPlane == 4) stored = FromBlocks(Pairs(words[0], words[1]), Pairs(words[2], words[3]), part);
+  return hn::BitCast(d8, hn::Shr(stored, shifts));
+}
+
+// t | the raw bits of the quads of `part` of 32 columns.
+template <int kRawBits>
+HWY_INLINE V8 MergeRaw(V8 t, const uint32_t* HWY_RESTRICT words, int part) {
+  const D8 d8;
+  constexpr int kFirst = kPlanes[kRawBits][0], kSecond = kPlanes[kRawBits][1];
+  if constexpr (kFirst > 0) t = hn::OrAnd(t, PlaneOf<kFirst>(words, part), hn::Set(d8, (1 << kFirst) - 1));
+  if constexpr (kSecond > 0) {
+    const V8 second = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(D16(), PlaneOf<kSecond>(words + kFirst, part))));
+    t = hn::OrAnd(t, second, hn::Set(d8, ((1 << kSecond) - 1) << kFirst));
+  }
+  return t;
+}
+
+// What becomes of the offsets t = w - lowest.
+enum class Use {
+  dot_small,  // acc += t . x, all t < 128
+  dot,        // acc += t . x
+  store,      // decoded = lowest + t
+};
+
+template <bool kSmall>
+HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
+  const DI32 di32;
+#if HWY_ARCH_X86
+  if constexpr (HWY_TARGET <= HWY_AVX3_DL) return hn::SumOfMulQuadAccumulate(di32, t, x, acc);  // VNNI
+  const DI16 di16;
+  if constexpr (kSmall)  // 127 * 128 * 2 fits int16: the pairwise product never saturates
+    return hn::Add(acc, hn::WidenMulPairwiseAdd(di32, hn::SatWidenMulPairwiseAdd(di16, t, x), hn::Set(di16, 1)));
+  const auto t16 = hn::BitCast(D16(), t);
+  const auto x16 = hn::BitCast(di16, x);
+  const auto even = hn::WidenMulPairwiseAdd(di32, hn::BitCast(di16, hn::And(t16, hn::Set(D16(), 0xff))), hn::ShiftRight<8>(hn::ShiftLeft<8>(x16)));
+  const auto odd = hn::WidenMulPairwiseAdd(di32, hn::BitCast(di16, hn::ShiftRight<8>(t16)), hn::ShiftRight<8>(x16));
+  return hn::Add(acc, hn::Add(even, odd));
+#else
+  return hn::SumOfMulQuadAccumulate(di32, t, x, acc);
+#endif
+}
+
+// One piece of one row.
+template <int kRawBits, Use kUse>
+HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT raw, V8 lowest, const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded, VI32& acc) {
+  const D8 d8;
+  const DI8 di8;
+  const D16 d16;
+  const D32 d32;
+  uint32_t words[2][kRawBits == 0 ? 1 : kRawBits];
+  for (int half = 0; half < 2; ++half)
+    for (int j = 0; j < kRawBits; ++j) std::memcpy(&words[half][j], raw + raw_word_offset(kRawBits, half, j), 4);
+  for (int part = 0; part < kParts; ++part) {
+    // Quads of both halves, of which every block of 128 bits gets 4 and 4: interleaving then leaves whole halves.
+    const auto quads_of = [&](int half) HWY_ATTR {
+      return hn::BitCast(DI32(), hn::ShiftRight<16>(hn::LoadU(d32, entries + 8 * half + kVectorQuads * part)));
+    };
+    const auto quads = hn::ReorderDemote2To(d16, quads_of(0), quads_of(1));
+    constexpr uint8_t kHighMask = static_cast<uint8_t>(15u << kRawBits);
+    V8 even, odd;  // h << B of columns 0 and 2, and of 1 and 3
+    if constexpr (kRawBits <= 4)
+      odd = hn::BitCast(d8, hn::ShiftRight<(kRawBits <= 4 ? 4 - kRawBits : 0)>(quads));
+    else
+      odd = hn::BitCast(d8, hn::ShiftLeft<(kRawBits <= 4 ? 0 : kRawBits - 4)>(quads));
+    even = hn::And(hn::BitCast(d8, hn::ShiftLeft<kRawBits>(quads)), hn::Set(d8, kHighMask));
+    odd = hn::And(odd, hn::Set(d8, kHighMask));
+    V8 halves[2] = {hn::InterleaveLower(d8, even, odd), hn::InterleaveUpper(d8, even, odd)};
+    for (int half = 0; half < 2; ++half) {
+      const V8 t = MergeRaw<kRawBits>(halves[half], words[half], part);
+      const int at = 32 * half + 4 * kVectorQuads * part;
+      if constexpr (kUse == Use::store)
+        hn::StoreU(hn::Add(t, lowest), d8, reinterpret_cast<uint8_t*>(decoded) + at);
+      else
+        acc = Dot<kUse == Use::dot_small>(t, hn::LoadU(di8, x + at), acc);
+    }
+  }
+}
+
+// Columns of lanes [first_lane, + kWalkLanes) of a tile's lines, word after word of each lane.
+HWY_INLINE void CopyWords(const uint8_t* HWY_RESTRICT codes, int64_t lines, int first_lane, Walkers& walkers) {
+  const hn::FixedTag<uint32_t, 4> d;
+  const hn::FixedTag<uint64_t, 2> d64;
+  for (int lane = 0; lane < kWalkLanes; lane += 4) {
+    const uint8_t* HWY_RESTRICT from = codes + 4 * (first_lane + lane);
+    int64_t line = 0;
+    for (; line + 4 <= lines; line += 4, from += 4 * kLineBytes) {
+      const auto row = [&](int i) HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(from + i * kLineBytes)); };
+      const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+      const auto a = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
+      const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1)), f = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
+      const auto to = [&](int i) HWY_ATTR { return reinterpret_cast<uint64_t*>(walkers.words[lane + i].data() + 4 * line); };
+      hn::StoreU(hn::InterleaveLower(d64, a, b), d64, to(0));
+      hn::StoreU(hn::InterleaveUpper(d64, a, b), d64, to(1));
+      hn::StoreU(hn::InterleaveLower(d64, e, f), d64, to(2));
+      hn::StoreU(hn::InterleaveUpper(d64, e, f), d64, to(3));
+    }
+    for (; line < lines; ++line, from += kLineBytes)
+      for (int i = 0; i < 4; ++i) std::memcpy(walkers.words[lane + i].data() + 4 * line, from + 4 * i, 4);
+  }
+}
+
+// On its own, so that eight windows, table, mask and output share the registers with nothing else.
+template <int kTakes>
+HWY_NOINLINE void Walk(Walkers& walkers, const uint32_t* HWY_RESTRICT table, uint64_t mask, int quads, std::array<uint32_t, kChunkQuads>* HWY_RESTRICT entries) {
+  walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2, kTakes>(walkers, table, mask, quads, entries);
+}
+
+struct Scratch {
+  Walkers walkers;
+  alignas(64) std::array<std::array<uint32_t, kChunkQuads>, kWalkLanes> entries;
+  alignas(64) std::array<int8_t, kPieceCols> last_cols;
+  // acc of the rows of the eight lanes between their chunks.
+  alignas(64) std::array<std::array<int32_t, 8>, kWalkLanes> acc;
+};
+
+struct Launch {
+  const KernelCall& call;
+  Stored stored;
+  const uint32_t* table;
+  int32_t offset;  // lowest * sum(x)
+};
+
+// Segments [segment, + count) of the rows that there are; their entries have been walked through.
+template <int kRawBits, Use kUse>
+HWY_INLINE void UseEntries(const Launch& launch, int64_t group, int64_t column, int first_lane, int lanes, int64_t segment, int64_t count, Scratch& scratch) {
+  const Stored& stored = launch.stored;
+  const DI32 di32;
+  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
+  for (int lane = 0; lane < lanes; ++lane) {
+    VI32 acc = hn::Zero(di32);
+    if constexpr (kUse != Use::store) acc = hn::Load(di32, scratch.acc[lane].data());
+    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * (first_lane + lane);
+    int64_t col = column * stored.tile_cols + segment * kSegmentCols;
+    const uint32_t* entries = scratch.entries[lane].data();
+    const int64_t end = std::min(stored.cols, col + count * kSegmentCols);
+    for (; col < end; col += kPieceCols, entries += kPieceCols / 4, raw += raw_bytes_of_piece(kRawBits)) {
+      if constexpr (kUse == Use::store) {
+        int8_t* row = launch.call.decoded + (group * kLanes + first_lane + lane - launch.call.row_begin) * stored.cols;
+        const int64_t left = stored.cols - col;
+        Piece<kRawBits, kUse>(entries, raw, lowest, nullptr, left >= kPieceCols ? row + col : scratch.last_cols.data(), acc);
+        if (left < kPieceCols) std::memcpy(row + col, scratch.last_cols.data(), static_cast<size_t>(left));
+      } else {
+        Piece<kRawBits, kUse>(entries, raw, lowest, launch.call.x + col, nullptr, acc);
+      }
+    }
+    if constexpr (kUse != Use::store) hn::Store(acc, di32, scratch.acc[lane].data());
+  }
+}
+
+// Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved in them.
+template <int kRawBits, Use kUse, int kTakes>
+HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
+  const Stored& stored = launch.stored;
+  const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
+  const int lanes = static_cast<int>(std::min<int64_t>(kWalkLanes, stored.rows - group * kLanes - first_lane));
+  Walkers& walkers = scratch.walkers;
+  CopyWords(stored.codes + stored.first_line(tile) * kLineBytes, stored.first_line(tile + 1) - stored.first_line(tile), first_lane, walkers);
+  for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, 0);
+  if constexpr (kUse != Use::store) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
+  const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
+  for (int64_t s = 0; s < segments;) {
+    const auto floor_of = [&](int64_t segment) { return 32 * (reach[std::min(segment + kAhead, segments - 1)] - kRingLines); };
+    const int64_t least = walkers.least_position();
+    int64_t count = std::min<int64_t>(kChunkSegments, segments - s);
+    while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
+    if (floor_of(s) > least)
+      for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
+    Walk<kTakes>(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
+    UseEntries<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count, scratch);
+    s += count;
+  }
+  if constexpr (kUse != Use::store)
+    for (int lane = 0; lane < lanes; ++lane) {
+      uint32_t& y = reinterpret_cast<uint32_t*>(launch.call.y)[group * kLanes + first_lane + lane];
+      y += static_cast<uint32_t>(hn::ReduceSum(DI32(), hn::Load(DI32(), scratch.acc[lane].data())));
+    }
+}
+
+template <Use kUse>
+HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) {
+  const Stored& stored = launch.stored;
+  const int64_t tile = group * stored.column_tiles + column, first_col = column * stored.tile_cols;
+  uint32_t* y = reinterpret_cast<uint32_t*>(launch.call.y) + group * kLanes;
+  for (int64_t i = stored.first_patch(tile), end = stored.first_patch(tile + 1); i < end; ++i) {
+    const Patch patch = patch_at(stored, i);
+    if constexpr (kUse == Use::store) {
+      int8_t& element = launch.call.decoded[(group * kLanes + patch.row - launch.call.row_begin) * stored.cols + first_col + patch.col];
+      element = static_cast<int8_t>(element + patch.delta);
+    } else {
+      y[patch.row] += static_cast<uint32_t>(patch.delta * launch.call.x[first_col + patch.col]);
+    }
+  }
+}
+
+template <int kRawBits, Use kUse, int kTakes>
+void Groups(const Launch& launch) {
+  const Stored& stored = launch.stored;
+  Scratch scratch;
+  for (int64_t group = launch.call.row_begin / kLanes; group * kLanes < launch.call.row_end; ++group) {
+    const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
+    if constexpr (kUse != Use::store) std::fill_n(launch.call.y + group * kLanes, rows, launch.offset);
+    for (int64_t column = 0; column < stored.column_tiles; ++column) {
+      const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
+      const int64_t lines = stored.first_line(tile + 1) - stored.first_line(tile);
+      std::array<int64_t, kMostSegments> reach;
+      int64_t blocks = 0;
+      for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
+      for (int lane = 0; lane < rows; lane += kWalkLanes) {
+        // The next tile, as large as this one in all likelihood, comes into the L2 cache meanwhile.
+        const uint8_t* codes = stored.codes + (stored.first_line(tile + 1) + lines * lane / kLanes) * kLineBytes;
+        for (int64_t at = 0; at < lines * kLineBytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(codes + at, 0, 2);
+        const int64_t raw_bytes = segments * raw_bytes_of_segment(kRawBits);
+        const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + raw_bytes + raw_bytes * lane / kLanes;
+        for (int64_t at = 0; at < raw_bytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
+        Octet<kRawBits, kUse, kTakes>(launch, group, column, lane, reach, scratch);
+      }
+      AddPatches<kUse>(launch, group, column);
+    }
+  }
+}
+
+template <int kRawBits, Use kUse>
+void GroupsOf(const Launch& launch) {
+  switch (launch.stored.table_bits) {
+    case 8:
+    case 9: return Groups<kRawBits, kUse, 6>(launch);
+    case 10:
+    case 11: return Groups<kRawBits, kUse, 5>(launch);
+    default: return Groups<kRawBits, kUse, 4>(launch);
+  }
+}
+
+template <Use kUse>
+void GroupsFor(const Launch& launch) {
+  constexpr void (*kFunctions[])(const Launch&) = {GroupsOf<0, kUse>, GroupsOf<1, kUse>, GroupsOf<2, kUse>, GroupsOf<3, kUse>, GroupsOf<4, kUse>, GroupsOf<5, kUse>, GroupsOf<6, kUse>, GroupsOf<7, kUse>};
+  kFunctions[launch.stored.raw_bits](launch);
+}
+
+void Matvec(const KernelCall& call) {
+  Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
+  const uint32_t largest = build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
+  uint32_t sum = 0;
+  for (int64_t col = 0; col < launch.stored.cols; ++col) sum += static_cast<uint32_t>(call.x[col]);
+  launch.offset = static_cast<int32_t>(sum * static_cast<uint32_t>(launch.stored.lowest));
+  if ((largest + 1) << launch.stored.raw_bits <= 128)
+    GroupsFor<Use::dot_small>(launch);
+  else
+    GroupsFor<Use::dot>(launch);
+}
+
+void Decode(const KernelCall& call) {
+  const Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
+  build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
+  GroupsFor<Use::store>(launch);
+}
+
+}  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ecmv::codecs::quad_huffman {
+namespace {
+
+HWY_EXPORT(Matvec);
+HWY_EXPORT(Decode);
+
+void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
+void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
+
+int64_t rows_per_block(const CompressedView&) { return kLanes; }
+int64_t scratch_bytes(const CompressedView& view, int) { return static_cast<int64_t>(view.sections[kTable].bytes.size()); }
+
+// Entries are read as halves and bytes by the vector code.
+std::string refuses(const CompressedView&, const backends::DeviceInfo&, int) {
+  return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
+}
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "octets", .tunings = backends::kDefaultTuning, .refuses = refuses, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
+    {.op = backends::Op::matvec, .variant = "octets", .tunings = backends::kDefaultTuning, .refuses = refuses, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> simd_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::quad_huffman
+#endif  // HWY_ONCE
