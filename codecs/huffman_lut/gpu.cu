@@ -41,7 +41,6 @@ int64_t gaps_shared_bytes(const codecs::CompressedView& matrix, int tuning) {
 
 std::string refuses_gaps(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "hierarchical") return "This kernel decodes the layout hierarchical only.";
-  if (device.wave_size > gaps::kBlockThreads) return "The kernel's blocks of 512 threads must be whole waves.";
   return refuses_shared(gaps_shared_bytes(matrix, tuning), device);
 }
 
@@ -92,15 +91,17 @@ void launch_fused(const backends::KernelCall& call) {
 
 // ---- single_level
 
-constexpr backends::Tuning kThreadTunings[] = {{"threads512"}, {"threads256"}, {"threads128"}};
-constexpr int kThreads[] = {512, 256, 128};
+constexpr backends::Tuning kThreadTunings[] = {{"threads512"}, {"threads1024"}, {"threads256"}};
+constexpr int kThreads[] = {512, 1024, 256};
 
 int table_bits_of(const codecs::CompressedView& matrix) { return static_cast<int>(matrix.settings->integer("table_bits")); }
+int streams_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("streams")); }
 int64_t quads_of(const codecs::CompressedView& matrix) { return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile; }
 
 std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (kThreads[tuning] > tuples::most_threads(streams_of(matrix))) return "The lanes of four streams need too many registers for blocks of 1024 threads.";
   return refuses_shared(tuples::x_offset(table_bits_of(matrix), kThreads[tuning]), device);
 }
 std::string refuses_tuples_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
@@ -160,10 +161,11 @@ void with_form(const codecs::CompressedView& view, F f) {
     }
   };
   const auto with_streams = [&](auto tuple) {
-    const std::string& streams = view.settings->text("streams");
-    if (streams == "4") return with_raw(tuple, std::integral_constant<int, 4>{});
-    if (streams == "8") return with_raw(tuple, std::integral_constant<int, 8>{});
-    return with_raw(tuple, std::integral_constant<int, 16>{});
+    switch (streams_of(view)) {
+      case 4: return with_raw(tuple, std::integral_constant<int, 4>{});
+      case 8: return with_raw(tuple, std::integral_constant<int, 8>{});
+      case 16: return with_raw(tuple, std::integral_constant<int, 16>{});
+    }
   };
   return view.settings->text("tuple") == "2" ? with_streams(std::integral_constant<int, 2>{}) : with_streams(std::integral_constant<int, 4>{});
 }

@@ -235,6 +235,10 @@ ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
   return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
 }
 
+// Of a block. A lane of four streams works on four times as much at once as one of sixteen, and has twice the registers: 64 are enough
+// for the others, and 40 spill.
+constexpr int most_threads(int streams) { return streams == 4 ? 512 : 1024; }
+
 // What is constant for one kernel.
 template <int kTupleOf, int kRawOf, int kStreamsOf>
 struct Form {
@@ -249,6 +253,7 @@ struct Form {
   // a byte, and only their sum with it is right, modulo 256.
   static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
   static constexpr bool kPlain = kTuple == 4 ? kRaw <= 4 : kRaw == 0;
+  static constexpr int kMostThreads = most_threads(kStreams);
   using Group = gpu::Lanes<kStreams>;
 };
 
@@ -367,13 +372,8 @@ class Patches {
 ECMV_GPU_DEVICE int lowest_of(const Matrix& matrix) { return gpu::cast<const int32_t>(matrix.code)[0]; }
 ECMV_GPU_DEVICE uint32_t in_each_byte(int value) { return 0x01010101u * static_cast<uint8_t>(value); }
 
-inline constexpr int kMostThreads = 512;
-// Blocks of so many threads that shall fit on a multiprocessor. A lane of four streams works on four times as much at once.
 template <typename Form>
-constexpr int kResidentBlocks = Form::kStreams == 4 ? 1 : 2;
-
-template <typename Form>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks<Form>) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using Group = typename Form::Group;
   const int lowest = lowest_of(matrix);
   // lowest * (sum of x), where the product is of offsets.
@@ -416,7 +416,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks<Form>) void matvec
 }
 
 template <typename Form>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, kResidentBlocks<Form>) void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   using Group = typename Form::Group;
   load_table(matrix);
   const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/backend.h"
 #include "codecs/huffman_lut/format.h"
 #include "codecs/registry.h"
 #include "hwy/aligned_allocator.h"
@@ -345,5 +346,98 @@ TEST_CASE("huffman_lut_kernels_are_exact_for_every_form") {
                                                     {"block_elements", "600"}});
         CHECK(decoded(compressed) == elements);
         CHECK(check_kernels(compressed, elements) > 2);
+      }
+}
+
+namespace {
+
+// Every GPU kernel of this layout on the emulator's two devices; how many ran.
+int check_emulated(const CompressedMatrix& compressed, const std::vector<int8_t>& elements) {
+  const backends::Backend* emulator = backends::find_backend("emulator");
+  const int64_t rows = compressed.shape.rows, cols = compressed.shape.cols;
+  int ran = 0;
+  for (const backends::DeviceInfo& info : emulator->devices()) {
+    if (!info.unavailable.empty()) SKIP(info.unavailable);
+    const auto device = emulator->open({1, info.simd_target});
+    const auto uploaded = device->upload(compressed);
+    backends::PassPlan plan;
+    plan.layers = {uploaded.get()};
+    plan.inputs.emplace_back();
+    std::mt19937 random(6);
+    for (int64_t i = 0; i < cols; ++i) plan.inputs[0].push_back(static_cast<int8_t>(random()));
+    plan.scales = {1e-3f};
+    std::vector<int32_t> expected(static_cast<size_t>(rows), 0);
+    for (int64_t i = 0; i < rows * cols; ++i)
+      expected[static_cast<size_t>(i / cols)] +=
+          elements[static_cast<size_t>(i)] * plan.inputs[0][static_cast<size_t>(i % cols)];
+    for (const backends::Kernel& kernel : huffman_lut().kernels("emulator"))
+      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+        if (!kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
+        CAPTURE(kernel.variant, kernel.tunings[tuning].name, info.simd_target);
+        plan.kernel = &kernel;
+        plan.op = kernel.op;
+        plan.tuning = static_cast<int>(tuning);
+        const auto pass = device->prepare(plan);
+        for (int round = 0; round < 2; ++round) {
+          pass->poison_outputs(round);
+          pass->run();
+          CHECK((kernel.op == backends::Op::decode ? std::ranges::equal(pass->decoded(), elements)
+                                                   : std::ranges::equal(pass->accumulators(0), expected)));
+          CHECK(pass->broken_guards() == "");
+        }
+        ++ran;
+      }
+  }
+  return ran;
+}
+
+}  // namespace
+
+TEST_CASE("huffman_lut_gpu_kernels_are_exact_for_every_form", "[emulator]") {
+  std::mt19937 random(8);
+  for (const char* tuple : {"2", "4"})
+    for (const char* streams : {"4", "8", "16"})
+      for (int raw_bits = 0; raw_bits < 8; ++raw_bits) {
+        // Several full tiles, with a rest in half of the cases; blocks of one row and of several.
+        const int64_t cols = std::vector<int64_t>{256, 1024, 1025, 700, 4096, 2303}[random() % 6], rows = 1 + static_cast<int64_t>(random() % 9);
+        CAPTURE(tuple, streams, raw_bits, rows, cols);
+        const double sigma = raw_bits < 2 ? 1.5 : raw_bits < 5 ? 7.0 : 60.0;
+        const std::vector<int8_t> elements = gaussian(rows * cols, sigma, static_cast<unsigned>(random()));
+        CHECK(check_emulated(encode(elements, rows, cols,
+                                    {{"tuple", tuple},
+                                     {"streams", streams},
+                                     {"raw_bits", std::to_string(raw_bits)},
+                                     {"table_bits", std::to_string(10 + raw_bits % 4)},
+                                     {"block_elements", random() % 2 == 0 ? "1" : "3000"}}),
+                             elements) >= 4);
+      }
+}
+
+TEST_CASE("huffman_lut_gpu_kernels_walk_tables_of_every_depth", "[emulator]") {
+  std::vector<int8_t> wide = gaussian(60000, 33.0, 2), deep, constant(60000, -7), binary;
+  for (int8_t& element : wide) element = std::clamp<int8_t>(element, -120, 119);
+  for (int value = -10; value < 7; ++value) deep.insert(deep.end(), deep.size() * 6 / 5 + 2, static_cast<int8_t>(value));
+  std::shuffle(deep.begin(), deep.end(), std::mt19937(4));
+  deep.resize(200000);
+  std::mt19937 random(3);
+  for (int i = 0; i < 300000; ++i) binary.push_back(random() % 8 == 0 ? 3 : -4);  // 64 elements a thread, several blocks
+  for (const std::vector<int8_t>& elements : {wide, deep, constant, binary})
+    for (const int64_t cols : {int64_t{1}, int64_t{50}, int64_t{1000}, static_cast<int64_t>(elements.size())}) {
+      CAPTURE(elements.size(), cols);
+      CHECK(check_emulated(encode(elements, static_cast<int64_t>(elements.size()) / cols, cols, kHierarchical), elements) == 8);
+    }
+}
+
+TEST_CASE("huffman_lut_gpu_patches_reach_every_value", "[emulator]") {
+  // Nearly all zeros, every value once, differences of up to 255: elements with several patches.
+  std::vector<int8_t> elements = gaussian(40000, 0.4, 9);
+  for (size_t i = 0; i < 256; ++i) elements[i * 150 + i % 5] = static_cast<int8_t>(i - 128);
+  elements[39999] = -128;
+  for (const char* tuple : {"2", "4"})
+    for (const char* raw_bits : {"0", "3"})
+      for (const int64_t rows : {2, 40}) {
+        CAPTURE(tuple, raw_bits, rows);
+        CHECK(check_emulated(encode(elements, rows, 40000 / rows, {{"tuple", tuple}, {"raw_bits", raw_bits}, {"table_bits", "10"}, {"block_elements", "20000"}}),
+                             elements) >= 4);
       }
 }
