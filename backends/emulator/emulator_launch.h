@@ -11,6 +11,7 @@
 #define ECMV_GPU_BOTH inline
 #define ECMV_GPU_BOUNDS(threads, blocks)
 #define ECMV_GPU_UNROLL
+#define ECMV_GPU_NO_UNROLL
 
 namespace ecmv::backends::emulator {
 
@@ -18,7 +19,11 @@ struct LaunchShape {
   int64_t grid = 1;
   int block = 1;
   int64_t shared_bytes = 0;
+  bool early = false;  // here kernels never overlap
 };
+inline bool have_early_launches(const DeviceInfo&) { return false; }
+inline void let_next_begin() {}
+inline void wait_for_previous() {}
 
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Arguments... arguments) {

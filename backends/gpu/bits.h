@@ -37,6 +37,18 @@ ECMV_GPU_DEVICE int32_t dot4_unsigned_signed(uint32_t a, int32_t b, int32_t sum)
 #endif
 }
 
+// The bits of if_one where the mask has ones, those of if_zero elsewhere.
+ECMV_GPU_DEVICE uint32_t select_bits(uint32_t mask, uint32_t if_one, uint32_t if_zero) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+  // nvcc makes two instructions of it where the mask is a constant.
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(result) : "r"(mask), "r"(if_one), "r"(if_zero));
+  return result;
+#else
+  return (if_one & mask) | (if_zero & ~mask);
+#endif
+}
+
 // Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes that low and high make up.
 ECMV_GPU_DEVICE uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t selector) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)

@@ -36,6 +36,7 @@ template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void dense_wave_rows(Pointer<const int8_t> w, int64_t rows, int cols, Pointer<const int8_t> x,
                                                                          Epilogue epilogue) {
   const int64_t first = (block_index() * kWaves + Wave::group()) * kRows;
+  let_next_begin();
   if (first >= rows) return;
   const int chunks = cols / static_cast<int>(sizeof(Chunk));
   const Pointer<const Chunk> x_chunks = cast<const Chunk>(x);
@@ -57,6 +58,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
       ECMV_GPU_UNROLL
       for (int l = 0; l < kLoads; ++l) weights[r][l] = load_weights<Chunk>(w_chunks[r] + (begin + l * Wave::size() + Wave::lane()));
     }
+    if (begin == 0) wait_for_previous();
     ECMV_GPU_UNROLL
     for (int l = 0; l < kLoads; ++l) {
       const Chunk inputs = load_shared_by_many(x_chunks + (begin + l * Wave::size() + Wave::lane()));
@@ -74,6 +76,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
         weights[r][l] = chunk < chunks ? load_weights<Chunk>(w_chunks[r] + chunk) : Chunk{};
       }
     }
+    if (begin == 0) wait_for_previous();
     ECMV_GPU_UNROLL
     for (int l = 0; l < kLoads; ++l) {
       const int chunk = begin + l * Wave::size() + Wave::lane();
@@ -100,12 +103,14 @@ void for_widest_chunk(int64_t cols, LaunchOne launch_one) {
     launch_one(int8_t{});
 }
 
-// y and v of `call` = W x for elements at w, [call.matrix->shape] int8 row-major, aligned to 256 bytes.
+// y and v of `call` = W x for elements at w, [call.matrix->shape] int8 row-major, aligned to 256 bytes. `early`: nothing in the stream
+// writes w, so a wave may begin to load it while the launch before runs.
 template <int kWaves, int kLoads, int kRows, int kResident>
-void launch_dense(const int8_t* w, const KernelCall& call) {
+void launch_dense(const int8_t* w, const KernelCall& call, bool early) {
   const datasets::Shape shape = call.matrix->shape;
   constexpr int64_t kRowsOfBlock = kWaves * kRows;
-  const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock, kWaves * call.device->wave_size, 0};
+  const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock, kWaves * call.device->wave_size, 0,
+                                 early && have_early_launches(*call.device)};
   for_widest_chunk(shape.cols, [&](auto chunk) {
     launch(dense_wave_rows<decltype(chunk), kWaves, kLoads, kRows, kResident>, launch_shape, call.stream, w, shape.rows, shape.cols, call.x,
            epilogue_of(call));

@@ -35,7 +35,7 @@ void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t mo
 
 }  // namespace
 
-void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8, 1, 32>(w, call); }
+void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8, 1, 32>(w, call, false); }
 
 void read_all(const std::byte* data, int64_t bytes, uint32_t* sum, int form, const DeviceInfo& device, void* stream) {
   constexpr int64_t kNoLimit = int64_t{1} << 30;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "backends/gpu/gpu_api.h"
 
@@ -21,6 +22,7 @@
 #define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
 #endif
 #define ECMV_GPU_UNROLL _Pragma("unroll")
+#define ECMV_GPU_NO_UNROLL _Pragma("unroll 1")
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
@@ -40,6 +42,10 @@ struct LaunchShape {
   int64_t grid = 1;  // thread blocks; 0 launches nothing
   int block = 1;     // threads of each
   int64_t shared_bytes = 0;
+  // The kernel may begin while the one before it in the stream still runs, if that one has called let_next_begin() in all its
+  // blocks: it calls wait_for_previous() in every thread before it reads or writes anything that another kernel writes or reads.
+  // Only devices that have_early_launches(); elsewhere it begins as usual.
+  bool early = false;
 };
 
 // Beyond this a kernel has to ask for its dynamic shared memory.
@@ -54,10 +60,44 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
     // Both leave their error to be found by the next Stream::synchronize().
     if (shape.shared_bytes > kUnaskedSharedBytes)
       (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize), static_cast<int>(shape.shared_bytes));
+#if defined(ECMV_GPU_CUDA)
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(shape.grid));
+    config.blockDim = dim3(static_cast<unsigned>(shape.block));
+    config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+    config.stream = static_cast<StreamHandle>(stream);
+    config.attrs = &early;
+    config.numAttrs = shape.early ? 1 : 0;
+    (void)cudaLaunchKernelExC(&config, function, addresses);
+#else
     (void)ECMV_GPU_API(LaunchKernel)(function, dim3(static_cast<unsigned>(shape.grid)), dim3(static_cast<unsigned>(shape.block)), addresses,
                                      static_cast<size_t>(shape.shared_bytes), static_cast<StreamHandle>(stream));
+#endif
   };
   body(static_cast<Parameters>(arguments)...);
+}
+
+// Whether launches there can be early: NVIDIA devices since sm_90. Code for older ones waits for nothing.
+inline bool have_early_launches(const DeviceInfo& device) {
+#if defined(ECMV_GPU_CUDA)
+  return std::atoi(device.simd_target.c_str() + 3) >= 90;  // "sm_90"
+#else
+  (void)device;
+  return false;
+#endif
+}
+ECMV_GPU_DEVICE void let_next_begin() {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+ECMV_GPU_DEVICE void wait_for_previous() {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 ECMV_GPU_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }

@@ -65,6 +65,16 @@ ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
 #endif
 }
 
+// Asks for the 128 bytes around an address to be in the last-level cache soon; nobody waits for it.
+template <typename T>
+ECMV_GPU_DEVICE void prefetch_far(const T* pointer) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(pointer));
+#elif defined(__HIP__)
+  __builtin_prefetch(pointer);
+#endif
+}
+
 // Adds atomically, in global or shared memory; returns what was there.
 ECMV_GPU_DEVICE int32_t atomic_add(int32_t* pointer, int32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }
@@ -72,3 +82,42 @@ ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
 
 #endif  // !ECMV_GPU_EMULATOR
+
+#if !defined(ECMV_GPU_EMULATOR) && !defined(__HIP__) && defined(__CUDA_ARCH__)
+#define ECMV_GPU_HIDE_SHARED_BASE
+#endif
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// A place in shared memory from which words are read at computed distances in bytes. nvcc would add the base of shared memory
+// by an instruction of its own at each access; here it does not know that there is one.
+class SharedWords {
+ public:
+  ECMV_GPU_DEVICE explicit SharedWords(Pointer<const std::byte> first) {
+#if defined(ECMV_GPU_HIDE_SHARED_BASE)
+    asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(first_) : "l"(first));
+#else
+    first_ = first;
+#endif
+  }
+  // The word at distance + kFurther.
+  template <int kFurther = 0>
+  ECMV_GPU_DEVICE uint32_t at(int distance) const {
+#if defined(ECMV_GPU_HIDE_SHARED_BASE)
+    uint32_t word;
+    asm volatile("ld.shared.u32 %0, [%1+%2];" : "=r"(word) : "r"(first_ + static_cast<uint32_t>(distance)), "n"(kFurther));
+    return word;
+#else
+    return *cast<const uint32_t>(first_ + (distance + kFurther));
+#endif
+  }
+
+ private:
+#if defined(ECMV_GPU_HIDE_SHARED_BASE)
+  uint32_t first_;
+#else
+  Pointer<const std::byte> first_;
+#endif
+};
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -106,14 +106,14 @@ void launch_block_per_row(const backends::KernelCall& call) {
 void launch_tuned(const backends::KernelCall& call) {
   const int8_t* w = elements_of(call);
   switch (call.tuning) {
-    case 0: return gpu::launch_dense<8, 8, 1, 24>(w, call);
-    case 1: return gpu::launch_dense<16, 8, 1, 32>(w, call);
-    case 2: return gpu::launch_dense<16, 8, 1, 16>(w, call);
-    case 3: return gpu::launch_dense<8, 8, 1, 32>(w, call);
-    case 4: return gpu::launch_dense<4, 8, 1, 32>(w, call);
-    case 5: return gpu::launch_dense<16, 4, 1, 48>(w, call);
-    case 6: return gpu::launch_dense<8, 4, 2, 24>(w, call);
-    case 7: return gpu::launch_dense<8, 4, 4, 16>(w, call);
+    case 0: return gpu::launch_dense<8, 8, 1, 24>(w, call, false);
+    case 1: return gpu::launch_dense<8, 8, 1, 24>(w, call, true);
+    case 2: return gpu::launch_dense<8, 4, 2, 24>(w, call, true);
+    case 3: return gpu::launch_dense<16, 8, 1, 32>(w, call, true);
+    case 4: return gpu::launch_dense<16, 8, 1, 32>(w, call, false);
+    case 5: return gpu::launch_dense<4, 8, 1, 32>(w, call, false);
+    case 6: return gpu::launch_dense<16, 4, 1, 48>(w, call, false);
+    case 7: return gpu::launch_dense<8, 4, 2, 24>(w, call, false);
   }
 }
 
@@ -161,10 +161,11 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
 }
 
 constexpr backends::Tuning kWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
-// Waves a block, loads a lane and row, rows a wave where more than one, waves that shall fit on a multiprocessor.
-constexpr backends::Tuning kTunedTunings[] = {{"waves8_loads8_fit24"},  {"waves16_loads8_fit32"},      {"waves16_loads8_fit16"},
-                                              {"waves8_loads8_fit32"},  {"waves4_loads8_fit32"},       {"waves16_loads4_fit48"},
-                                              {"waves8_loads4_rows2_fit24"}, {"waves8_loads4_rows4_fit16"}};
+// Waves a block, loads a lane and row, rows a wave where more than one, waves that shall fit on a multiprocessor; early: begins to
+// load while the layer before ends, where the device can.
+constexpr backends::Tuning kTunedTunings[] = {{"waves8_loads8_fit24"},  {"waves8_loads8_fit24_early"}, {"waves8_loads4_rows2_fit24_early"},
+                                              {"waves16_loads8_fit32_early"}, {"waves16_loads8_fit32"}, {"waves4_loads8_fit32"},
+                                              {"waves16_loads4_fit48"}, {"waves8_loads4_rows2_fit24"}};
 constexpr backends::Tuning kBlasTunings[] = {{"gemm_columns1"}, {"gemm_columns8"}, {"gemm_columns16"}};
 
 constexpr backends::Kernel kKernels[] = {
