@@ -203,10 +203,8 @@ struct Plan {
   int waves, copy_bits;
 };
 constexpr Plan kSlotPlans[] = {{4, 0}, {8, 0}, {16, 0}};
-constexpr Plan kWideSlotPlans[] = {{8, 2}, {16, 2}};
 constexpr Plan kBucketPlans[] = {{8, 5}, {16, 5}, {8, 3}};
 constexpr backends::Tuning kSlotTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
-constexpr backends::Tuning kWideSlotTunings[] = {{"waves8"}, {"waves16"}};
 constexpr backends::Tuning kBucketTunings[] = {{"waves8_copies32"}, {"waves16_copies32"}, {"waves8_copies8"}};
 
 // Of the copy of x in shared memory, where there is one.
@@ -236,12 +234,6 @@ std::string refuses_plan(const codecs::CompressedView& matrix, const backends::D
   const int64_t shared_bytes = launch_shape<Table>(matrix, device, plan).shared_bytes;
   if (shared_bytes <= device.shared_bytes) return "";
   return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " + std::to_string(device.shared_bytes) + ".";
-}
-
-template <class Table>
-std::string refuses_slots(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
-  if (matrix.settings->text("state") != "w16s32") return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
-  return refuses_plan<Table>(matrix, device, plan);
 }
 
 template <class Table>
@@ -279,15 +271,12 @@ void launch_form(const backends::KernelCall& call, Plan plan) {
   }
 }
 
-template <int kCopyBits, const auto& kPlans>
-struct Slots {
-  static std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-    return refuses_slots<SlotTable<kCopyBits>>(matrix, device, kPlans[tuning]);
-  }
-  static void launch(const backends::KernelCall& call) { launch_form<W16S32, SlotTable<kCopyBits>>(call, kPlans[call.tuning]); }
-};
-using OneSlotTable = Slots<0, kSlotPlans>;
-using FourSlotTables = Slots<2, kWideSlotPlans>;
+std::string refuses_slots(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (matrix.settings->text("state") != "w16s32") return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
+  return refuses_plan<SlotTable>(matrix, device, kSlotPlans[tuning]);
+}
+
+void launch_slots(const backends::KernelCall& call) { launch_form<W16S32, SlotTable>(call, kSlotPlans[call.tuning]); }
 
 std::string refuses_buckets(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   return refuses_plan<BucketTable>(matrix, device, kBucketPlans[tuning]);
@@ -305,10 +294,9 @@ void launch_buckets(const backends::KernelCall& call) {
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "slot_table", .tunings = kSlotTunings, .refuses = OneSlotTable::refuses, .launch = OneSlotTable::launch},
+    {.op = backends::Op::decode, .variant = "slot_table", .tunings = kSlotTunings, .refuses = refuses_slots, .launch = launch_slots},
     {.op = backends::Op::decode, .variant = "bucket_table", .tunings = kBucketTunings, .refuses = refuses_buckets, .launch = launch_buckets},
-    {.op = backends::Op::matvec, .variant = "slot_table", .tunings = kSlotTunings, .refuses = OneSlotTable::refuses, .launch = OneSlotTable::launch},
-    {.op = backends::Op::matvec, .variant = "slot_table_copies4", .tunings = kWideSlotTunings, .refuses = FourSlotTables::refuses, .launch = FourSlotTables::launch},
+    {.op = backends::Op::matvec, .variant = "slot_table", .tunings = kSlotTunings, .refuses = refuses_slots, .launch = launch_slots},
     {.op = backends::Op::matvec, .variant = "bucket_table", .tunings = kBucketTunings, .refuses = refuses_buckets, .launch = launch_buckets},
 };
 

@@ -92,12 +92,11 @@ struct FoundSlot {
   uint32_t value, frequency, rank;
 };
 
-// value (8) | frequency (12) | rank (12), 2^kCopyBits copies side by side: neighbouring lanes use different ones.
-template <int kCopyBits>
+// value (8) | frequency (12) | rank (12).
 class SlotTable {
  public:
   static constexpr int kMaxProbBits = 12;
-  static int64_t shared_bytes(const StoredModel& model, int) { return int64_t{4} << (model.prob_bits + kCopyBits); }
+  static int64_t shared_bytes(const StoredModel& model, int) { return int64_t{4} << model.prob_bits; }
   static std::string refuses(const StoredModel& model) {
     if (model.prob_bits > kMaxProbBits) return "The table of 32-bit entries has room for prob_bits up to 12.";
     if (model.prob_bits == kMaxProbBits && model.symbols == 1) return "A lone symbol's frequency of 2^12 does not fit into the 12 bits of a table entry.";
@@ -106,26 +105,26 @@ class SlotTable {
 
   // All threads of the block take part; `scratch` has DealtModel::kSharedBytes.
   ECMV_GPU_DEVICE SlotTable(const StoredModel& model, gpu::Pointer<std::byte> table, int, gpu::Pointer<std::byte> scratch)
-      : table_(gpu::cast<uint32_t>(table)), mask_((1u << model.prob_bits) - 1), copy_(static_cast<uint32_t>(gpu::thread_index()) & ((1u << kCopyBits) - 1)) {
+      : table_(gpu::cast<uint32_t>(table)), mask_((1u << model.prob_bits) - 1) {
     const DealtModel dealt(model, scratch);
-    for (uint32_t at = static_cast<uint32_t>(gpu::thread_index()); at < 1u << (model.prob_bits + kCopyBits); at += static_cast<uint32_t>(gpu::block_size())) {
-      const uint32_t slot = at >> kCopyBits, bucket = slot & ((1u << model.bucket_bits) - 1), position = slot >> model.bucket_bits;
+    for (uint32_t slot = static_cast<uint32_t>(gpu::thread_index()); slot <= mask_; slot += static_cast<uint32_t>(gpu::block_size())) {
+      const uint32_t bucket = slot & ((1u << model.bucket_bits) - 1), position = slot >> model.bucket_bits;
       const uint32_t entry = dealt.buckets[bucket];
       const bool own = position < entry >> (16 + model.bucket_bits);
       const uint32_t symbol = dealt.symbols[own ? bucket : entry >> 16 & ((1u << model.bucket_bits) - 1)];
-      table_[at] = symbol | (own ? position : position + entry) << 20;
+      table_[slot] = symbol | (own ? position : position + entry) << 20;
     }
     gpu::sync_block();
   }
 
   ECMV_GPU_DEVICE FoundSlot look_up(uint32_t state) const {
-    const uint32_t entry = table_[(state & mask_) << kCopyBits | copy_];
+    const uint32_t entry = table_[state & mask_];
     return {entry, entry >> 8 & 0xFFF, entry >> 20};
   }
 
  private:
   gpu::Pointer<uint32_t> table_;
-  uint32_t mask_, copy_;
+  uint32_t mask_;
 };
 
 // DealtModel, 2^copy_bits copies of it side by side.
