@@ -91,23 +91,12 @@ void launch_fused(const backends::KernelCall& call) {
 
 // ---- single_level
 
-constexpr backends::Tuning kThreadTunings[] = {{"threads512"}, {"threads1024"}, {"threads256"}};
-constexpr int kThreads[] = {512, 1024, 256};
+constexpr backends::Tuning kThreadTunings[] = {{"threads512"}, {"threads1024"}, {"threads256"}, {"threads128"}};
+constexpr int kThreads[] = {512, 1024, 256, 128};
 
 int table_bits_of(const codecs::CompressedView& matrix) { return static_cast<int>(matrix.settings->integer("table_bits")); }
 int streams_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("streams")); }
 int64_t quads_of(const codecs::CompressedView& matrix) { return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile; }
-
-std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
-  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  if (kThreads[tuning] > tuples::most_threads(streams_of(matrix))) return "The lanes of four streams need too many registers for blocks of 1024 threads.";
-  return refuses_shared(tuples::x_offset(table_bits_of(matrix), kThreads[tuning]), device);
-}
-std::string refuses_tuples_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  const std::string reason = refuses_tuples(matrix, device, tuning);
-  return reason.empty() ? refuses_shared(tuples::x_offset(table_bits_of(matrix), kThreads[tuning]) + 4 * quads_of(matrix), device) : reason;
-}
 
 // Scratch: the table and the last partial piece.
 int64_t tuples_scratch_bytes(const codecs::CompressedView& matrix, int) { return (int64_t{4} << table_bits_of(matrix)) + tuples::kPieceBytes; }
@@ -170,10 +159,24 @@ void with_form(const codecs::CompressedView& view, F f) {
   return view.settings->text("tuple") == "2" ? with_streams(std::integral_constant<int, 2>{}) : with_streams(std::integral_constant<int, 4>{});
 }
 
+int64_t tuples_shared_bytes(const codecs::CompressedView& matrix, int tuning, bool with_x) {
+  int64_t bytes = with_x ? 4 * quads_of(matrix) : 0;
+  with_form(matrix, [&](auto form) { bytes += tuples::x_offset<decltype(form)>(table_bits_of(matrix), kThreads[tuning]); });
+  return bytes;
+}
+
+template <bool kWithX>
+std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
+  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (kThreads[tuning] > tuples::most_threads(streams_of(matrix))) return "The lanes of four streams need too many registers for blocks of 1024 threads.";
+  return refuses_shared(tuples_shared_bytes(matrix, tuning, kWithX), device);
+}
+
 template <typename Form>
-gpu::LaunchShape tuples_shape(const backends::KernelCall& call, const tuples::Matrix& matrix, int64_t x_bytes) {
+gpu::LaunchShape tuples_shape(const backends::KernelCall& call, const tuples::Matrix& matrix, bool with_x) {
   const int threads = kThreads[call.tuning], groups = threads / Form::kStreams;
-  return {(matrix.block_count + groups - 1) / groups, threads, tuples::x_offset(matrix.table_bits, threads) + x_bytes};
+  return {(matrix.block_count + groups - 1) / groups, threads, tuples_shared_bytes(*call.matrix, call.tuning, with_x)};
 }
 
 // Rows of no columns have no blocks.
@@ -183,7 +186,7 @@ void launch_tuples_matvec(const backends::KernelCall& call) {
   if (rows == 0) return;
   const tuples::Matrix matrix = lay_out_tuples(call);
   with_form(*call.matrix, [&](auto form) {
-    gpu::launch(tuples::matvec<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, 4 * quads_of(*call.matrix)), call.stream, matrix, call.x, gpu::epilogue_of(call));
+    gpu::launch(tuples::matvec<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, true), call.stream, matrix, call.x, gpu::epilogue_of(call));
   });
 }
 
@@ -191,13 +194,13 @@ void launch_tuples_decode(const backends::KernelCall& call) {
   if (call.matrix->shape.elements() == 0) return;
   const tuples::Matrix matrix = lay_out_tuples(call);
   with_form(*call.matrix, [&](auto form) {
-    gpu::launch(tuples::decode<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, 0), call.stream, matrix, call.decoded);
+    gpu::launch(tuples::decode<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, false), call.stream, matrix, call.decoded);
   });
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_decode},
-    {.op = backends::Op::matvec, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples_matvec, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_matvec},
+    {.op = backends::Op::decode, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples<false>, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_decode},
+    {.op = backends::Op::matvec, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples<true>, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_matvec},
     {.op = backends::Op::decode, .variant = "two_phase", .tunings = kTableTunings, .refuses = refuses_gaps, .scratch_bytes = gaps_scratch_bytes, .launch = launch_two_phase},
     {.op = backends::Op::matvec, .variant = "fused", .tunings = kTableTunings, .refuses = refuses_gaps, .scratch_bytes = gaps_scratch_bytes, .launch = launch_fused},
 };

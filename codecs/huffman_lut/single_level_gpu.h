@@ -57,14 +57,17 @@ ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::P
   last_piece[i] = at < matrix.stream_bytes ? matrix.streams[at] : uint8_t{0};
 }
 
-// In shared memory, in this order: table, rings, one sum, x by quads (of products).
-ECMV_GPU_BOTH int64_t sum_offset(int table_bits, int threads) { return (int64_t{4} << table_bits) + int64_t{kPieceBytes} * kRingPieces * threads; }
-ECMV_GPU_BOTH int64_t x_offset(int table_bits, int threads) { return sum_offset(table_bits, threads) + 16; }
+// In shared memory, in this order: table, rings of streams, one sum, rings of raw bits, x by quads (of products).
+ECMV_GPU_BOTH int sum_offset(int table_bits, int threads) { return (4 << table_bits) + kPieceBytes * kRingPieces * threads; }
+ECMV_GPU_BOTH int raw_offset(int table_bits, int threads) { return sum_offset(table_bits, threads) + 16; }
+template <typename Form>
+ECMV_GPU_BOTH int x_offset(int table_bits, int threads) {
+  return raw_offset(table_bits, threads) + threads / Form::kStreams * Form::kRawRingBytes;
+}
 
 // x in shared memory, word q = the columns c, c + 1, c + 32, c + 33 of quad q of the full tiles.
 // Returns this thread's part of its sum.
-ECMV_GPU_DEVICE int32_t load_x(const Matrix& matrix, gpu::Pointer<const int8_t> x) {
-  const gpu::Pointer<uint32_t> to = gpu::cast<uint32_t>(gpu::shared_memory() + x_offset(matrix.table_bits, gpu::block_size()));
+ECMV_GPU_DEVICE int32_t load_x(const Matrix& matrix, gpu::Pointer<const int8_t> x, gpu::Pointer<uint32_t> to) {
   int32_t sum = 0;
   for (int i = gpu::thread_index(); i < matrix.cols / kTileCols * kQuadsOfTile; i += gpu::block_size()) {
     const gpu::Pointer<const uint16_t> from = gpu::cast<const uint16_t>(x + (i / 16 * 64 + i % 16 * 2));
@@ -162,48 +165,58 @@ class Bits {
   uint32_t bit_, window_ = 0;     // window = low and high from `bit` on
 };
 
-// The planes of one tile as the lanes of S = kStreams streams use them: kBases pairs of columns in each quarter of the tile. Halves
-// stay apart until they are used, so that loads can be on their way for a whole tile.
+// The planes of four tiles in shared memory, filled two tiles ahead by the S = kStreams lanes of a group together.
+template <int kRaw, int kStreams>
+class RawRing {
+ public:
+  static constexpr int kTileBytes = kTileCols / 8 * kRaw, kTiles = 4;
+  // Neighbouring groups begin in different banks, as many as a group reads at once.
+  static constexpr int kBytes = kTiles * kTileBytes + (2 * kStreams < 16 ? 16 : 2 * kStreams);
+
+  ECMV_GPU_DEVICE explicit RawRing(gpu::Pointer<std::byte> rings) : ring_(gpu::cast<uint8_t>(rings + Group::group() * kBytes)) {}
+  // Copies start at multiples of 16 bytes, in rows that do; other rows are copied byte by byte.
+  ECMV_GPU_DEVICE void copy(gpu::Pointer<const uint8_t> row, int tile, bool aligned) {
+    const gpu::Pointer<const uint8_t> from = row + int64_t{tile} * kTileBytes;
+    const gpu::Pointer<uint8_t> to = slot(tile);
+    if (aligned) {
+      for (int at = Group::lane() * 16; at < kTileBytes; at += kStreams * 16)
+        gpu::copy_async<16>(gpu::cast<std::byte>(to + at), gpu::cast<const std::byte>(from + at));
+    } else {
+      for (int at = Group::lane(); at < kTileBytes; at += kStreams) to[at] = from[at];
+    }
+  }
+  // Two bytes of 32 that lie `half` times 32 behind the tile's first ones.
+  ECMV_GPU_DEVICE uint32_t two_bytes(int tile, int half, int pair) const {
+    return *gpu::cast<const uint16_t>(slot(tile) + (32 * half + 2 * pair));
+  }
+
+ private:
+  using Group = gpu::Lanes<kStreams>;
+  ECMV_GPU_DEVICE gpu::Pointer<uint8_t> slot(int tile) const { return ring_ + tile % kTiles * kTileBytes; }
+  gpu::Pointer<uint8_t> ring_;
+};
+
+// The planes of one tile as a lane uses them: kBases pairs of columns in each quarter of the tile.
 template <int kRaw, int kStreams>
 struct RawBits {
   static constexpr int kBases = 16 / kStreams;
-  static constexpr int kHalves = kRaw / 4 * 4 + kRaw / 2 % 2 * 2 + kRaw % 2;  // of a pair of columns: two bytes each
-
-  struct Loaded {
-    uint32_t halves[kBases][kHalves + 1];
-
-    // `at` is this lane's place in the tile; it is even where all rows have an even number of bytes.
-    ECMV_GPU_DEVICE void load(gpu::Pointer<const uint8_t> at, bool even) {
-      if (even)
-        for_each_half([&](int s, int i, int offset) { halves[s][i] = gpu::load_shared_by_many(gpu::cast<const uint16_t>(at + offset)); });
-      else
-        for_each_half([&](int s, int i, int offset) { halves[s][i] = at[offset] | static_cast<uint32_t>(at[offset + 1]) << 8; });
-    }
-
-   private:
-    template <typename Use>
-    ECMV_GPU_DEVICE void for_each_half(const Use& use) {
-      ECMV_GPU_UNROLL
-      for (int s = 0; s < kBases; ++s) {
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < kHalves; ++i) use(s, i, 2 * kStreams * s + 32 * i);  // every half of every plane has 32 bytes
-      }
-    }
-  };
-
   uint32_t four[kBases][2], two[kBases], one[kBases];
 
-  ECMV_GPU_DEVICE void join(const Loaded& loaded) {
+  ECMV_GPU_DEVICE void load(const RawRing<kRaw, kStreams>& ring, int tile) {
     ECMV_GPU_UNROLL
     for (int s = 0; s < kBases; ++s) {
-      const uint32_t(&halves)[kHalves + 1] = loaded.halves[s];
+      const int pair = gpu::Lanes<kStreams>::lane() + kStreams * s;
+      const auto join = [&](int half) { return gpu::byte_permute(ring.two_bytes(tile, half, pair), ring.two_bytes(tile, half + 1, pair), 0x5410); };
       if constexpr (kRaw & 4) {
-        four[s][0] = gpu::byte_permute(halves[0], halves[1], 0x5410);
-        four[s][1] = gpu::byte_permute(halves[2], halves[3], 0x5410);
+        four[s][0] = join(0);
+        four[s][1] = join(2);
       }
-      if constexpr (kRaw & 2) two[s] = gpu::byte_permute(halves[kRaw & 4], halves[(kRaw & 4) + 1], 0x5410);
+      if constexpr (kRaw & 2) two[s] = join(kRaw & 4);
       // The fields of the columns c and c + 32 are neighbours in one byte.
-      if constexpr (kRaw & 1) one[s] = gpu::byte_permute(halves[kHalves - 1], halves[kHalves - 1] >> 1, 0x5410);
+      if constexpr (kRaw & 1) {
+        const uint32_t bytes = ring.two_bytes(tile, kRaw & 6, pair);
+        one[s] = gpu::byte_permute(bytes, bytes >> 1, 0x5410);
+      }
     }
   }
   // Of the quad in this quarter of the tile.
@@ -244,11 +257,7 @@ template <int kTupleOf, int kRawOf, int kStreamsOf>
 struct Form {
   static constexpr int kTuple = kTupleOf, kRaw = kRawOf, kStreams = kStreamsOf;
   static constexpr int kUnitsOfTile = kTileCols / kTuple / kStreams;  // of a lane
-  // Whether a lane needs ensure() before this quarter of the tile.
-  static ECMV_GPU_DEVICE constexpr bool ensures(int tile, int quarter) {
-    const int unit = tile * kUnitsOfTile + quarter * (kUnitsOfTile / 4);
-    return unit % kEnsuredUnits == 0;
-  }
+  static constexpr int kRawRingBytes = kRaw == 0 ? 0 : RawRing<kRaw, kStreams>::kBytes;  // of a group
   // Offsets from the lowest element below 128, and below 256. Beyond that a lowest element below -128 makes them overflow
   // a byte, and only their sum with it is right, modulo 256.
   static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
@@ -258,25 +267,37 @@ struct Form {
 };
 
 // Calls quad(number of the quad in the row, its four offsets from the lowest element) for the full tiles of a row, and
-// last(column, offset) for the columns behind them. `raw` is where the row's raw bits begin.
+// last(column, offset) for the columns behind them. `raw` is where the row's raw bits begin, `rings` where
+// the block's rings for them do.
 template <typename Form, typename Quad, typename Last>
-ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointer<const uint8_t> raw, const Quad& quad, const Last& last) {
+ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointer<std::byte> rings, gpu::Pointer<const uint8_t> raw, const Quad& quad,
+                                   const Last& last) {
   constexpr int kTuple = Form::kTuple, kRaw = Form::kRaw, kStreams = Form::kStreams, kBases = 16 / kStreams;
-  constexpr int kTileRawBytes = kTileCols / 8 * kRaw;
+  constexpr int64_t kTileRawBytes = kTileCols / 8 * kRaw;
   const int lane = Form::Group::lane(), tiles = matrix.cols / kTileCols;
-  const bool even = matrix.row_bytes % 2 == 0;
+  const bool aligned = matrix.row_bytes % 16 == 0;
   RawBits<kRaw, kStreams> raw_bits;
-  typename RawBits<kRaw, kStreams>::Loaded next;
-  gpu::Pointer<const uint8_t> raw_of_lane = raw + 2 * lane;
-  if (tiles > 0) next.load(raw_of_lane, even);
+  RawRing<kRaw, kStreams> ring(rings);
+  if constexpr (kRaw > 0) {
+    Form::Group::sync();  // the row before is done with the ring
+    for (int tile = 0; tile < 2; ++tile) {
+      if (tile < tiles) ring.copy(raw, tile, aligned);
+      gpu::commit_copies();
+    }
+  }
   for (int tile = 0; tile < tiles; ++tile) {
-    raw_bits.join(next);
-    raw_of_lane += kTileRawBytes;
-    if (tile + 1 < tiles) next.load(raw_of_lane, even);
+    if (kRaw > 0 && tile + 2 < tiles) ring.copy(raw, tile + 2, aligned);
+    bits.ensure();
+    if constexpr (kRaw > 0) {
+      // All but the last two groups of copies have come, so this tile's planes have. The slot that is written next was last
+      // read before the sync of the tile before this one.
+      Form::Group::sync();
+      raw_bits.load(ring, tile);
+    }
     ECMV_GPU_UNROLL
     for (int quarter = 0; quarter < 4; ++quarter) {
       uint32_t high[kBases];
-      if (Form::ensures(tile, quarter)) bits.ensure();
+      if (quarter > 0 && quarter * (Form::kUnitsOfTile / 4) % kEnsuredUnits == 0) bits.ensure();
       if constexpr (kTuple == 4) {
         ECMV_GPU_UNROLL
         for (int s = 0; s < kBases; ++s) high[s] = bits.take(quarter * kBases + s);
@@ -305,7 +326,7 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
       const int at = column + (i & 1) + (i >> 1) * 32;
       if (at >= left) continue;
       const uint32_t high = entry >> (8 * i) & (kTuple == 4 ? 0x0Fu : 0xFFu);
-      last(first + at, high << stored_raw_bits | raw_of_column(raw + int64_t{tiles} * kTileRawBytes, left, at, stored_raw_bits));
+      last(first + at, high << stored_raw_bits | raw_of_column(raw + tiles * kTileRawBytes, left, at, stored_raw_bits));
     }
   }
 }
@@ -378,9 +399,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
   const int lowest = lowest_of(matrix);
   // lowest * (sum of x), where the product is of offsets.
   const gpu::Pointer<int32_t> bias = gpu::cast<int32_t>(gpu::shared_memory() + sum_offset(matrix.table_bits, gpu::block_size()));
-  const gpu::Pointer<const uint32_t> x_quads = gpu::cast<const uint32_t>(gpu::shared_memory() + x_offset(matrix.table_bits, gpu::block_size()));
+  const gpu::Pointer<uint32_t> x_quads = gpu::cast<uint32_t>(gpu::shared_memory() + x_offset<Form>(matrix.table_bits, gpu::block_size()));
   if (gpu::thread_index() == 0) *bias = 0;
-  const int32_t sum_of_x = gpu::Wave::reduce_add(load_x(matrix, x));
+  const int32_t sum_of_x = gpu::Wave::reduce_add(load_x(matrix, x, x_quads));
   load_table(matrix);
   if (Form::kPlain && gpu::Wave::lane() == 0) gpu::atomic_add(bias, sum_of_x * lowest);
   gpu::sync_block();
@@ -394,7 +415,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
     const int64_t row = block.first_row + i;
     int32_t sum = 0;
     for_each_quad<Form>(
-        matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
+        matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()), matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
           const int32_t inputs = static_cast<int32_t>(x_quads[quad]);
           if constexpr (Form::kSmall)
@@ -429,7 +450,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix
     const int64_t row = block.first_row + i;
     const gpu::Pointer<int8_t> out = decoded + row * matrix.cols;
     for_each_quad<Form>(
-        matrix, bits, matrix.raw_bits + row * matrix.row_bytes,
+        matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()), matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
           const uint32_t elements = add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
           const gpu::Pointer<int8_t> at = out + (quad / 16 * 64 + quad % 16 * 2);
