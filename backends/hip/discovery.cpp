@@ -22,6 +22,16 @@ std::string architecture(const hipDeviceProp_t& properties) {
 #endif
 }
 
+// What a thread block may have. On NVIDIA that is what it may ask for; HIP knows only what it gets unasked.
+int64_t shared_bytes(int index) {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  int value = 0;
+  return cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, index) == cudaSuccess ? value : 0;
+#else
+  return attribute(hipDeviceAttributeMaxSharedMemoryPerBlock, index);
+#endif
+}
+
 DeviceInfo describe(int index) {
   DeviceInfo info;
   info.backend = "hip";
@@ -36,13 +46,16 @@ DeviceInfo describe(int index) {
   info.wave_size = static_cast<int>(attribute(hipDeviceAttributeWarpSize, index));
   info.compute_units = static_cast<int>(attribute(hipDeviceAttributeMultiprocessorCount, index));
   info.llc_bytes = info.l2_bytes = attribute(hipDeviceAttributeL2CacheSize, index);
-  info.shared_bytes = attribute(hipDeviceAttributeMaxSharedMemoryPerBlock, index);
+  info.shared_bytes = shared_bytes(index);
   info.clock_hz = 1e3 * static_cast<double>(attribute(hipDeviceAttributeClockRate, index));
   info.memory_clock_hz = 1e3 * static_cast<double>(attribute(hipDeviceAttributeMemoryClockRate, index));
   int driver = 0, runtime = 0;
   (void)hipDriverGetVersion(&driver);
   (void)hipRuntimeGetVersion(&runtime);
   info.driver = "HIP driver " + std::to_string(driver) + ", runtime " + std::to_string(runtime);
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  if (const std::string number = cuda::nvml_driver_version(); !number.empty()) info.driver = "NVIDIA driver " + number + ", " + info.driver;
+#endif
   return info;
 }
 
