@@ -83,6 +83,7 @@ void for_each_patch(const Stored& stored, const KernelCall& call, F f) {
 }
 
 void decode(const KernelCall& call) {
+  if (call.row_begin >= call.row_end) return;
   const Stored stored = open_stored(*call.matrix);
   int8_t* decoded = call.decoded - call.row_begin * stored.cols;
   for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const uint8_t* offsets) {
@@ -95,6 +96,7 @@ void decode(const KernelCall& call) {
 }
 
 void matvec(const KernelCall& call) {
+  if (call.row_begin >= call.row_end) return;
   const Stored stored = open_stored(*call.matrix);
   // Sums wrap like the int32 of the result: what stands in for an element may be larger than it.
   uint32_t* y = reinterpret_cast<uint32_t*>(call.y);

@@ -42,50 +42,58 @@ inline constexpr int kVectorQuads = static_cast<int>(HWY_MAX_LANES_D(D32));
 inline constexpr int kParts = 8 / kVectorQuads;
 static_assert(kParts == 1 || kParts == 2);
 
-// A 128-bit block of `quads` 4 * block .. + 3 whose first two lanes are `a` and last two `b`.
-HWY_INLINE hn::Vec<hn::FixedTag<uint32_t, 4>> Pairs(uint32_t a, uint32_t b) {
-  const hn::FixedTag<uint32_t, 4> d;
-  const auto both = hn::BitCast(d, hn::Set(hn::FixedTag<uint64_t, 2>(), a | static_cast<uint64_t>(b) << 32));
-  return hn::InterleaveLower(d, both, both);
+// Quads 4 * block .. + 3 of 8 have lanes of `low` where block is 0, of `high` where it is 1.
+HWY_INLINE V32 FromBlocks(V32 low, V32 high, int part) {
+  if constexpr (kParts == 1) return hn::ConcatUpperLower(D32(), high, low);
+  return part == 0 ? low : high;
 }
 
-template <class Block>
-HWY_INLINE V32 FromBlocks(Block low, Block high, int part) {
-#if HWY_MAX_BYTES >= 32
-  (void)part;
-  return hn::Combine(D32(), high, low);
-#else
-  return part == 0 ? low : high;
-#endif
+// The words of 8 quads of which each is that of two neighbours.
+HWY_INLINE V32 Pairs(uint32_t word0, uint32_t word1, uint32_t word2, uint32_t word3, int part) {
+  const D32 d32;
+  const hn::Repartition<uint64_t, D32> d64;
+  const auto two = [&](uint32_t first, uint32_t second) HWY_ATTR {
+    return hn::BitCast(d32, hn::OddEven(hn::BitCast(d64, hn::Set(d32, second)), hn::BitCast(d64, hn::Set(d32, first))));
+  };
+  return FromBlocks(two(word0, word1), two(word2, word3), part);
 }
+
+// The raw words of 8 quads, loaded where they are used: a broadcast from memory costs no vector operation.
+struct RawWords {
+  const uint8_t* HWY_RESTRICT first;
+  HWY_INLINE uint32_t operator[](int j) const {
+    uint32_t word;
+    std::memcpy(&word, first + 8 * kLanes * j, 4);
+    return word;
+  }
+  HWY_INLINE RawWords from(int j) const { return {first + 8 * kLanes * j}; }
+};
 
 // One plane of kPlane bits of the quads of `part`: the words that hold them, shifted so that a quad's field comes first.
 template <int kPlane>
-HWY_INLINE V8 PlaneOf(const uint32_t* HWY_RESTRICT words, int part) {
-  const D8 d8;
+HWY_INLINE V8 PlaneOf(RawWords words, int part) {
   const D32 d32;
-  const hn::FixedTag<uint32_t, 4> block;
   alignas(32) static constexpr uint32_t kShifts[4][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6, 0, 2, 4, 6}, {0, 3, 0, 3, 0, 3, 0, 3}, {0, 4, 0, 4, 0, 4, 0, 4}};
   const V32 shifts = hn::Load(d32, kShifts[kPlane - 1] + 4 * part);
   V32 stored;
   if constexpr (kPlane == 1) stored = hn::Set(d32, words[0]);
-  if constexpr (kPlane == 2) stored = FromBlocks(hn::Set(block, words[0]), hn::Set(block, words[1]), part);
+  if constexpr (kPlane == 2) stored = FromBlocks(hn::Set(d32, words[0]), hn::Set(d32, words[1]), part);
   if constexpr (kPlane == 3) {
     const uint32_t last = (words[0] >> 6 & 0x03030303u) | (words[1] >> 4 & 0x0c0c0c0cu) | (words[2] >> 2 & 0x30303030u);
-    stored = FromBlocks(Pairs(words[0], words[1]), Pairs(words[2], last), part);
+    stored = Pairs(words[0], words[1], words[2], last, part);
   }
-  if constexpr (kPlane == 4) stored = FromBlocks(Pairs(words[0], words[1]), Pairs(words[2], words[3]), part);
-  return hn::BitCast(d8, hn::Shr(stored, shifts));
+  if constexpr (kPlane == 4) stored = Pairs(words[0], words[1], words[2], words[3], part);
+  return hn::BitCast(D8(), hn::Shr(stored, shifts));
 }
 
 // t | the raw bits of the quads of `part` of 32 columns.
 template <int kRawBits>
-HWY_INLINE V8 MergeRaw(V8 t, const uint32_t* HWY_RESTRICT words, int part) {
+HWY_INLINE V8 MergeRaw(V8 t, RawWords words, int part) {
   const D8 d8;
   constexpr int kFirst = kPlanes[kRawBits][0], kSecond = kPlanes[kRawBits][1];
   if constexpr (kFirst > 0) t = hn::OrAnd(t, PlaneOf<kFirst>(words, part), hn::Set(d8, (1 << kFirst) - 1));
   if constexpr (kSecond > 0) {
-    const V8 second = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(D16(), PlaneOf<kSecond>(words + kFirst, part))));
+    const V8 second = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(D16(), PlaneOf<kSecond>(words.from(kFirst), part))));
     t = hn::OrAnd(t, second, hn::Set(d8, ((1 << kSecond) - 1) << kFirst));
   }
   return t;
@@ -123,9 +131,6 @@ HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_R
   const DI8 di8;
   const D16 d16;
   const D32 d32;
-  uint32_t words[2][kRawBits == 0 ? 1 : kRawBits];
-  for (int half = 0; half < 2; ++half)
-    for (int j = 0; j < kRawBits; ++j) std::memcpy(&words[half][j], raw + raw_word_offset(kRawBits, half, j), 4);
   for (int part = 0; part < kParts; ++part) {
     // Quads of both halves, of which every block of 128 bits gets 4 and 4: interleaving then leaves whole halves.
     const auto quads_of = [&](int half) HWY_ATTR {
@@ -142,7 +147,7 @@ HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_R
     odd = hn::And(odd, hn::Set(d8, kHighMask));
     V8 halves[2] = {hn::InterleaveLower(d8, even, odd), hn::InterleaveUpper(d8, even, odd)};
     for (int half = 0; half < 2; ++half) {
-      const V8 t = MergeRaw<kRawBits>(halves[half], words[half], part);
+      const V8 t = MergeRaw<kRawBits>(halves[half], {raw + raw_word_offset(kRawBits, half, 0)}, part);
       const int at = 32 * half + 4 * kVectorQuads * part;
       if constexpr (kUse == Use::store)
         hn::StoreU(hn::Add(t, lowest), d8, reinterpret_cast<uint8_t*>(decoded) + at);
@@ -202,24 +207,37 @@ HWY_INLINE void UseEntries(const Launch& launch, int64_t group, int64_t column, 
   const Stored& stored = launch.stored;
   const DI32 di32;
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
-  for (int lane = 0; lane < lanes; ++lane) {
+  const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols, end = std::min(cols, first_col + count * kSegmentCols);
+  const int8_t* HWY_RESTRICT x = launch.call.x;
+  const uint8_t* HWY_RESTRICT raw_of_lane = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
+  int8_t* HWY_RESTRICT row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * cols;
+  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += 8, row += cols) {
     VI32 acc = hn::Zero(di32);
     if constexpr (kUse != Use::store) acc = hn::Load(di32, scratch.acc[lane].data());
-    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * (first_lane + lane);
-    int64_t col = column * stored.tile_cols + segment * kSegmentCols;
-    const uint32_t* entries = scratch.entries[lane].data();
-    const int64_t end = std::min(stored.cols, col + count * kSegmentCols);
-    for (; col < end; col += kPieceCols, entries += kPieceCols / 4, raw += raw_bytes_of_piece(kRawBits)) {
-      if constexpr (kUse == Use::store) {
-        int8_t* row = launch.call.decoded + (group * kLanes + first_lane + lane - launch.call.row_begin) * stored.cols;
-        const int64_t left = stored.cols - col;
-        Piece<kRawBits, kUse>(entries, raw, lowest, nullptr, left >= kPieceCols ? row + col : scratch.last_cols.data(), acc);
-        if (left < kPieceCols) std::memcpy(row + col, scratch.last_cols.data(), static_cast<size_t>(left));
-      } else {
-        Piece<kRawBits, kUse>(entries, raw, lowest, launch.call.x + col, nullptr, acc);
-      }
+    const uint8_t* HWY_RESTRICT raw = raw_of_lane;
+    const uint32_t* HWY_RESTRICT entries = scratch.entries[lane].data();
+    int64_t col = first_col;
+    for (; col + kPieceCols <= end; col += kPieceCols, entries += kPieceCols / 4, raw += raw_bytes_of_piece(kRawBits))
+      Piece<kRawBits, kUse>(entries, raw, lowest, x + col, row + col, acc);
+    if (col < end) {  // x is padded; rows are not
+      Piece<kRawBits, kUse>(entries, raw, lowest, x + col, scratch.last_cols.data(), acc);
+      if constexpr (kUse == Use::store) std::memcpy(row + col, scratch.last_cols.data(), static_cast<size_t>(end - col));
     }
     if constexpr (kUse != Use::store) hn::Store(acc, di32, scratch.acc[lane].data());
+  }
+}
+
+// What UseEntries will touch, into the L1 cache while the walk goes on.
+template <int kRawBits, Use kUse>
+HWY_INLINE void PrefetchForUse(const Launch& launch, int64_t group, int64_t column, int first_lane, int lanes, int64_t segment, int64_t count) {
+  const Stored& stored = launch.stored;
+  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
+  for (int64_t i = 0; i < count * kSegmentCols / kPieceCols * kRawBits; ++i) __builtin_prefetch(raw + i * 8 * kLanes, 0, 3);
+  if constexpr (kUse == Use::store) {
+    const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols, end = std::min(stored.cols, first_col + count * kSegmentCols);
+    const int8_t* row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * stored.cols;
+    for (int lane = 0; lane < lanes; ++lane, row += stored.cols)
+      for (int64_t col = first_col; col < end; col += 64) __builtin_prefetch(row + col, 1, 3);
   }
 }
 
@@ -241,6 +259,7 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
     while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
     if (floor_of(s) > least)
       for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
+    PrefetchForUse<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count);
     Walk<kTakes>(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
     UseEntries<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count, scratch);
     s += count;
@@ -313,6 +332,7 @@ void GroupsFor(const Launch& launch) {
 }
 
 void Matvec(const KernelCall& call) {
+  if (call.row_begin >= call.row_end) return;
   Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
   const uint32_t largest = build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
   uint32_t sum = 0;
@@ -325,6 +345,7 @@ void Matvec(const KernelCall& call) {
 }
 
 void Decode(const KernelCall& call) {
+  if (call.row_begin >= call.row_end) return;
   const Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
   build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
   GroupsFor<Use::store>(launch);

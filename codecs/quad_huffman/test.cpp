@@ -1,0 +1,319 @@
+// What the generic conformance tests cannot know of quad_huffman: the stored sizes, the planes of raw bits, lanes that lag and are moved,
+// patches of several records, every number of raw bits with every table on every instruction set, and streams that lie.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/raw_planes.h"
+#include "codecs/quad_huffman/schedule.h"
+#include "codecs/quad_huffman/stored.h"
+#include "codecs/registry.h"
+#include "datasets/discrete_sampler.h"
+#include "datasets/distributions.h"
+#include "hwy/targets.h"
+
+namespace {
+
+using namespace ecmv;
+using namespace ecmv::codecs;
+namespace format = ecmv::codecs::quad_huffman;
+using Given = std::map<std::string, std::string>;
+
+datasets::Matrix matrix_of(int64_t rows, int64_t cols, std::vector<int8_t> elements) {
+  datasets::Matrix matrix;
+  matrix.shape = {rows, cols};
+  matrix.elements.resize(elements.size());
+  if (!elements.empty()) std::memcpy(matrix.elements.data(), elements.data(), elements.size());
+  return matrix;
+}
+
+datasets::Matrix gaussian(int64_t rows, int64_t cols, double sigma) {
+  std::vector<int8_t> elements(rows * cols);
+  datasets::DiscreteSampler(datasets::gaussian_table(sigma)).draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, elements);
+  return matrix_of(rows, cols, elements);
+}
+
+template <class F>
+datasets::Matrix made(int64_t rows, int64_t cols, F f) {
+  std::vector<int8_t> elements;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t col = 0; col < cols; ++col) elements.push_back(static_cast<int8_t>(f(row, col)));
+  return matrix_of(rows, cols, elements);
+}
+
+// Rows 8 n + 7 need the longest codes, others next to nothing, and which is which changes in the middle of the tile.
+datasets::Matrix drifting(int64_t rows, int64_t cols) {
+  std::mt19937 random(11);
+  return made(rows, cols, [&](int64_t row, int64_t col) { return (row % 8 == 7) == (col % 2048 < 1400) ? static_cast<int>(random() % 16) : 3; });
+}
+
+const CodecEntry& entry() { return *find_codec("quad_huffman"); }
+
+CompressedMatrix encode(const datasets::Matrix& matrix, const Given& given = {}) {
+  std::vector<std::string> errors;
+  const Settings settings = resolve_settings(entry().codec->settings, given, errors);
+  REQUIRE(errors.empty());
+  return encode_matrix(entry(), matrix.view(), settings);
+}
+
+std::vector<std::byte> decode(const CompressedMatrix& compressed) {
+  std::vector<std::byte> out(compressed.shape.elements());
+  entry().codec->decode(compressed.view(), out);
+  return out;
+}
+
+// How often lanes of the first tile are moved, by a walk along their codes.
+int moves_in_first_tile(const CompressedMatrix& compressed) {
+  const CompressedView view = compressed.view();
+  const format::Stored stored = format::open_stored(view);
+  const int64_t segments = stored.segments_of(0);
+  std::vector<int64_t> reach;
+  int64_t blocks = 0;
+  for (int64_t s = 0; s < segments; ++s) reach.push_back(format::reach_of(blocks += stored.schedule[s], stored.first_line(1)));
+  int moves = 0;
+  for (int lane = 0; lane < format::kLanes; ++lane) {
+    int64_t position = 0;
+    for (int64_t s = 0; s < segments; ++s) {
+      const int64_t floor = 32 * (reach[std::min(s + format::kAhead, segments - 1)] - format::kRingLines);
+      moves += position < floor;
+      position = std::max(position, floor);
+      for (int quad = 0; quad < format::kSegmentCols / 4; ++quad) {
+        uint64_t window = 0;
+        for (int64_t line = position / 32; line < std::min(position / 32 + 2, stored.first_line(1)); ++line)
+          window |= uint64_t{format::load_u32(stored.codes + line * format::kLineBytes + 4 * lane)} << (32 * (line - position / 32));
+        position += format::entry_length(format::load_u32(stored.table + 4 * ((window >> (position % 32)) & ((1u << stored.table_bits) - 1))));
+      }
+    }
+  }
+  return moves;
+}
+
+double bits(const CompressedMatrix& compressed) { return 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(compressed.shape.elements()); }
+
+// Runs every kernel of a backend over the whole matrix, in two calls where it has two groups of rows.
+void check_kernels(std::string_view backend, const CompressedMatrix& compressed, const datasets::Matrix& matrix) {
+  const auto [rows, cols] = matrix.shape;
+  const CompressedView view = compressed.view();
+  std::mt19937 random(3);
+  std::vector<int8_t> x(cols + backends::kVectorPaddingBytes, 0);
+  for (int64_t i = 0; i < cols; ++i) x[i] = static_cast<int8_t>(random() & 255);
+  std::vector<int32_t> expected(rows, 0);
+  const int8_t* w = matrix.view().i8().data();
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) expected[r] += w[r * cols + c] * x[c];
+
+  for (const backends::Kernel& kernel : entry().kernels(backend)) {
+    std::vector<int32_t> y(rows, 0x5a5a5a5a);
+    std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
+    std::vector<std::byte> scratch(kernel.scratch_bytes != nullptr ? kernel.scratch_bytes(view, 0) + 64 : 64);
+    const int64_t middle = std::min<int64_t>(format::kLanes, rows);
+    for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, rows}}) {
+      backends::KernelCall call;
+      call.matrix = &view;
+      call.row_begin = begin;
+      call.row_end = end;
+      call.x = x.data();
+      call.y = y.data();
+      call.decoded = decoded.data() + begin * cols;
+      call.scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+      kernel.launch(call);
+    }
+    INFO(backend << " " << backends::op_name(kernel.op) << " [" << rows << ", " << cols << "] " << compressed.settings.to_string());
+    if (kernel.op == backends::Op::matvec) {
+      CHECK(y == expected);
+    } else {
+      CHECK(std::equal(w, w + rows * cols, decoded.begin()));
+      CHECK(std::all_of(decoded.end() - 64, decoded.end(), [](int8_t v) { return v == 0x5a; }));
+    }
+  }
+}
+
+void check_everywhere(const std::vector<std::pair<datasets::Matrix, CompressedMatrix>>& cases) {
+  for (const auto& [matrix, compressed] : cases) {
+    INFO(compressed.settings.to_string());
+    REQUIRE(decode(compressed) == matrix.elements);
+    REQUIRE(compressed.stored_bytes() <= entry().codec->max_stored_bytes(matrix.shape, compressed.settings));
+    check_kernels("scalar", compressed, matrix);
+  }
+  for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0; targets &= targets - 1) {
+    hwy::SetSupportedTargetsForTest(targets & -targets);
+    INFO(hwy::TargetName(targets & -targets));
+    for (const auto& [matrix, compressed] : cases) check_kernels("simd", compressed, matrix);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+}  // namespace
+
+TEST_CASE("quad_huffman stores a few per cent more than the entropy", "[quad_huffman]") {
+  const auto over_entropy = [](double sigma, const Given& given) {
+    const datasets::Matrix matrix = gaussian(512, 8192, sigma);
+    return bits(encode(matrix, given)) / datasets::entropy_bits_per_element(matrix.view());
+  };
+  CHECK(over_entropy(4, {{"tile_cols", "2048"}}) < 1.05);
+  CHECK(over_entropy(4, {{"tile_cols", "2048"}, {"table_bits", "11"}}) < 1.06);
+  CHECK(over_entropy(7.74, {{"tile_cols", "2048"}}) < 1.04);
+  CHECK(over_entropy(7.74, {{"tile_cols", "2048"}, {"table_bits", "11"}}) < 1.05);
+  CHECK(over_entropy(0.5, {{"tile_cols", "2048"}}) < 1.09);  // a quad of zeros has a code of one bit at least
+  CHECK(over_entropy(32, {{"tile_cols", "2048"}}) < 1.03);
+  CHECK(over_entropy(4, {{"tile_cols", "2048"}, {"optimise", "speed"}}) < 1.11);
+}
+
+TEST_CASE("quad_huffman is honest about data that a quad code does not suit", "[quad_huffman]") {
+  std::mt19937 random(2);
+  const datasets::Matrix uniform = made(256, 2048, [&](int64_t, int64_t) { return random() & 255; });
+  const datasets::Matrix extremes = made(256, 2048, [&](int64_t, int64_t) { return random() & 1 ? 127 : -128; });
+  const datasets::Matrix constant = made(256, 2048, [](int64_t, int64_t) { return -77; });
+  for (const datasets::Matrix* matrix : {&uniform, &extremes, &constant}) CHECK(decode(encode(*matrix)) == matrix->elements);
+  CHECK(bits(encode(uniform, {{"tile_cols", "2048"}})) < 8.06);
+  CHECK(bits(encode(extremes, {{"tile_cols", "2048"}})) < 5.06);   // 4 raw bits, so that 16 cells reach from end to end
+  CHECK(bits(encode(constant, {{"tile_cols", "2048"}})) < 0.29);  // a bit a quad
+}
+
+TEST_CASE("quad_huffman chooses settings that hardly any other choice beats", "[quad_huffman]") {
+  for (const double sigma : {0.7, 2.5, 4.0, 12.0}) {
+    const datasets::Matrix matrix = gaussian(256, 4096, sigma);
+    int64_t least = INT64_MAX;
+    for (int raw_bits = 0; raw_bits <= 6; ++raw_bits)
+      for (int table_bits = format::kLeastTableBits; table_bits <= format::kMostTableBits; ++table_bits)
+        least = std::min(least, encode(matrix, {{"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}}).stored_bytes());
+    CHECK(encode(matrix).stored_bytes() <= least * 1.01);
+  }
+}
+
+TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again", "[quad_huffman]") {
+  std::mt19937 random(4);
+  for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits) {
+    uint32_t quads[8], words[8], again[8];
+    for (uint32_t& quad : quads) quad = static_cast<uint32_t>(random()) & format::low_bits_of_bytes(raw_bits);
+    format::pack_raw(raw_bits, quads, words);
+    format::unpack_raw(raw_bits, words, 1, again);
+    CHECK(std::equal(quads, quads + 8, again));
+  }
+  // Quad 6 of three raw bits: its two low bits end word 0, its third one follows in word 1.
+  uint32_t quads[8] = {0, 0, 0, 0, 0, 0, 0x07, 0x0100}, words[3];
+  format::pack_raw(3, quads, words);
+  CHECK(words[0] == 0xc0);
+  CHECK(words[1] == 0x8040);
+  CHECK(words[2] == 0);
+}
+
+TEST_CASE("quad_huffman schedules keep every lane inside the ring", "[quad_huffman]") {
+  std::mt19937 random(6);
+  int moved_lanes = 0;
+  for (int round = 0; round < 300; ++round) {
+    const int segments = 1 + static_cast<int>(random() % format::kMostSegments);
+    std::vector<format::LaneBits> lanes(format::kLanes);
+    for (format::LaneBits& lane : lanes) {
+      int32_t position = 0;
+      for (int s = 0; s < segments; ++s) {
+        const int quads = format::kSegmentCols / 4;
+        lane.bits[s] = random() % 3 == 0 ? quads * format::kMostTableBits : quads + static_cast<int32_t>(random() % quads);
+        lane.begin[s] = position;
+        position += lane.bits[s];
+      }
+    }
+    const std::vector<format::LaneBits> before = lanes;
+    std::vector<uint8_t> blocks(segments);
+    const int64_t lines = format::make_schedule(std::span<format::LaneBits, format::kLanes>(lanes), blocks);
+    std::vector<int64_t> reach;
+    int64_t fetched = 0, longest = 0;
+    for (const uint8_t count : blocks) reach.push_back(format::reach_of(fetched += count, lines));
+    for (int l = 0; l < format::kLanes; ++l) {
+      int64_t position = 0;
+      for (int s = 0; s < segments; ++s) {
+        position = std::max(position, 32 * (reach[std::min(s + format::kAhead, segments - 1)] - format::kRingLines));
+        CHECK(lanes[l].begin[s] == position);
+        moved_lanes += lanes[l].begin[s] != before[l].begin[s];
+        position += lanes[l].bits[s];
+        CHECK(position <= 32 * reach[s]);
+      }
+      longest = std::max(longest, position);
+    }
+    CHECK(lines == (longest + 31) / 32);
+  }
+  CHECK(moved_lanes > 0);
+}
+
+TEST_CASE("quad_huffman moves lanes that lag, and everybody finds them", "[quad_huffman]") {
+  std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
+  for (const Given& given : {Given{{"raw_bits", "0"}, {"table_bits", "13"}, {"tile_cols", "2048"}}, Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}}})
+    for (const int64_t cols : {2048, 3001}) {
+      datasets::Matrix matrix = drifting(40, cols);
+      CompressedMatrix compressed = encode(matrix, given);
+      cases.push_back({std::move(matrix), std::move(compressed)});
+    }
+  for (const auto& [matrix, compressed] : cases) CHECK(moves_in_first_tile(compressed) > 0);
+  check_everywhere(cases);
+}
+
+TEST_CASE("quad_huffman is exact with every number of raw bits and every table on every instruction set", "[quad_huffman]") {
+  std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
+  const auto add = [&](datasets::Matrix matrix, const Given& given) {
+    CompressedMatrix compressed = encode(matrix, given);
+    cases.push_back({std::move(matrix), std::move(compressed)});
+  };
+  for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits)
+    for (int table_bits = format::kLeastTableBits; table_bits <= format::kMostTableBits; ++table_bits) {
+      const Given given = {{"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}, {"tile_cols", "256"}};
+      add(gaussian(37, 389, 2.0 * (1 << raw_bits)), given);
+      if (table_bits == 11) add(gaussian(33, 1027, 60.0), given);  // for few raw bits many patches of several records
+    }
+  for (const int64_t cols : {1, 2, 3, 4, 63, 64, 65, 127, 129, 512}) add(gaussian(3, cols, 4.0), {});
+  add(made(45, 300, [](int64_t row, int64_t col) { return (row + col) % 2 ? 127 : -128; }), {{"raw_bits", "0"}});
+  add(made(32, 2048, [](int64_t, int64_t) { return 127; }), {});
+  add(matrix_of(0, 64, {}), {});
+  add(matrix_of(5, 0, {}), {});
+  check_everywhere(cases);
+}
+
+TEST_CASE("quad_huffman patches an element as often as it takes", "[quad_huffman]") {
+  // One element 127 among -128 .. -113, without raw bits: h = 255 is coded as 15 at most, and 240 take 35 patches of at most 7.
+  const datasets::Matrix matrix = made(32, 128, [](int64_t row, int64_t col) { return row == 9 && col == 77 ? 127 : -128 + (row * 5 + col) % 16; });
+  const CompressedMatrix compressed = encode(matrix, {{"raw_bits", "0"}});
+  CHECK(compressed.sections[format::kPositions].bytes.size() >= 2 * 35);
+  CHECK(compressed.sections[format::kPositions].bytes.size() < 2 * 50);
+  CHECK(decode(compressed) == matrix.elements);
+}
+
+TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
+  const datasets::Matrix matrix = gaussian(40, 300, 8.0);
+  const CompressedMatrix good = encode(matrix, {{"raw_bits", "2"}, {"table_bits", "9"}});
+  REQUIRE(decode(good) == matrix.elements);
+  const auto damaged = [&](int section, size_t at, int value) {
+    CompressedMatrix bad = good;
+    bad.sections[section].bytes[at] = std::byte(value);
+    return bad;
+  };
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 8)), MalformedStream);    // raw bits
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 3)), MalformedStream);    // not those of the raw section
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 1, 14)), MalformedStream);   // table bits
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 3, 2)), MalformedStream);    // lowest far from int8
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 12)), MalformedStream);   // tiles of 4096 columns
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 6)), MalformedStream);
+  CHECK_THROWS_AS(decode(damaged(format::kTable, 0, 2)), MalformedStream);     // a bit where raw ones go
+  CHECK_THROWS_AS(decode(damaged(format::kTable, 1, 0x80)), MalformedStream);  // a high part above 15
+  CHECK_THROWS_AS(decode(damaged(format::kTiles, 3, 255)), MalformedStream);
+  CHECK_THROWS_AS(decode(damaged(format::kTiles, 15, 255)), MalformedStream);
+  CHECK_THROWS_AS(decode(damaged(format::kSchedule, 0, 0)), MalformedStream);  // codes before their lines
+  for (int section = 0; section < format::kSections; ++section) {
+    CompressedMatrix shorter = good, none = good;
+    shorter.sections[section].bytes.pop_back();
+    none.sections.erase(none.sections.begin() + section);
+    CHECK_THROWS_AS(decode(shorter), MalformedStream);
+    CHECK_THROWS_AS(decode(none), MalformedStream);
+  }
+  CompressedMatrix far = good, large = good;
+  REQUIRE(good.sections[format::kPositions].bytes.size() > 100);
+  std::fill(far.sections[format::kPositions].bytes.begin(), far.sections[format::kPositions].bytes.end(), std::byte{255});
+  std::fill(large.sections[format::kDeltas].bytes.begin(), large.sections[format::kDeltas].bytes.end(), std::byte{0x77});
+  for (size_t i = 0; i < large.sections[format::kPositions].bytes.size(); ++i) large.sections[format::kPositions].bytes[i] = std::byte{0};
+  CHECK_THROWS_AS(decode(far), MalformedStream);
+  CHECK_THROWS_AS(decode(large), MalformedStream);
+}
