@@ -66,11 +66,11 @@ inline constexpr int64_t raw_bytes_of_segment(int raw_bits) { return int64_t{kSe
 // Where word j of lane 0 is for columns [32 * part, 32 * part + 32) of a segment; lanes are 8 bytes apart.
 inline constexpr int raw_word_offset(int raw_bits, int part, int j) { return part / 2 * 8 * raw_bits * kLanes + 8 * kLanes * j + part % 2 * 4; }
 
-// Columns of a tile for a matrix of that shape where the setting is 0: so wide that there are still about two thousand tiles, one
-// for each resident wave of a large GPU; a tile ends in padding to its longest lane, so wide ones are smaller.
+// Columns of a tile for a matrix of that shape where the setting is 0: so wide that there are still about four thousand tiles, two
+// for each of 16 waves of 132 multiprocessors; a tile ends in padding to its longest lane, so wide ones are smaller.
 inline constexpr int default_tile_cols(int64_t rows, int64_t cols) {
   int tile_cols = kMostTileCols;
-  while (tile_cols > 128 && row_groups(rows) * column_tiles(cols, tile_cols) < 2000) tile_cols /= 2;
+  while (tile_cols > 256 && row_groups(rows) * column_tiles(cols, tile_cols) < 4000) tile_cols /= 2;
   return tile_cols;
 }
 
