@@ -1,204 +1,141 @@
-// GPU kernels of packed_outliers. A thread block has one block of 16 rows: its first waves multiply (or store) fields, kRows
-// rows each; one wave more adds up x and follows the outlier records meanwhile. Where records are many, all waves share them
-// behind the fields. A lane takes one 16-byte piece of every plane of a group, 128 columns: kBits loads a row, all of them
-// issued before the first is used, as in backends/gpu/dense_matvec.h, and every piece of x serves kRows rows. Rows that do
-// not begin at multiples of 16 bytes are read by 4 bytes. "Wave" means 32 lanes here, on waves of 64 as well.
+// GPU kernels of packed_outliers. The product: 16-row blocks are dealt to as many thread blocks as fit on the device, in turn. The
+// first waves of a thread block multiply fields: each keeps a segment of x in registers and takes every n-th row of that segment
+// in all of its blocks (fields_gpu.h). The others follow outlier records meanwhile (records_gpu.h); long lists are shared by all
+// waves behind the fields. They meet once, at the end, and until then nobody stops asking for fields. Rows that do not begin
+// at multiples of 16 bytes are read by 4 bytes.
+#include <algorithm>
 #include <type_traits>
 
-#include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
-#include "codecs/packed_outliers/format.h"
+#include "codecs/packed_outliers/fields_gpu.h"
 #include "codecs/packed_outliers/records_gpu.h"
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 namespace {
 
-namespace gpu = backends::gpu;
-
 constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
-// Up to so many, the last wave follows them alone: behind the fields they would cost two memory latencies.
-constexpr int kFewRecords = 2 * kRecordsOfStep;
 
 struct Matrix {
-  gpu::Pointer<const uint8_t> header, fields;
+  gpu::Pointer<const uint8_t> header;
+  Fields fields;
   RecordSections records;
-  int64_t rows;
-  int cols, row_bytes;
-  int tail_width;  // of a strip of the group that is not full
 };
 
-// Of a product's block whose waves have kRows rows each.
-template <int kRows>
-constexpr int kTeams = kBlockRows / kRows + 1;
-template <int kRows>
-constexpr int kThreads = kTeams<kRows> * kLanes;
-
-// What one load brings: uint4 or uint32_t.
-template <typename Chunk>
-constexpr int kWords = static_cast<int>(sizeof(Chunk) / 4);
-
-ECMV_GPU_DEVICE uint32_t word(gpu::uint4 chunk, int i) { return i == 0 ? chunk.x : i == 1 ? chunk.y : i == 2 ? chunk.z : chunk.w; }
-ECMV_GPU_DEVICE uint32_t word(uint32_t chunk, int) { return chunk; }
-
-// Four fields of strip `strip` from the words of all planes at the same four columns; its arguments are constants once
-// the loops around are unrolled, and a plane costs a shift and an and-or.
-template <int kBits, typename Chunk>
-ECMV_GPU_DEVICE uint32_t fields_of(const Chunk (&planes)[kBits], int strip, int i) {
-  uint32_t fields = 0;
-  int offset = 0;
-  ECMV_GPU_UNROLL
-  for (int plane = 8; plane > 0; plane /= 2) {
-    if (!(kBits & plane)) continue;
-    const uint32_t stored = word(planes[offset + strip % plane], i);
-    const int right = strip / plane * plane - offset;
-    const uint32_t mask = 0x01010101u * (((1u << plane) - 1) << offset);
-    fields |= (right >= 0 ? stored >> (right & 31) : stored << (-right & 31)) & mask;
-    offset += plane;
-  }
-  return fields;
-}
-
-template <int kBits>
-ECMV_GPU_DEVICE int32_t dot_fields(uint32_t fields, uint32_t x, int32_t sum) {
-  if constexpr (kBits == 8) return gpu::dot4_unsigned_signed(fields, static_cast<int32_t>(x), sum);
-  return gpu::dot4(static_cast<int32_t>(fields), static_cast<int32_t>(x), sum);  // at most 127: one instruction everywhere
-}
-
-// The width of a strip where it is known, so that the planes' chunks are constant distances apart.
-struct FullStrip {
-  ECMV_GPU_DEVICE constexpr operator int() const { return static_cast<int>(kStripCols); }
+// How a product is divided: 16-row blocks are dealt to thread blocks in turn.
+struct Plan {
+  int most_blocks;             // 16-row blocks of a thread block
+  int segments;                // of a row
+  int row_step, segment_step;  // waves that multiply fields: row_step x segment_step
 };
 
-// One chunk of every plane at `at`, whose strips are `width` bytes.
-template <int kBits, typename Chunk, typename Width>
-ECMV_GPU_DEVICE void load_planes(gpu::Pointer<const uint8_t> at, Width width, Chunk (&planes)[kBits]) {
-  ECMV_GPU_UNROLL
-  for (int p = 0; p < kBits; ++p) planes[p] = gpu::load_streaming(gpu::cast<const Chunk>(at + p * width));
-}
-
-// Calls step(offset of the first plane's chunk in the row, first column, width of a strip) for every chunk of this lane.
-template <int kBits, typename Chunk, typename Step>
-ECMV_GPU_DEVICE void for_each_chunk(const Matrix& matrix, Step step) {
-  constexpr int kBytes = sizeof(Chunk), kChunks = static_cast<int>(kStripCols) / kBytes, kGroup = static_cast<int>(kGroupCols);
-  const int groups = matrix.cols / kGroup, full = groups * kChunks;
-  for (int chunk = Team::lane(); chunk < full; chunk += kLanes) {
-    const int group = chunk / kChunks, first = chunk % kChunks * kBytes;
-    step(group * (kBits * static_cast<int>(kStripCols)) + first, group * kGroup + first, FullStrip{});
-  }
-  for (int first = Team::lane() * kBytes; first < matrix.tail_width; first += kLanes * kBytes)
-    step(groups * (kBits * static_cast<int>(kStripCols)) + first, groups * kGroup + first, matrix.tail_width);
-}
-
-// What the waves of a block tell each other, in shared memory.
+// What the waves of a thread block tell each other, in shared memory.
 struct Board {
-  gpu::Pointer<int32_t> fields, outliers;  // sums of the 16 rows
-  gpu::Pointer<int32_t> offset;            // lowest * sum(x)
-  gpu::Pointer<int32_t> shared;            // whether all waves share the records
-  gpu::Pointer<int32_t> distances;         // of a wave's records
-  static constexpr int64_t bytes(int teams) { return 4 * (2 * kBlockRows + 2 + teams); }
+  gpu::Pointer<int32_t> inputs;     // [segment_step] sums of x
+  gpu::Pointer<int32_t> outliers;   // [most_blocks, 16] sums of rows
+  gpu::Pointer<int32_t> fields;     // [most_blocks, 16, segment_step] sums of rows
+  gpu::Pointer<int32_t> many;       // [most_blocks] whether all waves share the records
+  gpu::Pointer<int32_t> distances;  // of a wave's records
 };
-ECMV_GPU_DEVICE Board board() {
-  const gpu::Pointer<int32_t> words = gpu::cast<int32_t>(gpu::shared_memory());
-  return {words, words + kBlockRows, words + 2 * kBlockRows, words + (2 * kBlockRows + 1), words + (2 * kBlockRows + 2)};
+constexpr int kMostTeams = 22;
+ECMV_GPU_BOTH int board_bytes(const Plan& plan) {
+  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostTeams) + 15) / 16 * 16;
+}
+ECMV_GPU_DEVICE Board board_of(const Plan& plan) {
+  const int rows = plan.most_blocks * kBlockRows;
+  const gpu::Pointer<int32_t> inputs = gpu::cast<int32_t>(gpu::shared_memory()), outliers = inputs + plan.segment_step, fields = outliers + rows;
+  const gpu::Pointer<int32_t> many = fields + rows * plan.segment_step;
+  return {inputs, outliers, fields, many, many + plan.most_blocks};
 }
 
-ECMV_GPU_DEVICE void add_outliers(const Records& records, const Share& share, int cols, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) {
+ECMV_GPU_DEVICE void add_outliers(RecordWalk walk, int cols, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) {
   int sum_row = 0;
   int32_t sum = 0;
-  visit_records(records, share.first, share.last, share.start, cols, [&](int64_t record, int row, int col) {
+  walk.run(cols, [&](int64_t, int row, int col, int delta) {
     if (row != sum_row) {
       if (sum != 0) gpu::atomic_add(sums + sum_row, sum);
       sum_row = row;
       sum = 0;
     }
-    sum += records.delta(record) * gpu::load_shared_by_many(x + col);
+    sum += delta * x[col];
   });
   if (sum != 0) gpu::atomic_add(sums + sum_row, sum);
 }
 
-// sum(x), whose last 16 bytes may reach into the zeros behind it.
-ECMV_GPU_DEVICE int32_t sum_of(gpu::Pointer<const int8_t> x, int cols) {
-  const gpu::Pointer<const gpu::uint4> chunks = gpu::cast<const gpu::uint4>(x);
-  int32_t sum = 0;
-  for (int chunk = Team::lane(); chunk < (cols + 15) / 16; chunk += kLanes) {
-    const gpu::uint4 values = gpu::load_shared_by_many(chunks + chunk);
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < 4; ++i) sum = gpu::dot4(0x01010101, static_cast<int32_t>(word(values, i)), sum);
-  }
-  return Team::reduce_add(sum);
-}
+// Up to so many, one wave follows them alone beside the fields; behind them, they would cost three memory latencies.
+constexpr int64_t kFewRecords = 2 * kRecordsOfStep;
 
-template <int kBits, typename Chunk, int kRows>
-ECMV_GPU_DEVICE void multiply_fields(const Matrix& matrix, int64_t first_row, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) {
-  gpu::Pointer<const uint8_t> rows[kRows];
-  int32_t sum[kRows];
-  ECMV_GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    const int64_t row = first_row + r < matrix.rows ? first_row + r : matrix.rows - 1;
-    rows[r] = matrix.fields + row * matrix.row_bytes;
-    sum[r] = 0;
-  }
-  for_each_chunk<kBits, Chunk>(matrix, [&](int offset, int col, auto width) {
-    Chunk planes[kRows][kBits];
-    ECMV_GPU_UNROLL
-    for (int r = 0; r < kRows; ++r) load_planes<kBits, Chunk>(rows[r] + offset, width, planes[r]);
-    ECMV_GPU_UNROLL
-    for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
-      const Chunk inputs = gpu::load_shared_by_many(gpu::cast<const Chunk>(x + (col + strip * width)));
-      ECMV_GPU_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < kWords<Chunk>; ++i) sum[r] = dot_fields<kBits>(fields_of<kBits>(planes[r], strip, i), word(inputs, i), sum[r]);
+template <int kBits, typename Chunk, typename Feed, int kWaves, int kFollowers, int kResident>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes, kResident) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue,
+                                                                                       Plan plan) {
+  using S = Segment<kBits, Chunk>;
+  gpu::let_next_begin();
+  const Fields& fields = matrix.fields;
+  const int64_t all_blocks = (fields.rows + kBlockRows - 1) / kBlockRows, mine = gpu::block_index(), grid = gpu::grid_size();
+  const int blocks = static_cast<int>((all_blocks - mine + grid - 1) / grid);
+  const auto rows_of = [&](int block) {
+    const int64_t rows = fields.rows - (mine + block * grid) * kBlockRows;
+    return rows < kBlockRows ? static_cast<int>(rows) : kBlockRows;
+  };
+  const int multipliers = plan.row_step * plan.segment_step, teams = gpu::block_size() / kLanes, team = Team::group();
+  const Board board = board_of(plan);
+  const int lowest = static_cast<int8_t>(matrix.header[1]);
+  if (team < multipliers) {
+    const int first = team / plan.segment_step, column = team % plan.segment_step;
+    const int in_block = (kBlockRows - first + plan.row_step - 1) / plan.row_step, in_last = (rows_of(blocks - 1) - first + plan.row_step - 1) / plan.row_step;
+    const int64_t step_bytes = int64_t{plan.row_step} * fields.row_bytes;
+    for (int segment = column; segment < plan.segments; segment += plan.segment_step) {
+      const Place place = place_in<kBits, Chunk>(fields, segment);
+      Feed feed(gpu::shared_memory() + (board_bytes(plan) + team * Feed::kSharedBytes),
+                {fields.bytes + ((mine * kBlockRows + first) * fields.row_bytes + int64_t{segment} * S::kBytes), step_bytes,
+                 grid * kBlockRows * fields.row_bytes - in_block * step_bytes, in_block, (blocks - 1) * in_block + (in_last > 0 ? in_last : 0)},
+                place, fields.row_bytes - segment * S::kBytes);
+      gpu::wait_for_previous();  // x is its result; fields and records are nobody's
+      const Inputs<Chunk> inputs(x, place);
+      const auto add = [&](gpu::Pointer<int32_t> sum, int32_t of_lane) {
+        const int32_t total = Team::reduce_add(of_lane);
+        if (Team::lane() == 0) *sum = segment == column ? total : *sum + total;
+      };
+      if (first == 0) add(board.inputs + column, inputs.sum());
+      for (int block = 0; block < blocks; ++block) {
+        const int rows = rows_of(block);
+        for (int row = first; row < rows; row += plan.row_step) {
+          Chunk planes[kBits];
+          feed.next(place, planes);
+          add(board.fields + ((block * kBlockRows + row) * plan.segment_step + column), multiply<kBits>(planes, inputs));
+        }
       }
     }
-  });
-  ECMV_GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    const int32_t total = Team::reduce_add(sum[r]);
-    if (Team::lane() == 0) sums[r] = total;
-  }
-}
-
-// `wanted` blocks on a multiprocessor, or as many as leave each lane the registers of its loads and 30 more.
-template <int kBits, int kRows>
-constexpr int resident_blocks(int wanted) {
-  const int fit = 65536 / (kThreads<kRows> * (4 * kBits * kRows + 30));
-  return fit < 1 ? 1 : fit < wanted ? fit : wanted;
-}
-
-// Four rows of 7 and 8 bits spill whatever the bound.
-template <int kRows>
-constexpr int kWidestFields = kRows == 4 ? 6 : 8;
-
-template <int kBits, typename Chunk, int kRows, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads<kRows>, (resident_blocks<kBits, kRows>(kResident))) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x,
-                                                                                                gpu::Epilogue epilogue) {
-  const Board sums = board();
-  const int64_t block = gpu::block_index();
-  const int team = Team::group();
-  if (team < kTeams<kRows> - 1) {
-    multiply_fields<kBits, Chunk, kRows>(matrix, block * kBlockRows + team * kRows, x, sums.fields + team * kRows);
   } else {
-    const Records records = records_of(matrix.header, matrix.records, block);
-    if (Team::lane() < kBlockRows) sums.outliers[Team::lane()] = 0;
-    const int32_t sum = sum_of(x, matrix.cols);
-    const bool many = records.last - records.first > kFewRecords;
-    if (Team::lane() == 0) {
-      *sums.offset = static_cast<int8_t>(matrix.header[1]) * sum;
-      *sums.shared = many;
+    for (int block = team - multipliers; block < blocks; block += teams - multipliers) {
+      const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
+      if (Team::lane() < kBlockRows) board.outliers[block * kBlockRows + Team::lane()] = 0;
+      const bool few = records.last - records.first <= kFewRecords;
+      if (Team::lane() == 0) board.many[block] = !few;
+      Team::sync();
+      const RecordWalk walk(records, records.first, few ? records.last : records.first, 0);
+      gpu::wait_for_previous();
+      add_outliers(walk, fields.cols, x, board.outliers + block * kBlockRows);
     }
-    Team::sync();
-    if (!many) add_outliers(records, {records.first, records.last, 0}, matrix.cols, x, sums.outliers);
+    gpu::wait_for_previous();
   }
   gpu::sync_block();
-  if (*sums.shared != 0) {
-    const Records records = records_of(matrix.header, matrix.records, block);
-    add_outliers(records, share_records(records, team, kTeams<kRows>, sums.distances), matrix.cols, x, sums.outliers);
+  for (int block = 0; block < blocks; ++block) {
+    if (board.many[block] == 0) continue;
+    const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
+    const Share share = share_records(records, team, teams, board.distances);
+    add_outliers(RecordWalk(records, share.first, share.last, share.start), fields.cols, x, board.outliers + block * kBlockRows);
     gpu::sync_block();
   }
-  const int thread = gpu::thread_index();
-  const int64_t row = block * kBlockRows + thread;
-  if (thread < kBlockRows && row < matrix.rows) epilogue.store(row, sums.fields[thread] + sums.outliers[thread] + *sums.offset);
+  int32_t offset = 0;
+  for (int i = 0; i < plan.segment_step; ++i) offset += board.inputs[i];
+  offset *= lowest;
+  for (int i = gpu::thread_index(); i < blocks * kBlockRows; i += gpu::block_size()) {
+    const int64_t row = (mine + i / kBlockRows * grid) * kBlockRows + i % kBlockRows;
+    if (row >= fields.rows) break;
+    int32_t sum = offset + board.outliers[i];
+    for (int k = 0; k < plan.segment_step; ++k) sum += board.fields[i * plan.segment_step + k];
+    epilogue.store(row, sum);
+  }
 }
 
 // Adds bytes, each modulo 256.
@@ -220,35 +157,37 @@ constexpr int kDecodeTeams = 8;
 template <int kBits, typename Chunk>
 ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   const int64_t first_row = gpu::block_index() * kBlockRows;
-  const int rows = matrix.rows - first_row < kBlockRows ? static_cast<int>(matrix.rows - first_row) : kBlockRows;
-  const gpu::Pointer<int8_t> out = decoded + first_row * matrix.cols;
+  const int rows = matrix.fields.rows - first_row < kBlockRows ? static_cast<int>(matrix.fields.rows - first_row) : kBlockRows;
+  const int cols = matrix.fields.cols;
+  const gpu::Pointer<int8_t> out = decoded + first_row * cols;
   const uint32_t lowest = 0x01010101u * matrix.header[1];
-  for (int r = Team::group(); r < rows; r += kDecodeTeams) {
-    const gpu::Pointer<const uint8_t> fields = matrix.fields + (first_row + r) * matrix.row_bytes;
-    const gpu::Pointer<int8_t> row = out + static_cast<int64_t>(r) * matrix.cols;
-    for_each_chunk<kBits, Chunk>(matrix, [&](int offset, int col, auto width) {
+  const int segments = segments_of<kBits, Chunk>(cols, matrix.fields.tail_width);
+  for (int segment = 0; segment < segments; ++segment) {
+    const Place place = place_in<kBits, Chunk>(matrix.fields, segment);
+    for (int r = Team::group(); r < rows; r += kDecodeTeams) {
+      if (!place.any) continue;
       Chunk planes[kBits];
-      load_planes<kBits, Chunk>(fields + offset, width, planes);
+      load_planes<kBits>(matrix.fields.bytes + ((first_row + r) * matrix.fields.row_bytes + segment * Segment<kBits, Chunk>::kBytes), place, planes);
       ECMV_GPU_UNROLL
       for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
         uint32_t words[kWords<Chunk>];
         ECMV_GPU_UNROLL
         for (int i = 0; i < kWords<Chunk>; ++i) words[i] = add_bytes(fields_of<kBits>(planes, strip, i), lowest);
+        const int col = place.col + strip * place.width;
         if constexpr (kWords<Chunk> == 4)
-          store_elements(row, col + strip * width, matrix.cols, gpu::uint4{words[0], words[1], words[2], words[3]});
+          store_elements(out + int64_t{r} * cols, col, cols, gpu::uint4{words[0], words[1], words[2], words[3]});
         else
-          store_elements(row, col + strip * width, matrix.cols, words[0]);
+          store_elements(out + int64_t{r} * cols, col, cols, words[0]);
       }
-    });
+    }
   }
   gpu::sync_block();
   const Records records = records_of(matrix.header, matrix.records, gpu::block_index());
   const Share share = share_records(records, Team::group(), kDecodeTeams, gpu::cast<int32_t>(gpu::shared_memory()));
-  visit_records(records, share.first, share.last, share.start, matrix.cols, [&](int64_t record, int row, int col) {
+  RecordWalk(records, share.first, share.last, share.start).run(cols, [&](int64_t record, int row, int col, int delta) {
     if (record != records.first && records.distance(record) == 0) return;
-    int delta = records.delta(record);
     for (int64_t next = record + 1; next < records.last && records.distance(next) == 0; ++next) delta += records.delta(next);
-    const gpu::Pointer<int8_t> element = out + (static_cast<int64_t>(row) * matrix.cols + col);
+    const gpu::Pointer<int8_t> element = out + (static_cast<int64_t>(row) * cols + col);
     *element = static_cast<int8_t>(*element + delta);
   });
 }
@@ -263,12 +202,12 @@ int bits_of(const codecs::CompressedView& view) {
 Matrix matrix_of(const codecs::CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   return {.header = bytes(kHeader),
-          .fields = bytes(kFields),
-          .records = {reinterpret_cast<const uint64_t*>(bytes(kBlocks)), bytes(kDistances), bytes(kDeltas)},
-          .rows = view.shape.rows,
-          .cols = static_cast<int>(view.shape.cols),
-          .row_bytes = static_cast<int>(row_bytes(bits_of(view), view.shape.cols)),
-          .tail_width = static_cast<int>(tail_strip(view.shape.cols))};
+          .fields = {.bytes = bytes(kFields),
+                     .rows = view.shape.rows,
+                     .cols = static_cast<int>(view.shape.cols),
+                     .row_bytes = static_cast<int>(row_bytes(bits_of(view), view.shape.cols)),
+                     .tail_width = static_cast<int>(tail_strip(view.shape.cols))},
+          .records = {reinterpret_cast<const uint64_t*>(bytes(kBlocks)), bytes(kDistances), bytes(kDeltas)}};
 }
 
 // Calls f(constant number of bits, chunk) with what this matrix has: 16 bytes where its tail has strips of 16 n.
@@ -292,47 +231,68 @@ void with_layout(const codecs::CompressedView& view, F f) {
   }
 }
 
-template <int kRows, int kResident>
-void launch_rows(const backends::KernelCall& call) {
+constexpr int kMostBlocks = 32;  // of 16 rows in a thread block
+
+// `waves` multipliers, or fewer if their feeds do not fit into the device's shared memory.
+Plan plan_of(int64_t grid, int64_t rows, int segments, int feed_bytes, int waves, const backends::DeviceInfo& device) {
+  const int most = static_cast<int>((block_count(rows) + grid - 1) / grid);
+  for (; waves > 1; waves /= 2) {
+    const int segment_step = std::min(segments, waves), row_step = segments == 0 ? 0 : std::min(waves / segment_step, kBlockRows);
+    const Plan plan{most, segments, row_step, segment_step};
+    if (board_bytes(plan) + row_step * segment_step * feed_bytes <= device.shared_bytes) return plan;
+  }
+  return {most, segments, 1, 1};
+}
+
+// kRingBytes: of a wave's ring, 0 for the register feed. kResident blocks shall fit on a multiprocessor.
+template <int kWaves, int kFollowers, int kRingBytes, int kResident>
+void launch_product(const backends::KernelCall& call) {
   const Matrix matrix = matrix_of(*call.matrix);
-  with_layout(*call.matrix, [&](auto bits, auto chunk) {
-    if constexpr (decltype(bits)::value <= kWidestFields<kRows>)
-      gpu::launch(matvec<decltype(bits)::value, decltype(chunk), kRows, kResident>,
-                  {block_count(matrix.rows), kThreads<kRows>, Board::bytes(kTeams<kRows>)}, call.stream, matrix, call.x, gpu::epilogue_of(call));
+  with_layout(*call.matrix, [&](auto bits_constant, auto chunk) {
+    constexpr int kBits = decltype(bits_constant)::value;
+    using Chunk = decltype(chunk);
+    constexpr int kFit = kRingBytes / Segment<kBits, Chunk>::kSlotBytes, kStages = kFit < 2 ? 2 : kFit > 8 ? 8 : kFit;
+    using Feed = std::conditional_t<kRingBytes == 0, RegisterFeed<kBits, Chunk>, RingFeed<kBits, Chunk, kStages>>;
+    const int64_t blocks = block_count(matrix.fields.rows), slots = int64_t{call.device->compute_units} * kResident;
+    const int64_t grid = std::min(blocks, (blocks + slots * kMostBlocks - 1) / (slots * kMostBlocks) * slots);
+    if (grid == 0) return;
+    const Plan plan = plan_of(grid, matrix.fields.rows, segments_of<kBits, Chunk>(matrix.fields.cols, matrix.fields.tail_width), Feed::kSharedBytes, kWaves, *call.device);
+    const int multipliers = plan.row_step * plan.segment_step, groups = call.device->wave_size / kLanes;
+    const int teams = (multipliers + kFollowers + groups - 1) / groups * groups;
+    // The registers of 7 and 8 planes, twice, leave room for one thread block less.
+    constexpr int kFitting = kRingBytes == 0 && kBits > 6 ? kResident - 1 : kResident;
+    gpu::launch(matvec<kBits, Chunk, Feed, kWaves, kFollowers, kFitting>,
+                {grid, teams * kLanes, board_bytes(plan) + multipliers * Feed::kSharedBytes, gpu::have_early_launches(*call.device)}, call.stream, matrix, call.x,
+                gpu::epilogue_of(call), plan);
   });
 }
 
 void launch_matvec(const backends::KernelCall& call) {
   switch (call.tuning) {
-    case 0: return launch_rows<2, 3>(call);
-    case 1: return launch_rows<2, 2>(call);
-    case 2: return launch_rows<4, 3>(call);
+    case 0: return launch_product<4, 1, 7680, 4>(call);
+    case 1: return launch_product<16, 4, 7680, 1>(call);
+    case 2: return launch_product<8, 2, 0, 2>(call);
   }
 }
 
 void launch_decode(const backends::KernelCall& call) {
   const Matrix matrix = matrix_of(*call.matrix);
   with_layout(*call.matrix, [&](auto bits, auto chunk) {
-    gpu::launch(decode<decltype(bits)::value, decltype(chunk)>, {block_count(matrix.rows), kDecodeTeams * kLanes, kDecodeTeams * 4}, call.stream, matrix,
+    gpu::launch(decode<decltype(bits)::value, decltype(chunk)>, {block_count(matrix.fields.rows), kDecodeTeams * kLanes, kDecodeTeams * 4}, call.stream, matrix,
                 call.decoded);
   });
 }
 
-// Rows a wave, blocks of 16 rows that shall fit on a multiprocessor.
-constexpr backends::Tuning kTunings[] = {{"rows2_blocks3"}, {"rows2_blocks2"}, {"rows4_blocks3"}};
-constexpr int kFourRows = 2;  // among them
+// Waves that multiply, KiB of each one's ring, thread blocks that shall fit on a multiprocessor.
+constexpr backends::Tuning kTunings[] = {{"waves4_ring7_blocks4"}, {"waves16_ring7"}, {"waves8_registers_blocks2"}};
 
-std::string refuses_decode(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
   return matrix.shape.cols < (int64_t{1} << 26) ? "" : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
-}
-std::string refuses_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  if (tuning == kFourRows && bits_of(matrix) > kWidestFields<4>) return "Four rows a wave are for fields of up to 6 bits: wider ones do not fit the registers.";
-  return refuses_decode(matrix, device, tuning);
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = refuses_decode, .launch = launch_decode},
-    {.op = backends::Op::matvec, .variant = "planes", .tunings = kTunings, .refuses = refuses_matvec, .launch = launch_matvec},
+    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_decode},
+    {.op = backends::Op::matvec, .variant = "planes", .tunings = kTunings, .refuses = refuses, .launch = launch_matvec},
 };
 
 }  // namespace

@@ -3,15 +3,9 @@
 // before it.
 #pragma once
 
-#include "backends/gpu/lanes.h"
-#include "codecs/packed_outliers/format.h"
+#include "codecs/packed_outliers/fields_gpu.h"
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
-
-namespace gpu = backends::gpu;
-
-inline constexpr int kLanes = 32;
-using Team = gpu::Lanes<kLanes>;
 
 inline constexpr int kRecordsOfLane = 4, kRecordsOfStep = kLanes * kRecordsOfLane;
 
@@ -38,30 +32,77 @@ ECMV_GPU_DEVICE Records records_of(gpu::Pointer<const uint8_t> header, const Rec
           static_cast<int64_t>(sections.blocks[block + 1])};
 }
 
-// Calls visit(record, row, col) for records [first, last), whose distances begin at element `start` of the block.
-template <typename Visit>
-ECMV_GPU_DEVICE void visit_records(const Records& records, int64_t first, int64_t last, int start, int cols, Visit visit) {
-  if (first >= last) return;
-  int base_row = start / cols, base_col = start % cols;
-  for (int64_t begin = first; begin < last; begin += kRecordsOfStep) {
-    const int64_t mine = begin + Team::lane() * kRecordsOfLane;
-    int distances[kRecordsOfLane], total = 0;
+// Four neighbouring records, which are loaded at once.
+struct Quad {
+  int distances[kRecordsOfLane], deltas[kRecordsOfLane];
+};
+
+// Records at..at + 3, `at` a multiple of 4; those outside [first, last) move nowhere and add nothing.
+ECMV_GPU_DEVICE Quad load_quad(const Records& records, int64_t at, int64_t first, int64_t last) {
+  Quad quad;
+  if (at + kRecordsOfLane <= last) {
+    gpu::uint2 distances{0, 0};
+    if (records.wide_distances)
+      distances = gpu::cast<const gpu::uint2>(records.distances)[at / 4];
+    else
+      distances.x = gpu::cast<const uint32_t>(records.distances)[at / 4];
+    const uint32_t deltas = records.whole_bytes ? gpu::cast<const uint32_t>(records.deltas)[at / 4] : gpu::cast<const uint16_t>(records.deltas)[at / 4];
     ECMV_GPU_UNROLL
     for (int k = 0; k < kRecordsOfLane; ++k) {
-      distances[k] = mine + k < last ? records.distance(mine + k) : 0;
-      total += distances[k];
+      quad.distances[k] = records.wide_distances ? (k < 2 ? distances.x : distances.y) >> (k % 2 * 16) & 0xFFFF : distances.x >> (k * 8) & 0xFF;
+      quad.deltas[k] = records.whole_bytes ? static_cast<int8_t>(deltas >> (k * 8)) : static_cast<int32_t>(deltas << (28 - k * 4)) >> 28;
     }
-    int row = base_row, col = base_col + Team::prefix_add(total);
+  } else {
     ECMV_GPU_UNROLL
     for (int k = 0; k < kRecordsOfLane; ++k) {
-      col += distances[k];
-      for (; col >= cols; col -= cols) ++row;
-      if (mine + k < last) visit(mine + k, row, col);
+      quad.distances[k] = at + k < last ? records.distance(at + k) : 0;
+      quad.deltas[k] = at + k < last ? records.delta(at + k) : 0;
     }
-    base_row = Team::shuffle(row, kLanes - 1);
-    base_col = Team::shuffle(col, kLanes - 1);
   }
+  ECMV_GPU_UNROLL
+  for (int k = 0; k < kRecordsOfLane; ++k)
+    if (at + k < first) quad.distances[k] = quad.deltas[k] = 0;
+  return quad;
 }
+
+// Records [first, last), whose distances begin at element `start` of the block. The first step's are asked for at once.
+class RecordWalk {
+ public:
+  ECMV_GPU_DEVICE RecordWalk(const Records& records, int64_t first, int64_t last, int start)
+      : records_(records), first_(first), last_(last), begin_(first / kRecordsOfLane * kRecordsOfLane), start_(start), next_(load(begin_)) {}
+
+  // Calls visit(record, row, col, delta) for each; the next step's records are asked for before this one's are visited.
+  template <typename Visit>
+  ECMV_GPU_DEVICE void run(int cols, Visit visit) {
+    if (first_ >= last_) return;
+    int base_row = start_ / cols, base_col = start_ % cols;
+    for (; begin_ < last_; begin_ += kRecordsOfStep) {
+      const int64_t mine = begin_ + Team::lane() * kRecordsOfLane;
+      const Quad quad = next_;
+      next_ = load(begin_ + kRecordsOfStep);
+      int total = 0;
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kRecordsOfLane; ++k) total += quad.distances[k];
+      int row = base_row, col = base_col + Team::prefix_add(total);
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kRecordsOfLane; ++k) {
+        col += quad.distances[k];
+        for (; col >= cols; col -= cols) ++row;
+        if (mine + k >= first_ && mine + k < last_) visit(mine + k, row, col, quad.deltas[k]);
+      }
+      base_row = Team::shuffle(row, kLanes - 1);
+      base_col = Team::shuffle(col, kLanes - 1);
+    }
+  }
+
+ private:
+  ECMV_GPU_DEVICE Quad load(int64_t begin) const { return load_quad(records_, begin + Team::lane() * kRecordsOfLane, first_, last_); }
+
+  const Records& records_;
+  int64_t first_, last_, begin_;
+  int start_;
+  Quad next_;
+};
 
 // The records of wave number `team` of `teams` and where they start: whole steps, so that few records are one wave's.
 // sums: one int32 a wave, in shared memory. All threads of the block take part.
