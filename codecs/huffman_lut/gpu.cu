@@ -58,7 +58,6 @@ gaps::Stream lay_out_gaps(const backends::KernelCall& call, int64_t zero_rows) {
                                .entries = reinterpret_cast<const uint16_t*>(call.scratch),
                                .pairs = reinterpret_cast<const uint32_t*>(call.scratch + kEntryBytes),
                                .last_thread = reinterpret_cast<const uint32_t*>(call.scratch + kEntryBytes + kPairTableBytes),
-                               .bytes = bytes,
                                .threads = (bytes + kThreadBytes - 1) / kThreadBytes,
                                .blocks = (bytes + kBlockBytes - 1) / kBlockBytes,
                                .encoded_bytes = size_of(matrix, kEncoded),
@@ -169,7 +168,7 @@ template <bool kWithX>
 std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  if (kThreads[tuning] > tuples::most_threads(streams_of(matrix))) return "The lanes of four streams need too many registers for blocks of 1024 threads.";
+  if (kThreads[tuning] > tuples::most_threads(streams_of(matrix))) return "The lanes of this many streams need too many registers for such large blocks.";
   return refuses_shared(tuples_shared_bytes(matrix, tuning, kWithX), device);
 }
 

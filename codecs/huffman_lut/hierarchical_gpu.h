@@ -28,7 +28,7 @@ struct Stream {
   gpu::Pointer<const uint16_t> entries;      // [tables, 256]: length in bits 0..7 (0: leads to a table), element or pointer above
   gpu::Pointer<const uint32_t> pairs;        // [2^11], see pair_entry()
   gpu::Pointer<const uint32_t> last_thread;  // the last thread's 8 bytes and 8 more, zeros behind the stream
-  int64_t bytes, threads, blocks, encoded_bytes;  // bytes: without the spare ones
+  int64_t threads, blocks, encoded_bytes;
   int tables;
 };
 
