@@ -37,8 +37,10 @@ struct Board {
   gpu::Pointer<int32_t> distances;  // of a wave's records
 };
 constexpr int kMostTeams = 22;
+// Rings begin at whole lines: copies whose two addresses differ modulo 32 bytes cost a sixth of the product's speed (H200).
 ECMV_GPU_BOTH int board_bytes(const Plan& plan) {
-  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostTeams) + 15) / 16 * 16;
+  constexpr int kLine = 128;
+  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostTeams) + kLine - 1) / kLine * kLine;
 }
 ECMV_GPU_DEVICE Board board_of(const Plan& plan) {
   const int rows = plan.most_blocks * kBlockRows;
