@@ -241,6 +241,19 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, int64_t group, int64_t colu
   }
 }
 
+// The next tile, as large as this one in all likelihood, comes into the L2 cache while this one is decoded: the share of the segments
+// [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
+template <int kRawBits>
+HWY_INLINE void PrefetchNextTile(const Stored& stored, int64_t group, int64_t column, int first_lane, int64_t segment, int64_t count) {
+  const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
+  const int64_t share = first_lane / kWalkLanes * segments + segment;
+  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes_of_segment(kRawBits) + share * raw_bytes_of_segment(kRawBits) * kWalkLanes / kLanes;
+  for (int64_t at = 0; at < count * raw_bytes_of_segment(kRawBits) * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
+  const int64_t bytes = (stored.first_line(tile + 1) - stored.first_line(tile)) * kLineBytes;
+  const uint8_t* codes = stored.codes + stored.first_line(tile + 1) * kLineBytes;
+  for (int64_t at = bytes * share / shares; at < bytes * (share + count) / shares; at += 64) __builtin_prefetch(codes + at, 0, 2);
+}
+
 // Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved in them.
 template <int kRawBits, Use kUse, int kTakes>
 HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
@@ -259,6 +272,7 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
     while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
     if (floor_of(s) > least)
       for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
+    PrefetchNextTile<kRawBits>(stored, group, column, first_lane, s, count);
     PrefetchForUse<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count);
     Walk<kTakes>(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
     UseEntries<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count, scratch);
@@ -301,12 +315,6 @@ void Groups(const Launch& launch) {
       int64_t blocks = 0;
       for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
       for (int lane = 0; lane < rows; lane += kWalkLanes) {
-        // The next tile, as large as this one in all likelihood, comes into the L2 cache meanwhile.
-        const uint8_t* codes = stored.codes + (stored.first_line(tile + 1) + lines * lane / kLanes) * kLineBytes;
-        for (int64_t at = 0; at < lines * kLineBytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(codes + at, 0, 2);
-        const int64_t raw_bytes = segments * raw_bytes_of_segment(kRawBits);
-        const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + raw_bytes + raw_bytes * lane / kLanes;
-        for (int64_t at = 0; at < raw_bytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
         Octet<kRawBits, kUse, kTakes>(launch, group, column, lane, reach, scratch);
       }
       AddPatches<kUse>(launch, group, column);
