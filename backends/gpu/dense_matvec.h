@@ -61,7 +61,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
     if (begin == 0) wait_for_previous();
     ECMV_GPU_UNROLL
     for (int l = 0; l < kLoads; ++l) {
-      const Chunk inputs = load_shared_by_many(x_chunks + (begin + l * Wave::size() + Wave::lane()));
+      const Chunk inputs = x_chunks[begin + l * Wave::size() + Wave::lane()];
       ECMV_GPU_UNROLL
       for (int r = 0; r < kRows; ++r) sum[r] = dot(weights[r][l], inputs, sum[r]);
     }
@@ -80,7 +80,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
     ECMV_GPU_UNROLL
     for (int l = 0; l < kLoads; ++l) {
       const int chunk = begin + l * Wave::size() + Wave::lane();
-      const Chunk inputs = chunk < chunks ? load_shared_by_many(x_chunks + chunk) : Chunk{};
+      const Chunk inputs = chunk < chunks ? x_chunks[chunk] : Chunk{};
       ECMV_GPU_UNROLL
       for (int r = 0; r < kRows; ++r) sum[r] = dot(weights[r][l], inputs, sum[r]);
     }

@@ -6,6 +6,7 @@
 // segment ahead. Patches are added to the sums in shared memory before the codes have arrived.
 // The workers of a block share rows: each has some of their column tiles.
 #include <algorithm>
+#include <string>
 #include <type_traits>
 
 #include "backends/gpu/async_copy.h"
@@ -169,17 +170,22 @@ Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
           .column_tiles = static_cast<int>(column_tiles(view.shape.cols, shape.tile_cols))};
 }
 
-// What a tuning asks for: waves of 32 lanes a block, tiles a worker, copies of the table at most.
+// What a tuning asks for: waves of 32 lanes a block, tiles a worker, copies of the table at most, blocks that shall fit on a
+// multiprocessor, early launches.
 struct Wish {
-  int workers, tiles, copies;
+  int workers, tiles, copies, blocks;
   bool early;
 };
-constexpr Wish kWishes[] = {{32, 1, 32, true}, {16, 2, 32, true}, {32, 1, 1, true}, {16, 2, 1, true}, {32, 1, 32, false}, {16, 2, 32, false}, {32, 1, 1, false}, {8, 2, 1, false}, {16, 1, 1, false}};
+constexpr Wish kWishes[] = {{32, 1, 32, 1, true}, {16, 2, 32, 1, true}, {16, 1, 8, 2, true}, {32, 1, 32, 1, false}};
 
 int worker_bytes(int tiles) { return tiles * kRingBytes + kInputRingBytes; }
 
+// Of shared memory, that every block needs besides its own.
+constexpr int64_t kSystemBytes = 1024;
+
 // The table gets as many copies as fit beside the rings; 0 workers if not even one does.
-Plan plan_of(const Wish& wish, const Shape& shape, int column_tiles, int64_t shared_bytes) {
+Plan plan_of(const Wish& wish, const Shape& shape, int column_tiles, int64_t block_bytes) {
+  const int64_t shared_bytes = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
   Plan plan{};
   for (int workers = wish.workers; workers >= 2; workers /= 2) {
     int of_rows = 1;
@@ -210,24 +216,14 @@ void with_shape(const Shape& shape, F f) {
       f(raw_bits, std::integral_constant<int, 2>{});
   };
   switch (shape.raw_bits) {
-#ifndef QUAD_DEV
     case 0: return with(std::integral_constant<int, 0>{});
-#endif
-#ifndef QUAD_DEV
     case 1: return with(std::integral_constant<int, 1>{});
-#endif
     case 2: return with(std::integral_constant<int, 2>{});
     case 3: return with(std::integral_constant<int, 3>{});
     case 4: return with(std::integral_constant<int, 4>{});
-#ifndef QUAD_DEV
     case 5: return with(std::integral_constant<int, 5>{});
-#endif
-#ifndef QUAD_DEV
     case 6: return with(std::integral_constant<int, 6>{});
-#endif
-#ifndef QUAD_DEV
     case 7: return with(std::integral_constant<int, 7>{});
-#endif
   }
 }
 
@@ -250,13 +246,11 @@ void launch_matvec(const backends::KernelCall& call) {
   const Plan plan = plan_of(wish, shape, static_cast<int>(column_tiles(call.matrix->shape.cols, shape.tile_cols)), call.device->shared_bytes);
   if (wish.tiles == 2)
     launch_tiles<2, 512>(call, shape, plan, wish.early);
-  else if (wish.workers <= 16)
-    launch_tiles<1, 512>(call, shape, plan, wish.early);
   else
     launch_tiles<1, 1024>(call, shape, plan, wish.early);
 }
 
-constexpr Wish kDecodeWish{16, 1, 1, false};
+constexpr Wish kDecodeWish{16, 1, 1, 1, false};
 
 void launch_decode(const backends::KernelCall& call) {
   const Shape shape = shape_of(*call.matrix);
@@ -282,7 +276,8 @@ std::string refuses_matvec(const codecs::CompressedView& matrix, const backends:
   return refuses_wish(matrix, device, kWishes[tuning]);
 }
 
-constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves32_copies1"}, {"waves16_tiles2_copies1"}, {"waves32_in_order"}, {"waves16_tiles2_in_order"}, {"waves32_copies1_in_order"}, {"waves8_tiles2_copies1_in_order"}, {"waves16_copies1_in_order"}};
+// Waves a block, tiles a wave where two, blocks that fit on a multiprocessor where several.
+constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves16_fit2"}, {"waves32_in_order"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "rings", .tunings = backends::kDefaultTuning, .refuses = refuses_decode, .launch = launch_decode},

@@ -94,7 +94,7 @@ class TileWorker {
       one.lines = static_cast<int>(streams_.tiles[2 * tile + 2] - first_line);
       one.own = stack * kTiles + t < row_groups;
       one.codes = streams_.codes + (static_cast<int64_t>(first_line) * kLineBytes + lane * 16);
-      one.next_raw = streams_.raw + ((group * streams_.row_segments + static_cast<int64_t>(column) * streams_.tile_segments) * (kHalves * kRawBits * kLanes) + lane);
+      one.first_raw = streams_.raw + ((group * streams_.row_segments + static_cast<int64_t>(column) * streams_.tile_segments) * (kHalves * kRawBits * kLanes) + lane);
       one.schedule = lane < segments_ ? streams_.schedule[tile * streams_.tile_segments + lane] : 0;
       one.fetched = 0;
       one.position = 0;
@@ -105,12 +105,10 @@ class TileWorker {
         one.delta_ahead[k] = static_cast<int8_t>(delta_of(one.first_patch + patch_of(k)));
       }
     }
-    load_raw(0);
+    load_raw(0, 0);
     Worker::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) fetch_codes(s);
-    ECMV_GPU_UNROLL
-    for (int distance = kAhead; distance < kAhead + kPrefetch; ++distance) prefetch(0, distance);
   }
 
   // Starts the copies of the first segments' x. All copies so far are one group; the others are there to be counted.
@@ -161,16 +159,15 @@ class TileWorker {
       fetch_codes(s + kAhead);
       fetch_inputs(s + kAhead, x);
       gpu::commit_copies();
-      if (kPrefetch > 0) prefetch(s, kAhead + kPrefetch);
       // Raw bits of one half are loaded while those of the other are used. The barrier behind the loads is there because nvcc otherwise moves them
       // down to where they are used.
-      load_raw(1);
+      load_raw(1, kHalves * s + 1);
       gpu::wait_copies<kAhead>();
       Worker::sync();
       const gpu::Pointer<const gpu::uint4> inputs = gpu::cast<const gpu::uint4>(rings_ + (kTiles * kRingBytes + s % kInputSlots * kSegmentCols));
       if (kWithInputs) visit_inputs(gpu::cast<const uint32_t>(inputs)[Worker::lane()]);
       decode_half(table, s, 0, inputs, visit);
-      if (s + 1 < segments_) load_raw(0);
+      load_raw(0, kHalves * s + 2);
       Worker::sync();
       decode_half(table, s, 1, inputs, visit);
     }
@@ -179,12 +176,10 @@ class TileWorker {
  private:
   static_assert(kSegmentCols == 4 * kLanes);  // visit_inputs: a word of x a lane
   static constexpr int kPatchesAhead = 4;
-  // Segments between the one whose codes are copied and the one that is prefetched; the lines of codes that they take, roughly.
-  static constexpr int kPrefetch = 0, kLinesBefore = 0, kLinesOfPrefetch = 12;
 
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + Worker::lane()); }
   ECMV_GPU_DEVICE void add_patch(int t, uint32_t position, int delta, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
-    const int32_t input = gpu::load_shared_by_many(x + (first_col_ + static_cast<int>(position / kLanes)));
+    const int32_t input = x[first_col_ + static_cast<int>(position / kLanes)];
     gpu::atomic_add(sums + (t * kLanes + static_cast<int>(position % kLanes)), (delta * input) << kRawBits);
   }
   ECMV_GPU_DEVICE int delta_of(uint32_t patch) const { return ((streams_.deltas[patch / 2] >> (patch % 2 * 4) & 15) ^ 8) - 8; }
@@ -220,7 +215,7 @@ class TileWorker {
 
   struct Tile {
     gpu::Pointer<const std::byte> codes;   // this lane's 16 bytes of the first block of lines
-    gpu::Pointer<const gpu::uint2> next_raw;
+    gpu::Pointer<const gpu::uint2> first_raw;
     gpu::uint2 raw[2][kRawWords];          // of the half segment in work and of the next one
     uint32_t first_patch, patches;
     uint16_t position_ahead[kPatchesAhead];  // of this lane's first patches
@@ -231,25 +226,14 @@ class TileWorker {
     bool own;
   };
 
-  ECMV_GPU_DEVICE void load_raw(int half) {
+  // Loads raw bits of half segment number `number` of the tiles, behind the last one its own again: with a condition nvcc would load to
+  // other registers and wait to copy them.
+  ECMV_GPU_DEVICE void load_raw(int half, int number) {
+    const int there = number < kHalves * segments_ ? number : kHalves * segments_ - 1;
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       ECMV_GPU_UNROLL
-      for (int j = 0; j < kRawBits; ++j) tiles_[t].raw[half][j] = gpu::load_streaming(tiles_[t].next_raw + j * kLanes);
-      tiles_[t].next_raw += kRawBits * kLanes;
-    }
-  }
-
-  // Calls segment s + distance to the cache before copies and loads ask for it, the second half of s being the next that is loaded.
-  ECMV_GPU_DEVICE void prefetch(int s, int distance) {
-    const int lane = Worker::lane();
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      Tile& one = tiles_[t];
-      const int line = one.fetched + kLinesBefore + lane;
-      if (lane < kLinesOfPrefetch && line < one.lines) gpu::prefetch_far(one.codes + (kLinesBefore * kLineBytes + lane * (kLineBytes - 16)));
-      constexpr int kRawLines = kHalves * kRawBits * kLanes * 8 / 128;
-      if (lane < kRawLines && s + distance < segments_) gpu::prefetch_far(one.next_raw + ((distance * kHalves - 1) * kRawBits * kLanes + lane * 15));
+      for (int j = 0; j < kRawBits; ++j) tiles_[t].raw[half][j] = gpu::load_streaming(tiles_[t].first_raw + (there * kRawBits + j) * kLanes);
     }
   }
 
