@@ -227,17 +227,21 @@ HWY_INLINE void UseEntries(const Launch& launch, int64_t group, int64_t column, 
   }
 }
 
-// What UseEntries will touch, into the L1 cache while the walk goes on.
+// What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
 template <int kRawBits, Use kUse>
 HWY_INLINE void PrefetchForUse(const Launch& launch, int64_t group, int64_t column, int first_lane, int lanes, int64_t segment, int64_t count) {
   const Stored& stored = launch.stored;
+  const int64_t tile = group * stored.column_tiles + column, first_line = stored.first_line(tile), lines = stored.first_line(tile + 1) - first_line;
+  const int64_t lines_of_segment = lines / stored.segments_of(column) + 1;
+  const uint8_t* codes = stored.codes + (first_line + (first_lane + kWalkLanes == kLanes ? lines : 0)) * kLineBytes + 4 * ((first_lane + kWalkLanes) % kLanes);
+  for (int64_t line = segment * lines_of_segment; line < (segment + count) * lines_of_segment; ++line) __builtin_prefetch(codes + line * kLineBytes, 0, 3);
   const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
   for (int64_t i = 0; i < count * kSegmentCols / kPieceCols * kRawBits; ++i) __builtin_prefetch(raw + i * 8 * kLanes, 0, 3);
   if constexpr (kUse == Use::store) {
     const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols, end = std::min(stored.cols, first_col + count * kSegmentCols);
     const int8_t* row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * stored.cols;
     for (int lane = 0; lane < lanes; ++lane, row += stored.cols)
-      for (int64_t col = first_col; col < end; col += 64) __builtin_prefetch(row + col, 1, 3);
+      for (int64_t col = first_col; col < end; col += 64) __builtin_prefetch(row + col, 1, 2);
   }
 }
 
