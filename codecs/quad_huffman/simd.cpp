@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/kernel.h"
+#include "codecs/quad_huffman/octet_patches.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
 #include "codecs/quad_huffman/walk.h"
@@ -104,7 +105,9 @@ enum class Use {
   dot_small,  // acc += t . x, all t < 128
   dot,        // acc += t . x
   store,      // decoded = lowest + t
+  stream,     // the same through a buffer, in which patches are applied, and past the caches: nothing is read of where it goes
 };
+constexpr bool stores(Use use) { return use == Use::store || use == Use::stream; }
 
 template <bool kSmall>
 HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
@@ -149,7 +152,7 @@ HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_R
     for (int half = 0; half < 2; ++half) {
       const V8 t = MergeRaw<kRawBits>(halves[half], {raw + raw_word_offset(kRawBits, half, 0)}, part);
       const int at = 32 * half + 4 * kVectorQuads * part;
-      if constexpr (kUse == Use::store)
+      if constexpr (stores(kUse))
         hn::StoreU(hn::Add(t, lowest), d8, reinterpret_cast<uint8_t*>(decoded) + at);
       else
         acc = Dot<kUse == Use::dot_small>(t, hn::LoadU(di8, x + at), acc);
@@ -192,6 +195,10 @@ struct Scratch {
   alignas(64) std::array<int8_t, kPieceCols> last_cols;
   // acc of the rows of the eight lanes between their chunks.
   alignas(64) std::array<std::array<int32_t, 8>, kWalkLanes> acc;
+  // Use::stream: a chunk of elements, and the tile's patches.
+  alignas(64) std::array<std::array<uint8_t, kChunkSegments * kSegmentCols>, kWalkLanes> elements;
+  OctetPatches patches;
+  int next_patch = 0;  // of the octet
 };
 
 struct Launch {
@@ -200,6 +207,17 @@ struct Launch {
   const uint32_t* table;
   int32_t offset;  // lowest * sum(x)
 };
+
+// Copies `count` bytes, past the caches where whole vectors fit.
+HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8_t* HWY_RESTRICT to) {
+  const D8 d8;
+  constexpr int64_t kLanesOf8 = static_cast<int64_t>(HWY_MAX_LANES_D(D8));
+  int64_t i = 0;
+  if (reinterpret_cast<uintptr_t>(to) % kPieceCols == 0)
+    for (; i + kPieceCols <= count; i += kPieceCols)
+      for (int64_t at = i; at < i + kPieceCols; at += kLanesOf8) hn::Stream(hn::Load(d8, from + at), d8, to + at);
+  if (i < count) std::memcpy(to + i, from + i, static_cast<size_t>(count - i));
+}
 
 // Segments [segment, + count) of the rows that there are; their entries have been walked through.
 template <int kRawBits, Use kUse>
@@ -213,17 +231,29 @@ HWY_INLINE void UseEntries(const Launch& launch, int64_t group, int64_t column, 
   int8_t* HWY_RESTRICT row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * cols;
   for (int lane = 0; lane < lanes; ++lane, raw_of_lane += 8, row += cols) {
     VI32 acc = hn::Zero(di32);
-    if constexpr (kUse != Use::store) acc = hn::Load(di32, scratch.acc[lane].data());
+    if constexpr (!stores(kUse)) acc = hn::Load(di32, scratch.acc[lane].data());
     const uint8_t* HWY_RESTRICT raw = raw_of_lane;
     const uint32_t* HWY_RESTRICT entries = scratch.entries[lane].data();
-    int64_t col = first_col;
-    for (; col + kPieceCols <= end; col += kPieceCols, entries += kPieceCols / 4, raw += raw_bytes_of_piece(kRawBits))
-      Piece<kRawBits, kUse>(entries, raw, lowest, x + col, row + col, acc);
-    if (col < end) {  // x is padded; rows are not
-      Piece<kRawBits, kUse>(entries, raw, lowest, x + col, scratch.last_cols.data(), acc);
-      if constexpr (kUse == Use::store) std::memcpy(row + col, scratch.last_cols.data(), static_cast<size_t>(end - col));
+    int8_t* HWY_RESTRICT to = kUse == Use::stream ? reinterpret_cast<int8_t*>(scratch.elements[lane].data()) : row + first_col;
+    int64_t col = 0;
+    for (; first_col + col + kPieceCols <= end; col += kPieceCols, entries += kPieceCols / 4, raw += raw_bytes_of_piece(kRawBits))
+      Piece<kRawBits, kUse>(entries, raw, lowest, x + first_col + col, to + col, acc);
+    if (first_col + col < end) {  // x and the buffer are padded; rows are not
+      Piece<kRawBits, kUse>(entries, raw, lowest, x + first_col + col, kUse == Use::stream ? to + col : scratch.last_cols.data(), acc);
+      if constexpr (kUse == Use::store) std::memcpy(to + col, scratch.last_cols.data(), static_cast<size_t>(end - first_col - col));
     }
-    if constexpr (kUse != Use::store) hn::Store(acc, di32, scratch.acc[lane].data());
+    if constexpr (!stores(kUse)) hn::Store(acc, di32, scratch.acc[lane].data());
+  }
+  if constexpr (kUse == Use::stream) {
+    const uint32_t stop = static_cast<uint32_t>((segment + count) * kSegmentCols);
+    const int last_patch = scratch.patches.begin[first_lane / kWalkLanes + 1];
+    for (int& i = scratch.next_patch; i < last_patch && scratch.patches.patches[i] >> 16 < stop; ++i) {
+      const uint32_t patch = scratch.patches.patches[i];
+      uint8_t& element = scratch.elements[patch >> 8 & 7][(patch >> 16) - static_cast<uint32_t>(segment * kSegmentCols)];
+      element = static_cast<uint8_t>(element + patch);
+    }
+    row -= lanes * cols;
+    for (int lane = 0; lane < lanes; ++lane, row += cols) StreamRow(scratch.elements[lane].data(), end - first_col, reinterpret_cast<uint8_t*>(row) + first_col);
   }
 }
 
@@ -267,7 +297,8 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
   Walkers& walkers = scratch.walkers;
   CopyWords(stored.codes + stored.first_line(tile) * kLineBytes, stored.first_line(tile + 1) - stored.first_line(tile), first_lane, walkers);
   for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, 0);
-  if constexpr (kUse != Use::store) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
+  if constexpr (!stores(kUse)) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
+  scratch.next_patch = scratch.patches.begin[first_lane / kWalkLanes];
   const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
   for (int64_t s = 0; s < segments;) {
     const auto floor_of = [&](int64_t segment) { return 32 * (reach[std::min(segment + kAhead, segments - 1)] - kRingLines); };
@@ -282,7 +313,7 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
     UseEntries<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count, scratch);
     s += count;
   }
-  if constexpr (kUse != Use::store)
+  if constexpr (!stores(kUse))
     for (int lane = 0; lane < lanes; ++lane) {
       uint32_t& y = reinterpret_cast<uint32_t*>(launch.call.y)[group * kLanes + first_lane + lane];
       y += static_cast<uint32_t>(hn::ReduceSum(DI32(), hn::Load(DI32(), scratch.acc[lane].data())));
@@ -296,7 +327,7 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
   uint32_t* y = reinterpret_cast<uint32_t*>(launch.call.y) + group * kLanes;
   for (int64_t i = stored.first_patch(tile), end = stored.first_patch(tile + 1); i < end; ++i) {
     const Patch patch = patch_at(stored, i);
-    if constexpr (kUse == Use::store) {
+    if constexpr (stores(kUse)) {
       int8_t& element = launch.call.decoded[(group * kLanes + patch.row - launch.call.row_begin) * stored.cols + first_col + patch.col];
       element = static_cast<int8_t>(element + patch.delta);
     } else {
@@ -311,19 +342,22 @@ void Groups(const Launch& launch) {
   Scratch scratch;
   for (int64_t group = launch.call.row_begin / kLanes; group * kLanes < launch.call.row_end; ++group) {
     const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
-    if constexpr (kUse != Use::store) std::fill_n(launch.call.y + group * kLanes, rows, launch.offset);
+    if constexpr (!stores(kUse)) std::fill_n(launch.call.y + group * kLanes, rows, launch.offset);
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
       const int64_t lines = stored.first_line(tile + 1) - stored.first_line(tile);
       std::array<int64_t, kMostSegments> reach;
       int64_t blocks = 0;
       for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
+      bool patched = false;
+      if constexpr (kUse == Use::stream) patched = scratch.patches.sort(stored, tile);
       for (int lane = 0; lane < rows; lane += kWalkLanes) {
         Octet<kRawBits, kUse, kTakes>(launch, group, column, lane, reach, scratch);
       }
-      AddPatches<kUse>(launch, group, column);
+      if (!patched) AddPatches<kUse>(launch, group, column);
     }
   }
+  if constexpr (kUse == Use::stream) hwy::FlushStream();
 }
 
 template <int kRawBits, Use kUse>
@@ -360,7 +394,10 @@ void Decode(const KernelCall& call) {
   if (call.row_begin >= call.row_end) return;
   const Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
   build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
-  GroupsFor<Use::store>(launch);
+  if (call.tuning == 0)
+    GroupsFor<Use::stream>(launch);
+  else
+    GroupsFor<Use::store>(launch);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
@@ -384,8 +421,10 @@ std::string refuses(const CompressedView&, const backends::DeviceInfo&, int) {
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
 }
 
+constexpr backends::Tuning kDecodeTunings[] = {{"past_caches"}, {"through_caches"}};
+
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "octets", .tunings = backends::kDefaultTuning, .refuses = refuses, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
+    {.op = backends::Op::decode, .variant = "octets", .tunings = kDecodeTunings, .refuses = refuses, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
     {.op = backends::Op::matvec, .variant = "octets", .tunings = backends::kDefaultTuning, .refuses = refuses, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
 };
 

@@ -108,30 +108,32 @@ void check_kernels(std::string_view backend, const CompressedMatrix& compressed,
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) expected[r] += w[r * cols + c] * x[c];
 
-  for (const backends::Kernel& kernel : entry().kernels(backend)) {
-    std::vector<int32_t> y(rows, 0x5a5a5a5a);
-    std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
-    std::vector<std::byte> scratch(kernel.scratch_bytes != nullptr ? kernel.scratch_bytes(view, 0) + 64 : 64);
-    const int64_t middle = std::min<int64_t>(format::kLanes, rows);
-    for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, rows}}) {
-      backends::KernelCall call;
-      call.matrix = &view;
-      call.row_begin = begin;
-      call.row_end = end;
-      call.x = x.data();
-      call.y = y.data();
-      call.decoded = decoded.data() + begin * cols;
-      call.scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
-      kernel.launch(call);
+  for (const backends::Kernel& kernel : entry().kernels(backend))
+    for (int tuning = 0; tuning < static_cast<int>(kernel.tunings.size()); ++tuning) {
+      std::vector<int32_t> y(rows, 0x5a5a5a5a);
+      std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
+      std::vector<std::byte> scratch(kernel.scratch_bytes != nullptr ? kernel.scratch_bytes(view, tuning) + 64 : 64);
+      const int64_t middle = std::min<int64_t>(format::kLanes, rows);
+      for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, rows}}) {
+        backends::KernelCall call;
+        call.matrix = &view;
+        call.tuning = tuning;
+        call.row_begin = begin;
+        call.row_end = end;
+        call.x = x.data();
+        call.y = y.data();
+        call.decoded = decoded.data() + begin * cols;
+        call.scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+        kernel.launch(call);
+      }
+      INFO(backend << " " << backends::op_name(kernel.op) << " " << kernel.tunings[tuning].name << " [" << rows << ", " << cols << "] " << compressed.settings.to_string());
+      if (kernel.op == backends::Op::matvec) {
+        CHECK(y == expected);
+      } else {
+        CHECK(std::equal(w, w + rows * cols, decoded.begin()));
+        CHECK(std::all_of(decoded.end() - 64, decoded.end(), [](int8_t v) { return v == 0x5a; }));
+      }
     }
-    INFO(backend << " " << backends::op_name(kernel.op) << " [" << rows << ", " << cols << "] " << compressed.settings.to_string());
-    if (kernel.op == backends::Op::matvec) {
-      CHECK(y == expected);
-    } else {
-      CHECK(std::equal(w, w + rows * cols, decoded.begin()));
-      CHECK(std::all_of(decoded.end() - 64, decoded.end(), [](int8_t v) { return v == 0x5a; }));
-    }
-  }
 }
 
 void check_everywhere(const std::vector<std::pair<datasets::Matrix, CompressedMatrix>>& cases) {
