@@ -201,11 +201,21 @@ struct Scratch {
   int next_patch = 0;  // of the octet
 };
 
+// Eight lanes of a tile's segments [segment, + count).
+struct Chunk {
+  int64_t group, column;
+  int first_lane, lanes;  // lanes that there are
+  int64_t segment, count;
+};
+
 struct Launch {
   const KernelCall& call;
   Stored stored;
-  const uint32_t* table;
-  int32_t offset;  // lowest * sum(x)
+  const uint32_t* table = nullptr;
+  int32_t offset = 0;  // lowest * sum(x)
+  // The only parts that are compiled for each number of look-ups a round and for each of raw bits.
+  void (*walk)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkQuads>*) = nullptr;
+  void (*use_entries)(const Launch&, const Chunk&, Scratch&) = nullptr;
 };
 
 // Copies `count` bytes, past the caches where whole vectors fit.
@@ -219,9 +229,10 @@ HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8
   if (i < count) std::memcpy(to + i, from + i, static_cast<size_t>(count - i));
 }
 
-// Segments [segment, + count) of the rows that there are; their entries have been walked through.
+// What becomes of the entries of a chunk that have been walked through.
 template <int kRawBits, Use kUse>
-HWY_INLINE void UseEntries(const Launch& launch, int64_t group, int64_t column, int first_lane, int lanes, int64_t segment, int64_t count, Scratch& scratch) {
+HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const auto [group, column, first_lane, lanes, segment, count] = chunk;
   const Stored& stored = launch.stored;
   const DI32 di32;
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
@@ -258,15 +269,16 @@ HWY_INLINE void UseEntries(const Launch& launch, int64_t group, int64_t column, 
 }
 
 // What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
-template <int kRawBits, Use kUse>
-HWY_INLINE void PrefetchForUse(const Launch& launch, int64_t group, int64_t column, int first_lane, int lanes, int64_t segment, int64_t count) {
+template <Use kUse>
+HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
+  const auto [group, column, first_lane, lanes, segment, count] = chunk;
   const Stored& stored = launch.stored;
   const int64_t tile = group * stored.column_tiles + column, first_line = stored.first_line(tile), lines = stored.first_line(tile + 1) - first_line;
   const int64_t lines_of_segment = lines / stored.segments_of(column) + 1;
   const uint8_t* codes = stored.codes + (first_line + (first_lane + kWalkLanes == kLanes ? lines : 0)) * kLineBytes + 4 * ((first_lane + kWalkLanes) % kLanes);
   for (int64_t line = segment * lines_of_segment; line < (segment + count) * lines_of_segment; ++line) __builtin_prefetch(codes + line * kLineBytes, 0, 3);
   const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
-  for (int64_t i = 0; i < count * kSegmentCols / kPieceCols * kRawBits; ++i) __builtin_prefetch(raw + i * 8 * kLanes, 0, 3);
+  for (int64_t i = 0; i < count * kSegmentCols / kPieceCols * stored.raw_bits; ++i) __builtin_prefetch(raw + i * 8 * kLanes, 0, 3);
   if constexpr (kUse == Use::store) {
     const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols, end = std::min(stored.cols, first_col + count * kSegmentCols);
     const int8_t* row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * stored.cols;
@@ -277,19 +289,20 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, int64_t group, int64_t colu
 
 // The next tile, as large as this one in all likelihood, comes into the L2 cache while this one is decoded: the share of the segments
 // [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
-template <int kRawBits>
-HWY_INLINE void PrefetchNextTile(const Stored& stored, int64_t group, int64_t column, int first_lane, int64_t segment, int64_t count) {
+HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
+  const auto [group, column, first_lane, lanes, segment, count] = chunk;
+  const int64_t raw_bytes = raw_bytes_of_segment(stored.raw_bits);
   const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
   const int64_t share = first_lane / kWalkLanes * segments + segment;
-  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes_of_segment(kRawBits) + share * raw_bytes_of_segment(kRawBits) * kWalkLanes / kLanes;
-  for (int64_t at = 0; at < count * raw_bytes_of_segment(kRawBits) * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
+  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes + share * raw_bytes * kWalkLanes / kLanes;
+  for (int64_t at = 0; at < count * raw_bytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
   const int64_t bytes = (stored.first_line(tile + 1) - stored.first_line(tile)) * kLineBytes;
   const uint8_t* codes = stored.codes + stored.first_line(tile + 1) * kLineBytes;
   for (int64_t at = bytes * share / shares; at < bytes * (share + count) / shares; at += 64) __builtin_prefetch(codes + at, 0, 2);
 }
 
 // Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved in them.
-template <int kRawBits, Use kUse, int kTakes>
+template <Use kUse>
 HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
   const Stored& stored = launch.stored;
   const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
@@ -307,10 +320,11 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
     while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
     if (floor_of(s) > least)
       for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
-    PrefetchNextTile<kRawBits>(stored, group, column, first_lane, s, count);
-    PrefetchForUse<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count);
-    Walk<kTakes>(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
-    UseEntries<kRawBits, kUse>(launch, group, column, first_lane, lanes, s, count, scratch);
+    const Chunk chunk{group, column, first_lane, lanes, s, count};
+    PrefetchNextTile(stored, chunk);
+    PrefetchForUse<kUse>(launch, chunk);
+    launch.walk(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
+    launch.use_entries(launch, chunk, scratch);
     s += count;
   }
   if constexpr (!stores(kUse))
@@ -336,7 +350,7 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
   }
 }
 
-template <int kRawBits, Use kUse, int kTakes>
+template <Use kUse>
 void Groups(const Launch& launch) {
   const Stored& stored = launch.stored;
   Scratch scratch;
@@ -352,7 +366,7 @@ void Groups(const Launch& launch) {
       bool patched = false;
       if constexpr (kUse == Use::stream) patched = scratch.patches.sort(stored, tile);
       for (int lane = 0; lane < rows; lane += kWalkLanes) {
-        Octet<kRawBits, kUse, kTakes>(launch, group, column, lane, reach, scratch);
+        Octet<kUse>(launch, group, column, lane, reach, scratch);
       }
       if (!patched) AddPatches<kUse>(launch, group, column);
     }
@@ -360,44 +374,45 @@ void Groups(const Launch& launch) {
   if constexpr (kUse == Use::stream) hwy::FlushStream();
 }
 
-template <int kRawBits, Use kUse>
-void GroupsOf(const Launch& launch) {
-  switch (launch.stored.table_bits) {
-    case 8:
-    case 9: return Groups<kRawBits, kUse, 6>(launch);
-    case 10:
-    case 11: return Groups<kRawBits, kUse, 5>(launch);
-    default: return Groups<kRawBits, kUse, 4>(launch);
-  }
+// Builds the table in the scratch; `largest`: no high part of any entry is larger.
+Launch OpenLaunch(const KernelCall& call, uint32_t& largest) {
+  Launch launch{.call = call, .stored = open_stored(*call.matrix)};
+  uint32_t* table = reinterpret_cast<uint32_t*>(call.scratch);
+  largest = build_table(launch.stored, table);
+  launch.table = table;
+  const int table_bits = launch.stored.table_bits;
+  launch.walk = table_bits <= 9 ? Walk<6> : table_bits <= 11 ? Walk<5> : Walk<4>;
+  return launch;
 }
 
 template <Use kUse>
-void GroupsFor(const Launch& launch) {
-  constexpr void (*kFunctions[])(const Launch&) = {GroupsOf<0, kUse>, GroupsOf<1, kUse>, GroupsOf<2, kUse>, GroupsOf<3, kUse>, GroupsOf<4, kUse>, GroupsOf<5, kUse>, GroupsOf<6, kUse>, GroupsOf<7, kUse>};
-  kFunctions[launch.stored.raw_bits](launch);
+void Run(Launch& launch) {
+  constexpr void (*kFunctions[])(const Launch&, const Chunk&, Scratch&) = {UseEntries<0, kUse>, UseEntries<1, kUse>, UseEntries<2, kUse>, UseEntries<3, kUse>, UseEntries<4, kUse>, UseEntries<5, kUse>, UseEntries<6, kUse>, UseEntries<7, kUse>};
+  launch.use_entries = kFunctions[launch.stored.raw_bits];
+  Groups<kUse>(launch);
 }
 
 void Matvec(const KernelCall& call) {
   if (call.row_begin >= call.row_end) return;
-  Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
-  const uint32_t largest = build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
+  uint32_t largest = 0;
+  Launch launch = OpenLaunch(call, largest);
   uint32_t sum = 0;
   for (int64_t col = 0; col < launch.stored.cols; ++col) sum += static_cast<uint32_t>(call.x[col]);
   launch.offset = static_cast<int32_t>(sum * static_cast<uint32_t>(launch.stored.lowest));
   if ((largest + 1) << launch.stored.raw_bits <= 128)
-    GroupsFor<Use::dot_small>(launch);
+    Run<Use::dot_small>(launch);
   else
-    GroupsFor<Use::dot>(launch);
+    Run<Use::dot>(launch);
 }
 
 void Decode(const KernelCall& call) {
   if (call.row_begin >= call.row_end) return;
-  const Launch launch{call, open_stored(*call.matrix), reinterpret_cast<const uint32_t*>(call.scratch), 0};
-  build_table(launch.stored, reinterpret_cast<uint32_t*>(call.scratch));
+  uint32_t largest = 0;
+  Launch launch = OpenLaunch(call, largest);
   if (call.tuning == 0)
-    GroupsFor<Use::stream>(launch);
+    Run<Use::stream>(launch);
   else
-    GroupsFor<Use::store>(launch);
+    Run<Use::store>(launch);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
