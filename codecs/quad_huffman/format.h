@@ -20,8 +20,8 @@
 //
 // A segment is 128 columns of a tile. A decoder keeps the last kRingLines lines, and begins to fetch those of a segment
 // kAhead segments before. With reach(s) = min(4 * (schedule[0] + ... + schedule[s]), lines of the tile): before segment s every lane's
-// position becomes max(position, 32 * (reach(min(s + kAhead, last)) - kRingLines)), and all code bits of segment s are
-// in lines before reach(s). So lanes may drift apart, and no data makes the ring overflow.
+// position becomes max(position, 32 * (reach(min(s + kAhead, last)) - kRingLines)), and all code bits of segment s, and the line
+// behind the one with its last bit, if there is one, are before reach(s). So lanes may drift apart, and no data makes the ring overflow.
 //
 // Raw bits of 32 columns (quads q = 0..7) are B words; each half of a segment stores, for j = 0..B-1, for each lane, word j of its
 // first 32 columns and word j of the other 32. Byte k of a word is for column k of its quads. The words are planes of 4, 3, 2 and
@@ -49,7 +49,7 @@ inline constexpr int kMostRawBits = 7;
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 
 // A lane that is moved forward must not by that become the one that decides how much is fetched.
-static_assert((kAhead + 1) * (kSegmentCols / 4) * kMostTableBits / 32 + kBlockLines + 1 <= kRingLines);
+static_assert((kAhead + 1) * (kSegmentCols / 4) * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);
 
 // Widths of the planes of B raw bits, lowest bits first; 0: none.
 inline constexpr int kPlanes[kMostRawBits + 1][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}};

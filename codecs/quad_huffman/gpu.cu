@@ -264,7 +264,7 @@ void launch_decode(const backends::KernelCall& call) {
 }
 
 std::string refuses_wish(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, const Wish& wish) {
-  if (matrix.shape.cols > (int64_t{1} << 22)) return "The kernel's sums of products of unsigned bytes need int32: at most 2^22 columns.";
+  if (matrix.shape.cols > (int64_t{1} << 19)) return "Without raw bits the kernel's sums are twice the product's and need int32: at most 2^19 columns.";
   const Shape shape = shape_of(matrix);
   if (plan_of(wish, shape, static_cast<int>(column_tiles(matrix.shape.cols, shape.tile_cols)), device.shared_bytes).workers == 0)
     return "The table and the rings of two waves do not fit the shared memory of a thread block.";

@@ -7,16 +7,22 @@
 
 namespace ecmv::codecs::quad_huffman {
 
+namespace {
+
+int64_t lines_of(std::span<const LaneBits, kLanes> lanes, int segments) {
+  int64_t most = 0;
+  for (const LaneBits& lane : lanes) most = std::max<int64_t>(most, lane.begin[segments - 1] + lane.bits[segments - 1]);
+  return (most + 31) / 32;
+}
+
+}  // namespace
+
 int64_t make_schedule(std::span<LaneBits, kLanes> lanes, std::span<uint8_t> blocks) {
   const int segments = static_cast<int>(blocks.size());
   std::array<int64_t, kMostSegments> until{};  // blocks fetched before segment s
   for (bool settled = false; !settled;) {
     settled = true;
-    const int64_t old_lines = [&] {
-      int64_t most = 0;
-      for (const LaneBits& lane : lanes) most = std::max<int64_t>(most, lane.begin[segments - 1] + lane.bits[segments - 1]);
-      return (most + 31) / 32;
-    }();
+    const int64_t old_lines = lines_of(lanes, segments);
     for (LaneBits& lane : lanes) {
       int64_t position = 0;
       for (int s = 0; s < segments; ++s) {
@@ -27,17 +33,17 @@ int64_t make_schedule(std::span<LaneBits, kLanes> lanes, std::span<uint8_t> bloc
         position += lane.bits[s];
       }
     }
+    const int64_t lines = lines_of(lanes, segments);
     int64_t needed = 0;
     for (int s = 0; s < segments; ++s) {
-      for (const LaneBits& lane : lanes) needed = std::max<int64_t>(needed, lane.begin[s] + lane.bits[s]);
-      const int64_t least = (needed + 32 * kBlockLines - 1) / (32 * kBlockLines);
+      // A window is two words, the second one perhaps behind the segment's last bit: it shall not be read while it is fetched.
+      for (const LaneBits& lane : lanes) needed = std::max<int64_t>(needed, (lane.begin[s] + lane.bits[s] - 1) / 32 + 2);
+      const int64_t least = (std::min(needed, lines) + kBlockLines - 1) / kBlockLines;
       if (least > until[s]) until[s] = least, settled = false;
     }
   }
-  int64_t lines = 0;
-  for (const LaneBits& lane : lanes) lines = std::max<int64_t>(lines, (lane.begin[segments - 1] + lane.bits[segments - 1] + 31) / 32);
   for (int s = 0; s < segments; ++s) blocks[s] = static_cast<uint8_t>(until[s] - (s > 0 ? until[s - 1] : 0));
-  return lines;
+  return lines_of(lanes, segments);
 }
 
 }  // namespace ecmv::codecs::quad_huffman
