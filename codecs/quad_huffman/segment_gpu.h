@@ -262,10 +262,16 @@ class TileWorker {
     }
   }
 
+  // x of segment s; behind the last column zeros, for there are codes as well.
   ECMV_GPU_DEVICE void fetch_inputs(int s, gpu::Pointer<const int8_t> x) {
     const int lane = Worker::lane();
-    if (kWithInputs && s < segments_ && lane < kSegmentCols / 16)
-      gpu::copy_async<16>(rings_ + (kTiles * kRingBytes + s % kInputSlots * kSegmentCols + lane * 16), gpu::cast<const std::byte>(x + (first_col_ + s * kSegmentCols + lane * 16)));
+    if (!kWithInputs || s >= segments_ || lane >= kSegmentCols / 16) return;
+    const int col = s * kSegmentCols + lane * 16;
+    const gpu::Pointer<std::byte> to = rings_ + (kTiles * kRingBytes + s % kInputSlots * kSegmentCols + lane * 16);
+    if (col < cols_)
+      gpu::copy_async<16>(to, gpu::cast<const std::byte>(x + (first_col_ + col)));
+    else
+      *gpu::cast<gpu::uint4>(to) = gpu::uint4{};
   }
 
   // The next 32 bits of this lane's codes.
