@@ -261,6 +261,10 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
       "cache.";
   spec.square_only = true;
   std::vector<Figure> figures = xy(spec);
+  Cases square = ok_cases();
+  std::erase_if(square, [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
+  std::map<std::string, std::string> backends;  // of a figure
+  for (const Facet& facet : facets(spec.id, square, spec.facets)) backends[facet.id] = facet.cases.front()->kernel.backend;
   for (Figure& figure : figures) {
     XyPlot& plot = std::get<XyPlot>(figure.plot);
     if (records_.runs.empty()) continue;
@@ -272,11 +276,14 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
       if (bytes > 0 && dimension > plot.x.min && dimension < plot.x.max)
         plot.vertical.push_back({dimension, name});
     };
-    mark(static_cast<double>(run.l2_bytes),
-         "int8 = L2 of a core, " + bytes_text(static_cast<double>(run.l2_bytes)));
-    mark(static_cast<double>(run.llc_bytes),
-         "int8 = last-level cache, " + bytes_text(static_cast<double>(run.llc_bytes)));
-    mark(4.0 * static_cast<double>(run.llc_bytes), "4 × last-level cache");
+    const auto gpu = std::find_if(run.gpus.begin(), run.gpus.end(), [&](const GpuRecord& g) { return g.id.starts_with(backends[figure.id] + ":"); });
+    const bool on_gpu = gpu != run.gpus.end();
+    const auto last_level = static_cast<double>(on_gpu ? gpu->l2_bytes : run.llc_bytes);
+    if (!on_gpu)
+      mark(static_cast<double>(run.l2_bytes),
+           "int8 = L2 of a core, " + bytes_text(static_cast<double>(run.l2_bytes)));
+    mark(last_level, (on_gpu ? "int8 = L2 of the GPU, " : "int8 = last-level cache, ") + bytes_text(last_level));
+    mark(4.0 * last_level, on_gpu ? "4 × L2" : "4 × last-level cache");
     if (!plot.vertical.empty()) plot.y.max *= 1.4;  // room for their labels
   }
   return figures;
