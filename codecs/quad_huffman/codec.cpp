@@ -189,7 +189,7 @@ const Codec& codec() {
                     .default_value = int64_t{-1}, .min = -1, .max = kMostRawBits},
                    {.name = "table_bits", .unit = "bit", .help = "longest code, index width of the table; 0: chosen for `optimise`",
                     .default_value = "0", .choices = {"0", "8", "9", "10", "11", "12", "13"}},
-                   {.name = "tile_cols", .unit = "column", .help = "columns of a tile; 0: as many as leave about 2000 tiles",
+                   {.name = "tile_cols", .unit = "column", .help = "columns of a tile; 0: as many as leave about 4000 tiles",
                     .default_value = "0", .choices = {"0", "128", "256", "512", "1024", "2048"}},
                    {.name = "optimise", .unit = "", .help = "what open settings are chosen for: fewest bytes, or a table that a GPU looks up fast",
                     .default_value = "size", .choices = {"size", "speed"}}},

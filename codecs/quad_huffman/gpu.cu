@@ -1,9 +1,9 @@
 // GPU kernels of quad_huffman. A group of 32 lanes (a worker) decodes kTiles tiles at once, one below the other, a lane one row of
 // each: while one row waits for shared memory the other goes on, and both use the same x. The codes of a tile come through a ring of
 // lines in shared memory, filled by asynchronous copies as the tile's schedule says, so that the decoder keeps nothing but a bit
-// position; a window of 32 bits of the ring serves 2 or 3 quads. Bit l of the bank of a ring's word is always the lane's, and the
-// table has up to 32 copies, lane l reading copy l, so that look-ups meet in no bank either. Raw bits go straight to registers, a
-// segment ahead. Patches are added to the sums in shared memory before the codes have arrived.
+// position; a window of 32 bits of the ring serves 2 or 3 quads. All words of a lane lie in its own bank, and the table has up to 32
+// copies, lane l reading copy l, so that lanes never wait for each other. Raw bits go straight to registers, half a segment
+// ahead. Patches are added to the sums in shared memory before the codes have arrived.
 // The workers of a block share rows: each has some of their column tiles.
 #include <algorithm>
 #include <string>
@@ -33,7 +33,7 @@ struct Matrix {
 struct Plan {
   int copies, copy_shift;          // of the table
   int workers, workers_of_rows;    // of a block; those that share rows
-  int table, sums, workers_bytes;  // `table` is 0; then the workers' rings, then the sums
+  int sums, workers_bytes;         // behind the table the workers' rings, behind them the sums
 };
 
 // A worker takes 32 entries at a time: one load, then the copies line by line out of its lanes' registers. (With one load a
@@ -131,7 +131,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, gpu::Pointer<int8_t> decod
       }
     }, [](uint32_t) {});
     Worker::sync();
-    tile.patch_elements(decoded + (group * kLanes * matrix.cols + first_col), matrix.cols, kRawBits);
+    tile.patch_elements(decoded + (group * kLanes * matrix.cols + first_col), matrix.cols);
   }
 }
 

@@ -1,6 +1,8 @@
 // A worker (32 lanes) on its tiles: rings of code lines and of x, the schedule, and the decoding of one segment of 128 columns.
-// Operations per quad and lane, for B = 2 (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock):
-//   half a window: 0.5 and, 0.5 funnel shift, 1 load; code: 1 and, 1 load, 1 and, 1 dot product (length), 0.5 shift, 1 addition
+// Operations per quad and lane, for B = 2 and two quads a window (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory
+// a clock):
+//   half a window: 0.5 and, 0.5 multiply-add, 0.5 funnel shift, 1 load, 0.5 addition
+//   code: 1 and, 1 multiply-add, 1 load, 1 and, 1 dot product (length), 0.5 shift
 //   raw bits: 0.75 shift, 1 select (three-input logic); product: 1 dot product, 0.25 load of x
 #pragma once
 
@@ -137,7 +139,7 @@ class TileWorker {
 
   // Adds what patches change to the elements of tile 0 at `elements`, whose rows are `cols` apart. Patches of one element follow each other; the
   // lane that has the first of them adds them all.
-  ECMV_GPU_DEVICE void patch_elements(gpu::Pointer<int8_t> elements, int cols, int raw_bits) {
+  ECMV_GPU_DEVICE void patch_elements(gpu::Pointer<int8_t> elements, int cols) {
     const Tile& one = tiles_[0];
     const uint32_t last = one.first_patch + one.patches;
     for (uint32_t patch = one.first_patch + Worker::lane(); patch < last; patch += kLanes) {
@@ -146,12 +148,13 @@ class TileWorker {
       int delta = delta_of(patch);
       for (uint32_t next = patch + 1; next < last && streams_.positions[next] == position; ++next) delta += delta_of(next);
       const gpu::Pointer<int8_t> element = elements + (static_cast<int64_t>(position % kLanes) * cols + position / kLanes);
-      *element = static_cast<int8_t>(*element + (delta << raw_bits));
+      *element = static_cast<int8_t>(*element + (delta << kRawBits));
     }
   }
 
-  // Calls visit_inputs(four elements of x) for this lane's part of them, and visit(t, segment, quad of the segment, bytes, x) for all quads in order: byte k is element - lowest of column k (twice that
-  // without raw bits) in this lane's row of tile t, x the four elements of the vector.
+  // Calls visit(t, segment, quad of the segment, bytes, x) for all quads in order: byte k is element - lowest of column k (twice that
+  // without raw bits) in this lane's row of tile t, x the four elements of the vector. Before, for each segment, visit_inputs(four
+  // elements of x): all lanes together see each element once.
   template <typename Visit, typename VisitInputs>
   ECMV_GPU_DEVICE void decode(const Table& table, gpu::Pointer<const int8_t> x, Visit visit, VisitInputs visit_inputs) {
     for (int s = 0; s < segments_; ++s) {
