@@ -68,7 +68,7 @@ class Block {
  public:
   Block(const Grid& grid, const std::function<void()>& kernel)
       : grid_(grid), kernel_(kernel), lanes_(grid.threads), met_(grid.threads),
-        shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)) {
+        shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)), in_flight_(static_cast<size_t>(grid.shared_bytes / 4 + 1)) {
     const auto address = reinterpret_cast<uintptr_t>(shared_.data()) + kSharedGuardBytes;
     shared_data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
   }
@@ -77,7 +77,8 @@ class Block {
     index_ = index;
     // Neither zero nor what the block before left: reading before writing shows.
     std::memset(shared_.data(), 0xA5, shared_.size());
-    name_range(shared_data_, grid_.shared_bytes, "shared memory");
+    std::fill(in_flight_.begin(), in_flight_.end(), uint8_t{0});
+    name_range(shared_data_, grid_.shared_bytes, "shared memory", in_flight_.data());
     struct Forget {
       const std::byte* data;
       ~Forget() { forget_range(data); }
@@ -94,6 +95,10 @@ class Block {
   int64_t index() const { return index_; }
   const Grid& grid() const { return grid_; }
   std::byte* shared() const { return shared_data_; }
+  // Of asynchronous copies to shared memory: `change` is 1 when one begins, -1 when somebody has waited for it.
+  void count_in_flight(const std::byte* to, int bytes, int change) {
+    for (int64_t word = (to - shared_data_) / 4; word < (to - shared_data_ + bytes) / 4; ++word) in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
+  }
 
   const uint64_t* meet(const Collective& place, uint64_t operand) {
     Lane& lane = lanes_[current_];
@@ -210,6 +215,7 @@ class Block {
   std::vector<uint64_t> met_;
   std::vector<std::byte> shared_;
   std::byte* shared_data_ = nullptr;
+  std::vector<uint8_t> in_flight_;  // copies to each 4 bytes of it
   context::fiber scheduler_;
   std::exception_ptr fault_;
   int current_ = 0;
@@ -240,6 +246,7 @@ const uint64_t* meet(const Collective& place, uint64_t operand) { return running
 void queue_copy(std::byte* to, const std::byte* from, int bytes) {
   Lane& lane = running_block->lane();
   lane.copies.push_back({to, from, bytes, lane.copy_group});
+  running_block->count_in_flight(to, bytes, 1);
 }
 
 void commit_queued_copies() { ++running_block->lane().copy_group; }
@@ -247,8 +254,10 @@ void commit_queued_copies() { ++running_block->lane().copy_group; }
 void finish_copies(int pending) {
   Lane& lane = running_block->lane();
   size_t done = 0;
-  for (; done < lane.copies.size() && lane.copies[done].group < lane.copy_group - pending; ++done)
+  for (; done < lane.copies.size() && lane.copies[done].group < lane.copy_group - pending; ++done) {
     std::memcpy(lane.copies[done].to, lane.copies[done].from, static_cast<size_t>(lane.copies[done].bytes));
+    running_block->count_in_flight(lane.copies[done].to, lane.copies[done].bytes, -1);
+  }
   lane.copies.erase(lane.copies.begin(), lane.copies.begin() + static_cast<int64_t>(done));
 }
 

@@ -18,8 +18,8 @@ Ranges& ranges() {
 
 }  // namespace
 
-void name_range(const std::byte* data, int64_t bytes, const std::string& name) {
-  ranges()[data] = std::make_unique<MemoryRange>(MemoryRange{data, bytes, name});
+void name_range(const std::byte* data, int64_t bytes, const std::string& name, const uint8_t* in_flight) {
+  ranges()[data] = std::make_unique<MemoryRange>(MemoryRange{data, bytes, name, in_flight});
 }
 
 void forget_range(const std::byte* data) { ranges().erase(data); }
@@ -39,6 +39,11 @@ void refuse_access(const MemoryRange* range, const void* address, size_t bytes) 
     fault("a misaligned access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " + range->name + ".");
   fault("an access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " + range->name + ", which has " +
         std::to_string(range->bytes) + " bytes.");
+}
+
+void refuse_in_flight(const MemoryRange* range, const void* address, size_t bytes) {
+  fault("an access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(static_cast<const std::byte*>(address) - range->begin) + " of " + range->name +
+        ", to which an asynchronous copy is under way.");
 }
 
 }  // namespace ecmv::backends::emulator

@@ -12,15 +12,19 @@ struct MemoryRange {
   const std::byte* begin = nullptr;
   int64_t bytes = 0;
   std::string name;
+  // Shared memory: for each 4 bytes the asynchronous copies to them that nobody has waited for; nullptr elsewhere.
+  const uint8_t* in_flight = nullptr;
 };
 
 // The bytes [data, data + bytes) may be accessed from now on, under this name in reports; and no longer.
-void name_range(const std::byte* data, int64_t bytes, const std::string& name);
+void name_range(const std::byte* data, int64_t bytes, const std::string& name, const uint8_t* in_flight = nullptr);
 void forget_range(const std::byte* data);
 // The range that holds `address` or ends there; nullptr: nobody's memory.
 const MemoryRange* find_range(const void* address);
 // Ends the launch: `bytes` at `address` are not in `range` (nullptr: in none).
 [[noreturn]] void refuse_access(const MemoryRange* range, const void* address, size_t bytes);
+// Ends the launch: an asynchronous copy to these bytes is under way.
+[[noreturn]] void refuse_in_flight(const MemoryRange* range, const void* address, size_t bytes);
 
 template <typename T>
 class CheckedPointer {
@@ -57,6 +61,11 @@ class CheckedPointer {
     if (range_ == nullptr || first < range_->begin || first + sizeof(T) > range_->begin + range_->bytes ||
         reinterpret_cast<uintptr_t>(address) % alignof(T) != 0)
       refuse_access(range_, address, sizeof(T));
+    if (range_->in_flight != nullptr) {
+      const auto offset = static_cast<size_t>(first - range_->begin);
+      for (size_t word = offset / 4; word <= (offset + sizeof(T) - 1) / 4; ++word)
+        if (range_->in_flight[word] != 0) refuse_in_flight(range_, address, sizeof(T));
+    }
     return address;
   }
   T* address_ = nullptr;
