@@ -112,6 +112,13 @@ ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32
   to[gpu::block_size() + gpu::thread_index()] = shared[second / 4 + gpu::thread_index()];
 }
 
+// A fault unwinds fibers, whose stacks AddressSanitizer does not know: it reports errors that are none, here and in later tests.
+void skip_under_address_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__)
+  SKIP("AddressSanitizer does not follow exceptions on fibers.");
+#endif
+}
+
 int any_wave_size() { return GENERATE(32, 64); }
 
 }  // namespace
@@ -149,6 +156,7 @@ TEST_CASE("a missing barrier shows in one of the orders") {
 }
 
 TEST_CASE("a collective that lanes skip is reported with thread and source line") {
+  skip_under_address_sanitizer();
   const int wave_size = any_wave_size();
   CHECK_THROWS_MATCHES(run(wave_size, some_lanes_skip_the_ballot, {1, 64, 0}), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("thread 0 to 19 are at ballot (tests/emulator/emulator_test.cpp:") &&
@@ -156,16 +164,19 @@ TEST_CASE("a collective that lanes skip is reported with thread and source line"
 }
 
 TEST_CASE("a collective that lanes reach in different lines is reported") {
+  skip_under_address_sanitizer();
   CHECK_THROWS_MATCHES(run(any_wave_size(), lanes_meet_in_different_lines, {1, 64, 0}), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("Divergent collective in block 0") && ContainsSubstring("thread 7 is at ballot")));
 }
 
 TEST_CASE("a barrier that one thread skips is reported") {
+  skip_under_address_sanitizer();
   CHECK_THROWS_MATCHES(run(any_wave_size(), one_thread_skips_the_barrier, {2, 64, 0}), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("thread 33 has ended") && ContainsSubstring("sync_block")));
 }
 
 TEST_CASE("an access outside a buffer is reported with the buffer's name") {
+  skip_under_address_sanitizer();
   Numbers numbers(10);
   for (const int64_t at : {int64_t{10}, int64_t{-1}, int64_t{1} << 40})
     CHECK_THROWS_MATCHES(run(any_wave_size(), reads_behind, {1, 64, 0}, numbers.data(), at), backends::emulator::KernelFault,
@@ -179,6 +190,7 @@ TEST_CASE("an access outside a buffer is reported with the buffer's name") {
 }
 
 TEST_CASE("an access outside shared memory is reported, through checked and through raw pointers") {
+  skip_under_address_sanitizer();
   CHECK_THROWS_MATCHES(run(any_wave_size(), reads_shared_behind, {1, 32, 100}, 100), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("of shared memory, which has 100 bytes")));
   CHECK_THROWS_MATCHES(run(any_wave_size(), writes_shared_raw, {1, 32, 100}, 100), backends::emulator::KernelFault,
@@ -186,6 +198,7 @@ TEST_CASE("an access outside shared memory is reported, through checked and thro
 }
 
 TEST_CASE("asynchronous copies have arrived behind the wait for them; an access before it is reported") {
+  skip_under_address_sanitizer();
   Numbers from(512), to(128);
   for (int i = 0; i < 512; ++i) from.values[i] = i;
   run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 1);
@@ -200,6 +213,7 @@ TEST_CASE("asynchronous copies have arrived behind the wait for them; an access 
 }
 
 TEST_CASE("a stream goes on behind a reported fault") {
+  skip_under_address_sanitizer();
   gpu::Stream stream(32);
   Numbers wrong(64);
   gpu::launch(some_lanes_skip_the_ballot, {1, 64, 0}, stream.opaque());
