@@ -36,12 +36,6 @@ std::remove_const_t<T> load_shared_by_many(CheckedPointer<T> pointer) {
   return *pointer;
 }
 
-// An address that a kernel may not read is no help; nothing is loaded.
-template <typename T>
-void prefetch_far(CheckedPointer<T> pointer) {
-  (void)*pointer;
-}
-
 // Lanes never run at the same time.
 template <typename T>
 T atomic_add(CheckedPointer<T> pointer, T value) {

@@ -83,7 +83,7 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
 // Whether launches there can be early: NVIDIA devices since sm_90. Code for older ones waits for nothing.
 inline bool have_early_launches(const DeviceInfo& device) {
 #if defined(ECMV_GPU_CUDA)
-  return std::atoi(device.simd_target.c_str() + 3) >= 90;  // "sm_90"
+  return device.simd_target.starts_with("sm_") && std::atoi(device.simd_target.c_str() + 3) >= 90;
 #else
   (void)device;
   return false;

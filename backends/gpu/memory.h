@@ -65,16 +65,6 @@ ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
 #endif
 }
 
-// Asks for the 128 bytes around an address to be in the last-level cache soon; nobody waits for it.
-template <typename T>
-ECMV_GPU_DEVICE void prefetch_far(const T* pointer) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(pointer));
-#elif defined(__HIP__)
-  __builtin_prefetch(pointer);
-#endif
-}
-
 // Adds atomically, in global or shared memory; returns what was there.
 ECMV_GPU_DEVICE int32_t atomic_add(int32_t* pointer, int32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }

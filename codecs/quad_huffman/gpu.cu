@@ -37,7 +37,7 @@ struct Plan {
 };
 
 // A worker takes 32 entries at a time: one load, then the copies line by line out of its lanes' registers. (With one load a
-// word, 32 copies took 5 of 64 us at d = 16384 on an H200.)
+// word, a layer of d = 16384 with 32 copies took an H200 56.4 us instead of 52.8.)
 ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan) {
   const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
   for (int first = Worker::group() * kLanes; first < matrix.table_words; first += gpu::block_size()) {
@@ -264,7 +264,7 @@ void launch_decode(const backends::KernelCall& call) {
 }
 
 std::string refuses_wish(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, const Wish& wish) {
-  if (matrix.shape.cols > (int64_t{1} << 19)) return "Without raw bits the kernel's sums are twice the product's and need int32: at most 2^19 columns.";
+  if (matrix.shape.cols > (int64_t{1} << 19)) return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 columns.";
   const Shape shape = shape_of(matrix);
   if (plan_of(wish, shape, static_cast<int>(column_tiles(matrix.shape.cols, shape.tile_cols)), device.shared_bytes).workers == 0)
     return "The table and the rings of two waves do not fit the shared memory of a thread block.";
