@@ -50,6 +50,15 @@ struct ChainFile {
   std::map<int, uint32_t> hashes;
 };
 
+// The size of every block of a matrix under one rule of counting. Only codecs of small blocks that stand alone (memory
+// compression) have it: their literature counts bits a block, and not always those that a decoder would need.
+struct BlockSizes {
+  std::string_view accounting;  // the rule's name, e.g. "stream"
+  int64_t block_bytes = 0;      // of the source; the last block is filled up with zeros
+  std::vector<uint32_t> bits;   // [blocks]
+  int64_t side_bits = 0;        // tables and models that all blocks share; not contained in `bits`
+};
+
 struct Codec {
   std::string_view summary;  // one line
   std::string_view source;   // paper or repository the method comes from
@@ -67,6 +76,8 @@ struct Codec {
   void (*decode)(const CompressedView&, std::span<std::byte> out) = nullptr;
   // Upper bound of stored_bytes() over all matrices of that shape; conformance tests hold the codec to it.
   int64_t (*max_stored_bytes)(datasets::Shape, const Settings&) = nullptr;
+  // Optional, see BlockSizes: one entry a rule; the first counts what encode() stores.
+  std::vector<BlockSizes> (*block_sizes)(datasets::MatrixView, const Settings&) = nullptr;
 
   // Optional: foreign chain files. `recognises_file` looks at the content only; `read_file` throws MalformedStream;
   // `write_file` gives bytes that the original program reads (nullptr where the format is only read).
