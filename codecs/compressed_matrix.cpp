@@ -61,7 +61,7 @@ int64_t CompressedMatrix::padding_bytes() const {
 CompressedView CompressedMatrix::view() const {
   CompressedView view{shape, type, &settings, {}};
   view.sections.reserve(sections.size());
-  for (const Section& section : sections) view.sections.push_back({section.name, section.role, section.bytes});
+  for (const Section& section : sections) view.sections.push_back({section.name, section.role, section.bytes, section.bytes});
   return view;
 }
 

@@ -48,7 +48,10 @@ struct SectionView {
   std::string_view name;
   Role role = Role::payload;
   std::span<const std::byte> bytes;  // host memory, or device memory once uploaded there
+  // The same bytes in host memory, so that a launch can read a header; empty where they are on a device and more than kHostCopyBytes.
+  std::span<const std::byte> host;
 };
+inline constexpr size_t kHostCopyBytes = 256;
 
 // A compressed matrix somebody else owns. Sections stand in the order in which the codec made them.
 struct CompressedView {

@@ -2,6 +2,7 @@
 #include "backends/gpu/gpu_device.h"
 
 #include <algorithm>
+#include <deque>
 #include <stdexcept>
 
 #include "backends/gpu/device_kernels.h"
@@ -21,6 +22,12 @@ class GpuMatrix final : public UploadedMatrix {
     for (codecs::SectionView& section : view_.sections) {
       GpuBuffer buffer(static_cast<int64_t>(section.bytes.size()), "the section '" + std::string(section.name) + "'");
       buffer.write(section.bytes);
+      if (section.bytes.size() <= codecs::kHostCopyBytes) {
+        small_.emplace_back(section.bytes.begin(), section.bytes.end());
+        section.host = small_.back();
+      } else {
+        section.host = {};
+      }
       section.bytes = {buffer.data(), section.bytes.size()};
       buffers_.push_back(std::move(buffer));
     }
@@ -38,6 +45,7 @@ class GpuMatrix final : public UploadedMatrix {
   codecs::Settings settings_;
   codecs::CompressedView view_;
   std::vector<GpuBuffer> buffers_;
+  std::deque<std::vector<std::byte>> small_;  // what section.host shows
 };
 
 double median(std::vector<double> values) {
