@@ -44,7 +44,7 @@ inline codecs::CompressedView from_golden(const datasets::Safetensors& file, dat
   codecs::CompressedView view{shape, datasets::ElementType::i8, &settings, std::vector<codecs::SectionView>(file.tensors.size())};
   // Empty tensors may stand elsewhere in the file: the index in the name gives the order.
   for (const datasets::TensorView& tensor : file.tensors)
-    view.sections.at(std::stoul(tensor.name)) = {"golden", codecs::Role::payload, tensor.bytes};
+    view.sections.at(std::stoul(tensor.name)) = {"golden", codecs::Role::payload, tensor.bytes, tensor.bytes};
   return view;
 }
 

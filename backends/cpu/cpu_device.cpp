@@ -22,7 +22,7 @@ class CpuMatrix final : public UploadedMatrix {
     for (codecs::SectionView& section : view_.sections) {
       GuardedBuffer buffer(static_cast<int64_t>(section.bytes.size()));
       if (!section.bytes.empty()) std::memcpy(buffer.data(), section.bytes.data(), section.bytes.size());
-      section.bytes = buffer.bytes();
+      section.bytes = section.host = buffer.bytes();
       buffers_.push_back(std::move(buffer));
     }
   }
