@@ -53,7 +53,7 @@ class Pass {
   virtual void poison_outputs(int round) = 0;
   virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
   virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
-  virtual std::span<const int8_t> decoded() = 0;  // decode: [rows, cols] of the layer that ran last
+  virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   virtual std::string broken_guards() const = 0;  // "" while every guard zone is intact
 };
 

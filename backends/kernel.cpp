@@ -3,7 +3,17 @@
 
 namespace ecmv::backends {
 
-std::string_view op_name(Op op) { return op == Op::decode ? "decode" : "matvec"; }
+std::string_view op_name(Op op) {
+  switch (op) {
+    case Op::decode:
+      return "decode";
+    case Op::matvec:
+      return "matvec";
+    case Op::size:
+      return "size";
+  }
+  return "";
+}
 
 std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, int) { return {}; }
 

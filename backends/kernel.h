@@ -13,8 +13,9 @@
 
 namespace ecmv::backends {
 
-// decode: the elements themselves, [rows, cols] int8.   matvec: y = W x with int32 accumulation.
-enum class Op : uint8_t { decode, matvec };
+// decode: the elements themselves, [rows, cols].   matvec: y = W x with int32 accumulation, of int8 elements.
+// size: nothing runs, an experiment only records what is stored; no kernel has it and no backend is asked for it.
+enum class Op : uint8_t { decode, matvec, size };
 std::string_view op_name(Op op);
 
 // A compile-time variant of a kernel; its position in Kernel::tunings is the number a launch gets.
@@ -59,7 +60,7 @@ struct KernelCall {
   int64_t row_end = 0;            // multiple of rows_per_block(), or matrix->shape.rows
   const int8_t* x = nullptr;      // [cols] matvec only; 64-byte aligned
   int32_t* y = nullptr;           // [rows] matvec only: y[row_begin..row_end) are written; the whole vector's base
-  int8_t* decoded = nullptr;      // decode only: row_begin's first element is written to decoded[0]
+  int8_t* decoded = nullptr;      // decode only: bytes; row_begin's first element is written to decoded[0]
   std::byte* scratch = nullptr;   // scratch_bytes() bytes of this thread's own, 64-byte aligned (on GPUs: of the launch's)
   // GPUs only.
   int8_t* v = nullptr;            // [rows] matvec: requantise(y, scale)

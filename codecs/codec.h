@@ -59,11 +59,18 @@ struct BlockSizes {
   int64_t side_bits = 0;        // tables and models that all blocks share; not contained in `bits`
 };
 
+// How far decoded elements of a lossy codec may lie from their source: |decoded - source| <= max(relative * |source|, absolute).
+// NaN stays a NaN and infinities stay themselves.
+struct ErrorBound {
+  double relative = 0, absolute = 0;
+  bool exact() const { return relative == 0 && absolute == 0; }  // byte for byte then
+};
+
 struct Codec {
   std::string_view summary;  // one line
   std::string_view source;   // paper or repository the method comes from
   uint32_t format_version = 1;  // +1 whenever a stored byte changes
-  bool lossless = true;
+  bool lossless = true;         // with every setting; otherwise error_bound says how lossy it is
   bool portable_bytes = true;  // false: a library's version decides what encode() writes, so it is not frozen
   std::vector<SettingInfo> settings;
 
@@ -74,10 +81,17 @@ struct Codec {
   // The reference: plain loops, every access bounds checked, throws MalformedStream. `out` has exactly
   // shape.elements() * element_bytes bytes, row-major.
   void (*decode)(const CompressedView&, std::span<std::byte> out) = nullptr;
-  // Upper bound of stored_bytes() over all matrices of that shape; conformance tests hold the codec to it.
+  // Upper bound of stored_bytes() over all matrices of that many rows and bytes a row (see shape_in_bytes; of i8 elements that is
+  // their shape); conformance tests and every run hold the codec to it.
   int64_t (*max_stored_bytes)(datasets::Shape, const Settings&) = nullptr;
   // Optional, see BlockSizes: one entry a rule; the first counts what encode() stores.
   std::vector<BlockSizes> (*block_sizes)(datasets::MatrixView, const Settings&) = nullptr;
+
+  // Codecs that are not lossless: what holds for this matrix with these settings. The reference decode is held to it.
+  ErrorBound (*error_bound)(datasets::MatrixView, const Settings&) = nullptr;
+  // Optional: bits per element that an ideal entropy coder would take for the symbols that this codec makes of the matrix,
+  // whatever it stores beside them included, tables and indices not.
+  double (*ideal_bits_per_element)(datasets::MatrixView, const Settings&) = nullptr;
 
   // Optional: foreign chain files. `recognises_file` looks at the content only; `read_file` throws MalformedStream;
   // `write_file` gives bytes that the original program reads (nullptr where the format is only read).
@@ -91,6 +105,17 @@ struct Codec {
 Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std::string, std::string>& given,
                           std::vector<std::string>& errors);
 Settings default_settings(const Codec& codec);
+
+// [rows, bytes of a row].
+datasets::Shape shape_in_bytes(const datasets::MatrixView& matrix);
+
+// How decoded elements keep a bound.
+struct BoundCheck {
+  std::string violation;  // "" if all do, otherwise the first that does not, as a sentence
+  double used = 0;        // the largest error as a part of the bound, 0..1; 0 for exact bounds
+};
+// `decoded` has the bytes of a matrix of the source's shape and type.
+BoundCheck check_bound(const datasets::MatrixView& source, std::span<const std::byte> decoded, const ErrorBound& bound);
 
 // Fills the fields that every encoder fills in the same way: settings, shape, type and source_hash, no sections.
 // The registry's callers (encode_matrix) add codec id and format_version.

@@ -12,21 +12,12 @@
 #include "datasets/file_bytes.h"
 #include "datasets/matvans.h"
 #include "datasets/npy.h"
+#include "datasets/numbers.h"
 #include "datasets/safetensors.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
 namespace {
-
-double bf16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
-
-double f16_value(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const int fraction = bits & 1023;
-  const double sign = bits & 0x8000 ? -1 : 1;
-  if (exponent == 31) return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
-}
 
 // Calls visit(double) for every element of a type T, stored little-endian and unaligned.
 template <typename T, typename ToDouble, typename Visit>

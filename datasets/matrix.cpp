@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "datasets/source.h"
 
@@ -16,29 +17,30 @@ int64_t element_bytes(ElementType type) {
   switch (type) {
     case ElementType::i8:
     case ElementType::u8:
+    case ElementType::f8_e5m2:
+    case ElementType::f8_e4m3:
       return 1;
     case ElementType::bf16:
     case ElementType::f16:
+    case ElementType::i16:
+    case ElementType::u16:
       return 2;
     case ElementType::f32:
+    case ElementType::i32:
+    case ElementType::u32:
       return 4;
+    case ElementType::f64:
+    case ElementType::i64:
+    case ElementType::u64:
+      return 8;
   }
   throw DatasetError("The element type " + std::to_string(int(type)) + " does not exist.");
 }
 
 std::string_view element_type_name(ElementType type) {
-  switch (type) {
-    case ElementType::i8:
-      return "i8";
-    case ElementType::u8:
-      return "u8";
-    case ElementType::bf16:
-      return "bf16";
-    case ElementType::f16:
-      return "f16";
-    case ElementType::f32:
-      return "f32";
-  }
+  static constexpr std::array<std::string_view, 14> kNames = {"i8",  "u8",  "bf16", "f16", "f32", "f64",     "i16",
+                                                              "u16", "i32", "u32",  "i64", "u64", "f8_e5m2", "f8_e4m3"};
+  if (size_t(type) < kNames.size()) return kNames[size_t(type)];
   throw DatasetError("The element type " + std::to_string(int(type)) + " does not exist.");
 }
 
@@ -67,7 +69,7 @@ uint64_t read_word(const std::byte* bytes, size_t count) {
 
 // Definition, byte-exact:
 //  1. h = 0xCBF29CE484222325; h = absorb(h, type); h = absorb(h, rows); h = absorb(h, cols).
-//     (type: i8 = 0, u8 = 1, bf16 = 2, f16 = 3, f32 = 4.)
+//     (type: the value of the enumeration, i8 = 0, u8 = 1, bf16 = 2, ...)
 //  2. lane[j] = absorb(h, j), j = 0..3. Of every whole 32-byte piece of the elements, lane[j] absorbs the
 //     little-endian 8-byte word j. (Four lanes: one alone is bound by the latency of the multiplication.)
 //  3. h absorbs lane[0..3], then the remaining whole words, then, if 1..7 bytes remain, these zero-extended.
@@ -95,17 +97,15 @@ uint64_t content_hash(const MatrixView& matrix) {
 }
 
 double entropy_bits_per_element(const MatrixView& matrix) {
-  if (element_bytes(matrix.type) != 1) {
-    throw DatasetError("The entropy of elements is defined here for one-byte types, not for " +
-                       std::string(element_type_name(matrix.type)) + ".");
-  }
+  const int64_t width = element_bytes(matrix.type);
+  if (width > 2) return std::numeric_limits<double>::quiet_NaN();
+  const size_t values = width == 1 ? 256 : 65536, n = matrix.elements.size() / size_t(width);
   // Four histograms: equal neighbours would otherwise wait for each other's store.
-  std::array<std::array<int64_t, 256>, 4> counts{};
-  const size_t n = matrix.elements.size();
-  for (size_t i = 0; i < n; ++i) ++counts[i % 4][uint8_t(matrix.elements[i])];
+  std::vector<int64_t> counts(4 * values);
+  for (size_t i = 0; i < n; ++i) ++counts[i % 4 * values + read_word(&matrix.elements[i * size_t(width)], size_t(width))];
   double bits = 0;
-  for (size_t value = 0; value < 256; ++value) {
-    const int64_t count = counts[0][value] + counts[1][value] + counts[2][value] + counts[3][value];
+  for (size_t value = 0; value < values; ++value) {
+    const int64_t count = counts[value] + counts[values + value] + counts[2 * values + value] + counts[3 * values + value];
     if (count > 0) bits += double(count) * std::log2(double(n) / double(count));
   }
   return n == 0 ? 0.0 : bits / double(n);

@@ -11,9 +11,10 @@
 
 namespace ecmv::datasets {
 
-enum class ElementType : uint8_t { i8, u8, bf16, f16, f32 };
+// New types go to the end: content_hash() counts them.
+enum class ElementType : uint8_t { i8, u8, bf16, f16, f32, f64, i16, u16, i32, u32, i64, u64, f8_e5m2, f8_e4m3 };
 
-// Bytes of one element, and its name in YAML and records ("i8", "u8", "bf16", "f16", "f32").
+// Bytes of one element, and its name in YAML and records ("i8", "bf16", "f8_e5m2").
 int64_t element_bytes(ElementType type);
 std::string_view element_type_name(ElementType type);
 
@@ -31,7 +32,7 @@ struct MatrixView {
   ElementType type = ElementType::i8;
   std::span<const std::byte> elements;
 
-  // The elements of an i8 matrix; it is the caller's duty that `type` is i8.
+  // The elements of an i8 matrix, or the bytes of any other.
   std::span<const int8_t> i8() const {
     return {reinterpret_cast<const int8_t*>(elements.data()), elements.size()};
   }
@@ -52,7 +53,8 @@ struct Matrix {
 // and is no protection against an adversary.
 uint64_t content_hash(const MatrixView& matrix);
 
-// Order-0 Shannon entropy of the elements' bytes, for one-byte types; bits per element. 0 for no elements.
+// Order-0 Shannon entropy of the elements' bit patterns, for types of one and two bytes; bits per element. 0 for no elements,
+// NaN for wider types, whose histogram says little: nearly every element is the only one of its kind.
 double entropy_bits_per_element(const MatrixView& matrix);
 
 }  // namespace ecmv::datasets

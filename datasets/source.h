@@ -45,6 +45,7 @@ struct DataSource {
   bool uses_shape = true;  // false: shapes come from a file
   std::span<const ParameterInfo> parameters;
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
+  int64_t element_bytes = 1;  // of the widest elements that it makes of a requested shape
 };
 
 struct DatasetError : std::runtime_error {

@@ -75,7 +75,7 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
   list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
   list("--threads", options.threads, "threads, or all (all)");
-  list("--op", options.ops, "matvec, decode (matvec)");
+  list("--op", options.ops, "matvec, decode, size (matvec)");
   list("--variant", options.variants, "kernel variant, first or all (all)");
   list("--tuning", options.tunings, "kernel tuning, first or all (all)");
   list("--launch", options.launches, "on GPUs: graph, plain (graph: a pass replays one captured graph)");

@@ -30,6 +30,7 @@ std::string CodecSpec::name() const {
 }
 
 std::string KernelSpec::name() const {
+  if (op == backends::Op::size) return "size";
   std::string place = backend;
   if (!simd_target.empty()) place += ":" + simd_target;
   if (threads > 0) place += fmt::format(":t{}", threads);

@@ -37,7 +37,7 @@ struct KernelSpec {
   std::string backend;
   std::string simd_target;  // "": the best that the machine has
   int threads = 0;          // 0: all that the process may use
-  backends::Op op = backends::Op::matvec;
+  backends::Op op = backends::Op::matvec;  // size: nothing runs, and everything else here is empty
   std::string variant;      // of the codec's kernel; "reference" for the reference decoder
   std::string tuning;
   bool unfused = false;     // matvec by a decode kernel and the harness's dense product

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "datasets/source.h"
@@ -17,6 +19,9 @@ struct ReferenceChain {
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
 };
+
+// "" if products of these matrices are defined here, which take int8 elements; otherwise why not.
+std::string why_no_product(std::span<const datasets::Matrix> matrices);
 
 // Chained if and only if rows of layer i equal cols of layer i+1 throughout. Inputs of unchained layers repeat the dataset's
 // initial vector cyclically. Throws std::invalid_argument where an int32 accumulator could overflow (cols > 131072).

@@ -26,8 +26,11 @@ std::string first_difference(std::span<const T> got, std::span<const T> expected
                      index / cols, index % cols, *g, *e, differing, got.size());
 }
 
+// Bytes of one row; elements wider than a byte are compared byte for byte.
+int64_t row_bytes(const datasets::Matrix& matrix) { return std::max<int64_t>(1, codecs::shape_in_bytes(matrix.view()).cols); }
+
 std::string compare_decoded(backends::Pass& pass, const datasets::Matrix& matrix, size_t layer) {
-  return first_difference<int8_t>(pass.decoded(), matrix.view().i8(), std::max<int64_t>(1, matrix.shape.cols), "the decoded matrix", layer);
+  return first_difference<int8_t>(pass.decoded(), matrix.view().i8(), row_bytes(matrix), "the decoded matrix", layer);
 }
 
 std::string compare_product(backends::Pass& pass, const ReferenceChain& chain, size_t layer) {
@@ -42,11 +45,18 @@ bool contains_poison(const datasets::Matrix& matrix) {
   return std::find(elements.begin(), elements.end(), int8_t{-128}) != elements.end();
 }
 
+// What one codec's layers add up to, kept by the threads that encode them.
+struct Tally {
+  std::mutex mutex;
+  double elements = 0, ideal_bits = 0, bound_used = 0;
+  codecs::ErrorBound widest;  // of the layers' bounds
+};
+
 // One layer: encode, decode by the reference, compare.
 void encode_layer(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, size_t layer,
-                  EncodedLayers& result, std::mutex& mutex) {
+                  EncodedLayers& result, Tally& tally) {
   const auto note = [&](std::string& field, const std::string& message) {
-    const std::scoped_lock lock(mutex);
+    const std::scoped_lock lock(tally.mutex);
     if (field.empty()) field = message;
   };
   try {
@@ -55,18 +65,34 @@ void encode_layer(const codecs::CodecEntry& entry, const datasets::Matrix& matri
     codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
     std::vector<std::byte> decoded(matrix.elements.size(), std::byte{0x80});
     entry.codec->decode(compressed.view(), decoded);
-    if (entry.codec->lossless && decoded != matrix.elements) {
+    const bool lossy = !entry.codec->lossless && entry.codec->error_bound != nullptr;
+    const codecs::ErrorBound allowed = lossy ? entry.codec->error_bound(matrix.view(), settings) : codecs::ErrorBound{};
+    codecs::BoundCheck kept;
+    if (!allowed.exact()) {
+      kept = codecs::check_bound(matrix.view(), decoded, allowed);
+      if (!kept.violation.empty()) note(result.incorrect, fmt::format("layer {}: {}", layer, kept.violation));
+    } else if (decoded != matrix.elements) {
       const auto* got = reinterpret_cast<const int8_t*>(decoded.data());
-      note(result.incorrect, first_difference<int8_t>({got, decoded.size()}, matrix.view().i8(),
-                                                      std::max<int64_t>(1, matrix.shape.cols), "the reference decode", layer));
+      note(result.incorrect, first_difference<int8_t>({got, decoded.size()}, matrix.view().i8(), row_bytes(matrix), "the reference decode", layer));
+    }
+    const auto elements = static_cast<double>(matrix.shape.elements());
+    const double ideal = entry.codec->ideal_bits_per_element == nullptr ? reports::kUnknown : entry.codec->ideal_bits_per_element(matrix.view(), settings);
+    {
+      const std::scoped_lock lock(tally.mutex);
+      tally.elements += elements;
+      tally.ideal_bits += elements > 0 ? elements * ideal : 0;
+      tally.bound_used = std::max(tally.bound_used, kept.used);
+      tally.widest.relative = std::max(tally.widest.relative, allowed.relative);
+      tally.widest.absolute = std::max(tally.widest.absolute, allowed.absolute);
     }
     if (entry.codec->max_stored_bytes != nullptr) {
-      const int64_t bound = entry.codec->max_stored_bytes(matrix.shape, settings);
+      const int64_t bound = entry.codec->max_stored_bytes(codecs::shape_in_bytes(matrix.view()), settings);
       if (compressed.stored_bytes() > bound)
         note(result.incorrect, fmt::format("layer {}: {} bytes are stored, more than the declared bound of {}", layer,
                                            compressed.stored_bytes(), bound));
     }
     result.layers[layer] = std::move(compressed);
+    if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, std::move(decoded), {}, 0};
   } catch (const std::exception& e) {
     note(result.error, fmt::format("layer {}: {}", layer, e.what()));
   }
@@ -76,15 +102,26 @@ void encode_layer(const codecs::CodecEntry& entry, const datasets::Matrix& matri
 
 std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices) {
   std::vector<EncodedLayers> results(codecs.size());
-  for (EncodedLayers& result : results) result.layers.resize(matrices.size());
-  std::mutex mutex;
+  std::vector<Tally> tallies(codecs.size());
+  for (size_t i = 0; i < codecs.size(); ++i) {
+    results[i].layers.resize(matrices.size());
+    if (!codecs[i].entry->codec->lossless) results[i].decoded = std::make_shared<std::vector<datasets::Matrix>>(matrices.size());
+  }
   std::atomic<size_t> next = 0;
   backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int) {
     for (size_t task = next++; task < codecs.size() * matrices.size(); task = next++) {
       const size_t codec = task / matrices.size(), layer = task % matrices.size();
-      encode_layer(*codecs[codec].entry, matrices[layer], codecs[codec].settings, layer, results[codec], mutex);
+      encode_layer(*codecs[codec].entry, matrices[layer], codecs[codec].settings, layer, results[codec], tallies[codec]);
     }
   });
+  for (size_t i = 0; i < codecs.size(); ++i) {
+    const Tally& tally = tallies[i];
+    if (tally.elements > 0) results[i].ideal_bits_per_element = tally.ideal_bits / tally.elements;
+    if (!tally.widest.exact())
+      results[i].decode = fmt::format("within its bound, relative {:.4g} or absolute {:.4g}; the largest error is {:.3g} of it", tally.widest.relative,
+                                      tally.widest.absolute, tally.bound_used);
+    if (tally.widest.exact()) results[i].decoded.reset();
+  }
   return results;
 }
 

@@ -1,6 +1,7 @@
 // The two tiers of checking. A message is empty when all is well, otherwise it names the first difference.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "codecs/registry.h"
 #include "datasets/matrix.h"
 #include "experiments/chain.h"
+#include "reports/record.h"
 
 namespace ecmv::experiments {
 
@@ -17,7 +19,11 @@ struct EncodedLayers {
   std::vector<codecs::CompressedMatrix> layers;
   std::string refused;    // reason of the first layer that the codec refuses
   std::string error;      // what an encoder or decoder threw
-  std::string incorrect;  // tier 1: where the reference decode differs from the source
+  std::string incorrect;  // tier 1: where the reference decode differs from the source, or from it by more than the codec's bound
+  std::string decode = "exact";  // or which bound the reference decode keeps
+  // Of codecs that are lossy for these matrices: what the reference decoder made of each layer, which kernels must reproduce.
+  std::shared_ptr<std::vector<datasets::Matrix>> decoded;
+  double ideal_bits_per_element = reports::kUnknown;  // of all layers together, where the codec knows it
 };
 
 // A codec with one choice of settings.
@@ -26,8 +32,8 @@ struct CodecChoice {
   codecs::Settings settings;
 };
 
-// Tier 1: refuses?, encode, reference decode, comparison byte for byte (for lossless codecs) and the declared bound of
-// the size. One thread works on one layer of one codec; several codecs at once keep all threads busy where layers are few.
+// Tier 1: refuses?, encode, reference decode, comparison byte for byte (of lossy codecs: under the bound that they state) and the
+// declared bound of the size. One thread works on one layer of one codec; several codecs at once keep all threads busy where layers are few.
 std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices);
 
 // What tiers 2a and 2b found.
@@ -37,7 +43,8 @@ struct OutputCheck {
   bool fine() const { return outputs.empty() && guards.empty(); }
 };
 
-// Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
+// Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result. `matrices` are the source's,
+// of lossy codecs those that the reference decoder made.
 OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan,
                               const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain);
 

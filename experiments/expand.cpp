@@ -100,8 +100,14 @@ std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string&
 
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry) {
   std::vector<KernelSpec> out;
+  if (std::find(choice.ops.begin(), choice.ops.end(), Op::size) != choice.ops.end()) {
+    KernelSpec size;
+    size.op = Op::size;
+    out.push_back(size);
+  }
   for (const std::string& wanted : choice.backends) {
     for (const Op op : choice.ops) {
+      if (op == Op::size) continue;
       std::string backend = wanted;
       if (wanted == "best") {
         const bool simd = has_kernel(entry, "simd", op) ||

@@ -29,7 +29,7 @@ struct KernelChoice {
 bool on_host(std::string_view backend);
 
 // The kernels of one codec that the choice names, in the registry's order. Backends that the codec has no kernels for give
-// nothing; a codec without any kernel gets its reference decoder on `scalar`.
+// nothing; a codec without any kernel gets its reference decoder on `scalar`. The op `size` gives one entry whatever the backends.
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry);
 
 }  // namespace ecmv::experiments

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "datasets/numbers.h"
+
 namespace ecmv::experiments {
 namespace {
 
@@ -18,11 +20,17 @@ double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
   if (const auto it = spec.numbers.find("entropy_bits"); it != spec.numbers.end() && spec.source == "gaussian")
     return std::exp2(it->second) / std::sqrt(2 * std::numbers::pi * std::numbers::e);
   double count = 0, sum = 0, squares = 0;
+  std::vector<double> piece(4096);
   for (const datasets::Matrix& matrix : dataset.layers)
-    for (int8_t value : matrix.view().i8()) {
-      count += 1;
-      sum += value;
-      squares += static_cast<double>(value) * value;
+    for (int64_t first = 0; first < matrix.shape.elements(); first += static_cast<int64_t>(piece.size())) {
+      const auto part = std::span(piece).first(std::min<size_t>(piece.size(), matrix.shape.elements() - first));
+      datasets::read_numbers(matrix.view(), first, part);
+      for (const double value : part) {
+        if (!std::isfinite(value)) continue;
+        count += 1;
+        sum += value;
+        squares += value * value;
+      }
     }
   return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count)));
 }
@@ -160,7 +168,7 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datase
   int64_t elements = 0, largest = 0;
   for (const datasets::Matrix& matrix : dataset.layers) {
     elements += matrix.shape.elements();
-    largest = std::max(largest, matrix.shape.elements());
+    largest = std::max(largest, static_cast<int64_t>(matrix.elements.size()));
   }
   // The reference decoder and GPUs write whole matrices even for a product; decode kernels of CPUs do so tile by tile, in a near
   // cache.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/cpu_info.h"
+#include "experiments/chain.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
 #include "reports/fields.h"
@@ -45,9 +46,11 @@ class Plan {
     if (!memory_.empty()) return "out_of_memory: " + memory_;
     if (!first_.error.empty()) return "error: " + first_.error;
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
-    if (devices_.find(one.kernel) == nullptr) return "unavailable: " + devices_.reason(one.kernel);
+    if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr) return "unavailable: " + devices_.reason(one.kernel);
     const auto entry = std::find_if(codecs_.begin(), codecs_.end(), [&](const codecs::CodecEntry& e) { return e.id == one.codec.id; });
     if (entry == codecs_.end()) return "error: there is no such codec in this build";
+    if (one.kernel.op == backends::Op::matvec)
+      if (const std::string reason = why_no_product(first_.layers); !reason.empty()) return "refused: " + reason;
     for (const datasets::Matrix& matrix : first_.layers)
       if (const std::string reason = entry->codec->refuses(matrix.view(), one.codec.settings); !reason.empty()) return "refused: " + reason;
     return {};
@@ -59,7 +62,7 @@ class Plan {
     memory_ = lacks_memory(data);
     first_ = {};
     if (memory_.empty()) first_ = first_layer(data);
-    const int64_t raw = data.shape.elements() * data.layers;
+    const int64_t raw = memory_needed_bytes(data) / 4;
     if (raw > 0)
       out_ << fmt::format("{}: {} of matrices, about {} of memory\n", data.name(), reports::bytes_text(static_cast<double>(raw)),
                           reports::bytes_text(static_cast<double>(memory_needed_bytes(data))));
@@ -77,7 +80,10 @@ class Plan {
 
 }  // namespace
 
-int64_t memory_needed_bytes(const DataSpec& data) { return 4 * data.shape.elements() * data.layers; }
+int64_t memory_needed_bytes(const DataSpec& data) {
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  return 4 * (source == nullptr ? 1 : source->element_bytes) * data.shape.elements() * data.layers;
+}
 
 std::string lacks_memory(const DataSpec& data) {
   const int64_t needed = memory_needed_bytes(data), available = backends::cpu::available_memory_bytes();
@@ -88,17 +94,18 @@ std::string lacks_memory(const DataSpec& data) {
 
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out) {
   Plan plan(codecs, out);
-  int tried = 0;
+  int tried = 0, timed = 0;
   for (const Case& one : experiment.cases) {
     const std::string obstacle = plan.obstacle(one);
     out << fmt::format("  {}/{}{}\n", one.codec.name(), one.kernel.name(), obstacle.empty() ? "" : "  -> " + obstacle);
     tried += obstacle.empty();
+    timed += obstacle.empty() && one.kernel.op != backends::Op::size;
   }
   const MeasureSpec& measure = experiment.measure;
   out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(), static_cast<int>(experiment.cases.size()) - tried);
-  if (!is_single_pass(measure))
+  if (timed > 0 && !is_single_pass(measure))
     out << fmt::format(" Measuring takes at least {:.0f} s ({} samples of {} s a case, none beyond {} s); loading, encoding and checking come on top.",
-                       tried * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions, measure.min_time_s,
+                       timed * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions, measure.min_time_s,
                        measure.max_seconds);
   out << "\n";
   return tried;

@@ -255,9 +255,9 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
     }
   }
   const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
-  check_words(child(node, "op"), "op", ops, {"decode", "matvec"}, errors);
+  check_words(child(node, "op"), "op", ops, {"decode", "matvec", "size"}, errors);
   choice.ops.clear();
-  for (const std::string& op : ops) choice.ops.push_back(op == "decode" ? backends::Op::decode : backends::Op::matvec);
+  for (const std::string& op : ops) choice.ops.push_back(op == "decode" ? backends::Op::decode : op == "size" ? backends::Op::size : backends::Op::matvec);
   choice.variants = read_words(child(node, "variant"), "variant", choice.variants, errors);
   choice.tunings = read_words(child(node, "tuning"), "tuning", choice.tunings, errors);
   const auto unfused = read_words(child(node, "unfused"), "unfused", {choice.unfused}, errors);

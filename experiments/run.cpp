@@ -37,6 +37,7 @@ struct Prepared {
   std::shared_ptr<Upload> upload;
   backends::PassPlan plan;
   std::unique_ptr<backends::Pass> pass;
+  std::shared_ptr<const std::vector<datasets::Matrix>> decoded;  // of lossy codecs: what kernels must reproduce
   double estimate_s = 0;
   std::string failed;  // tier 2b after a sample
 };
@@ -115,7 +116,8 @@ class Run {
     try {
       dataset_ = {};  // the old one first, or both must fit
       dataset_ = load_dataset(data);
-      chain_ = compute_reference_chain(dataset_);
+      no_product_ = why_no_product(dataset_.layers);
+      chain_ = no_product_.empty() ? compute_reference_chain(dataset_) : ReferenceChain{};
       data_ = describe_data(data, dataset_);
       entropy_ = entropy_of(dataset_);
     } catch (const std::bad_alloc&) {
@@ -155,7 +157,8 @@ class Run {
     for (const CodecCases& one : codecs) {
       for (const datasets::Matrix& matrix : dataset_.layers) {
         const auto bound = one.choice.entry->codec->max_stored_bytes;
-        bytes += matrix.shape.elements() + (bound == nullptr ? 2 * matrix.shape.elements() : bound(matrix.shape, one.choice.settings));
+        const auto raw = static_cast<int64_t>(matrix.elements.size());
+        bytes += raw + (bound == nullptr ? 2 * raw : bound(codecs::shape_in_bytes(matrix.view()), one.choice.settings));
       }
       if (count > 0 && (static_cast<int64_t>(count + 1) * layers > 4 * threads || bytes > available)) break;
       ++count;
@@ -176,10 +179,20 @@ class Run {
         record.check.decode = encoded.incorrect;
         finish(*one, record, Status::incorrect, encoded.incorrect);
       } else {
-        record.check.decode = "exact";
+        record.check.decode = encoded.decode;
         fill_size(record, entropy_, encoded.layers);
+        record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
         try {
-          prepare_kernel(*one, *codec.choice.entry, encoded.layers, record);
+          if (one->kernel.op == backends::Op::size) {
+            for (const datasets::Matrix& matrix : dataset_.layers) record.time.elements += matrix.shape.elements();
+            finish(*one, record, Status::ok, "");
+          } else if (one->kernel.op == backends::Op::matvec && !no_product_.empty()) {
+            finish(*one, record, Status::refused, no_product_);
+          } else if (one->kernel.op == backends::Op::matvec && encoded.decoded != nullptr) {
+            finish(*one, record, Status::refused, "Products are compared with those of the source, which a lossy codec does not keep.");
+          } else {
+            prepare_kernel(*one, *codec.choice.entry, encoded, record);
+          }
         } catch (const backends::OutOfMemory& e) {
           finish(*one, record, Status::out_of_memory, e.what());
         } catch (const std::bad_alloc&) {
@@ -192,14 +205,15 @@ class Run {
     uploads_.clear();
   }
 
-  void prepare_kernel(const Case& one, const codecs::CodecEntry& entry, const std::vector<codecs::CompressedMatrix>& layers,
-                      reports::CaseRecord record) {
+  void prepare_kernel(const Case& one, const codecs::CodecEntry& entry, const EncodedLayers& encoded, reports::CaseRecord record) {
+    const std::vector<codecs::CompressedMatrix>& layers = encoded.layers;
     backends::Device* device = devices_.find(one.kernel);
     if (device == nullptr) return finish(one, record, Status::unavailable, devices_.reason(one.kernel));
     device->select();
     fill_device(record, *device);
     Prepared prepared;
     prepared.one = &one;
+    prepared.decoded = encoded.decoded;
     prepared.plan = plan_for(one.kernel, entry, chain_);
     if (prepared.plan.kernel != nullptr && prepared.plan.kernel->refuses != nullptr)
       for (const codecs::CompressedMatrix& layer : layers) {
@@ -209,7 +223,7 @@ class Run {
     prepared.upload = upload(*device, layers);
     for (const auto& matrix : prepared.upload->matrices) prepared.plan.layers.push_back(matrix.get());
     prepared.pass = device->prepare(prepared.plan);
-    const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+    const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, expected(prepared), chain_);
     fill_check(record, check);
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
     if (!options_.time || device->info().emulated) return finish(one, record, Status::ok, "");
@@ -224,6 +238,10 @@ class Run {
                                experiment_.measure.repetitions * std::max(prepared.estimate_s, 1.5 * experiment_.measure.min_time_s));
     batch_.push_back(std::move(prepared));
     if (batch_seconds_ > options_.batch_seconds || memory_is_short()) measure_batch();
+  }
+
+  const std::vector<datasets::Matrix>& expected(const Prepared& prepared) const {
+    return prepared.decoded == nullptr ? dataset_.layers : *prepared.decoded;
   }
 
   // A yardstick that cannot be measured costs no case.
@@ -244,7 +262,7 @@ class Run {
       pass.estimate_s = prepared.estimate_s;
       if (experiment_.verify_each)
         pass.after_sample = [this, &prepared] {
-          const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+          const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, expected(prepared), chain_);
           if (!check.fine() && prepared.failed.empty()) prepared.failed = check.outputs.empty() ? check.guards : check.outputs;
         };
       timed.push_back(std::move(pass));
@@ -259,7 +277,7 @@ class Run {
         finish(*prepared.one, prepared.record, Status::error, timed[i].error.empty() ? "No sample was taken." : timed[i].error);
         continue;
       }
-      OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, dataset_.layers, chain_);
+      OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, expected(prepared), chain_);
       if (!prepared.failed.empty()) check.outputs = prepared.failed;
       fill_check(prepared.record, check);
       if (!check.fine()) {
@@ -298,7 +316,7 @@ class Run {
   // Another codec of this dataset needs room for an encoded copy and its upload.
   bool memory_is_short() const {
     int64_t raw = 0;
-    for (const datasets::Matrix& matrix : dataset_.layers) raw += matrix.shape.elements();
+    for (const datasets::Matrix& matrix : dataset_.layers) raw += static_cast<int64_t>(matrix.elements.size());
     return backends::cpu::available_memory_bytes() < 3 * raw + (int64_t{1} << 30);
   }
 
@@ -326,6 +344,8 @@ class Run {
     std::string result(reports::to_string(record.status));
     if (record.status == Status::ok && record.time.median_s > 0)
       result = fmt::format("{:.2f} G elements/s, {:.3f} bits", record.time.elements / record.time.median_s * 1e-9, record.size.bits_per_element);
+    else if (record.status == Status::ok && record.kernel.op == "size")
+      result = fmt::format("{:.4f} bits, {}", record.size.bits_per_element, record.check.decode);
     else if (!record.reason.empty())
       result += ": " + record.reason;
     *options_.progress << fmt::format("[{}/{}] {}: {} (elapsed {:.0f} s, about {:.0f} s left)\n", finished_, experiment_.cases.size(),
@@ -339,6 +359,7 @@ class Run {
   DevicePool devices_;
   datasets::Dataset dataset_;
   ReferenceChain chain_;
+  std::string no_product_;  // why these matrices have no products; "" if they have
   std::optional<reports::CaseRecord::Data> data_;
   double entropy_ = 0;
   std::map<std::string, std::shared_ptr<Upload>> uploads_;  // of the codec in hand, by memory

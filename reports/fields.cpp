@@ -130,6 +130,13 @@ double dimension_of(const CaseRecord& record) {
   return std::sqrt(static_cast<double>(record.data.rows) * static_cast<double>(record.data.cols));
 }
 
+double type_bits(std::string_view type) {
+  const std::size_t first = type.find_first_of("0123456789");
+  double bits = 0;
+  for (std::size_t i = first; i < type.size() && std::isdigit(static_cast<unsigned char>(type[i])); ++i) bits = 10 * bits + (type[i] - '0');
+  return bits > 0 ? bits : 8;
+}
+
 std::string si_text(double value) {
   if (!std::isfinite(value)) return "–";
   constexpr std::array<std::string_view, 8> kPrefixes = {"n", "µ", "m", "", "k", "M", "G", "T"};

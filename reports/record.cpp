@@ -138,6 +138,7 @@ CaseRecord case_from(const Json& json) {
   take(size, "padding_bits", record.size.padding_bits);
   take(size, "bits_per_element", record.size.bits_per_element);
   take(size, "entropy_bits_per_element", record.size.entropy_bits_per_element);
+  take(size, "ideal_bits_per_element", record.size.ideal_bits_per_element);
 
   const Json& kernel = part(json, "kernel");
   take(kernel, "backend", record.kernel.backend);
@@ -308,6 +309,7 @@ std::string to_json_line(const CaseRecord& r) {
                   {"padding_bits", r.size.padding_bits},
                   {"bits_per_element", number(r.size.bits_per_element)},
                   {"entropy_bits_per_element", number(r.size.entropy_bits_per_element)}};
+  if (std::isfinite(r.size.ideal_bits_per_element)) json["size"]["ideal_bits_per_element"] = number(r.size.ideal_bits_per_element);
   json["kernel"] = {{"backend", r.kernel.backend},         {"op", r.kernel.op},
                     {"variant", r.kernel.variant},         {"tuning", r.kernel.tuning},
                     {"simd_target", r.kernel.simd_target}, {"threads", r.kernel.threads},

@@ -67,7 +67,8 @@ struct CaseRecord {
     std::int64_t payload_bytes = 0, table_bytes = 0, index_bytes = 0, scale_bytes = 0;  // JSON "by_role"
     std::int64_t padding_bits = 0;  // of stored_bytes, already contained in the roles
     double bits_per_element = kUnknown;
-    double entropy_bits_per_element = kUnknown;  // of the symbols' order-0 histogram
+    double entropy_bits_per_element = kUnknown;  // of the elements' order-0 histogram; unknown for types wider than 16 bits
+    double ideal_bits_per_element = kUnknown;    // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
   struct Kernel {

@@ -38,7 +38,7 @@ struct ResultColumn {
   Column column;
   bool in_summary;
   Cell (*cell)(const CaseRecord&, const Context&);
-  bool of_gpus = false;  // only where a table has a GPU's case
+  enum class In { all, timed, sizes, gpus } in = In::all;  // which tables have it: gpus are those with a GPU's case
 };
 
 Cell scaled(double value, double unit, int digits) {
@@ -59,10 +59,12 @@ const std::vector<ResultColumn>& result_columns() {
        [](const CaseRecord& r, const Context&) { return text_cell(codec_label(r)); }},
       {{"kernel", "kernel", ""},
        true,
-       [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); }},
+       [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); },
+       ResultColumn::In::timed},
       {{"elements_per_s", "elements/s", "G/s", Align::right},
        true,
-       [](const CaseRecord& r, const Context& c) { return scaled(value("elements_per_s", r, c), 1e9, 3); }},
+       [](const CaseRecord& r, const Context& c) { return scaled(value("elements_per_s", r, c), 1e9, 3); },
+       ResultColumn::In::timed},
       {{"elements_per_s_spread", "p10 … p90", "G/s", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) {
@@ -71,7 +73,8 @@ const std::vector<ResultColumn>& result_columns() {
          cell.note =
              fmt::format("{} samples of {} passes", r.time.samples_s.size(), r.time.iterations_per_sample);
          return cell;
-       }},
+       },
+       ResultColumn::In::timed},
       {{"speedup_vs_raw", "vs raw", "×", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) {
@@ -80,7 +83,8 @@ const std::vector<ResultColumn>& result_columns() {
          cell.note = c.baseline ? "against " + kernel_label(*c.baseline) : c.why_no_baseline;
          if (speedup > 1) cell.tone = Tone::good;
          return cell;
-       }},
+       },
+       ResultColumn::In::timed},
       {{"bits_per_element", "stored", "bit/el.", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) { return bits_cell("bits_per_element", r, c); }},
@@ -107,11 +111,28 @@ const std::vector<ResultColumn>& result_columns() {
        [](const CaseRecord& r, const Context& c) {
          return scaled(value("excess_over_entropy_percent", r, c), 1, 2);
        }},
+      {{"ideal_bits_per_element", "ideal code", "bit/el.", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return bits_cell("ideal_bits_per_element", r, c); },
+       ResultColumn::In::sizes},
+      {{"excess_over_ideal_bits", "above ideal", "bit/el.", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return scaled(value("excess_over_ideal_bits", r, c), 1, 4); },
+       ResultColumn::In::sizes},
+      {{"compression_ratio", "ratio", "", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return scaled(value("compression_ratio", r, c), 1, 3); },
+       ResultColumn::In::sizes},
+      {{"decode_check", "decoded", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(r.check.decode); },
+       ResultColumn::In::sizes},
       {{"stored_bytes_per_s", "stored bytes/s", "GB/s", Align::right},
        false,
        [](const CaseRecord& r, const Context& c) {
          return scaled(value("stored_bytes_per_s", r, c), 1e9, 2);
-       }},
+       },
+       ResultColumn::In::timed},
       {{"bandwidth_fraction", "of read bandwidth", "%", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) {
@@ -123,7 +144,8 @@ const std::vector<ResultColumn>& result_columns() {
                            ? "read from a cache, so not compared with memory"
                            : "no bandwidth was measured for this device and thread count";
          return cell;
-       }},
+       },
+       ResultColumn::In::timed},
       {{"elements_per_clock_and_unit", "elements a clock and unit", "", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) {
@@ -136,23 +158,23 @@ const std::vector<ResultColumn>& result_columns() {
                                  r.time.throttle_reasons.empty() ? "unknown" : r.time.throttle_reasons);
          return cell;
        },
-       true},
+       ResultColumn::In::gpus},
       {{"break_even_bandwidth_bytes_per_s", "break-even", "GB/s", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) {
          return scaled(value("break_even_bandwidth_bytes_per_s", r, c), 1e9, 0);
        },
-       true},
+       ResultColumn::In::gpus},
   };
   return columns;
 }
 
-// What a table holds one of: an op and a cache class. Sorts products before decoding and streamed before resident.
-using TableKey = std::tuple<bool, std::string, bool, std::string>;
+// What a table holds one of: an op and a cache class. Sorts products before decoding before sizes, and streamed before resident.
+using TableKey = std::tuple<int, std::string, bool, std::string>;
 
 TableKey table_key(const CaseRecord& record) {
   const std::string &op = record.kernel.op, &cache = record.time.cache;
-  return {op == "decode", op, cache != "streamed", cache};
+  return {op == "size" ? 2 : op == "decode" ? 1 : 0, op, cache != "streamed", cache};
 }
 
 struct Choice {
@@ -170,7 +192,10 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
   for (const CaseRecord& record : records.cases)
     if (record.status == Status::ok && record.kernel.compute_units > 0) with_gpus.insert(table_key(record));
   const auto shown = [&](const ResultColumn& column, const TableKey& key) {
-    return (column.in_summary || !choice.summary) && (!column.of_gpus || with_gpus.contains(key));
+    const bool sizes = std::get<1>(key) == "size";
+    if (column.in == ResultColumn::In::sizes && !sizes) return false;
+    if (column.in != ResultColumn::In::sizes && column.in != ResultColumn::In::all && sizes) return false;
+    return (column.in_summary || !choice.summary) && (column.in != ResultColumn::In::gpus || with_gpus.contains(key));
   };
   std::map<TableKey, Table> tables;
   std::set<std::string> seen;
@@ -183,7 +208,9 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
     Table& table = tables[key];
     if (table.columns.empty()) {
       table.id = slug((choice.fastest ? "fastest_" : "results_") + op + "_" + cache);
-      table.title = fmt::format("{}, {}", op, cache.empty() ? "cache class unknown" : cache);
+      table.title = op == "size" ? "sizes" : fmt::format("{}, {}", op, cache.empty() ? "cache class unknown" : cache);
+      if (op == "size")
+        table.caption = "Encoded, decoded by the reference and compared; nothing was timed. Smallest first.";
       if (cache == "streamed") {
         table.caption =
             "Every pass reads at least four times the last-level cache: the bytes come from memory.";
@@ -249,8 +276,10 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
   auto key = [](const CaseRecord* r) {
     const double speed = find_metric("elements_per_s").value(*r, {});
     const double sigma = std::isnan(r->data.sigma) ? -1 : r->data.sigma;
+    // What was not timed goes by size.
+    const double bits = std::isnan(r->size.bits_per_element) ? 0 : r->size.bits_per_element;
     return std::tuple(r->data.source, sigma, elements_of(*r), field_text(*r, "data"),
-                      std::isnan(speed) ? 0 : -speed);
+                      std::isnan(speed) ? 0 : -speed, r->kernel.op == "size" ? bits : 0);
   };
   std::stable_sort(cases.begin(), cases.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
   return cases;
@@ -346,9 +375,9 @@ Table coverage_table(const RecordSet& records) {
   std::set<std::string> headings;
   for (const CaseRecord& r : records.cases) {
     // A codec that refuses the data itself has no kernel.
-    std::string heading = r.kernel.backend.empty() ? "encode" : r.kernel.backend;
+    std::string heading = r.kernel.backend.empty() && r.kernel.op != "size" ? "encode" : r.kernel.backend;
     if (!r.kernel.simd_target.empty()) heading += " " + r.kernel.simd_target;
-    if (!r.kernel.op.empty()) heading += " " + r.kernel.op;
+    if (!r.kernel.op.empty()) heading += (heading.empty() ? "" : " ") + r.kernel.op;
     headings.insert(heading);
     Tally& tally = rows[r.codec.id][heading];
     ++tally.counts[r.status];

@@ -10,8 +10,8 @@
 
 namespace ecmv::reports {
 
-// The results: one table for each op and cache class that has ok cases, in the order product before decode,
-// streamed before resident. Sorted by data, then fastest first.
+// The results: one table for each op and cache class that has ok cases, in the order product before decode before sizes,
+// streamed before resident. Sorted by data, then fastest first, sizes smallest first.
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
 // The same with fewer columns and of each codec and settings only the fastest kernel and tuning on each backend and device;
 // none where no codec has several.

@@ -21,9 +21,12 @@ inline std::filesystem::path golden_folder(const codecs::CodecEntry& entry, uint
   return std::filesystem::path(ECMV_SOURCE_DIR) / "codecs" / entry.id / "golden" / ("v" + std::to_string(version));
 }
 
-// The matrices whose whole streams are kept, with the codec's default settings.
-inline std::vector<datasets::Matrix> golden_matrices() {
-  return {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4), distributions({32, 512})[8]};
+// The matrices whose whole streams are kept, with the codec's default settings. Float elements are kept of codecs that refuse int8.
+inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& entry) {
+  std::vector<datasets::Matrix> matrices = {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4), distributions({32, 512})[8]};
+  const bool takes_int8 = entry.codec->refuses(matrices[1].view(), codecs::default_settings(*entry.codec)).empty();
+  if (!takes_int8) matrices = {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
+  return matrices;
 }
 
 inline std::string golden_name(const datasets::Matrix& matrix) {
@@ -39,9 +42,9 @@ inline std::vector<std::byte> to_golden(const codecs::CompressedMatrix& compress
   return datasets::write_safetensors(tensors, {{"settings", compressed.settings.to_string()}});
 }
 
-// The stream of a golden file as a view of `bytes`, for a matrix of that shape; settings must be the codec's defaults.
-inline codecs::CompressedView from_golden(const datasets::Safetensors& file, datasets::Shape shape, const codecs::Settings& settings) {
-  codecs::CompressedView view{shape, datasets::ElementType::i8, &settings, std::vector<codecs::SectionView>(file.tensors.size())};
+// The stream of a golden file as a view of `bytes`, for a matrix of that shape and type; settings must be the codec's defaults.
+inline codecs::CompressedView from_golden(const datasets::Safetensors& file, const datasets::MatrixView& matrix, const codecs::Settings& settings) {
+  codecs::CompressedView view{matrix.shape, matrix.type, &settings, std::vector<codecs::SectionView>(file.tensors.size())};
   // Empty tensors may stand elsewhere in the file: the index in the name gives the order.
   for (const datasets::TensorView& tensor : file.tensors)
     view.sections.at(std::stoul(tensor.name)) = {"golden", codecs::Role::payload, tensor.bytes, tensor.bytes};
@@ -66,7 +69,14 @@ inline std::vector<std::string> size_lines(const codecs::CodecEntry& entry) {
   for (const datasets::Matrix& matrix : distributions({64, 512})) add(matrix, codecs::default_settings(*entry.codec));
   add(gaussian_matrix({37, 203}, 4), codecs::default_settings(*entry.codec));
   add(gaussian_matrix({512, 2048}, 4), codecs::default_settings(*entry.codec));
-  for (const codecs::Settings& settings : settings_to_test(*entry.codec)) add(gaussian_matrix({64, 512}, 4, 2), settings);
+  for (const codecs::Settings& settings : settings_to_test(*entry.codec)) {
+    // The first that the codec accepts with these settings.
+    for (const datasets::Matrix& matrix : {gaussian_matrix({64, 512}, 4, 2), bf16_matrix({64, 512}), ternary_matrix({64, 512}), ternary_matrix({64, 512}, true)})
+      if (entry.codec->refuses(matrix.view(), settings).empty()) {
+        add(matrix, settings);
+        break;
+      }
+  }
   return lines;
 }
 

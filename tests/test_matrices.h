@@ -2,6 +2,7 @@
 // distributions that break models. Deterministic, small enough for every kernel x tuning x instruction set.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "datasets/matrix.h"
+#include "datasets/numbers.h"
 
 namespace ecmv::tests {
 
@@ -80,6 +82,63 @@ inline std::vector<datasets::Matrix> test_matrices() {
   for (const datasets::Shape shape : even_shapes()) out.push_back(gaussian_matrix(shape, 4));
   for (datasets::Matrix& matrix : distributions({33, 331})) out.push_back(std::move(matrix));
   for (datasets::Matrix& matrix : distributions({64, 512})) out.push_back(std::move(matrix));
+  return out;
+}
+
+// A matrix of any element type; `bits` gives the bit pattern of each element.
+inline datasets::Matrix make_typed_matrix(std::string name, datasets::ElementType type, datasets::Shape shape, const std::function<uint64_t(int64_t)>& bits) {
+  datasets::Matrix matrix;
+  matrix.name = std::move(name);
+  matrix.shape = shape;
+  matrix.type = type;
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const uint64_t pattern = bits(i);
+    for (int64_t byte = 0; byte < datasets::element_bytes(type); ++byte) matrix.elements.push_back(static_cast<std::byte>(pattern >> (8 * byte)));
+  }
+  matrix.content_hash = datasets::content_hash(matrix.view());
+  return matrix;
+}
+
+// Weights of N(0, sigma^2) as bf16.
+inline datasets::Matrix bf16_matrix(datasets::Shape shape, double sigma = 0.02, uint64_t seed = 1) {
+  Random random{seed};
+  return make_typed_matrix("bf16_gaussian", datasets::ElementType::bf16, shape, [&](int64_t) { return datasets::nearest_bf16(sigma * random.normal()); });
+}
+
+// -1, 0 and 1, a half of them 0 and with long runs of it; or only 0 and 1.
+inline datasets::Matrix ternary_matrix(datasets::Shape shape, bool binary = false) {
+  Random random{9};
+  return make_matrix(binary ? "binary" : "ternary", shape, [&](int64_t i) {
+    const uint64_t draw = random.next() % 4;
+    return i / 64 % 3 == 0 || draw < 2 ? 0 : draw == 2 || binary ? 1 : -1;
+  });
+}
+
+// Of every element type but int8: all bit patterns of the 16-bit types (NaN, infinities and subnormal numbers included), weights or small
+// integers at an odd shape and one element.
+inline std::vector<datasets::Matrix> typed_matrices() {
+  using enum datasets::ElementType;
+  std::vector<datasets::Matrix> out = {bf16_matrix({33, 331}), bf16_matrix({64, 512}), bf16_matrix({1, 1}), bf16_matrix({0, 5}), bf16_matrix({300, 1})};
+  for (const auto type : {bf16, f16, i16, u16}) out.push_back(make_typed_matrix("all_patterns_" + std::string(element_type_name(type)), type, {256, 256}, [](int64_t i) { return i; }));
+  out.push_back(make_typed_matrix("zeros_bf16", bf16, {16, 64}, [](int64_t) { return 0; }));
+  Random random{5};
+  for (const auto type : {u8, f16, f32, f64, i16, u16, i32, u32, i64, u64, f8_e5m2, f8_e4m3})
+    for (const datasets::Shape shape : {datasets::Shape{33, 331}, datasets::Shape{1, 1}})
+      out.push_back(make_typed_matrix("small_" + std::string(element_type_name(type)), type, shape, [&](int64_t) -> uint64_t {
+        const double weight = 0.02 * random.normal();
+        switch (type) {
+          case f32:
+            return std::bit_cast<uint32_t>(static_cast<float>(weight));
+          case f64:
+            return std::bit_cast<uint64_t>(weight);
+          case u8: case u16: case u32: case u64:
+            return static_cast<uint64_t>(std::fabs(1000 * weight));
+          case f16: case f8_e5m2: case f8_e4m3:  // a small exponent and any fraction
+            return random.next() & (type == f16 ? 0x8FFF : 0x9F);
+          default:
+            return static_cast<uint64_t>(static_cast<int64_t>(1000 * weight));
+        }
+      }));
   return out;
 }
 

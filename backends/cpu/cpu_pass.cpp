@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 
 #include "hwy/targets.h"
 
@@ -14,6 +15,8 @@ namespace {
 // still there; never less than one block.
 constexpr int64_t kTileElements = int64_t{256} << 10;
 constexpr int32_t kPoison32 = -0x7A5A5A5A;
+
+int64_t matrix_bytes(const codecs::CompressedView& view) { return view.shape.elements() * datasets::element_bytes(view.type); }
 
 GuardedBuffer vector_buffer(std::span<const int8_t> values) {
   GuardedBuffer buffer(static_cast<int64_t>(values.size()) + kVectorPaddingBytes);
@@ -35,6 +38,7 @@ void select_target(int64_t target) {
 CpuPass::CpuPass(const PassPlan& plan, Team team, DenseProduct dense, int64_t target)
     : plan_(plan), team_(team), dense_(dense), target_(target) {
   select_target(target_);
+  if (plan.kernel != nullptr && plan.kernel->runs_chains()) throw std::invalid_argument("CPU backends run layer by layer, and the kernel takes a whole chain.");
   int64_t scratch_bytes = 0, tile_bytes = 0, decoded_bytes = 0;
   for (const std::vector<int8_t>& input : plan.inputs) inputs_.push_back(vector_buffer(input));
   for (const UploadedMatrix* uploaded : plan.layers) {
@@ -52,7 +56,7 @@ CpuPass::CpuPass(const PassPlan& plan, Team team, DenseProduct dense, int64_t ta
       layer.y = GuardedBuffer(shape.rows * static_cast<int64_t>(sizeof(int32_t)));
       layer.v = GuardedBuffer(shape.rows + kVectorPaddingBytes);
     } else {
-      decoded_bytes = std::max(decoded_bytes, shape.elements());
+      decoded_bytes = std::max(decoded_bytes, matrix_bytes(*layer.view));
     }
     if (unfused()) {
       const int64_t rows = std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, shape.cols));
@@ -96,7 +100,7 @@ void CpuPass::run_rows(Layer& layer, int layer_index, int thread) {
   call.row_end = row_end;
   call.scratch = scratch_[thread].data();
   if (plan_.op == Op::decode) {
-    call.decoded = decoded_.as<int8_t>() + row_begin * shape.cols;
+    call.decoded = decoded_.as<int8_t>() + row_begin * shape.cols * datasets::element_bytes(layer.view->type);
     plan_.kernel->launch(call);
     return;
   }
@@ -115,7 +119,7 @@ void CpuPass::run_rows(Layer& layer, int layer_index, int thread) {
 void CpuPass::run_reference(Layer& layer) {
   const datasets::Shape shape = layer.view->shape;
   const GuardedBuffer& target = plan_.op == Op::decode ? decoded_ : tiles_[0];
-  plan_.reference_decode(*layer.view, target.bytes().first(shape.elements()));
+  plan_.reference_decode(*layer.view, target.bytes().first(matrix_bytes(*layer.view)));
   if (plan_.op == Op::decode) return;
   dense_(target.as<int8_t>(), shape.rows, shape.cols, layer.x, layer.y.as<int32_t>());
   const float scale = plan_.scales[&layer - layers_.data()];
@@ -136,7 +140,7 @@ double CpuPass::run() {
     });
   }
   if (!layers_.empty()) {
-    decoded_elements_ = layers_.back().view->shape.elements();
+    decoded_bytes_ = matrix_bytes(*layers_.back().view);
     if (plan_.op == Op::matvec) {
       const int8_t* v = layers_.back().v.as<int8_t>();
       downloaded_.assign(v, v + layers_.back().view->shape.rows);
@@ -147,7 +151,7 @@ double CpuPass::run() {
 
 void CpuPass::run_layer(int layer) {
   select_target(target_);
-  decoded_elements_ = layers_[layer].view->shape.elements();
+  decoded_bytes_ = matrix_bytes(*layers_[layer].view);
   if (plan_.kernel == nullptr) return run_reference(layers_[layer]);
   team_.run([&](int thread) { run_rows(layers_[layer], layer, thread); });
 }
@@ -171,7 +175,7 @@ std::span<const int8_t> CpuPass::outputs(int layer) {
   return {layers_[layer].v.as<int8_t>(), static_cast<size_t>(layers_[layer].view->shape.rows)};
 }
 
-std::span<const int8_t> CpuPass::decoded() { return {decoded_.as<int8_t>(), static_cast<size_t>(decoded_elements_)}; }
+std::span<const int8_t> CpuPass::decoded() { return {decoded_.as<int8_t>(), static_cast<size_t>(decoded_bytes_)}; }
 
 std::string CpuPass::broken_guards() const {
   const auto zeros_behind = [](const GuardedBuffer& vector, int64_t used) {

@@ -50,7 +50,7 @@ class CpuPass final : public Pass {
   std::vector<GuardedBuffer> inputs_;
   std::vector<GuardedBuffer> scratch_, tiles_;  // one a thread
   GuardedBuffer decoded_;
-  int64_t decoded_elements_ = 0;  // of the layer that ran last
+  int64_t decoded_bytes_ = 0;  // of the layer that ran last
   std::vector<int8_t> downloaded_;
 };
 

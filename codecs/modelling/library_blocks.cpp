@@ -24,7 +24,9 @@ int64_t library_rows_per_block(datasets::Shape shape, const Settings& settings) 
   return std::max<int64_t>(1, settings.integer("block_kib") * 1024 / std::max<int64_t>(1, shape.cols));
 }
 
-int64_t library_rows_per_block(const CompressedView& view) { return library_rows_per_block(view.shape, *view.settings); }
+datasets::Shape library_shape(const CompressedView& view) { return {view.shape.rows, view.shape.cols * datasets::element_bytes(view.type)}; }
+
+int64_t library_rows_per_block(const CompressedView& view) { return library_rows_per_block(library_shape(view), *view.settings); }
 
 int64_t library_block_bytes(datasets::Shape shape, const Settings& settings) {
   return std::min(library_rows_per_block(shape, settings), shape.rows) * shape.cols;
@@ -37,9 +39,9 @@ int64_t library_block_count(datasets::Shape shape, const Settings& settings) {
 }
 
 std::string library_refuses(datasets::MatrixView matrix, const Settings& settings) {
-  if (matrix.type != datasets::ElementType::i8) return "The library codecs store int8 elements only.";
-  if (library_block_bytes(matrix.shape, settings) > kMaxBlockBytes)
-    return "A block holds at least one row, and a row of " + std::to_string(matrix.shape.cols) +
+  const datasets::Shape shape = shape_in_bytes(matrix);
+  if (library_block_bytes(shape, settings) > kMaxBlockBytes)
+    return "A block holds at least one row, and a row of " + std::to_string(shape.cols) +
            " bytes is longer than the library takes at once.";
   return "";
 }
@@ -51,11 +53,12 @@ int64_t library_max_stored_bytes(datasets::Shape shape, const Settings& settings
 
 CompressedMatrix library_encode(datasets::MatrixView matrix, const Settings& settings,
                                 void (*compress)(std::span<const std::byte>, const Settings&, std::vector<std::byte>&)) {
-  const int64_t block_bytes = library_block_bytes(matrix.shape, settings), elements = matrix.shape.elements();
+  const datasets::Shape shape = shape_in_bytes(matrix);
+  const int64_t block_bytes = library_block_bytes(shape, settings), bytes = shape.elements();
   std::vector<std::byte> payload;
   std::vector<uint64_t> offsets = {0};
-  for (int64_t first = 0; first < elements; first += block_bytes) {
-    compress(matrix.elements.subspan(first, std::min(block_bytes, elements - first)), settings, payload);
+  for (int64_t first = 0; first < bytes; first += block_bytes) {
+    compress(matrix.elements.subspan(first, std::min(block_bytes, bytes - first)), settings, payload);
     offsets.push_back(payload.size());
   }
   std::vector<std::byte> index(offsets.size() * 8);
@@ -69,12 +72,12 @@ CompressedMatrix library_encode(datasets::MatrixView matrix, const Settings& set
 
 void library_decode(const CompressedView& view, std::span<std::byte> out,
                     bool (*decompress)(std::span<const std::byte>, std::span<std::byte>)) {
-  const int64_t blocks = library_block_count(view.shape, *view.settings);
+  const int64_t blocks = library_block_count(library_shape(view), *view.settings);
   if (view.sections.size() != 2 || static_cast<int64_t>(view.sections[kBlockOffsets].bytes.size()) != 8 * (blocks + 1))
     throw MalformedStream("The block index of the stream does not fit its shape.");
   if (offset_at(view, 0) != 0 || offset_at(view, blocks) != view.sections[kBlockPayload].bytes.size())
     throw MalformedStream("The block index of the stream does not cover its payload.");
-  const int64_t block_bytes = library_block_bytes(view.shape, *view.settings);
+  const int64_t block_bytes = library_block_bytes(library_shape(view), *view.settings);
   for (int64_t block = 0; block < blocks; ++block) {
     if (offset_at(view, block) > offset_at(view, block + 1) || offset_at(view, block + 1) > offset_at(view, blocks))
       throw MalformedStream("The block index of the stream falls at block " + std::to_string(block) + ".");

@@ -1,5 +1,6 @@
-// A matrix as independent blocks of whole rows, each compressed by a general-purpose library: all that the library
-// codecs have in common, so that each of them is only its library's calls. Threads decode different blocks.
+// A matrix of any element type as independent blocks of whole rows, each compressed by a general-purpose library: all that the
+// library codecs have in common, so that each of them is only its library's calls. Threads decode different blocks. To a library
+// a matrix is rows of bytes: every shape below is [rows, bytes of a row].
 //
 //   payload  the compressed blocks, one behind the other
 //   offsets  uint64 a block, and one more: its first byte in the payload
@@ -33,6 +34,8 @@ int64_t library_block_bytes(datasets::Shape shape, const Settings& settings);
 // 0 for matrices without elements.
 int64_t library_block_count(datasets::Shape shape, const Settings& settings);
 
+datasets::Shape library_shape(const CompressedView& view);
+
 // "" or why the matrix cannot be cut into blocks.
 std::string library_refuses(datasets::MatrixView matrix, const Settings& settings);
 
@@ -54,7 +57,7 @@ std::span<const std::byte> library_block(const CompressedView& view, int64_t blo
 // The loop of a decode kernel: decompress(compressed, out) for each block of the call's rows.
 template <class Decompress>
 void for_each_library_block(const backends::KernelCall& call, Decompress decompress) {
-  const datasets::Shape shape = call.matrix->shape;
+  const datasets::Shape shape = library_shape(*call.matrix);
   if (shape.elements() == 0) return;
   const int64_t block_rows = library_rows_per_block(*call.matrix);
   for (int64_t row = call.row_begin; row < call.row_end; row += block_rows) {

@@ -40,14 +40,19 @@ bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, c
   CHECK(first.shape == matrix.shape);
   CHECK(first.source_hash == matrix.content_hash);
   CHECK(first.settings == settings);
-  CHECK(decode(entry, first) == matrix.elements);
+  const codecs::ErrorBound bound = entry.codec->lossless ? codecs::ErrorBound{} : entry.codec->error_bound(matrix.view(), settings);
+  if (bound.exact())
+    CHECK(decode(entry, first) == matrix.elements);
+  else
+    CHECK(codecs::check_bound(matrix.view(), decode(entry, first), bound).violation == "");
+  if (entry.codec->ideal_bits_per_element != nullptr && matrix.shape.elements() > 0) CHECK(entry.codec->ideal_bits_per_element(matrix.view(), settings) >= 0);
   REQUIRE(first.sections.size() == second.sections.size());
   for (size_t i = 0; i < first.sections.size(); ++i) {
     CHECK(first.sections[i].bytes == second.sections[i].bytes);
     CHECK(first.sections[i].padding_bytes <= static_cast<int64_t>(first.sections[i].bytes.size()));
   }
   REQUIRE(entry.codec->max_stored_bytes != nullptr);
-  CHECK(first.stored_bytes() <= entry.codec->max_stored_bytes(matrix.shape, settings));
+  CHECK(first.stored_bytes() <= entry.codec->max_stored_bytes(codecs::shape_in_bytes(matrix.view()), settings));
   return true;
 }
 
@@ -64,6 +69,7 @@ TEST_CASE("every codec says what it is") {
     REQUIRE(entry.codec->refuses != nullptr);
     REQUIRE(entry.codec->encode != nullptr);
     REQUIRE(entry.codec->decode != nullptr);
+    CHECK((entry.codec->lossless || entry.codec->error_bound != nullptr));
     for (const codecs::SettingInfo& info : entry.codec->settings) {
       INFO(info.name);
       CHECK(!info.help.empty());
@@ -89,6 +95,8 @@ TEST_CASE("every codec round-trips every matrix with its default settings") {
   int accepted = 0;
   for (const datasets::Matrix& matrix : tests::test_matrices())
     accepted += conforms(entry, matrix, codecs::default_settings(*entry.codec));
+  for (const datasets::Matrix& matrix : tests::typed_matrices())
+    accepted += conforms(entry, matrix, codecs::default_settings(*entry.codec));
   INFO(entry.id);
   CHECK(accepted > 0);
 }
@@ -97,7 +105,8 @@ TEST_CASE("every codec round-trips with every setting") {
   const codecs::CodecEntry& entry = each_codec();
   const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({37, 203}, 1),
                                                   tests::distributions({33, 65})[5], tests::gaussian_matrix({1, 1}, 4),
-                                                  tests::make_matrix("constant", {32, 512}, [](int64_t) { return -5; })};
+                                                  tests::make_matrix("constant", {32, 512}, [](int64_t) { return -5; }),
+                                                  tests::bf16_matrix({37, 203}), tests::ternary_matrix({37, 203}), tests::ternary_matrix({64, 128}, true)};
   for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) {
     int accepted = 0;
     for (const datasets::Matrix& matrix : matrices) accepted += conforms(entry, matrix, settings);
@@ -114,8 +123,9 @@ TEST_CASE("one rare symbol in a million survives") {
 
 TEST_CASE("cut and flipped bytes throw or return, never more") {
   const codecs::CodecEntry& entry = each_codec();
-  const datasets::Matrix matrix = tests::gaussian_matrix({32, 512}, 4);
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  datasets::Matrix matrix = tests::gaussian_matrix({32, 512}, 4);
+  if (!entry.codec->refuses(matrix.view(), settings).empty()) matrix = tests::bf16_matrix({32, 512});
   if (!entry.codec->refuses(matrix.view(), settings).empty()) SKIP("the codec refuses the matrix");
   const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
   INFO(entry.id);

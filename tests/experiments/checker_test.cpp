@@ -114,6 +114,45 @@ TEST_CASE("a codec that stores more than it declares is incorrect") {
   expect(run(codec, {}, "decode"), Status::incorrect, "more than the declared bound", 3);
 }
 
+TEST_CASE("sizes are checked by the reference decoder, need no kernel and no time") {
+  codecs::Codec codec = make_codec();
+  codec.ideal_bits_per_element = three_bits;
+  const Outcome outcome = run(codec, {make_kernel(Op::decode, decode_wrongly)}, "size");
+  expect(outcome, Status::ok, "", 0);
+  const reports::CaseRecord& record = outcome.records[0];
+  CHECK(record.kernel.op == "size");
+  CHECK(record.kernel.backend == "");
+  CHECK(record.check.decode == "exact");
+  CHECK(record.check.outputs == "");
+  CHECK(record.size.bits_per_element == 8.0);
+  CHECK(record.size.ideal_bits_per_element == 3.0);
+  CHECK(record.time.samples_s.empty());
+  CHECK(record.time.elements == 3 * 33 * 33);
+  codec.decode = restore_wrongly;
+  expect(run(codec, {}, "size"), Status::incorrect, "the reference decode differs", 3);
+  codec.refuses = rejects;
+  expect(run(codec, {}, "size"), Status::refused, "This codec refuses every matrix.", 6);
+}
+
+TEST_CASE("a lossy codec is held to its bound, its kernels to its reference decoder") {
+  codecs::Codec codec = make_codec();
+  codec.lossless = false;
+  codec.encode = store_even;
+  codec.error_bound = within_one;
+  const Outcome size = run(codec, {}, "size");
+  expect(size, Status::ok, "", 0);
+  CHECK(size.records[0].check.decode == "within its bound, relative 0 or absolute 1; the largest error is 1 of it");
+  expect(run(codec, {make_kernel(Op::decode, tests::decode)}, "decode"), Status::ok, "", 0);
+  expect(run(codec, {make_kernel(Op::decode, decode_wrongly)}, "decode"), Status::incorrect, "the decoded matrix differs", 3);
+  expect(run(codec, {make_kernel(Op::matvec, multiply)}, "matvec"), Status::refused, "a lossy codec does not keep", 6);
+  codec.error_bound = within_a_tenth;
+  expect(run(codec, {}, "size"), Status::incorrect, "more than 0.1 beside it", 3);
+  codec.error_bound = no_error;
+  expect(run(codec, {}, "size"), Status::incorrect, "the reference decode differs", 3);
+  codec.error_bound = nullptr;  // lossy without a bound: nothing may differ
+  expect(run(codec, {}, "size"), Status::incorrect, "the reference decode differs", 3);
+}
+
 TEST_CASE("a codec that throws is an error with its own words") {
   codecs::Codec encoder = make_codec(), decoder = make_codec();
   encoder.encode = throw_on_encode;

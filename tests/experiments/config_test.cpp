@@ -218,6 +218,13 @@ TEST_CASE("smoke cases are small, stay oblong and run once") {
   CHECK(is_single_pass(experiment.measure));
 }
 
+TEST_CASE("the op size gives one case a codec, whatever the backends and threads") {
+  const Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: [scalar, simd], threads: [1, 2], op: size}\n"));
+  REQUIRE(experiment.cases.size() == 1);
+  CHECK(experiment.cases[0].kernel.op == backends::Op::size);
+  CHECK(experiment.cases[0].name().ends_with("/size"));
+}
+
 TEST_CASE("keys are stable, differ with settings and format version") {
   const Case one = parse(with_block(kBlock)).cases[0];
   Case other = one;

@@ -36,6 +36,17 @@ inline void restore_wrongly(const codecs::CompressedView& compressed, std::span<
 inline void throw_on_decode(const codecs::CompressedView&, std::span<std::byte>) { throw codecs::MalformedStream("The decoder gave up."); }
 inline void throw_something_else(const codecs::CompressedView&, std::span<std::byte>) { throw std::out_of_range("vector::_M_range_check"); }
 
+// Lossy: the lowest bit of each byte goes, so decoded elements are at most 1 below the source.
+inline codecs::CompressedMatrix store_even(datasets::MatrixView matrix, const codecs::Settings& settings) {
+  codecs::CompressedMatrix compressed = store(matrix, settings);
+  for (std::byte& byte : compressed.sections[0].bytes) byte &= std::byte{0xFE};
+  return compressed;
+}
+inline codecs::ErrorBound within_one(datasets::MatrixView, const codecs::Settings&) { return {0, 1}; }
+inline codecs::ErrorBound within_a_tenth(datasets::MatrixView, const codecs::Settings&) { return {0, 0.1}; }
+inline codecs::ErrorBound no_error(datasets::MatrixView, const codecs::Settings&) { return {}; }
+inline double three_bits(datasets::MatrixView, const codecs::Settings&) { return 3; }
+
 inline int64_t bound(datasets::Shape shape, const codecs::Settings&) { return shape.elements(); }
 inline int64_t broken_bound(datasets::Shape shape, const codecs::Settings&) { return shape.elements() - 1; }
 

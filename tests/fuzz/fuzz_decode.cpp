@@ -52,13 +52,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const codecs::CodecEntry& entry = codecs[input.take(1) % codecs.size()];
   const auto settings = tests::settings_to_test(*entry.codec);
   const codecs::Settings& chosen = settings[input.take(1) % settings.size()];
-  const datasets::Matrix matrix = tests::gaussian_matrix(pick_shape(input.take(1)), 1 + input.take(1) % 40, 5);
+  datasets::Matrix matrix = tests::gaussian_matrix(pick_shape(input.take(1)), 1 + input.take(1) % 40, 5);
+  // Codecs that want others than int8 elements of any value.
+  const auto refused = [&] { return !entry.codec->refuses(matrix.view(), chosen).empty(); };
+  if (refused()) matrix = tests::bf16_matrix(matrix.shape);
+  if (refused()) matrix = tests::ternary_matrix(matrix.shape);
+  if (refused()) matrix = tests::ternary_matrix(matrix.shape, true);
   if (!entry.codec->refuses(matrix.view(), chosen).empty()) return 0;
   codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), chosen);
   for (uint32_t n = input.take(1) % 3; n > 0 && !compressed.sections.empty(); --n)
     damage(compressed.sections[input.take(1) % compressed.sections.size()].bytes, input);
   if (input.take(1) % 16 == 0) compressed.shape = pick_shape(input.take(1));
-  std::vector<std::byte> out(compressed.shape.elements());
+  std::vector<std::byte> out(compressed.shape.elements() * datasets::element_bytes(compressed.type));
   try {
     entry.codec->decode(compressed.view(), out);
   } catch (const codecs::MalformedStream&) {

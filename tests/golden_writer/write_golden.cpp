@@ -24,7 +24,7 @@ bool freeze(const codecs::CodecEntry& entry) {
   }
   fs::create_directories(folder);
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
-  for (const datasets::Matrix& matrix : tests::golden_matrices())
+  for (const datasets::Matrix& matrix : tests::golden_matrices(entry))
     if (entry.codec->refuses(matrix.view(), settings).empty())
       write(folder / (tests::golden_name(matrix) + ".safetensors"), tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings)));
   std::string csv;

@@ -23,6 +23,7 @@ TEST_CASE("every metric has the value worked out by hand") {
   coded.kernel.highest_clock_hz = 2e9;
   coded.time.clock_before_hz = 1.5e9;
   coded.time.clock_after_hz = 1e9;
+  coded.size.ideal_bits_per_element = 4.5;
   const std::map<std::string, double> expected = {
       {"elements_per_s", 2.5e9},
       {"elements_per_s_p10", 2e9},
@@ -37,6 +38,9 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"padding_bits_per_element", 0.008},
       {"entropy_bits_per_element", 4.8},
       {"excess_over_entropy_percent", 100 * (5 / 4.8 - 1)},
+      {"ideal_bits_per_element", 4.5},
+      {"excess_over_ideal_bits", 0.5},
+      {"compression_ratio", 1.6},
       {"speedup_vs_raw", 1.25},  // against the faster of the two raw kernels
       {"roof_speedup", 1.6},
       {"bandwidth_fraction", 0.625},
@@ -49,6 +53,29 @@ TEST_CASE("every metric has the value worked out by hand") {
     CHECK_THAT(metric.value(coded, contexts.of(coded)),
                WithinRel(expected.at(std::string(metric.id)), 1e-12));
   }
+}
+
+TEST_CASE("sizes without a time have every metric of sizes, none of speeds, and do not contradict themselves") {
+  const RecordSet records = fixture("mixed.jsonl");
+  CaseRecord coded = case_of(records, "aaaa0003");
+  coded.kernel = {};
+  coded.kernel.op = "size";
+  coded.time = {};
+  coded.data.type = "bf16";
+  coded.check = {"exact", "", ""};
+  const auto value = [&](const char* metric) { return find_metric(metric).value(coded, {}); };
+  CHECK(value("bits_per_element") == 5);
+  CHECK_THAT(value("compression_ratio"), WithinRel(3.2, 1e-12));
+  CHECK_THAT(value("roof_speedup"), WithinRel(3.2, 1e-12));
+  for (const char* metric : {"elements_per_s", "ns_per_element", "stored_bytes_per_s", "speedup_vs_raw", "ideal_bits_per_element", "excess_over_ideal_bits"})
+    CHECK(std::isnan(value(metric)));
+  RecordSet alone;
+  alone.cases = {coded};
+  CHECK(contradictions(alone).empty());
+  alone.cases[0].check.decode = "";
+  CHECK(contradictions(alone).size() == 1);
+  CHECK(type_bits("f8_e4m3") == 8);
+  CHECK(type_bits("u64") == 64);
 }
 
 TEST_CASE("the decode rate takes the clock behind the batch, else the one before, else the highest, and needs compute units") {

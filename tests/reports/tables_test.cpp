@@ -46,6 +46,31 @@ TEST_CASE("the tables of the mixed fixture are the golden ones") {
   check_golden("summary.txt", to_text(summary_tables(records, contexts).at(0)));
 }
 
+TEST_CASE("sizes have a table of their own, without speeds, the smallest first") {
+  RecordSet records = fixture("mixed.jsonl");
+  for (CaseRecord& record : records.cases) {
+    record.kernel = {};
+    record.kernel.op = "size";
+    record.time = {};
+  }
+  const auto tables = results_tables(records, Contexts(records, "plain"));
+  REQUIRE(tables.size() == 1);
+  CHECK(tables[0].id == "results_size");
+  std::set<std::string> ids;
+  size_t bits = 0;
+  for (size_t i = 0; i < tables[0].columns.size(); ++i) {
+    ids.insert(tables[0].columns[i].id);
+    if (tables[0].columns[i].id == "bits_per_element") bits = i;
+  }
+  CHECK(ids.contains("ideal_bits_per_element"));
+  CHECK(ids.contains("compression_ratio"));
+  CHECK_FALSE(ids.contains("elements_per_s"));
+  CHECK_FALSE(ids.contains("kernel"));
+  for (size_t row = 1; row < tables[0].rows.size(); ++row)
+    if (tables[0].rows[row][0].text == tables[0].rows[row - 1][0].text) CHECK(std::stod(tables[0].rows[row][bits].text) >= std::stod(tables[0].rows[row - 1][bits].text));
+  CHECK(coverage_table(records).columns.at(1).name == "size");
+}
+
 TEST_CASE("tables with a GPU's case show its decode rate and break-even bandwidth, other tables do not") {
   RecordSet records = fixture("mixed.jsonl");
   const auto columns = [&] {

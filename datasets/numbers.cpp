@@ -1,0 +1,102 @@
+// Bit patterns to doubles. All conversions are exact but those of large 64-bit integers.
+#include "datasets/numbers.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "datasets/source.h"
+
+namespace ecmv::datasets {
+namespace {
+
+// Sign, exponent and fraction of a small IEEE-like format; `bias` is that of the exponent.
+double small_float(uint32_t bits, int exponent_bits, int fraction_bits, int bias) {
+  const int exponent = int(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+  const int fraction = int(bits) & ((1 << fraction_bits) - 1);
+  const double sign = bits >> (exponent_bits + fraction_bits) & 1 ? -1 : 1;
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+  return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
+}
+
+template <typename T, typename ToDouble>
+void convert(const std::byte* elements, std::span<double> out, ToDouble to_double) {
+  static_assert(std::endian::native == std::endian::little, "elements are read as the machine stores them");
+  for (size_t i = 0; i < out.size(); ++i) {
+    T value;
+    std::memcpy(&value, elements + i * sizeof(T), sizeof(T));
+    out[i] = to_double(value);
+  }
+}
+
+template <typename T>
+void convert(const std::byte* elements, std::span<double> out) {
+  convert<T>(elements, out, [](T value) { return double(value); });
+}
+
+}  // namespace
+
+double bf16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+
+double f16_value(uint16_t bits) {
+  const double sign = bits & 0x8000 ? -1 : 1;
+  if ((bits & 0x7C00) != 0x7C00) return small_float(bits, 5, 10, 15);
+  return bits & 0x3FF ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+}
+
+double f8_e5m2_value(uint8_t bits) { return f16_value(uint16_t(bits << 8)); }
+
+double f8_e4m3_value(uint8_t bits) {
+  return (bits & 0x7F) == 0x7F ? std::numeric_limits<double>::quiet_NaN() : small_float(bits, 4, 3, 7);
+}
+
+uint16_t nearest_bf16(double value) {
+  // To float first would round twice; its bits below the bf16 are made odd where the double is not exactly the float.
+  float near = float(value);
+  uint32_t bits = std::bit_cast<uint32_t>(near);
+  if (std::isnan(near)) return uint16_t(bits >> 16 | 0x40);
+  if (std::isfinite(near) && double(near) != value) {
+    if (std::fabs(double(near)) > std::fabs(value)) --bits;  // towards zero
+    bits |= 1;
+  }
+  return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+void read_numbers(const MatrixView& matrix, int64_t first, std::span<double> out) {
+  const std::byte* elements = matrix.elements.data() + first * element_bytes(matrix.type);
+  switch (matrix.type) {
+    case ElementType::i8:
+      return convert<int8_t>(elements, out);
+    case ElementType::u8:
+      return convert<uint8_t>(elements, out);
+    case ElementType::bf16:
+      return convert<uint16_t>(elements, out, bf16_value);
+    case ElementType::f16:
+      return convert<uint16_t>(elements, out, f16_value);
+    case ElementType::f32:
+      return convert<float>(elements, out);
+    case ElementType::f64:
+      return convert<double>(elements, out);
+    case ElementType::i16:
+      return convert<int16_t>(elements, out);
+    case ElementType::u16:
+      return convert<uint16_t>(elements, out);
+    case ElementType::i32:
+      return convert<int32_t>(elements, out);
+    case ElementType::u32:
+      return convert<uint32_t>(elements, out);
+    case ElementType::i64:
+      return convert<int64_t>(elements, out);
+    case ElementType::u64:
+      return convert<uint64_t>(elements, out);
+    case ElementType::f8_e5m2:
+      return convert<uint8_t>(elements, out, f8_e5m2_value);
+    case ElementType::f8_e4m3:
+      return convert<uint8_t>(elements, out, f8_e4m3_value);
+  }
+  throw DatasetError("The element type " + std::to_string(int(matrix.type)) + " does not exist.");
+}
+
+}  // namespace ecmv::datasets
