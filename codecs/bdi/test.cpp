@@ -1,0 +1,64 @@
+// Known sizes and bits of base-delta-immediate compression.
+#include "tests/memory_block_claims.h"
+
+using namespace ecmv::tests;
+
+TEST_CASE("bdi codes the known blocks into the known numbers of bits") {
+  const std::map<std::string, uint32_t> expected = {{"Z", 12}, {"N1", 108}, {"N2", 172}, {"P", 104}, {"R", 68}, {"W", 68}, {"F", 260}, {"D", 260}, {"L", 108}, {"M", 104}, {"random", 260}};
+  for (const auto& [name, size] : expected) {
+    INFO(name);
+    CHECK(block_bits("bdi", known_blocks().at(name)).at(0) == size);
+    CHECK(block_bits("bdi", known_blocks().at(name), {}, "stream+raw").at(0) == std::min(size, 256u) + 1);
+  }
+  CHECK(block_bits("bdi", ramp32(1, 1, 16), {{"block_bytes", "64"}}) == std::vector<uint32_t>{180});
+}
+
+TEST_CASE("bdi counts as others count it") {
+  const std::map<std::string, uint32_t> released = {{"Z", 12}, {"R", 68}, {"N1", 100}, {"P", 96}, {"F", 156}, {"random", 260}};
+  for (const auto& [name, size] : released) {
+    INFO(name);
+    CHECK(block_bits("bdi", known_blocks().at(name), {}, "cal22").at(0) == size);
+  }
+  // The article's table, in bytes: zeros 1, repeated 8, base8-delta1 12, base4-delta1 12, raw 32.
+  const std::map<std::string, uint32_t> article = {{"Z", 1}, {"R", 8}, {"P", 12}, {"N1", 12}, {"random", 32}};
+  for (const auto& [name, bytes] : article) {
+    INFO(name);
+    CHECK(block_bits("bdi", known_blocks().at(name), {}, "pact12").at(0) == 8 * bytes);
+  }
+  CHECK(block_bits("bdi", ramp32(1, 1, 16), {{"block_bytes", "64"}}, "pact12") == std::vector<uint32_t>{160});
+}
+
+TEST_CASE("bdi takes each pair of widths where it is the shortest") {
+  const auto wide = [](uint64_t step) { return words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + step, 0x0123456789ABCDEF - step, 7}); };
+  const std::vector<std::tuple<Bytes, uint32_t, uint32_t>> blocks = {
+      {wide(100), 104, 2}, {wide(30000), 136, 3}, {wide(2000000000), 200, 4}, {ramp32(0x10000000, 1000, 8), 172, 6}};
+  for (const auto& [block, size, tag] : blocks) {
+    CHECK(block_bits("bdi", block).at(0) == size);
+    CHECK(stored_bits("bdi", block).substr(0, 4) == field(tag, 4));
+  }
+  CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 100, 1, 2, 3, 4, 5, 6}), {{"block_bytes", "64"}}) == std::vector<uint32_t>{140});
+  CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 30000, 1, 2, 3, 4, 5, 6}), {{"block_bytes", "64"}}) == std::vector<uint32_t>{204});
+}
+
+TEST_CASE("bdi writes the known bits") {
+  CHECK(stored_bits("bdi", known_blocks().at("Z")) == bits("0000 00000000"));
+  std::string immediates = bits("0101 00000000") + field(0, 32);
+  for (uint64_t i = 1; i <= 8; ++i) immediates += field(i, 8);
+  CHECK(stored_bits("bdi", known_blocks().at("N1")) == immediates);
+  CHECK(stored_bits("bdi", known_blocks().at("P")) ==
+        bits("0010 1011") + field(0x00007F1234560010, 64) + field(0x00, 8) + field(0x05, 8) + field(0x38, 8) + field(0x6F, 8));
+  std::vector<uint16_t> shorts;
+  std::string base2 = bits("0111 1111111111111111") + field(0x8000, 16);
+  for (uint16_t i = 0; i < 16; ++i) {
+    shorts.push_back(static_cast<uint16_t>(0x8000 + i));
+    base2 += field(i, 8);
+  }
+  CHECK(base2.size() == 164);
+  CHECK(stored_bits("bdi", words16(shorts)) == base2);
+  std::string base4 = bits("0110 11111111") + field(0x10000000, 32);
+  for (uint64_t i = 0; i < 8; ++i) base4 += field(1000 * i, 16);
+  CHECK(base4.size() == 172);
+  CHECK(stored_bits("bdi", ramp32(0x10000000, 1000, 8)) == base4);
+}
+
+TEST_CASE("bdi returns every kind of block") { claim_blocks_round_trip("bdi"); }

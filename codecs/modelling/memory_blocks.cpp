@@ -1,0 +1,121 @@
+// The stream of blocks: what every memory compression codec stores in the same way.
+#include "codecs/modelling/memory_blocks.h"
+
+#include <string>
+
+namespace ecmv::codecs::modelling {
+namespace {
+
+int64_t blocks_of(int64_t bytes, int64_t block_bytes) { return (bytes + block_bytes - 1) / block_bytes; }
+
+bool has_flags(const Settings& settings) { return settings.text("escape") == "flag"; }
+
+int64_t bits_of(const BlockCoder& coder, std::span<const std::byte> block) {
+  BitWriter counter;
+  coder.encode(block, counter);
+  return counter.bit_count();
+}
+
+bool is_raw(int64_t coded_bits, size_t block_bytes) { return coded_bits > 8 * static_cast<int64_t>(block_bytes); }
+
+void check_position(const CompressedView& view, int64_t group, int64_t position) {
+  const uint64_t stored = load_word(view.sections[kMemoryPositions].bytes, static_cast<size_t>(8 * group), 8);
+  if (stored != static_cast<uint64_t>(position))
+    throw MalformedStream("Group " + std::to_string(group) + " of the blocks begins at bit " + std::to_string(position) +
+                          ", but the index says " + std::to_string(stored) + ".");
+}
+
+}  // namespace
+
+std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices, std::vector<SettingInfo> own) {
+  std::vector<SettingInfo> settings = {
+      {.name = "block_bytes", .unit = "B", .help = "size of the blocks that are coded by themselves", .default_value = std::string("32"),
+       .choices = std::move(block_bytes_choices)},
+      {.name = "escape", .unit = "", .help = "flag: a bit a block says whether it is stored as it is, so that none grows by more; none: only the code",
+       .default_value = std::string("none"), .choices = {"none", "flag"}},
+      {.name = "index_blocks", .unit = "blocks", .help = "the index holds the position of the first of so many blocks",
+       .default_value = int64_t{128}, .min = 1, .max = 65536}};
+  for (SettingInfo& info : own) settings.push_back(std::move(info));
+  return settings;
+}
+
+int64_t block_bytes(const Settings& settings) { return std::stoll(settings.text("block_bytes")); }
+
+int64_t block_count(datasets::MatrixView matrix, const Settings& settings) {
+  return blocks_of(static_cast<int64_t>(matrix.elements.size()), block_bytes(settings));
+}
+
+CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& settings, const BlockCoder& coder,
+                               std::optional<BlockTable> table) {
+  const int64_t group = settings.integer("index_blocks");
+  const bool flags = has_flags(settings);
+  BitWriter blocks;
+  std::vector<std::byte> positions;
+  int64_t index = 0;
+  for_each_block(matrix.elements, block_bytes(settings), [&](std::span<const std::byte> block) {
+    if (index++ % group == 0) {
+      positions.resize(positions.size() + 8);
+      store_word(positions, positions.size() - 8, 8, static_cast<uint64_t>(blocks.bit_count()));
+    }
+    const bool raw = flags && is_raw(bits_of(coder, block), block.size());
+    if (flags) blocks.put(raw, 1);
+    if (!raw) return coder.encode(block, blocks);
+    for (const std::byte byte : block) blocks.put(std::to_integer<uint64_t>(byte), 8);
+  });
+
+  CompressedMatrix compressed = make_compressed(matrix, settings);
+  compressed.sections.push_back({"blocks", Role::payload, 64, blocks.finish()});
+  compressed.sections.push_back({"positions", Role::index, 8, std::move(positions)});
+  if (table) compressed.sections.push_back({table->name, Role::table, 8, std::move(table->bytes)});
+  return compressed;
+}
+
+void decode_blocks(const CompressedView& view, const BlockCoder& coder, std::span<std::byte> out, size_t sections) {
+  if (view.sections.size() != sections)
+    throw MalformedStream("A stream of blocks has " + std::to_string(sections) + " sections here, not " + std::to_string(view.sections.size()) + ".");
+  const int64_t size = block_bytes(*view.settings), count = blocks_of(static_cast<int64_t>(out.size()), size);
+  const int64_t group = view.settings->integer("index_blocks");
+  if (static_cast<int64_t>(view.sections[kMemoryPositions].bytes.size()) != 8 * blocks_of(count, group))
+    throw MalformedStream("The index of the blocks does not fit the shape.");
+  const bool flags = has_flags(*view.settings);
+  BitReader in(view.sections[kMemoryBlocks].bytes);
+  for (int64_t index = 0; index < count; ++index) {
+    if (index % group == 0) check_position(view, index / group, in.position());
+    std::array<std::byte, kLargestMemoryBlock> storage = {};
+    const std::span<std::byte> block = std::span(storage).first(static_cast<size_t>(size));
+    if (flags && in.read(1) == 1) {
+      for (std::byte& byte : block) byte = static_cast<std::byte>(in.read(8));
+    } else {
+      coder.decode(in, block);
+    }
+    const int64_t first = index * size, bytes = std::min<int64_t>(size, static_cast<int64_t>(out.size()) - first);
+    for (int64_t i = bytes; i < size; ++i)
+      if (block[static_cast<size_t>(i)] != std::byte{0}) throw MalformedStream("The last block is not filled up with zeros.");
+    std::copy_n(block.begin(), bytes, out.begin() + first);
+  }
+  if (in.left() >= 8 || in.read(static_cast<int>(in.left())) != 0)
+    throw MalformedStream("More follows the last block than zeros up to a whole byte.");
+}
+
+std::span<const std::byte> stored_table(const CompressedView& view) {
+  if (view.sections.size() != kMemoryTable + 1) throw MalformedStream("The stream of blocks has no table.");
+  return view.sections[kMemoryTable].bytes;
+}
+
+int64_t max_stored_block_bytes(datasets::Shape bytes, const Settings& settings, int64_t max_block_bits, int64_t table_bytes) {
+  const int64_t size = block_bytes(settings), count = blocks_of(bytes.elements(), size);
+  const int64_t bits = has_flags(settings) ? std::min(max_block_bits, 8 * size) + 1 : max_block_bits;
+  return (count * bits + 7) / 8 + 8 * blocks_of(count, settings.integer("index_blocks")) + table_bytes;
+}
+
+std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Settings& settings, const BlockCoder& coder, int64_t side_bits) {
+  BlockSizes stream = count_bits("stream", matrix, settings, [&](std::span<const std::byte> block) { return bits_of(coder, block); });
+  BlockSizes with_raw = stream;
+  with_raw.accounting = "stream+raw";
+  for (uint32_t& bits : with_raw.bits) bits = std::min(bits, static_cast<uint32_t>(8 * stream.block_bytes)) + 1;
+  stream.side_bits = with_raw.side_bits = side_bits;
+  if (has_flags(settings)) std::swap(stream, with_raw);
+  return {std::move(stream), std::move(with_raw)};
+}
+
+}  // namespace ecmv::codecs::modelling

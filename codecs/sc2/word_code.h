@@ -1,0 +1,62 @@
+// The static Huffman code of sc2: the most frequent 32-bit words of a sample and an escape for all others. Trained once a
+// matrix, stored as a table in front of its blocks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "codecs/modelling/memory_blocks.h"
+
+namespace ecmv::codecs::sc2 {
+
+// A symbol of the code: a word, or the escape.
+struct Symbol {
+  bool is_escape = false;
+  uint32_t word = 0;
+  uint8_t length = 0;  // of its code, 1..32 bits
+  uint32_t code = 0;   // right-aligned, first bit most significant
+};
+
+using WordCounts = std::map<uint32_t, uint64_t>;
+
+// The lengths of a Huffman code by the heap method: of equal weights the node that was made first, leaves in the order of
+// (count, position). Where that gives a length above 32, package-merge lengths. One count gets one bit.
+std::vector<uint8_t> huffman_lengths(std::span<const uint64_t> counts);
+
+// The `entries` most frequent words, of equally frequent ones the smaller, in the order of the words; counts[i] beside them.
+struct FrequentWords {
+  std::vector<uint32_t> words;
+  std::vector<uint64_t> counts;
+  uint64_t others = 0;  // counted words that are not among them
+};
+FrequentWords most_frequent(const WordCounts& counts, int64_t entries);
+
+class WordCode {
+ public:
+  // From a sample. The escape counts as often as the words of the sample that got no code, at least once.
+  static WordCode train(const WordCounts& counts, int64_t entries);
+  // From write(). Throws MalformedStream for lengths that are no complete prefix code and for doubled words.
+  static WordCode read(std::span<const std::byte> table);
+  std::vector<std::byte> write() const;
+
+  const Symbol& escape() const { return escape_; }
+  const Symbol* find(uint32_t word) const;  // nullptr: no code of its own
+  // Reads one code. Throws MalformedStream for bits that begin no code.
+  const Symbol& read_symbol(modelling::BitReader& in) const;
+  size_t words() const { return symbols_.size() - 1; }
+  int64_t table_bits() const;
+
+ private:
+  explicit WordCode(std::vector<Symbol> symbols);  // with lengths; sorts them and gives the codes
+
+  std::vector<Symbol> symbols_;  // by (length, escape first, word): canonical
+  std::array<uint64_t, 34> first_ = {};  // [length] of the symbols of that length: the first one's index; then the end
+  std::array<uint64_t, 34> first_code_ = {};
+  Symbol escape_;
+  std::unordered_map<uint32_t, size_t> index_;
+};
+
+}  // namespace ecmv::codecs::sc2
