@@ -61,7 +61,8 @@ struct KernelCall {
   const int8_t* x = nullptr;      // [cols] matvec only; 64-byte aligned
   int32_t* y = nullptr;           // [rows] matvec only: y[row_begin..row_end) are written; the whole vector's base
   int8_t* decoded = nullptr;      // decode only: bytes; row_begin's first element is written to decoded[0]
-  std::byte* scratch = nullptr;   // scratch_bytes() bytes of this thread's own, 64-byte aligned (on GPUs: of the launch's)
+  // scratch_bytes() bytes of this thread's own, 64-byte aligned; on GPUs of the launch's, 256-byte aligned.
+  std::byte* scratch = nullptr;
   // GPUs only.
   int8_t* v = nullptr;            // [rows] matvec: requantise(y, scale)
   float scale = 0;
@@ -83,6 +84,18 @@ struct Kernel {
   // Runs on one thread; several threads run disjoint row ranges at once. Never allocates, synchronises or throws. The
   // stream has been verified by the reference decoder before.
   void (*launch)(const KernelCall&) = nullptr;
+
+  // GPUs only, op matvec, and instead of `launch` and `scratch_bytes`, which are null: all layers of a chain in one launch. Layer k's x is
+  // layer k-1's v (at least one layer; `refuses` is asked for each). Every layer's y and v are written as by `launch`; the kernel
+  // may hand results on by another way. All calls have the same tuning, stream, device and scratch.
+  // Bytes of scratch for such a chain; of the calls only matrix, tuning and device are set.
+  int64_t (*chain_scratch_bytes)(std::span<const KernelCall>) = nullptr;
+  // Once and untimed, on the stream, before the first launch_chain with the same calls: writes to scratch what the launches need to find
+  // there, however many follow. Not inside a capture.
+  void (*prepare_chain)(std::span<const KernelCall>) = nullptr;
+  // Like `launch`; may be captured and replayed, one launch of a scratch after the other.
+  void (*launch_chain)(std::span<const KernelCall>) = nullptr;
+  bool runs_chains() const { return launch_chain != nullptr; }
 };
 
 // The tunings of a kernel with one form only.

@@ -38,7 +38,11 @@ std::string describe(const Collective& place) {
   return std::string(place.operation) + " (" + file + ":" + std::to_string(place.line) + ")";
 }
 
-enum class State : uint8_t { ready, meeting, finished };
+// After so many rounds over all blocks in which lanes did nothing but pause, they never will. A lane that looks at one word after another
+// pauses once for each that is not there yet.
+constexpr int kMostIdleRounds = 10000;
+
+enum class State : uint8_t { ready, paused, meeting, finished };
 
 struct QueuedCopy {
   std::byte* to;
@@ -73,21 +77,42 @@ class Block {
     shared_data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
   }
 
-  void run(int64_t index) {
+  ~Block() { leave(); }
+
+  void begin(int64_t index) {
     index_ = index;
+    finished_ = false;
     // Neither zero nor what the block before left: reading before writing shows.
     std::memset(shared_.data(), 0xA5, shared_.size());
     std::fill(in_flight_.begin(), in_flight_.end(), uint8_t{0});
     name_range(shared_data_, grid_.shared_bytes, "shared memory", in_flight_.data());
-    struct Forget {
-      const std::byte* data;
-      ~Forget() { forget_range(data); }
-    } forget{shared_data_};
+    named_ = true;
     for (size_t i = 0; i < lanes_.size(); ++i) start(lanes_[i]);
+  }
+
+  // Runs every lane until it has finished or paused. Returns whether anything but pausing happened.
+  bool advance() {
+    if (finished_) return false;
+    progress_ = false;
+    for (Lane& lane : lanes_)
+      if (lane.state == State::paused) lane.state = State::ready;
     while (advance_to_barrier()) release_barrier();
+    return progress_;
+  }
+  bool finished() const { return finished_; }
+
+  // Behind the last lane.
+  void end() {
     for (const std::byte* p = shared_.data(); p != shared_.data() + shared_.size(); ++p)
       if ((p < shared_data_ || p >= shared_data_ + grid_.shared_bytes) && *p != std::byte{0xA5})
         throw KernelFault("Block " + std::to_string(index_) + " wrote outside its " + std::to_string(grid_.shared_bytes) + " bytes of shared memory.");
+    leave();
+  }
+
+  // The first lane that has paused, for a report; -1 if none has.
+  int first_paused() const {
+    const auto paused = std::find_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.state == State::paused; });
+    return paused == lanes_.end() ? -1 : static_cast<int>(paused - lanes_.begin());
   }
 
   int current() const { return current_; }
@@ -109,7 +134,17 @@ class Block {
     return place.scope == kWholeBlock ? nullptr : &met_[group_begin(current_, place.scope)];
   }
 
+  void pause() {
+    lanes_[current_].state = State::paused;
+    scheduler_ = std::move(scheduler_).resume();
+  }
+
  private:
+  void leave() {
+    if (named_) forget_range(shared_data_);
+    named_ = false;
+  }
+
   void start(Lane& lane) {
     lane.state = State::ready;
     lane.copies.clear();
@@ -132,24 +167,35 @@ class Block {
 
   void resume(int thread) {
     current_ = thread;
+    running_block = this;
     lanes_[thread].fiber = std::move(lanes_[thread].fiber).resume();
+    progress_ |= lanes_[thread].state == State::finished;
     if (fault_) std::rethrow_exception(fault_);
   }
 
-  // Runs every wave until all of its lanes have finished or wait for the block. False when all have finished.
+  // Runs every wave until all of its lanes have finished, paused or wait for the block. True if all wait for the block.
   bool advance_to_barrier() {
-    int waiting = 0;
+    int waiting = 0, paused = 0;
     const int waves = (grid_.threads + grid_.wave_size - 1) / grid_.wave_size;
     for (int i = 0; i < waves; ++i) {
       const int wave = grid_.reversed ? waves - 1 - i : i;
       const int begin = wave * grid_.wave_size, end = std::min(begin + grid_.wave_size, grid_.threads);
       while (step(begin, end)) complete_groups(begin, end);
-      for (int t = begin; t < end; ++t) {
+      const auto in_state = [&](State state) {
+        return static_cast<int>(std::count_if(lanes_.begin() + begin, lanes_.begin() + end, [&](const Lane& lane) { return lane.state == state; }));
+      };
+      const int paused_here = in_state(State::paused);
+      // Paused lanes may still come.
+      for (int t = begin; t < end && paused_here == 0; ++t)
         if (lanes_[t].state == State::meeting && lanes_[t].place.scope != kWholeBlock) report(begin, end);
-        waiting += lanes_[t].state == State::meeting;
-      }
+      waiting += in_state(State::meeting);
+      paused += paused_here;
     }
-    if (waiting == 0) return false;
+    if (paused > 0) return false;
+    if (waiting == 0) {
+      finished_ = true;
+      return false;
+    }
     for (int t = 0; t < grid_.threads; ++t)
       if (lanes_[t].state != State::meeting || !same_place(lanes_[t].place, lanes_[0].place)) report(0, grid_.threads);
     return true;
@@ -182,6 +228,7 @@ class Block {
         ++thread;
         continue;
       }
+      progress_ = true;
       for (; thread < group_end; ++thread) {
         met_[thread] = lanes_[thread].operand;
         lanes_[thread].state = State::ready;
@@ -190,6 +237,7 @@ class Block {
   }
 
   void release_barrier() {
+    progress_ = true;
     for (Lane& lane : lanes_) lane.state = State::ready;
   }
 
@@ -220,19 +268,43 @@ class Block {
   std::exception_ptr fault_;
   int current_ = 0;
   int64_t index_ = 0;
+  bool finished_ = true, progress_ = false;
+  bool named_ = false;  // its shared memory
 };
+
+// Runs these blocks, which have begun, in turn until all have finished.
+void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed) {
+  const auto finished = [](const auto& block) { return block->finished(); };
+  for (int idle = 0; !std::all_of(blocks.begin(), blocks.end(), finished);) {
+    bool progress = false;
+    for (size_t i = 0; i < blocks.size(); ++i) progress |= blocks[reversed ? blocks.size() - 1 - i : i]->advance();
+    idle = progress ? 0 : idle + 1;
+    if (idle <= kMostIdleRounds) continue;
+    const auto stuck = std::find_if_not(blocks.begin(), blocks.end(), finished);
+    throw KernelFault("Deadlock: all threads that are left wait for others that never come, first thread " + std::to_string((*stuck)->first_paused()) + " of block " +
+                      std::to_string((*stuck)->index()) + ".");
+  }
+}
 
 }  // namespace
 
 void run_grid(const Grid& grid, const std::function<void()>& kernel) {
   if (grid.threads < 1 || grid.threads > 1024)
     throw KernelFault("A thread block of " + std::to_string(grid.threads) + " threads was asked for; devices have room for 1 to 1024.");
-  Block block(grid, kernel);
-  running_block = &block;
+  if (grid.together && grid.blocks * grid.threads > int64_t{kComputeUnits} * kThreadsOfComputeUnit)
+    throw KernelFault(std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) + " threads shall run together; the device has room for " +
+                      std::to_string(kComputeUnits * kThreadsOfComputeUnit) + " threads.");
   struct Leave {
     ~Leave() { running_block = nullptr; }
   } leave;
-  for (int64_t i = 0; i < grid.blocks; ++i) block.run(i);
+  const int64_t at_once = grid.together ? grid.blocks : 1;
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (int64_t i = 0; i < at_once; ++i) blocks.push_back(std::make_unique<Block>(grid, kernel));
+  for (int64_t first = 0; first < grid.blocks; first += at_once) {
+    for (int64_t i = 0; i < at_once; ++i) blocks[static_cast<size_t>(i)]->begin(first + i);
+    run_blocks(blocks, grid.reversed);
+    for (const auto& block : blocks) block->end();
+  }
 }
 
 int thread_index() { return running_block->current(); }
@@ -242,6 +314,7 @@ int64_t grid_size() { return running_block->grid().blocks; }
 int wave_size() { return running_block->grid().wave_size; }
 std::byte* shared_data() { return running_block->shared(); }
 const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
+void pause() { running_block->pause(); }
 
 void queue_copy(std::byte* to, const std::byte* from, int bytes) {
   Lane& lane = running_block->lane();

@@ -1,7 +1,8 @@
 // One thread block on the host: a fiber a lane. Lanes run one after another up to their next collective (ballot, shuffle, barrier);
 // when all lanes of its group stand at the same one, in the same source line, they go on. A group that can never get
 // there is reported: a lane that skips a collective is undefined behaviour on devices and an error here. Whole waves
-// advance together, waves of a block in turn, blocks of a grid one after another.
+// advance together, waves of a block in turn, blocks of a grid one after another, or in turn where the launch says that all of
+// them run together. Lanes that wait for other blocks pause(); a grid in which nothing else happens any more is a deadlock.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,12 @@ struct Grid {
   int wave_size = 32;
   // Lanes run in descending order within a step. Results that depend on the order show a missing barrier.
   bool reversed = false;
+  // All blocks are alive at once, as in a cooperative launch.
+  bool together = false;
 };
+
+// Of the emulated devices. A compute unit has room for so many threads: more cannot run together.
+inline constexpr int kComputeUnits = 4, kThreadsOfComputeUnit = 2048;
 
 // Runs `kernel` once for every thread of the grid. Throws the first KernelFault; what other lanes would have done is lost.
 void run_grid(const Grid& grid, const std::function<void()>& kernel);
@@ -50,6 +56,9 @@ std::byte* shared_data();
 // Meets the other lanes, handing them `operand`. The result holds what each lane of the group handed in, in order, and is
 // valid until this lane's next meeting. For kWholeBlock it is null.
 const uint64_t* meet(const Collective& place, uint64_t operand);
+
+// Lets everybody else run before this lane goes on.
+void pause();
 
 // Asynchronous copies of this lane: they happen when finish_copies() leaves at most `pending` committed groups.
 void queue_copy(std::byte* to, const std::byte* from, int bytes);

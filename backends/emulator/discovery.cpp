@@ -12,7 +12,7 @@ std::vector<DeviceInfo> discover() {
     info.simd_target = "wave" + std::to_string(wave_size);
     info.emulated = true;
     info.wave_size = wave_size;
-    info.compute_units = 4;
+    info.compute_units = kComputeUnits;
     info.shared_bytes = int64_t{64} << 10;  // what every supported device has
     devices.push_back(info);
   }

@@ -20,6 +20,7 @@ struct LaunchShape {
   int block = 1;
   int64_t shared_bytes = 0;
   bool early = false;  // here kernels never overlap
+  bool together = false;
 };
 inline bool have_early_launches(const DeviceInfo&) { return false; }
 inline void let_next_begin() {}
@@ -33,6 +34,7 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
   grid.blocks = shape.grid;
   grid.threads = shape.block;
   grid.shared_bytes = shape.shared_bytes;
+  grid.together = shape.together;
   static_cast<Stream*>(stream)->run(grid, [&] { std::apply(kernel, parameters); });
 }
 

@@ -1,6 +1,9 @@
 // See device_kernels.h.
 #include "backends/gpu/device_kernels.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "backends/gpu/dense_matvec.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
@@ -33,7 +36,36 @@ void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t mo
   launch(read_tiles<kLoads>, {tiles < most_blocks ? tiles : most_blocks, kReadThreads, 0}, stream, reinterpret_cast<const uint4*>(data), count, sum);
 }
 
+constexpr int kStoredWords = 64;  // 1 KiB a launch
+struct StoredWords {
+  uint4 words[kStoredWords];
+};
+
+// A thread stores one word.
+ECMV_GPU_KERNEL void store_words(Pointer<uint4> to, int count, StoredWords stored) {
+  if (thread_index() < count) to[thread_index()] = stored.words[thread_index()];
+}
+
+ECMV_GPU_KERNEL void fill_words(Pointer<uint4> to, int64_t count) {
+  const int64_t i = block_index() * block_size() + thread_index();
+  if (i < count) to[i] = uint4{};
+}
+
 }  // namespace
+
+void fill_on_stream(std::byte* device, int64_t bytes, void* stream) {
+  const int64_t count = bytes / 16;
+  launch(fill_words, {(count + kReadThreads - 1) / kReadThreads, kReadThreads, 0}, stream, reinterpret_cast<uint4*>(device), count);
+}
+
+void store_on_stream(std::byte* device, const void* host, int64_t bytes, void* stream) {
+  for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(sizeof(StoredWords))) {
+    StoredWords stored{};
+    const int64_t part = std::min<int64_t>(bytes - at, sizeof(StoredWords));
+    std::memcpy(&stored, static_cast<const std::byte*>(host) + at, static_cast<size_t>(part));
+    launch(store_words, {1, kStoredWords, 0}, stream, reinterpret_cast<uint4*>(device + at), static_cast<int>(part / 16), stored);
+  }
+}
 
 void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8, 1, 32>(w, call, false); }
 

@@ -13,4 +13,9 @@ void dense_product(const int8_t* w, const KernelCall& call);
 inline constexpr int kReadForms = 4;
 void read_all(const std::byte* data, int64_t bytes, uint32_t* sum, int form, const DeviceInfo& device, void* stream);
 
+// Zeros, and bytes of the host, to device memory in the order of the stream: by launches that carry them as their parameters, so that `host` may
+// go at once. Both sizes and addresses are multiples of 16. For little, and not for time that counts.
+void fill_on_stream(std::byte* device, int64_t bytes, void* stream);
+void store_on_stream(std::byte* device, const void* host, int64_t bytes, void* stream);
+
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -40,12 +40,13 @@ GpuPass::GpuPass(const PassPlan& plan, const DeviceInfo& device, int index)
       layer.v = GpuBuffer(shape.rows + kVectorPaddingBytes, "the output vector v");
       last_rows = shape.rows;
     }
-    if (plan.op == Op::decode || unfused()) decoded_bytes = std::max(decoded_bytes, shape.elements());
+    if (plan.op == Op::decode || unfused()) decoded_bytes = std::max(decoded_bytes, shape.elements() * datasets::element_bytes(layer.view->type));
     layers_.push_back(std::move(layer));
   }
   if (plan.op == Op::matvec)
     for (size_t i = 0; i < layers_.size(); ++i)
       layers_[i].x = plan.chained && i > 0 ? layers_[i - 1].v.as<int8_t>() : inputs_[plan.chained ? 0 : i].as<int8_t>();
+  singles_.resize(layers_.size());
   decoded_ = GpuBuffer(decoded_bytes, "the decoded matrix");
   scratch_ = GpuBuffer(scratch_bytes, "the scratch");
   downloaded_ = allocate_host(std::max<int64_t>(1, last_rows));
@@ -60,7 +61,7 @@ GpuPass::~GpuPass() {
   release_host(downloaded_);
 }
 
-void GpuPass::launch_layer(size_t index) {
+KernelCall GpuPass::call_of(size_t index) {
   const Layer& layer = layers_[index];
   KernelCall call;
   call.matrix = layer.view;
@@ -69,7 +70,6 @@ void GpuPass::launch_layer(size_t index) {
   call.scratch = scratch_.data();
   call.stream = stream_.opaque();
   call.device = &device_;
-  decoded_elements_ = layer.view->shape.elements();
   if (plan_.op == Op::matvec) {
     call.x = layer.x;
     call.y = layer.y.as<int32_t>();
@@ -77,18 +77,47 @@ void GpuPass::launch_layer(size_t index) {
     call.scale = plan_.scales[index];
   }
   if (plan_.op == Op::decode || unfused()) call.decoded = decoded_.as<int8_t>();
+  return call;
+}
+
+GpuPass::Chain& GpuPass::prepared(Chain& chain, size_t first, size_t count) {
+  if (!chain.calls.empty()) return chain;
+  for (size_t i = first; i < first + count; ++i) chain.calls.push_back(call_of(i));
+  chain.scratch = GpuBuffer(plan_.kernel->chain_scratch_bytes(chain.calls), "the scratch");
+  for (KernelCall& call : chain.calls) call.scratch = chain.scratch.data();
+  plan_.kernel->prepare_chain(chain.calls);
+  return chain;
+}
+
+void GpuPass::prepare_chains() {
+  if (!runs_chains() || layers_.empty()) return;
+  if (plan_.chained)
+    prepared(whole_, 0, layers_.size());
+  else
+    for (size_t i = 0; i < layers_.size(); ++i) prepared(singles_[i], i, 1);
+  stream_.synchronize();
+}
+
+void GpuPass::launch_layer(size_t index) {
+  decoded_bytes_ = layers_[index].view->shape.elements() * datasets::element_bytes(layers_[index].view->type);
+  if (runs_chains()) return plan_.kernel->launch_chain(prepared(singles_[index], index, 1).calls);
+  const KernelCall call = call_of(index);
   plan_.kernel->launch(call);
   if (unfused()) dense_product(call.decoded, call);
 }
 
 void GpuPass::launch_all() {
-  for (size_t i = 0; i < layers_.size(); ++i) launch_layer(i);
+  if (runs_chains() && plan_.chained && !layers_.empty())
+    plan_.kernel->launch_chain(whole_.calls);
+  else
+    for (size_t i = 0; i < layers_.size(); ++i) launch_layer(i);
   if (plan_.op == Op::matvec && !layers_.empty())
     stream_.copy_out(downloaded_, layers_.back().v.data(), layers_.back().view->shape.rows);
 }
 
 double GpuPass::run() {
   activate(index_);
+  prepare_chains();
   if (plan_.graph && Graph::kAvailable && !layers_.empty() && !graph_.captured()) {
     // Kernels are loaded at their first launch, which must not happen inside a capture.
     launch_all();
@@ -138,7 +167,7 @@ std::span<const int8_t> GpuPass::outputs(int layer) {
 }
 
 std::span<const int8_t> GpuPass::decoded() {
-  host_decoded_.resize(static_cast<size_t>(decoded_elements_));
+  host_decoded_.resize(static_cast<size_t>(decoded_bytes_));
   decoded_.read(std::as_writable_bytes(std::span(host_decoded_)));
   return host_decoded_;
 }
@@ -167,7 +196,8 @@ std::string GpuPass::broken_guards() const {
     inputs_[i].read(std::as_writable_bytes(std::span(now)));
     if (now != input) return "The kernel wrote to the input vector.";
   }
-  if (!scratch_.guards_intact()) return "The kernel wrote outside its scratch.";
+  const auto intact = [](const Chain& chain) { return chain.scratch.guards_intact(); };
+  if (!scratch_.guards_intact() || !intact(whole_) || !std::all_of(singles_.begin(), singles_.end(), intact)) return "The kernel wrote outside its scratch.";
   if (!decoded_.guards_intact()) return "The kernel wrote outside the decoded matrix.";
   for (const UploadedMatrix* layer : plan_.layers) {
     std::string broken = layer->broken_guards();

@@ -1,5 +1,6 @@
-// A pass on a GPU: one launch a layer (decode and product where it is unfused) on a stream of its own, the last vector copied to
-// page-locked memory at the end, all of it replayed as one captured graph. Seconds are the device's, between two events.
+// A pass on a GPU: one launch a layer (decode and product where it is unfused), or one for all layers where the kernel runs chains, on a
+// stream of its own, the last vector copied to page-locked memory at the end, all of it replayed as one captured graph. Seconds
+// are the device's, between two events.
 #pragma once
 
 #include <vector>
@@ -31,7 +32,17 @@ class GpuPass final : public Pass {
     std::vector<int32_t> host_y;
     std::vector<int8_t> host_v;
   };
+  // Layers that one launch of a kernel that runs chains is for, and what it was prepared with.
+  struct Chain {
+    std::vector<KernelCall> calls;
+    GpuBuffer scratch;
+  };
   bool unfused() const { return plan_.op == Op::matvec && plan_.kernel->op == Op::decode; }
+  bool runs_chains() const { return plan_.kernel->runs_chains(); }
+  KernelCall call_of(size_t index);
+  // Makes and prepares a chain of these layers, if that has not been done.
+  Chain& prepared(Chain& chain, size_t first, size_t count);
+  void prepare_chains();
   void launch_layer(size_t index);
   void launch_all();
   std::string broken_vector(const GpuBuffer& vector, int64_t used) const;
@@ -46,8 +57,10 @@ class GpuPass final : public Pass {
   std::vector<GpuBuffer> inputs_;
   GpuBuffer decoded_;  // of decode, and what an unfused product multiplies
   GpuBuffer scratch_;
+  Chain whole_;                // all layers, if they are chained
+  std::vector<Chain> singles_;  // [layers], one layer each
   std::byte* downloaded_ = nullptr;  // page-locked
-  int64_t decoded_elements_ = 0;     // of the layer that ran last
+  int64_t decoded_bytes_ = 0;        // of the layer that ran last
   std::vector<int8_t> host_decoded_;
 };
 

@@ -46,6 +46,9 @@ struct LaunchShape {
   // blocks: it calls wait_for_previous() in every thread before it reads or writes anything that another kernel writes or reads.
   // Only devices that have_early_launches(); elsewhere it begins as usual.
   bool early = false;
+  // All blocks run at the same time, so that they may wait for each other (exchange.h): a cooperative launch, which fails if they do not
+  // all fit on the device at once. Not together with `early`.
+  bool together = false;
 };
 
 // Beyond this a kernel has to ask for its dynamic shared memory.
@@ -61,20 +64,28 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
     if (shape.shared_bytes > kUnaskedSharedBytes)
       (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize), static_cast<int>(shape.shared_bytes));
 #if defined(ECMV_GPU_CUDA)
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attribute{};
+    if (shape.together) {
+      attribute.id = cudaLaunchAttributeCooperative;
+      attribute.val.cooperative = 1;
+    } else {
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(shape.grid));
     config.blockDim = dim3(static_cast<unsigned>(shape.block));
     config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
     config.stream = static_cast<StreamHandle>(stream);
-    config.attrs = &early;
-    config.numAttrs = shape.early ? 1 : 0;
+    config.attrs = &attribute;
+    config.numAttrs = shape.early || shape.together ? 1 : 0;
     (void)cudaLaunchKernelExC(&config, function, addresses);
 #else
-    (void)ECMV_GPU_API(LaunchKernel)(function, dim3(static_cast<unsigned>(shape.grid)), dim3(static_cast<unsigned>(shape.block)), addresses,
-                                     static_cast<size_t>(shape.shared_bytes), static_cast<StreamHandle>(stream));
+    const dim3 grid(static_cast<unsigned>(shape.grid)), block(static_cast<unsigned>(shape.block));
+    if (shape.together)
+      (void)hipLaunchCooperativeKernel(function, grid, block, addresses, static_cast<unsigned>(shape.shared_bytes), static_cast<StreamHandle>(stream));
+    else
+      (void)hipLaunchKernel(function, grid, block, addresses, static_cast<size_t>(shape.shared_bytes), static_cast<StreamHandle>(stream));
 #endif
   };
   body(static_cast<Parameters>(arguments)...);
@@ -106,6 +117,8 @@ ECMV_GPU_DEVICE int64_t block_index() { return blockIdx.x; }
 ECMV_GPU_DEVICE int64_t grid_size() { return gridDim.x; }
 // All threads of the block wait for each other; what they wrote to memory is seen by all of them.
 ECMV_GPU_DEVICE void sync_block() { __syncthreads(); }
+// Between two looks at what another block shall write: the emulator lets the others run on.
+ECMV_GPU_DEVICE void pause() {}
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
 

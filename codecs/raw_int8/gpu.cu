@@ -1,15 +1,20 @@
 // GPU kernels of raw_int8: the three products of the MatVANS paper (one wave, one thread and one thread block a row), the tuned one of
 // backends/gpu/dense_matvec.h, and the copy. All read 16 bytes at once where every row begins at a multiple of 16, else 4 or 1.
 // Beside them `blas`, the product of matrices of the platform's library: such libraries have no int8 product with a vector, so
-// x is one of 1, 8 or 16 columns, the others being zeros, and the requantisation is a launch of its own.
+// x is one of 1, 8 or 16 columns, the others being zeros, and the requantisation is a launch of its own. And `chain`, all layers in one launch
+// (chain_gpu.h).
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "backends/gpu/blas.h"
 #include "backends/gpu/dense_matvec.h"
+#include "codecs/raw_int8/chain_gpu.h"
 #include "codecs/raw_int8/format.h"
 
 namespace ecmv::codecs::raw_int8::ECMV_GPU_NAMESPACE {
 namespace {
-
-namespace gpu = backends::gpu;
 
 constexpr int kThreadsOfBlock = 256;  // of thread_per_row, block_per_row and copy
 
@@ -155,6 +160,113 @@ void launch_blas(const backends::KernelCall& call) {
   gpu::launch(requantise_all, {blocks(shape.rows), kThreadsOfBlock, 0}, call.stream, sums, shape.rows, gpu::epilogue_of(call));
 }
 
+using Calls = std::span<const backends::KernelCall>;
+
+// Waves of a block and steps in flight of each, by tuning.
+struct ChainForm {
+  int waves, depth;
+};
+constexpr ChainForm kChainForms[] = {{8, 12}, {8, 8}, {4, 24}, {16, 6}, {8, 3}, {4, 3}};
+constexpr int kMostSteps = 8;
+
+int64_t quads_of(datasets::Shape shape) { return (shape.rows + kQuad - 1) / kQuad; }
+int64_t rows_of_block(datasets::Shape shape, const backends::DeviceInfo& device) { return (quads_of(shape) + device.compute_units - 1) / device.compute_units * kQuad; }
+int64_t chain_shared_bytes(const ChainForm& form, int64_t rows, const backends::DeviceInfo& device) {
+  return int64_t{form.waves} * form.depth * kQuad * device.wave_size * kChunk + 2 * form.waves * rows * static_cast<int64_t>(sizeof(int32_t));
+}
+int64_t steps_of(const ChainForm& form, datasets::Shape shape, const backends::DeviceInfo& device) {
+  const int64_t round = form.waves * kChunksOfLine, each = (shape.cols / kChunk + round - 1) / round * kChunksOfLine;
+  return (each + device.wave_size - 1) / device.wave_size;
+}
+
+std::string chain_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  const datasets::Shape shape = matrix.shape;
+  const ChainForm& form = kChainForms[tuning];
+  if (shape.elements() == 0 || shape.cols % kChunk != 0) return "The kernel takes columns in multiples of 16, and at least one row.";
+  if (shape.rows >= int64_t{1} << 30) return "The kernel counts rows in 32 bits: fewer than 2^30 of them.";
+  if (steps_of(form, shape, device) > kMostSteps)
+    return "The kernel keeps x in registers: at most " + std::to_string(int64_t{form.waves} * kMostSteps * device.wave_size * kChunk) + " columns.";
+  if (const int64_t bytes = chain_shared_bytes(form, rows_of_block(shape, device), device); bytes > device.shared_bytes)
+    return "The kernel needs " + std::to_string(bytes) + " bytes of shared memory a block, the device has " + std::to_string(device.shared_bytes) + ".";
+  return "";
+}
+
+// What all launches of a chain have in common.
+struct ChainPlan {
+  int64_t words = 0;   // of the longest vector that is handed on
+  int64_t blocks = 1;
+  int64_t rows_of_block = 0, steps = 1;
+};
+ChainPlan plan_chain(Calls layers) {
+  ChainPlan plan;
+  const backends::DeviceInfo& device = *layers.front().device;
+  for (const backends::KernelCall& call : layers) {
+    const datasets::Shape shape = call.matrix->shape;
+    plan.words = std::max(plan.words, quads_of(shape));
+    plan.blocks = std::max(plan.blocks, std::min<int64_t>(device.compute_units, quads_of(shape)));
+    plan.rows_of_block = std::max(plan.rows_of_block, rows_of_block(shape, device));
+    plan.steps = std::max(plan.steps, steps_of(kChainForms[call.tuning], shape, device));
+  }
+  return plan;
+}
+
+int64_t layers_bytes(Calls layers) { return (static_cast<int64_t>(layers.size() * sizeof(ChainLayer)) + 15) / 16 * 16; }
+
+int64_t chain_scratch_bytes(Calls layers) { return gpu::Exchange::bytes(plan_chain(layers).words) + layers_bytes(layers); }
+
+void prepare_chain(Calls layers) {
+  const ChainPlan plan = plan_chain(layers);
+  std::vector<gpu::uint4> stored(static_cast<size_t>(layers_bytes(layers) / 16));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const backends::KernelCall& call = layers[i];
+    const datasets::Shape shape = call.matrix->shape;
+    const ChainLayer layer{.w = elements_of(call),
+                           .epilogue = gpu::epilogue_of(call),
+                           .rows = static_cast<int>(shape.rows),
+                           .chunks = static_cast<int>(shape.cols / kChunk),
+                           .quads_each = static_cast<int>(quads_of(shape) / plan.blocks),
+                           .longer_blocks = static_cast<int>(quads_of(shape) % plan.blocks)};
+    std::memcpy(reinterpret_cast<std::byte*>(stored.data()) + i * sizeof(ChainLayer), &layer, sizeof(ChainLayer));
+  }
+  const backends::KernelCall& first = layers.front();
+  gpu::Exchange::clear(first.scratch, plan.words, first.stream);
+  gpu::store_on_stream(first.scratch + gpu::Exchange::bytes(plan.words), stored.data(), layers_bytes(layers), first.stream);
+}
+
+template <int kWaves, int kDepth, int kSteps>
+void launch_chain_of(Calls layers, const ChainPlan& plan) {
+  const backends::KernelCall& first = layers.front();
+  gpu::launch(chain<kWaves, kDepth, kSteps>,
+              {.grid = plan.blocks,
+               .block = kWaves * first.device->wave_size,
+               .shared_bytes = chain_shared_bytes({kWaves, kDepth}, plan.rows_of_block, *first.device),
+               .together = true},
+              first.stream, reinterpret_cast<const ChainLayer*>(first.scratch + gpu::Exchange::bytes(plan.words)), static_cast<int>(layers.size()),
+              gpu::Exchange(first.scratch, plan.words), first.x, static_cast<int>(plan.rows_of_block));
+}
+
+template <int kTuning>
+void launch_chain_form(Calls layers) {
+  constexpr ChainForm kForm = kChainForms[kTuning];
+  const ChainPlan plan = plan_chain(layers);
+  if (plan.steps <= 1) return launch_chain_of<kForm.waves, kForm.depth, 1>(layers, plan);
+  if (plan.steps <= 2) return launch_chain_of<kForm.waves, kForm.depth, 2>(layers, plan);
+  if (plan.steps <= 4) return launch_chain_of<kForm.waves, kForm.depth, 4>(layers, plan);
+  launch_chain_of<kForm.waves, kForm.depth, kMostSteps>(layers, plan);
+}
+
+void launch_chain(Calls layers) {
+  static_assert(std::size(kChainForms) == 6);
+  switch (layers.front().tuning) {
+    case 0: return launch_chain_form<0>(layers);
+    case 1: return launch_chain_form<1>(layers);
+    case 2: return launch_chain_form<2>(layers);
+    case 3: return launch_chain_form<3>(layers);
+    case 4: return launch_chain_form<4>(layers);
+    case 5: return launch_chain_form<5>(layers);
+  }
+}
+
 // A column is counted in 32 bits inside the kernels.
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
   return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
@@ -166,11 +278,14 @@ constexpr backends::Tuning kWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}
 constexpr backends::Tuning kTunedTunings[] = {{"waves8_loads8_fit24"},  {"waves8_loads8_fit24_early"}, {"waves8_loads4_rows2_fit24_early"},
                                               {"waves16_loads8_fit32_early"}, {"waves16_loads8_fit32"}, {"waves4_loads8_fit32"},
                                               {"waves16_loads4_fit48"}, {"waves8_loads4_rows2_fit24"}};
+constexpr backends::Tuning kChainTunings[] = {{"waves8_steps12"}, {"waves8_steps8"}, {"waves4_steps24"}, {"waves16_steps6"}, {"waves8_steps3"}, {"waves4_steps3"}};
 constexpr backends::Tuning kBlasTunings[] = {{"gemm_columns1"}, {"gemm_columns8"}, {"gemm_columns16"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_copy},
     {.op = backends::Op::matvec, .variant = "tuned", .tunings = kTunedTunings, .refuses = refuses, .launch = launch_tuned},
+    {.op = backends::Op::matvec, .variant = "chain", .tunings = kChainTunings, .refuses = chain_refuses, .chain_scratch_bytes = chain_scratch_bytes, .prepare_chain = prepare_chain,
+     .launch_chain = launch_chain},
     {.op = backends::Op::matvec, .variant = "wave_per_row", .tunings = kWaveTunings, .refuses = refuses, .launch = launch_wave_per_row},
     {.op = backends::Op::matvec, .variant = "thread_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_thread_per_row},
     {.op = backends::Op::matvec, .variant = "block_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_block_per_row},

@@ -5,9 +5,11 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <vector>
 
 #include "backends/gpu/async_copy.h"
+#include "backends/gpu/exchange.h"
 #include "backends/gpu/lanes.h"
 
 using namespace ecmv;
@@ -111,6 +113,39 @@ ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32
   gpu::sync_block();
   to[gpu::block_size() + gpu::thread_index()] = shared[second / 4 + gpu::thread_index()];
 }
+
+// In every layer each block puts words of its own, a sum over all words of the layer before, and each thread polls words of all blocks.
+ECMV_GPU_KERNEL void sums_of_sums(gpu::Exchange exchange, int layers, gpu::Pointer<int32_t> out) {
+  const gpu::Pointer<uint32_t> sum = gpu::cast<uint32_t>(gpu::shared_memory());
+  const int words = 2 * static_cast<int>(gpu::grid_size());
+  exchange.begin();
+  for (int layer = 0; layer < layers; ++layer) {
+    if (gpu::thread_index() == 0) *sum = 0;
+    gpu::sync_block();
+    for (int word = gpu::thread_index(); layer > 0 && word < words; word += gpu::block_size()) gpu::atomic_add(sum, exchange.get(layer - 1, word));
+    gpu::sync_block();
+    if (gpu::thread_index() < 2) exchange.put(layer, 2 * gpu::block_index() + gpu::thread_index(), *sum + 1);
+    gpu::sync_block();
+  }
+  if (gpu::thread_index() != 0) return;
+  out[gpu::block_index()] = static_cast<int32_t>(*sum);
+  exchange.end(layers);
+}
+
+ECMV_GPU_KERNEL void waits_for_nobody(gpu::Exchange exchange) {
+  exchange.begin();
+  (void)exchange.get(0, gpu::thread_index() % 2);
+}
+
+// Device memory of an exchange, ready for its first launch.
+struct ExchangeMemory {
+  explicit ExchangeMemory(int64_t words) : memory(gpu::Exchange::bytes(words) / 4), exchange(reinterpret_cast<std::byte*>(memory.data()), words) {
+    std::fill(memory.values.begin(), memory.values.end(), 0);
+    memory.values[0] = 1;
+  }
+  Numbers memory;
+  gpu::Exchange exchange;
+};
 
 // A fault unwinds fibers, whose stacks AddressSanitizer does not know: it reports errors that are none, here and in later tests.
 void skip_under_address_sanitizer() {
@@ -223,6 +258,40 @@ TEST_CASE("a stream goes on behind a reported fault") {
   gpu::launch(all_operations, {1, 64, 0}, stream.opaque(), wrong.data());
   CHECK_NOTHROW(stream.synchronize());
   CHECK(wrong.values[0] == 0);
+}
+
+TEST_CASE("blocks that run together exchange words, in launch after launch") {
+  const int wave_size = any_wave_size();
+  constexpr int kBlocks = 4, kLayers = 5;
+  ExchangeMemory memory(2 * kBlocks);
+  gpu::Stream stream(wave_size);
+  int32_t expected = 0;
+  for (int layer = 1; layer < kLayers; ++layer) expected = 2 * kBlocks * (expected + 1);
+  for (int launch = 0; launch < 4; ++launch) {
+    Numbers out(kBlocks);
+    gpu::launch(sums_of_sums, {.grid = kBlocks, .block = 192, .shared_bytes = 4, .together = true}, stream.opaque(), memory.exchange, kLayers, out.data());
+    stream.synchronize();
+    for (int i = 0; i < kBlocks; ++i) REQUIRE(out.values[i] == expected);
+  }
+}
+
+TEST_CASE("blocks that wait for words which nobody puts are reported as a deadlock") {
+  skip_under_address_sanitizer();
+  ExchangeMemory memory(8);
+  Numbers out(4);
+  CHECK_THROWS_MATCHES(run(any_wave_size(), waits_for_nobody, {.grid = 2, .block = 64, .together = true}, memory.exchange), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("Deadlock") && ContainsSubstring("first thread 0 of block 0")));
+  // Blocks of a plain launch need not be alive at once.
+  CHECK_THROWS_MATCHES(run(any_wave_size(), sums_of_sums, {4, 64, 4}, memory.exchange, 2, out.data()), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("Deadlock")));
+}
+
+TEST_CASE("more blocks than the device has room for do not run together") {
+  skip_under_address_sanitizer();
+  ExchangeMemory memory(18);
+  Numbers out(9);
+  CHECK_THROWS_MATCHES(run(32, sums_of_sums, {.grid = 9, .block = 1024, .shared_bytes = 4, .together = true}, memory.exchange, 2, out.data()),
+                       backends::emulator::KernelFault, MessageMatches(ContainsSubstring("9 blocks of 1024 threads shall run together")));
 }
 
 TEST_CASE("portable forms of device instructions are right") {

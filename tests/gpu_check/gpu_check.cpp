@@ -2,7 +2,8 @@
 // the libraries of the command `ecmv`, and for quick rounds while a kernel is written.
 //   gpu_check [--backend cuda] [--codec ID]... [--variant NAME] [--op matvec|decode] [--d 4096,16384] [--sigma 4] [--layers 10] [--set name=value]... [--passes 30] [--plain]
 // Prints, for every matvec kernel x tuning: elements a second (MAC/s) of the chain's median pass, its part of the read bandwidth
-// measured here, bits an element. Every layer's accumulators are compared first. With --op decode: the same of decode kernels, whose
+// measured here, bits an element. Every layer's accumulators are compared first (of kernels that run
+// whole chains also those of each layer in a launch of its own). With --op decode: the same of decode kernels, whose
 // last layer is compared. With --passes 0 it only compares, for tools that slow a device down: timing gigabytes of reads takes
 // compute-sanitizer's racecheck hours, the kernels seconds. Exit status 1 if anything was wrong.
 #include <algorithm>
@@ -100,10 +101,11 @@ double median(std::vector<double> values) {
 bool run_kernel(backends::Device& device, const codecs::CodecEntry& entry, const backends::Kernel& kernel, int tuning, const Chain& chain,
                 const std::vector<const backends::UploadedMatrix*>& layers, double bits, double bandwidth, const Options& options) {
   std::printf("%-16s %-22s %-24s ", std::string(entry.id).c_str(), std::string(kernel.variant).c_str(), std::string(kernel.tunings[tuning].name).c_str());
-  if (const std::string reason = kernel.refuses(layers.front()->view(), device.info(), tuning); !reason.empty()) {
-    std::printf("refused: %s\n", reason.c_str());
-    return true;
-  }
+  for (const backends::UploadedMatrix* layer : layers)
+    if (const std::string reason = kernel.refuses(layer->view(), device.info(), tuning); !reason.empty()) {
+      std::printf("refused: %s\n", reason.c_str());
+      return true;
+    }
   backends::PassPlan plan;
   plan.kernel = &kernel;
   plan.op = options.op;
@@ -120,8 +122,16 @@ bool run_kernel(backends::Device& device, const codecs::CodecEntry& entry, const
   std::string wrong = pass->broken_guards();
   if (options.op == backends::Op::decode && wrong.empty() && !std::ranges::equal(pass->decoded(), chain.matrices.back().view().i8()))
     wrong = "the last layer is wrong";
-  for (size_t i = 0; i < chain.y.size() && wrong.empty() && options.op == backends::Op::matvec; ++i)
-    if (!std::ranges::equal(pass->accumulators(static_cast<int>(i)), chain.y[i])) wrong = "layer " + std::to_string(i) + " is wrong";
+  const auto compare_layers = [&](const char* how) {
+    for (size_t i = 0; i < chain.y.size() && wrong.empty() && options.op == backends::Op::matvec; ++i)
+      if (!std::ranges::equal(pass->accumulators(static_cast<int>(i)), chain.y[i])) wrong = "layer " + std::to_string(i) + how;
+  };
+  compare_layers(" is wrong");
+  if (kernel.runs_chains()) {
+    pass->poison_outputs(1);
+    for (size_t i = 0; i < layers.size(); ++i) pass->run_layer(static_cast<int>(i));
+    compare_layers(" is wrong by itself");
+  }
   const double elements = static_cast<double>(chain.x.size()) * static_cast<double>(chain.x.size()) * static_cast<double>(layers.size());
   if (device.info().emulated || options.passes == 0) {  // no time means anything
     std::printf("%6.3f bits  %s\n", bits, wrong.empty() ? "exact" : wrong.c_str());

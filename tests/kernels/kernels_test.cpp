@@ -24,10 +24,11 @@ struct Expected {
   float scale = 0;
 };
 
-Expected multiply(const datasets::Matrix& matrix) {
+Expected multiply(const datasets::Matrix& matrix, std::vector<int8_t> x = {}) {
   Expected e;
+  e.x = std::move(x);
   tests::Random random{11};
-  for (int64_t c = 0; c < matrix.shape.cols; ++c) e.x.push_back(static_cast<int8_t>(random.next()));  // -128 included
+  while (static_cast<int64_t>(e.x.size()) < matrix.shape.cols) e.x.push_back(static_cast<int8_t>(random.next()));  // -128 included
   std::vector<int8_t> padded = e.x;
   padded.resize(e.x.size() + backends::kVectorPaddingBytes);
   e.y.resize(matrix.shape.rows);
@@ -122,6 +123,74 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
   return ran;
 }
 
+// A chain of layers of different shapes through every fused product of a codec: layer by layer, then twice in whole, as a graph and as plain
+// launches. Returns how many kernels ran that take the chain as a whole.
+int run_chain(const codecs::CodecEntry& entry, const std::vector<datasets::Shape>& shapes, Devices& devices) {
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  std::vector<codecs::CompressedMatrix> compressed;
+  std::vector<Expected> expected;
+  backends::PassPlan plan;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const datasets::Matrix matrix = tests::gaussian_matrix(shapes[i], 4, i + 1);
+    if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
+    compressed.push_back(codecs::encode_matrix(entry, matrix.view(), settings));
+    expected.push_back(i == 0 ? multiply(matrix) : multiply(matrix, expected.back().v));
+    plan.scales.push_back(expected.back().scale);
+  }
+  plan.inputs = {expected.front().x};
+  int ran = 0;
+  for (auto& device : devices) {
+    std::vector<std::unique_ptr<backends::UploadedMatrix>> uploaded;
+    plan.layers.clear();
+    for (const codecs::CompressedMatrix& layer : compressed) {
+      uploaded.push_back(device->upload(layer));
+      plan.layers.push_back(uploaded.back().get());
+    }
+    for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
+      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+        device->select();
+        const auto refused = [&](const auto& layer) { return !kernel.refuses(layer->view(), device->info(), static_cast<int>(tuning)).empty(); };
+        if (kernel.op != backends::Op::matvec || std::ranges::any_of(uploaded, refused)) continue;
+        INFO(entry.id << " " << kernel.variant << "/" << kernel.tunings[tuning].name << " on " << device->info().backend << " " << device->info().simd_target << ", " << shapes.size()
+                      << " layers, the first [" << shapes[0].rows << ", " << shapes[0].cols << "]");
+        plan.kernel = &kernel;
+        plan.tuning = static_cast<int>(tuning);
+        for (const bool graph : {true, false}) {
+          if (graph && device->info().emulated) continue;  // which has none
+          plan.graph = graph;
+          const auto pass = device->prepare(plan);
+          for (int round = 0; round < 3; ++round) {
+            pass->poison_outputs(round % 2);
+            if (round == 0)
+              for (size_t i = 0; i < shapes.size(); ++i) pass->run_layer(static_cast<int>(i));
+            else
+              pass->run();
+            for (size_t i = 0; i < shapes.size(); ++i) {
+              INFO("layer " << i << ", round " << round);
+              CHECK(std::ranges::equal(pass->accumulators(static_cast<int>(i)), expected[i].y));
+              CHECK(std::ranges::equal(pass->outputs(static_cast<int>(i)), expected[i].v));
+            }
+            CHECK(pass->broken_guards() == "");
+          }
+        }
+        ran += kernel.runs_chains();
+      }
+  }
+  return ran;
+}
+
+// Rectangular ones, layers with fewer rows than there are thread blocks, a last layer of any number of rows; and one layer alone.
+void run_chains(const codecs::CodecEntry& entry, Devices devices) {
+  int ran = 0;
+  for (const std::vector<datasets::Shape>& shapes : std::vector<std::vector<datasets::Shape>>{
+           {{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}}, {{64, 512}}, {{128, 1536}, {512, 128}, {96, 512}}})
+    ran += run_chain(entry, shapes, devices);
+  INFO(entry.id);
+  CHECK((ran > 0 || std::ranges::none_of(devices, [&](const auto& device) {
+           return std::ranges::any_of(entry.kernels(device->info().backend), [](const backends::Kernel& kernel) { return kernel.runs_chains(); });
+         })));
+}
+
 const codecs::CodecEntry& each_codec() {
   const size_t index = GENERATE_COPY(range(size_t{0}, codecs::all_codecs().size()));
   return codecs::all_codecs()[index];
@@ -183,6 +252,10 @@ TEST_CASE("every GPU kernel is exact in the emulator at both wave sizes, default
   run_default_settings(each_codec(), matrices_for_emulator(), std::move(emulators));
 }
 
+TEST_CASE("chains of different layers are exact in the emulator, layer by layer and in whole", "[emulator]") {
+  run_chains(each_codec(), devices_or_skip(Place::emulator));
+}
+
 TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they do not know", "[emulator]") {
   devices_or_skip(Place::emulator);
   int with_kernels = 0;
@@ -210,6 +283,10 @@ TEST_CASE("every GPU kernel is exact on this machine's GPUs with every setting",
 TEST_CASE("GPU kernels are exact over several blocks of rows", "[gpu]") {
   Devices gpus = devices_or_skip(Place::gpu);
   run_default_settings(each_codec(), several_blocks(), std::move(gpus));
+}
+
+TEST_CASE("chains of different layers are exact on this machine's GPUs, layer by layer and in whole", "[gpu]") {
+  run_chains(each_codec(), devices_or_skip(Place::gpu));
 }
 
 TEST_CASE("a chain runs as a captured graph and as plain launches, with the same result", "[gpu]") {
