@@ -7,12 +7,10 @@
 #include <Random123/philox.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <system_error>
-#include <thread>
 
+#include "datasets/chunks.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
@@ -107,23 +105,11 @@ void DiscreteSampler::draw(const RandomStream& stream, int64_t first, std::span<
 }
 
 void DiscreteSampler::draw_parallel(const RandomStream& stream, std::span<int8_t> out, int threads) const {
-  if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t n = int64_t(out.size());
-  const int64_t chunks = (n + kChunkElements - 1) / kChunkElements;
-  std::atomic<int64_t> next{0};
-  const auto work = [&] {
-    for (int64_t chunk; (chunk = next.fetch_add(1)) < chunks;) {
-      const int64_t begin = chunk * kChunkElements;
-      draw(stream, begin, out.subspan(size_t(begin), size_t(std::min(kChunkElements, n - begin))));
-    }
-  };
-  std::vector<std::jthread> helpers;
-  try {
-    for (int64_t i = 1; i < std::min<int64_t>(threads, chunks); ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // The machine gives no more threads; those that started share all chunks.
-  }
-  work();
+  for_each_chunk((n + kChunkElements - 1) / kChunkElements, threads, [&](int64_t chunk) {
+    const int64_t begin = chunk * kChunkElements;
+    draw(stream, begin, out.subspan(size_t(begin), size_t(std::min(kChunkElements, n - begin))));
+  });
 }
 
 double DiscreteSampler::probability(int value) const {

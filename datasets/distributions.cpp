@@ -93,6 +93,16 @@ CumulativeTable two_symbols_table(int a, int b, double probability_b) {
   return upper;
 }
 
+double normal_quantile(double probability) {
+  const double tail = std::min(probability, 1 - probability);
+  double low = 0, high = 40;  // of the upper half
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (normal_tail(middle) > tail ? low : high) = middle;
+  }
+  return probability < 0.5 ? -high : high;
+}
+
 double exact_exp2(double bits) { return exact_exp(bits * 0x1.62e42fefa39efp-1); }
 
 }  // namespace ecmv::datasets

@@ -22,4 +22,7 @@ CumulativeTable two_symbols_table(int a, int b, double probability_b);
 // 2^bits, equal on every platform; used to turn an entropy into a width.
 double exact_exp2(double bits);
 
+// x with P(N(0,1) <= x) = probability, 0 < probability < 1; equal on every platform.
+double normal_quantile(double probability);
+
 }  // namespace ecmv::datasets

@@ -11,6 +11,7 @@
 
 #include "datasets/file_bytes.h"
 #include "datasets/parameters.h"
+#include "datasets/quantise.h"
 #include "datasets/source.h"
 #include "datasets/synthetic.h"
 
@@ -163,19 +164,21 @@ namespace {
 
 constexpr ParameterInfo kParameters[] = {
     {.name = "file", .help = "path of the file", .is_text = true, .required = true},
+    kQuantiseBits,
 };
 
 Dataset load(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kNpySource{"npy", "the int8 matrix, or stack of matrices, of an npy file", false,
+extern const DataSource kNpySource{"npy", "the matrix, or stack of matrices, of an npy file", false,
                                    kParameters, load};
 
 namespace {
 
 Dataset load(const SourceRequest& request) {
-  const std::string path = Parameters(kNpySource, request).text("file");
+  const Parameters parameters(kNpySource, request);
+  const std::string path = parameters.text("file");
   const FileBytes file(path);
   Dataset dataset;
   try {
@@ -183,6 +186,8 @@ Dataset load(const SourceRequest& request) {
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }
+  if (parameters.has("quantise_bits"))
+    for (Matrix& matrix : dataset.layers) matrix = quantise(matrix, parameters.integer("quantise_bits"));
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
   return dataset;
 }

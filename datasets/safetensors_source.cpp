@@ -1,10 +1,11 @@
-// Source `safetensors`: the int8 matrices of a file. Without a pattern every I8 or U8 tensor of two or three
-// dimensions is taken, and a file with none is an error that says what there is. A tensor that the pattern
-// names must be such a tensor: what was asked for is never skipped silently.
+// Source `safetensors`: the matrices of a file. Without a pattern every I8 or U8 tensor of two or three dimensions is taken, or where
+// there is none every BF16, F16 and F32 one, and a file with neither is an error that says what there is. A tensor that the pattern
+// names may have any element type, but must be a matrix: what was asked for is never skipped silently.
 #include <regex>
 
 #include "datasets/file_bytes.h"
 #include "datasets/parameters.h"
+#include "datasets/quantise.h"
 #include "datasets/safetensors.h"
 #include "datasets/synthetic.h"
 
@@ -14,16 +15,17 @@ namespace {
 constexpr ParameterInfo kParameters[] = {
     {.name = "file", .help = "path of the file", .is_text = true, .required = true},
     {.name = "tensors",
-     .help = "regular expression (ECMAScript) found in the names of the wanted tensors; all int8 matrices if "
-             "absent",
+     .help = "regular expression (ECMAScript) found in the names of the wanted tensors; if absent all int8 matrices, or all of floats "
+             "where there are no others",
      .is_text = true},
+    kQuantiseBits,
 };
 
 Dataset load(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kSafetensorsSource{"safetensors", "I8 and U8 matrices of a safetensors file", false,
+extern const DataSource kSafetensorsSource{"safetensors", "int8 or float matrices of a safetensors file", false,
                                            kParameters, load};
 
 namespace {
@@ -34,8 +36,11 @@ constexpr size_t kMaxMatchedName = 1024;
 std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& pattern) {
   std::vector<Matrix> matrices;
   const std::regex wanted(pattern);
+  Elements elements = Elements::floats;
+  for (const TensorView& tensor : file.tensors)
+    if (why_no_matrices(tensor, Elements::int8).empty()) elements = Elements::int8;
   for (const TensorView& tensor : file.tensors) {
-    if (pattern.empty() && !why_no_matrices(tensor).empty()) continue;
+    if (pattern.empty() && !why_no_matrices(tensor, elements).empty()) continue;
     if (tensor.name.size() > kMaxMatchedName || !std::regex_search(tensor.name, wanted)) continue;
     for (Matrix& matrix : to_matrices(tensor)) matrices.push_back(std::move(matrix));
   }
@@ -44,8 +49,8 @@ std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& 
   if (file.tensors.empty()) throw DatasetError("The file holds no tensors.");
   const TensorView& first = file.tensors.front();
   throw DatasetError("None of the " + std::to_string(file.tensors.size()) +
-                     " tensors is an int8 matrix; the first, \"" + first.name + "\", is not because " +
-                     why_no_matrices(first) + ".");
+                     " tensors is a matrix of int8 or of floats; the first, \"" + first.name + "\", is not because " +
+                     why_no_matrices(first, Elements::any) + ".");
 }
 
 Dataset load(const SourceRequest& request) {
@@ -62,6 +67,8 @@ Dataset load(const SourceRequest& request) {
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }
+  if (parameters.has("quantise_bits"))
+    for (Matrix& matrix : dataset.layers) matrix = quantise(matrix, parameters.integer("quantise_bits"));
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
   return dataset;
 }

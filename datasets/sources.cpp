@@ -6,12 +6,12 @@
 
 namespace ecmv::datasets {
 
-extern const DataSource kGaussianSource, kLaplaceSource, kUniformSource, kConstantSource, kTwoSymbolsSource,
+extern const DataSource kGaussianSource, kLaplaceSource, kUniformSource, kConstantSource, kTwoSymbolsSource, kLlmLikeSource,
     kSafetensorsSource, kNpySource, kMatvansSource;
 
 std::span<const DataSource> all_sources() {
-  static const std::array list{kGaussianSource,   kLaplaceSource,     kUniformSource, kConstantSource,
-                               kTwoSymbolsSource, kSafetensorsSource, kNpySource,     kMatvansSource};
+  static const std::array list{kGaussianSource, kLaplaceSource,     kUniformSource, kConstantSource, kTwoSymbolsSource,
+                               kLlmLikeSource,  kSafetensorsSource, kNpySource,     kMatvansSource};
   return list;
 }
 

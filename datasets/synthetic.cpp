@@ -12,7 +12,9 @@ namespace {
 
 constexpr double kInitialVectorSigma = 4;
 
-void check_shape(const DataSource& source, const SourceRequest& request) {
+}  // namespace
+
+void check_request(const DataSource& source, const SourceRequest& request) {
   const auto [rows, cols] = request.shape;
   const std::string shape = shape_text({rows, cols});
   const std::string who = "The source " + std::string(source.id);
@@ -28,8 +30,6 @@ void check_shape(const DataSource& source, const SourceRequest& request) {
   }
 }
 
-}  // namespace
-
 std::vector<int8_t> draw_initial_vector(uint64_t seed, int64_t length) {
   static const DiscreteSampler sampler(gaussian_table(kInitialVectorSigma));
   std::vector<int8_t> vector(static_cast<size_t>(length));
@@ -38,7 +38,7 @@ std::vector<int8_t> draw_initial_vector(uint64_t seed, int64_t length) {
 }
 
 Dataset draw_dataset(const DataSource& source, const SourceRequest& request, const CumulativeTable& table) {
-  check_shape(source, request);
+  check_request(source, request);
   const DiscreteSampler sampler(table);
   const int64_t elements = request.shape.elements();
   Dataset dataset;

@@ -11,6 +11,9 @@ namespace ecmv::datasets {
 // depend on the number of layers. Throws DatasetError for shapes without elements or too large to address.
 Dataset draw_dataset(const DataSource& source, const SourceRequest& request, const CumulativeTable& table);
 
+// Throws DatasetError for shapes without elements or too large to address, and for no layers.
+void check_request(const DataSource& source, const SourceRequest& request);
+
 // [length] elements of N(0, 4^2), rounded and clipped to +-127 as in the MatVANS experiments, from a stream
 // of the seed that no matrix uses.
 std::vector<int8_t> draw_initial_vector(uint64_t seed, int64_t length);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "datasets/source.h"
@@ -46,9 +47,33 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + text + "]";
 }
 
-std::string why_no_matrices(const TensorView& tensor) {
-  if (tensor.dtype != "I8" && tensor.dtype != "U8") {
-    return "it has elements of type " + tensor.dtype + ", and only I8 and U8 are read so far";
+namespace {
+
+std::optional<ElementType> element_type_of(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, ElementType> kTypes[] = {
+      {"I8", ElementType::i8},        {"U8", ElementType::u8},        {"BF16", ElementType::bf16}, {"F16", ElementType::f16},
+      {"F32", ElementType::f32},      {"F64", ElementType::f64},      {"I16", ElementType::i16},   {"U16", ElementType::u16},
+      {"I32", ElementType::i32},      {"U32", ElementType::u32},      {"I64", ElementType::i64},   {"U64", ElementType::u64},
+      {"F8_E5M2", ElementType::f8_e5m2}, {"F8_E4M3", ElementType::f8_e4m3}};
+  for (const auto& [name, type] : kTypes)
+    if (name == dtype) return type;
+  return std::nullopt;
+}
+
+bool wanted(std::string_view dtype, Elements elements) {
+  if (elements == Elements::int8) return dtype == "I8" || dtype == "U8";
+  if (elements == Elements::floats) return dtype == "BF16" || dtype == "F16" || dtype == "F32";
+  return element_type_of(dtype).has_value();
+}
+
+}  // namespace
+
+std::string why_no_matrices(const TensorView& tensor, Elements elements) {
+  if (!wanted(tensor.dtype, elements)) {
+    const char* const are_read = elements == Elements::int8     ? "only I8 and U8 are wanted"
+                                 : elements == Elements::floats ? "only BF16, F16 and F32 are wanted"
+                                                                : "which are not read";
+    return "it has elements of type " + tensor.dtype + (elements == Elements::any ? ", " : ", and ") + are_read;
   }
   if (tensor.shape.size() != 2 && tensor.shape.size() != 3) {
     return "its shape " + shape_text(tensor.shape) + " is neither [rows, cols] nor [matrices, rows, cols]";
@@ -58,8 +83,8 @@ std::string why_no_matrices(const TensorView& tensor) {
 }
 
 std::vector<Matrix> to_matrices(const TensorView& tensor) {
-  if (const std::string reason = why_no_matrices(tensor); !reason.empty()) {
-    throw DatasetError("The tensor \"" + tensor.name + "\" gives no int8 matrix: " + reason + ".");
+  if (const std::string reason = why_no_matrices(tensor, Elements::any); !reason.empty()) {
+    throw DatasetError("The tensor \"" + tensor.name + "\" gives no matrix: " + reason + ".");
   }
   const bool stack = tensor.shape.size() == 3;
   const int64_t count = stack ? tensor.shape[0] : 1;
@@ -68,13 +93,15 @@ std::vector<Matrix> to_matrices(const TensorView& tensor) {
     throw DatasetError("The tensor \"" + tensor.name + "\" of shape " + shape_text(tensor.shape) + " has " +
                        std::to_string(tensor.bytes.size()) + " bytes, which is not its size.");
   }
+  const ElementType type = *element_type_of(tensor.dtype);
+  const size_t matrix_bytes = size_t(shape.elements() * element_bytes(type));
   std::vector<Matrix> matrices(static_cast<size_t>(count));
   for (size_t i = 0; i < matrices.size(); ++i) {
-    const auto bytes = tensor.bytes.subspan(i * size_t(shape.elements()), size_t(shape.elements()));
+    const auto bytes = tensor.bytes.subspan(i * matrix_bytes, matrix_bytes);
     Matrix& matrix = matrices[i];
     matrix.name = stack ? tensor.name + "." + std::to_string(i) : tensor.name;
     matrix.shape = shape;
-    matrix.type = tensor.dtype == "I8" ? ElementType::i8 : ElementType::u8;
+    matrix.type = type;
     matrix.elements.assign(bytes.begin(), bytes.end());
     matrix.content_hash = content_hash(matrix.view());
   }

@@ -30,11 +30,14 @@ int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::v
 // "[4, 256, 256]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-// Why this tensor is no int8 weight matrix, as the rest of a sentence; "" if it is: I8 or U8, two dimensions
-// [rows, cols] or three [matrices, rows, cols], and not empty.
-std::string why_no_matrices(const TensorView& tensor);
+// Which element types are wanted.
+enum class Elements { int8, floats, any };  // I8 and U8; BF16, F16 and F32; all that ElementType has
 
-// The matrices of such a tensor, copied and hashed; three dimensions give name.0, name.1, ... Throws
+// Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type, of two dimensions
+// [rows, cols] or three [matrices, rows, cols], and not empty.
+std::string why_no_matrices(const TensorView& tensor, Elements elements);
+
+// The matrices of a tensor of any type that ElementType has, copied and hashed; three dimensions give name.0, name.1, ... Throws
 // DatasetError with the reason for any other tensor.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 

@@ -86,7 +86,7 @@ TEST_CASE("a cut npy file is refused at every length") {
   }
 }
 
-TEST_CASE("the npy source reads an int8 matrix and refuses floats") {
+TEST_CASE("the npy source reads a matrix of any number type and quantises floats where asked") {
   const TemporaryFile file(npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }", 12));
   SourceRequest request;
   request.texts["file"] = file.path();
@@ -96,5 +96,16 @@ TEST_CASE("the npy source reads an int8 matrix and refuses floats") {
   CHECK(dataset.initial_vector.size() == 4);
   const TemporaryFile floats(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }", 12));
   request.texts["file"] = floats.path();
-  REQUIRE_DATASET_ERROR(load("npy", request), "elements of type F32");
+  const Dataset wide = load("npy", request);
+  REQUIRE(wide.layers.size() == 1);
+  CHECK(wide.layers[0].type == ElementType::f32);
+  CHECK(wide.layers[0].shape == Shape{1, 3});
+  CHECK(wide.layers[0].elements.size() == 12);
+  request.numbers["quantise_bits"] = 4;
+  CHECK(load("npy", request).layers[0].type == ElementType::i8);
+  request.texts["file"] = file.path();
+  REQUIRE_DATASET_ERROR(load("npy", request), "only floats are quantised");
+  const TemporaryFile truths(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (3, 4), }", 12));
+  request.texts["file"] = truths.path();
+  REQUIRE_DATASET_ERROR(load("npy", request), "elements of type BOOL, which are not read");
 }

@@ -138,7 +138,7 @@ TEST_CASE("every listed source is found by its id, and no other") {
     ids.insert(source.id);
     for (const ParameterInfo& parameter : source.parameters) CHECK(!parameter.help.empty());
   }
-  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols",
+  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "llm_like",
                                           "safetensors", "npy", "matvans"});
   CHECK(find_source("gauss") == nullptr);
 }

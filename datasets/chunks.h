@@ -1,0 +1,30 @@
+// Threads that share fixed chunks of one task: what a chunk gives does not depend on who takes it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace ecmv::datasets {
+
+// work(chunk) for every chunk 0 .. chunks - 1, on `threads` threads (0: all the machine has). `work` must not throw.
+template <typename Work>
+void for_each_chunk(int64_t chunks, int threads, const Work& work) {
+  if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));
+  std::atomic<int64_t> next{0};
+  const auto take = [&] {
+    for (int64_t chunk; (chunk = next.fetch_add(1)) < chunks;) work(chunk);
+  };
+  std::vector<std::jthread> helpers;
+  try {
+    for (int64_t i = 1; i < std::min<int64_t>(threads, chunks); ++i) helpers.emplace_back(take);
+  } catch (const std::system_error&) {
+    // The machine gives no more threads; those that started share all chunks.
+  }
+  take();
+}
+
+}  // namespace ecmv::datasets
