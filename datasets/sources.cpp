@@ -7,11 +7,11 @@
 namespace ecmv::datasets {
 
 extern const DataSource kGaussianSource, kLaplaceSource, kUniformSource, kConstantSource, kTwoSymbolsSource, kLlmLikeSource,
-    kSafetensorsSource, kNpySource, kMatvansSource;
+    kWorkloadSource, kSafetensorsSource, kNpySource, kMatvansSource;
 
 std::span<const DataSource> all_sources() {
-  static const std::array list{kGaussianSource, kLaplaceSource,     kUniformSource, kConstantSource, kTwoSymbolsSource,
-                               kLlmLikeSource,  kSafetensorsSource, kNpySource,     kMatvansSource};
+  static const std::array list{kGaussianSource, kLaplaceSource,  kUniformSource,     kConstantSource, kTwoSymbolsSource,
+                               kLlmLikeSource,  kWorkloadSource, kSafetensorsSource, kNpySource,      kMatvansSource};
   return list;
 }
 

@@ -1,0 +1,90 @@
+// Memory images: what small programs leave in memory, as arrays with the type of their elements. Every workload really runs; its
+// arithmetic is + - * / and square roots of IEEE numbers and integers in a fixed order, so that the same seed gives the same bytes on
+// every platform (floating-point contraction is off in the build). One family of workloads a file workloads_*.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "datasets/matrix.h"
+
+namespace ecmv::datasets {
+
+// What a memory transfers at least together: four sectors of 32 bytes. Arrays begin and end at its borders.
+inline constexpr size_t kCacheLineBytes = 128;
+
+template <class T>
+constexpr ElementType element_type_of() {
+  static_assert(std::is_arithmetic_v<T>);
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? ElementType::f32 : ElementType::f64;
+  constexpr bool is_signed = std::is_signed_v<T>;
+  switch (sizeof(T)) {
+    case 1: return is_signed ? ElementType::i8 : ElementType::u8;
+    case 2: return is_signed ? ElementType::i16 : ElementType::u16;
+    case 4: return is_signed ? ElementType::i32 : ElementType::u32;
+    default: return is_signed ? ElementType::i64 : ElementType::u64;
+  }
+}
+
+struct MemoryArray {
+  std::string name;
+  ElementType type = ElementType::u8;
+  std::vector<std::byte> bytes;  // filled up with zeros to whole cache lines
+};
+
+struct MemoryImage {
+  std::vector<MemoryArray> arrays;
+
+  // Keeps the array as it is now.
+  template <class T>
+  void capture(std::string name, const std::vector<T>& elements) {
+    MemoryArray array{std::move(name), element_type_of<T>(), std::vector<std::byte>((elements.size() * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes)};
+    if (!elements.empty()) std::memcpy(array.bytes.data(), elements.data(), elements.size() * sizeof(T));
+    arrays.push_back(std::move(array));
+  }
+};
+
+// The random numbers of all workloads: SplitMix64.
+class WorkloadRandom {
+ public:
+  explicit WorkloadRandom(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  int64_t below(int64_t bound) { return static_cast<int64_t>(next() % static_cast<uint64_t>(bound)); }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
+  double normal() {  // the sum of 12 uniforms, near enough to a normal variate
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return sum;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+struct Workload {
+  std::string_view name, summary;
+  // Seen workloads may train a codec, on a part of their blocks; unseen ones never do. See workload.cpp for the rule.
+  bool seen = true;
+  MemoryImage (*run)(uint64_t seed) = nullptr;
+};
+
+// One list a file.
+std::span<const Workload> dense_workloads();
+std::span<const Workload> sparse_workloads();
+std::span<const Workload> stencil_workloads();
+std::span<const Workload> graph_workloads();
+std::span<const Workload> integer_workloads();
+std::span<const Workload> neural_workloads();
+
+}  // namespace ecmv::datasets
