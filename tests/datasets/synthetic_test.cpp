@@ -139,6 +139,6 @@ TEST_CASE("every listed source is found by its id, and no other") {
     for (const ParameterInfo& parameter : source.parameters) CHECK(!parameter.help.empty());
   }
   CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "llm_like",
-                                          "safetensors", "npy", "matvans"});
+                                          "workload", "safetensors", "npy", "matvans"});
   CHECK(find_source("gauss") == nullptr);
 }
