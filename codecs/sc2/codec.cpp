@@ -1,4 +1,4 @@
-// sc2: a static Huffman code for the 32-bit words of memory blocks. The first blocks of a matrix are its sample; the most frequent
+// sc2: a static Huffman code for the 32-bit words of memory blocks. Blocks spread over a matrix are its sample; the most frequent
 // words of the sample get codes, an escape stands before any other word. The code is stored with the matrix and counted;
 // blocks decode alone. Idea: SC2, Arelakis and Stenstrom, ISCA 2014, which trains while a program runs.
 #include "codecs/sc2/word_code.h"
@@ -16,13 +16,22 @@ int64_t sample_blocks(datasets::MatrixView matrix, const Settings& settings) {
   return std::min({blocks, kMaxSampleBlocks, std::max(settings.integer("sample_blocks"), blocks / kSampleDivisor)});
 }
 
-WordCounts count_sample(datasets::MatrixView matrix, const Settings& settings) {
-  const auto bytes = static_cast<size_t>(sample_blocks(matrix, settings) * block_bytes(settings));
+// Words of the blocks that wanted(index) says belong to the sample.
+template <class Wanted>
+WordCounts count_words(datasets::MatrixView matrix, const Settings& settings, Wanted wanted) {
   WordCounts counts;
-  for_each_block(matrix.elements.first(std::min(bytes, matrix.elements.size())), block_bytes(settings), [&](std::span<const std::byte> block) {
+  int64_t index = 0;
+  for_each_block(matrix.elements, block_bytes(settings), [&](std::span<const std::byte> block) {
+    if (!wanted(index++)) return;
     for (size_t i = 0; i < block.size() / 4; ++i) ++counts[load_word32(block, i)];
   });
   return counts;
+}
+
+// Evenly from the whole matrix: the first blocks of a memory image are those of one array.
+WordCounts count_sample(datasets::MatrixView matrix, const Settings& settings) {
+  const int64_t blocks = block_count(matrix, settings), sampled = sample_blocks(matrix, settings);
+  return count_words(matrix, settings, [=](int64_t index) { return index * sampled / blocks != (index - 1) * sampled / blocks || index == 0; });
 }
 
 class Coder : public BlockCoder {
@@ -70,19 +79,20 @@ int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
   return max_stored_block_bytes(bytes, settings, block_bytes(settings) / 4 * 64, 4 + words * 5);
 }
 
-// The released simulator of the MPC paper: words of the sample cost as much as misses, the Huffman code knows no escape, so that
+// The released simulator of the MPC paper: the sample is the first blocks, its words cost as much as misses, the Huffman code knows no escape, so that
 // its streams could not be decoded.
 BlockSizes cal22(datasets::MatrixView matrix, const Settings& settings) {
-  const FrequentWords frequent = most_frequent(count_sample(matrix, settings), settings.integer("entries"));
+  const int64_t sample = sample_blocks(matrix, settings);
+  const FrequentWords frequent = most_frequent(count_words(matrix, settings, [=](int64_t index) { return index < sample; }), settings.integer("entries"));
   std::map<uint32_t, uint8_t> lengths;
   if (!frequent.words.empty()) {
     const std::vector<uint8_t> all = huffman_lengths(frequent.counts);
     for (size_t i = 0; i < all.size(); ++i) lengths[frequent.words[i]] = all[i];
   }
-  int64_t sampled = sample_blocks(matrix, settings);
+  int64_t index = 0;
   BlockSizes sizes = count_bits("cal22", matrix, settings, [&](std::span<const std::byte> block) {
     int64_t bits = 0;
-    const bool is_sample = sampled-- > 0;
+    const bool is_sample = index++ < sample;
     for (size_t i = 0; i < block.size() / 4; ++i) {
       const auto found = is_sample ? lengths.end() : lengths.find(load_word32(block, i));
       bits += found == lengths.end() ? kMissBits : found->second;
@@ -110,7 +120,7 @@ const Codec& codec() {
       .lossless = true,
       .settings = block_settings({"32", "64", "128"},
                                  {{.name = "entries", .unit = "words", .help = "the most frequent words, which get codes", .default_value = int64_t{1024}, .min = 1, .max = 65535},
-                                  {.name = "sample_blocks", .unit = "blocks", .help = "blocks, from the first, that the code is trained on; at least a hundredth of all, at most a million",
+                                  {.name = "sample_blocks", .unit = "blocks", .help = "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million",
                                    .default_value = int64_t{1024}, .min = 1, .max = kMaxSampleBlocks}}),
       .refuses = refuses,
       .encode = encode,
