@@ -1,6 +1,7 @@
 // sc2: a static Huffman code for the 32-bit words of memory blocks. Blocks spread over a matrix are its sample; the most frequent
 // words of the sample get codes, an escape stands before any other word. The code is stored with the matrix and counted;
 // blocks decode alone. Idea: SC2, Arelakis and Stenstrom, ISCA 2014, which trains while a program runs.
+#include "codecs/modelling/memory_blocks.h"
 #include "codecs/sc2/word_code.h"
 
 namespace ecmv::codecs::sc2 {
