@@ -13,6 +13,7 @@
 
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/team.h"
+#include "experiments/block_counts.h"
 #include "experiments/chain.h"
 #include "experiments/check.h"
 #include "experiments/device_pool.h"
@@ -185,7 +186,8 @@ class Run {
         try {
           if (one->kernel.op == backends::Op::size) {
             for (const datasets::Matrix& matrix : dataset_.layers) record.time.elements += matrix.shape.elements();
-            finish(*one, record, Status::ok, "");
+            const std::string wrong = fill_blocks(record, codec.choice, dataset_.layers, encoded.layers);
+            finish(*one, record, wrong.empty() ? Status::ok : Status::incorrect, wrong);
           } else if (one->kernel.op == backends::Op::matvec && !no_product_.empty()) {
             finish(*one, record, Status::refused, no_product_);
           } else if (one->kernel.op == backends::Op::matvec && encoded.decoded != nullptr) {

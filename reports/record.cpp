@@ -102,6 +102,19 @@ const Json& part(const Json& object, const char* name) {
   return *found;
 }
 
+CaseRecord::Blocks blocks_from(const Json& json) {
+  if (!json.is_object()) throw ReportError("an entry of \"blocks\" is not an object");
+  CaseRecord::Blocks blocks;
+  take(json, "accounting", blocks.accounting);
+  take(json, "block_bytes", blocks.block_bytes);
+  take(json, "blocks", blocks.blocks);
+  take(json, "bits", blocks.bits);
+  take(json, "side_bits", blocks.side_bits);
+  take(json, "link_bytes", blocks.link_bytes);
+  take(json, "raw_link_bytes", blocks.raw_link_bytes);
+  return blocks;
+}
+
 CaseRecord case_from(const Json& json) {
   CaseRecord record;
   std::string status;
@@ -139,6 +152,11 @@ CaseRecord case_from(const Json& json) {
   take(size, "bits_per_element", record.size.bits_per_element);
   take(size, "entropy_bits_per_element", record.size.entropy_bits_per_element);
   take(size, "ideal_bits_per_element", record.size.ideal_bits_per_element);
+
+  if (const auto list = json.find("blocks"); list != json.end()) {
+    if (!list->is_array()) throw ReportError("the field \"blocks\" is not a list");
+    for (const Json& entry : *list) record.blocks.push_back(blocks_from(entry));
+  }
 
   const Json& kernel = part(json, "kernel");
   take(kernel, "backend", record.kernel.backend);
@@ -310,6 +328,14 @@ std::string to_json_line(const CaseRecord& r) {
                   {"bits_per_element", number(r.size.bits_per_element)},
                   {"entropy_bits_per_element", number(r.size.entropy_bits_per_element)}};
   if (std::isfinite(r.size.ideal_bits_per_element)) json["size"]["ideal_bits_per_element"] = number(r.size.ideal_bits_per_element);
+  for (const CaseRecord::Blocks& b : r.blocks)
+    json["blocks"].push_back({{"accounting", b.accounting},
+                              {"block_bytes", b.block_bytes},
+                              {"blocks", b.blocks},
+                              {"bits", b.bits},
+                              {"side_bits", b.side_bits},
+                              {"link_bytes", b.link_bytes},
+                              {"raw_link_bytes", b.raw_link_bytes}});
   json["kernel"] = {{"backend", r.kernel.backend},         {"op", r.kernel.op},
                     {"variant", r.kernel.variant},         {"tuning", r.kernel.tuning},
                     {"simd_target", r.kernel.simd_target}, {"threads", r.kernel.threads},

@@ -71,6 +71,18 @@ struct CaseRecord {
     double ideal_bits_per_element = kUnknown;    // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
+  // Codecs of memory blocks: what all blocks of all layers take under one rule of counting.
+  struct Blocks {
+    std::string accounting;        // the rule's name
+    std::int64_t block_bytes = 0;  // of the source
+    std::int64_t blocks = 0;
+    std::int64_t bits = 0;         // of the coded blocks
+    std::int64_t side_bits = 0;    // tables and models that the blocks share, not in `bits`
+    std::int64_t link_bytes = 0;   // on a packet link: blocks with their tags, and headers
+    std::int64_t raw_link_bytes = 0;  // the same for blocks that are not coded
+  };
+  std::vector<Blocks> blocks;  // empty for other codecs and ops
+
   struct Kernel {
     std::string backend, op, variant, tuning, simd_target;
     std::int64_t threads = 0;

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "reports/block_tables.h"
 #include "reports/gnuplot.h"
 #include "reports/html.h"
 #include "reports/latex.h"
@@ -116,6 +117,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   const std::vector<Table> fastest = fastest_tables(records, contexts), all = results_tables(records, contexts);
   page.results = fastest;
   page.results.insert(page.results.end(), all.begin(), all.end());
+  for (Table& table : block_tables(records)) page.sizes.push_back(std::move(table));
   page.sizes.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) page.sizes.push_back(bandwidth_table(records));
   page.glossary.push_back(metrics_table());
