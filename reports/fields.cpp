@@ -130,6 +130,8 @@ double dimension_of(const CaseRecord& record) {
   return std::sqrt(static_cast<double>(record.data.rows) * static_cast<double>(record.data.cols));
 }
 
+bool is_exact(const CaseRecord& record) { return record.check.decode.empty() || record.check.decode == "exact"; }
+
 double type_bits(std::string_view type) {
   const std::size_t first = type.find_first_of("0123456789");
   double bits = 0;

@@ -39,6 +39,9 @@ std::int64_t elements_of(const CaseRecord& record);
 double dimension_of(const CaseRecord& record);
 
 // "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
+// Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
+bool is_exact(const CaseRecord& record);
+
 // Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in it.
 double type_bits(std::string_view type);
 

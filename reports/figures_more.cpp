@@ -92,7 +92,7 @@ std::vector<Figure> FigureMaker::roofline() const {
     std::map<std::string, Series> by_codec;
     for (const CaseRecord* record : fastest_kernels(facet.cases)) {
       const Context context = contexts_.of(*record);
-      const Point point{number(*record, "roof_speedup"), number(*record, "elements_per_s")};
+      const Point point{8.0 / number(*record, "bits_per_element"), number(*record, "elements_per_s")};
       if (!context.bandwidth || !std::isfinite(point.x) || !std::isfinite(point.y)) continue;
       bandwidth = std::max(bandwidth, context.bandwidth->read_bytes_per_s);
       speed_min = std::min(speed_min, point.y), speed_max = std::max(speed_max, point.y);
@@ -248,7 +248,10 @@ std::vector<Figure> FigureMaker::size_by_role() const {
       const double total = number(*record, "bits_per_element");
       largest = std::max(largest, total);
       std::string text = fmt::format("{:.3f}", total);
-      if (entropy > 0) text += fmt::format(" ({:+.1f} %)", 100 * (total / entropy - 1));
+      if (!is_exact(*record))
+        text += " (lossy)";
+      else if (entropy > 0)
+        text += fmt::format(" ({:+.1f} %)", 100 * (total / entropy - 1));
       plot.bars.push_back(
           {codec_label(*record),
            text,
@@ -275,7 +278,7 @@ std::vector<Figure> FigureMaker::overhead_by_role() const {
     std::vector<std::pair<double, const CaseRecord*>> cases;
     for (const auto& [label, record] : schemes) {
       const double overhead = number(*record, "bits_per_element") - record->size.entropy_bits_per_element;
-      if (overhead <= kMostBits) cases.emplace_back(overhead, record);
+      if (overhead <= kMostBits && is_exact(*record)) cases.emplace_back(overhead, record);
     }
     if (cases.size() < 2) continue;
     std::stable_sort(cases.begin(), cases.end(),
@@ -299,7 +302,7 @@ std::vector<Figure> FigureMaker::overhead_by_role() const {
     figures.push_back(
         {facet.id, "Overhead above the entropy", facet.subtitle,
          fmt::format("The stored bits less the entropy, by role. Schemes more than {} bit above the entropy "
-                     "are left out. A payload below zero used more than the histogram.",
+                     "are left out, and lossy ones. A payload below zero used more than the histogram.",
                      kMostBits),
          std::move(plot)});
   }

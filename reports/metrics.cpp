@@ -99,10 +99,10 @@ constexpr std::array kMetrics = {
            [](const CaseRecord& r, const Context&) { return r.size.entropy_bits_per_element; }},
     Metric{"excess_over_entropy_percent", "excess over entropy", "%", Better::lower,
            "100 * (stored bits per element / entropy - 1)",
-           "What the format costs above the entropy, everything counted.",
+           "What the format costs above the entropy, everything counted. Codecs that lose something have none.",
            [](const CaseRecord& r, const Context& c) {
              const double entropy = r.size.entropy_bits_per_element;
-             return entropy > 0 ? 100.0 * (bits_per_element(r, c) / entropy - 1.0) : kUnknown;
+             return entropy > 0 && is_exact(r) ? 100.0 * (bits_per_element(r, c) / entropy - 1.0) : kUnknown;
            }},
     Metric{"ideal_bits_per_element", "ideal code", "bit", Better::neither,
            "sum of the codec's own symbols' -p log2 p and raw bits / elements",
@@ -137,7 +137,7 @@ constexpr std::array kMetrics = {
            "8 * measured read bandwidth / stored bits per element",
            "The elements/s that the measured read bandwidth would allow at this size.", roof_elements_per_s},
     Metric{"break_even_bandwidth_bytes_per_s", "break-even bandwidth", "B/s", Better::higher,
-           "elements/s * 1 byte, when stored bits per element < 8",
+           "elements/s * 1 byte, of one-byte elements stored in less than 8 bits",
            "An ideal int8 product that is limited by memory alone reads one byte an element, so at bandwidth "
            "B it does B "
            "elements a second. This kernel was measured at r elements/s: it overtakes that product on memory "
@@ -146,7 +146,7 @@ constexpr std::array kMetrics = {
            "limited by "
            "memory here has its true break-even above this number.",
            [](const CaseRecord& r, const Context& c) {
-             return bits_per_element(r, c) < 8.0 ? elements_per_s(r, c) : kUnknown;
+             return bits_per_element(r, c) < 8.0 && type_bits(r.data.type) == 8 ? elements_per_s(r, c) : kUnknown;
            }},
     Metric{"elements_per_clock_and_unit", "elements a clock and compute unit", "", Better::higher,
            "elements/s / (clock * compute units)",

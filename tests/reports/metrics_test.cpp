@@ -74,6 +74,9 @@ TEST_CASE("sizes without a time have every metric of sizes, none of speeds, and 
   CHECK(contradictions(alone).empty());
   alone.cases[0].check.decode = "";
   CHECK(contradictions(alone).size() == 1);
+  CHECK(std::isfinite(value("excess_over_entropy_percent")));
+  coded.check.decode = "within its bound, relative 0.1 or absolute 0; the largest error is 0.5 of it";
+  CHECK(std::isnan(value("excess_over_entropy_percent")));
   CHECK(type_bits("f8_e4m3") == 8);
   CHECK(type_bits("u64") == 64);
 }
