@@ -211,6 +211,26 @@ Table link_table(const Sheet& sheet, std::int64_t block_bytes) {
 
 }  // namespace
 
+std::vector<Figure> block_figures(const RecordSet& records) {
+  std::vector<Figure> figures;
+  for (const Table& table : block_tables(records)) {
+    if (!table.id.ends_with("_stream") || table.columns.size() < 5) continue;  // workload, group, two codecs, best
+    HeatMap map{"codec", "workload", {}, {}, {}, 1, "compression ratio"};
+    for (std::size_t column = 2; column + 1 < table.columns.size(); ++column) map.x_names.push_back(table.columns[column].name);
+    for (const std::vector<Cell>& row : table.rows) {
+      if (row[0].text.starts_with("pooled")) break;  // the means follow
+      map.y_names.push_back(row[0].text + (row[1].text.empty() ? "" : ", " + row[1].text));
+      std::vector<double>& values = map.values.emplace_back();
+      for (std::size_t column = 2; column + 1 < row.size(); ++column) {
+        const double* const ratio = std::get_if<double>(&row[column].value);
+        values.push_back(ratio == nullptr ? kUnknown : *ratio);
+      }
+    }
+    figures.push_back({table.id, "Compression ratios by workload", table.title, "Above one a workload gets smaller. A workload's element types are pooled.", std::move(map)});
+  }
+  return figures;
+}
+
 std::vector<Table> block_tables(const RecordSet& records) {
   std::map<std::pair<std::int64_t, std::string>, Sheet> by_accounting;
   std::map<std::int64_t, Sheet> stored, links;

@@ -360,9 +360,11 @@ std::string bars_script(const Figure& figure, const BarPlot& plot) {
 
 std::string heat_script(const Figure& figure, const HeatMap& plot) {
   Canvas canvas;
-  canvas.left = 110;
+  std::size_t longest = 0;
+  for (const std::string& name : plot.y_names) longest = std::max(longest, name.size());
+  canvas.left = std::max(110.0, 50 + 8 * static_cast<double>(longest));
   canvas.right = 150;
-  canvas.height = canvas.top + canvas.bottom + 64 * static_cast<double>(plot.y_names.size());
+  canvas.height = canvas.top + canvas.bottom + (plot.y_names.size() > 12 ? 28 : 64) * static_cast<double>(plot.y_names.size());
   std::string script = begin(figure, canvas);
   double furthest = 0.1;  // of the neutral value, in the logarithm
   for (const auto& row : plot.values) {

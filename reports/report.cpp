@@ -145,6 +145,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
     std::move(made.begin(), made.end(), std::back_inserter(figures));
   }
   for (Figure& figure : maker.all()) figures.push_back(std::move(figure));
+  for (Figure& figure : block_figures(records)) figures.push_back(std::move(figure));
   for (const DrawnFigure& drawn : draw(figures, directory / "figures", options.gnuplot, report.warnings)) {
     page.figures.push_back({drawn.figure, drawn.svg.empty() ? "" : read_file(drawn.svg)});
     for (const char* kind : {".dat", ".gp"})

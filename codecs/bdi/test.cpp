@@ -40,6 +40,20 @@ TEST_CASE("bdi takes each pair of widths where it is the shortest") {
   CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 30000, 1, 2, 3, 4, 5, 6}), {{"block_bytes", "64"}}) == std::vector<uint32_t>{204});
 }
 
+TEST_CASE("bdi takes the known bits for every encoding of 64 bytes") {
+  const GivenSettings wide = {{"block_bytes", "64"}};
+  const uint64_t base = 0x0123456789ABCDEF;
+  std::vector<uint16_t> shorts(32, 0x8000);
+  shorts[5] = 0x8010;
+  const std::vector<std::pair<Bytes, uint32_t>> blocks = {
+      {Bytes(64), 12}, {words64(std::vector<uint64_t>(8, base)), 68},
+      {words64({base, base + 100, 1, 2, 3, 4, 5, 6}), 140}, {words64({base, base + 30000, 1, 2, 3, 4, 5, 6}), 204},
+      {words64({base, base + 2000000000, 1, 2, 3, 4, 5, 6}), 332}, {ramp32(1, 1, 16), 180},
+      {ramp32(0x10000000, 1000, 16), 308}, {words16(shorts), 308},
+      {known_blocks().at("random") + known_blocks().at("N2"), 516}};
+  for (const auto& [block, size] : blocks) CHECK(block_bits("bdi", block, wide) == std::vector<uint32_t>{size});
+}
+
 TEST_CASE("bdi writes the known bits") {
   CHECK(stored_bits("bdi", known_blocks().at("Z")) == bits("0000 00000000"));
   std::string immediates = bits("0101 00000000") + field(0, 32);
