@@ -93,6 +93,13 @@ CumulativeTable two_symbols_table(int a, int b, double probability_b) {
   return upper;
 }
 
+CumulativeTable ternary_table(double probability_zero) {
+  const uint64_t zero = to_units(probability_zero), minus = (kProbabilityOne - zero) / 2;
+  CumulativeTable upper{};
+  for (int v = -1; v < 128; ++v) upper[size_t(v + 128)] = v < 0 ? minus : v < 1 ? minus + zero : kProbabilityOne;
+  return upper;
+}
+
 double normal_quantile(double probability) {
   const double tail = std::min(probability, 1 - probability);
   double low = 0, high = 40;  // of the upper half

@@ -19,6 +19,9 @@ CumulativeTable uniform_table(int low, int high);
 // `b` with the given probability, else `a`.
 CumulativeTable two_symbols_table(int a, int b, double probability_b);
 
+// 0 with the given probability, else -1 or 1, equally likely (to 2^-48).
+CumulativeTable ternary_table(double probability_zero);
+
 // 2^bits, equal on every platform; used to turn an entropy into a width.
 double exact_exp2(double bits);
 

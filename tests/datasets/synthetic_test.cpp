@@ -42,6 +42,19 @@ TEST_CASE("the same seed gives the same bytes on every platform") {
             .content_hash == 0x086C43A1314BFF8A);
 }
 
+TEST_CASE("ternary matrices hold -1, 0 and 1 as often as asked") {
+  const Dataset dataset = load("ternary", request({300, 1000}, {{"probability_zero", 0.7}}));
+  int64_t counts[3] = {};
+  for (const int8_t value : dataset.layers[0].view().i8()) {
+    if (value < -1 || value > 1) FAIL(int(value));
+    ++counts[value + 1];
+  }
+  CHECK_THAT(double(counts[1]) / 300'000, WithinAbs(0.7, 0.005));
+  CHECK_THAT(double(counts[0]) / 300'000, WithinAbs(0.15, 0.005));
+  CHECK_THAT(double(counts[2]) / 300'000, WithinAbs(0.15, 0.005));
+  CHECK(load("ternary", request({61, 53}, {})).layers[0].content_hash == 0x1E9FD5C338062EB0);
+}
+
 TEST_CASE("a layer does not depend on the number of layers") {
   const Dataset one = load("gaussian", request({32, 48}, {{"sigma", 4}}, 1));
   const Dataset four = load("gaussian", request({32, 48}, {{"sigma", 4}}, 4));
@@ -138,7 +151,7 @@ TEST_CASE("every listed source is found by its id, and no other") {
     ids.insert(source.id);
     for (const ParameterInfo& parameter : source.parameters) CHECK(!parameter.help.empty());
   }
-  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "llm_like",
+  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "ternary", "llm_like",
                                           "workload", "safetensors", "npy", "matvans"});
   CHECK(find_source("gauss") == nullptr);
 }
