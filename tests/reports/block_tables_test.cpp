@@ -110,6 +110,19 @@ TEST_CASE("codecs are named by the settings in which they differ, and a repeated
   CHECK(to_markdown(table_of(doubled, "blocks_32_link")) == to_markdown(table_of(once, "blocks_32_link")));
 }
 
+TEST_CASE("the map of ratios has a row a workload and a column a codec, and no means") {
+  const std::vector<Figure> figures = block_figures(small_set());
+  REQUIRE(figures.size() == 1);
+  CHECK(figures[0].id == "blocks_32_stream");
+  const HeatMap& map = std::get<HeatMap>(figures[0].plot);
+  CHECK(map.x_names == std::vector<std::string>{"x", "y"});
+  CHECK(map.y_names == std::vector<std::string>{"a, seen", "b, unseen"});
+  REQUIRE(map.values.size() == 2);
+  CHECK_THAT(map.values[0][0], WithinRel(3.2, 1e-12));
+  CHECK_THAT(map.values[1][1], WithinRel(2.0, 1e-12));
+  CHECK(block_figures({}).empty());
+}
+
 TEST_CASE("records without blocks give no tables, and blocks survive writing and reading") {
   CaseRecord plain;
   plain.status = Status::ok;
