@@ -22,12 +22,14 @@ datasets::Shape shape_in_bytes(const datasets::MatrixView& matrix) {
   return {matrix.shape.rows, matrix.shape.cols * datasets::element_bytes(matrix.type)};
 }
 
-BoundCheck check_bound(const datasets::MatrixView& source, std::span<const std::byte> decoded, const ErrorBound& bound) {
+BoundCheck check_bound(const datasets::MatrixView& source, std::span<const std::byte> decoded,
+                       const ErrorBound& bound) {
   const int64_t elements = source.shape.elements(), cols = std::max<int64_t>(1, source.shape.cols);
   const datasets::MatrixView result{source.shape, source.type, decoded};
   BoundCheck check;
   if (static_cast<int64_t>(decoded.size()) != elements * datasets::element_bytes(source.type)) {
-    check.violation = "The decoded matrix has " + std::to_string(decoded.size()) + " bytes, which is not its size.";
+    check.violation =
+        "The decoded matrix has " + std::to_string(decoded.size()) + " bytes, which is not its size.";
     return check;
   }
   constexpr int64_t kPiece = 4096;
@@ -41,8 +43,10 @@ BoundCheck check_bound(const datasets::MatrixView& source, std::span<const std::
       const double allowed = std::max(bound.relative * std::fabs(wanted[i]), bound.absolute);
       const double error = std::fabs(got[i] - wanted[i]);
       if (!(error <= allowed) || !std::isfinite(wanted[i])) {
-        check.violation = "The element at row " + std::to_string((first + i) / cols) + ", column " + std::to_string((first + i) % cols) + " is " +
-                          shown(wanted[i]) + " and was decoded as " + shown(got[i]) + ", more than " + shown(allowed) + " beside it.";
+        check.violation = "The element at row " + std::to_string((first + i) / cols) + ", column " +
+                          std::to_string((first + i) % cols) + " is " + shown(wanted[i]) +
+                          " and was decoded as " + shown(got[i]) + ", more than " + shown(allowed) +
+                          " beside it.";
         return check;
       }
       check.used = std::max(check.used, error / allowed);

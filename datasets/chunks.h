@@ -10,7 +10,8 @@
 
 namespace ecmv::datasets {
 
-// work(chunk) for every chunk 0 .. chunks - 1, on `threads` threads (0: all the machine has). `work` must not throw.
+// work(chunk) for every chunk 0 .. chunks - 1, on `threads` threads (0: all the machine has). `work` must not
+// throw.
 template <typename Work>
 void for_each_chunk(int64_t chunks, int threads, const Work& work) {
   if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));

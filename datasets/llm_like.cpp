@@ -1,10 +1,14 @@
-// Source `llm_like`: bf16 matrices with the published statistics of a large language model's weights (Liguori 2024, tables 1 and 2,
-// of Llama2 7B): 31 exponents with an entropy of 2.577 bits, sizes under gzip and bzip2, sizes after linear quantisation. Fitted to
-// averages; it says nothing about rows, columns or contexts of the real model.
-//  1. sigma_m log-uniform in [0.01, 0.04]; each row is scaled by exp(0.1685 z), which gives the tail that the exponents' entropy asks for
+// Source `llm_like`: bf16 matrices with the published statistics of a large language model's weights (Liguori
+// 2024, tables 1 and 2, of Llama2 7B): 31 exponents with an entropy of 2.577 bits, sizes under gzip and
+// bzip2, sizes after linear quantisation. Fitted to averages; it says nothing about rows, columns or contexts
+// of the real model.
+//  1. sigma_m log-uniform in [0.01, 0.04]; each row is scaled by exp(0.1685 z), which gives the tail that the
+//  exponents' entropy asks for
 //     (a plain Gaussian has 2.544 bits).
-//  2. Outliers up to r_m sigma_m, log2 r_m = log2 27.2 + 0.6 z_m: the largest weight decides how much quantisation leaves. z_m comes in
-//     pairs of opposite sign, spread evenly: drawn plainly, 16 matrices moved every size of table 2 by 0.04 bits.
+//  2. Outliers up to r_m sigma_m, log2 r_m = log2 27.2 + 0.6 z_m: the largest weight decides how much
+//  quantisation leaves. z_m comes in
+//     pairs of opposite sign, spread evenly: drawn plainly, 16 matrices moved every size of table 2 by 0.04
+//     bits.
 //  3. Rounded to bf16.
 //  4. Exponents below the window of 31 are raised to its lowest, missing ones are given to one element each.
 #include <algorithm>
@@ -28,7 +32,8 @@ namespace {
 
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 constexpr double kRowSpread = 0.1685, kMaximumSpread = 0.6;
-constexpr double kLog2Maximum = 0x1.30fe8572e5294p+2, kLog2Six = 0x1.4ae00d1cfdeb4p+1;  // log2 27.2 and log2 6
+constexpr double kLog2Maximum = 0x1.30fe8572e5294p+2,
+                 kLog2Six = 0x1.4ae00d1cfdeb4p+1;  // log2 27.2 and log2 6
 constexpr double kGoldenRatio = 0x1.3c6ef372fe95p-1;
 constexpr int kWindow = 31;              // exponents
 constexpr int64_t kFewestToFill = 4096;  // elements, for missing exponents to be given away
@@ -38,7 +43,8 @@ constexpr ParameterInfo kParameters[] = {kQuantiseBits};
 
 int exponent_of(uint16_t weight) { return weight >> 7 & 255; }
 
-// z_m: pairs of opposite sign, their places in (0, 1/2) by the golden ratio, so that any even number of matrices is spread evenly.
+// z_m: pairs of opposite sign, their places in (0, 1/2) by the golden ratio, so that any even number of
+// matrices is spread evenly.
 double matrix_quantile(int layer) {
   const double place = 0.5 + (layer / 2) * kGoldenRatio;
   const double half = 0.5 * (place - std::floor(place));
@@ -47,8 +53,10 @@ double matrix_quantile(int layer) {
 
 class Weights {
  public:
-  Weights(Shape shape, uint64_t seed, int layer) : shape_(shape), seed_(seed), layer_(uint32_t(layer)), bits_(size_t(shape.elements())) {
-    const double place = uniform_of(random_words(seed, 0, DrawPurpose::matrix_scales, 0)[0]) + layer * kGoldenRatio;
+  Weights(Shape shape, uint64_t seed, int layer)
+      : shape_(shape), seed_(seed), layer_(uint32_t(layer)), bits_(size_t(shape.elements())) {
+    const double place =
+        uniform_of(random_words(seed, 0, DrawPurpose::matrix_scales, 0)[0]) + layer * kGoldenRatio;
     sigma_ = 0.01 * exact_exp2(2 * (place - std::floor(place)));
     draw();
     place_outliers(matrix_quantile(layer));
@@ -68,13 +76,16 @@ class Weights {
 
  private:
   uint64_t count() const { return bits_.size(); }
-  std::array<uint64_t, 2> words(DrawPurpose purpose, uint64_t index) const { return random_words(seed_, layer_, purpose, index); }
+  std::array<uint64_t, 2> words(DrawPurpose purpose, uint64_t index) const {
+    return random_words(seed_, layer_, purpose, index);
+  }
 
   // Element 2i and 2i + 1 from the pair i.
   void draw() {
     std::vector<double> scale(size_t(shape_.rows));
     for (size_t row = 0; row < scale.size(); ++row)
-      scale[row] = sigma_ * exact_exp2(kRowSpread * kLog2E * normal_pair(words(DrawPurpose::row_scales, row / 2))[row % 2]);
+      scale[row] = sigma_ * exact_exp2(kRowSpread * kLog2E *
+                                       normal_pair(words(DrawPurpose::row_scales, row / 2))[row % 2]);
     const int64_t pairs = int64_t(count() + 1) / 2;
     for_each_chunk((pairs + kChunkPairs - 1) / kChunkPairs, 0, [&](int64_t chunk) {
       for (int64_t pair = chunk * kChunkPairs; pair < std::min(pairs, (chunk + 1) * kChunkPairs); ++pair) {
@@ -87,7 +98,8 @@ class Weights {
 
   void place_outliers(double z) {
     const double log2_ratio = std::clamp(kLog2Maximum + kMaximumSpread * z, 3.3, 6.5);
-    const uint64_t outliers = std::min<uint64_t>(count(), std::max<uint64_t>(8, uint64_t(2e-6 * double(count()))));
+    const uint64_t outliers =
+        std::min<uint64_t>(count(), std::max<uint64_t>(8, uint64_t(2e-6 * double(count()))));
     for (uint64_t i = outliers; i-- > 0;) {  // the largest, number 0, last
       const auto random = words(DrawPurpose::outliers, i);
       const auto share = i == 0 ? 1.0 : uniform_of(words(DrawPurpose::outliers, i + (uint64_t{1} << 32))[0]);
@@ -130,7 +142,8 @@ Dataset load(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kLlmLikeSource{"llm_like", "bf16 weights with the statistics of a large language model's", true, kParameters, load, 2};
+extern const DataSource kLlmLikeSource{
+    "llm_like", "bf16 weights with the statistics of a large language model's", true, kParameters, load, 2};
 
 namespace {
 
@@ -146,10 +159,11 @@ Dataset load(const SourceRequest& request) {
     }
     dataset.initial_vector = draw_initial_vector(request.seed, request.shape.cols);
   } catch (const std::bad_alloc&) {
-    throw DatasetError("The source llm_like could not get the memory for " + std::to_string(request.layers) + " layers of " +
-                       std::to_string(request.shape.elements()) + " weights.");
+    throw DatasetError("The source llm_like could not get the memory for " + std::to_string(request.layers) +
+                       " layers of " + std::to_string(request.shape.elements()) + " weights.");
   } catch (const std::length_error&) {
-    throw DatasetError("The source llm_like cannot hold a matrix of " + std::to_string(request.shape.elements()) + " weights in memory.");
+    throw DatasetError("The source llm_like cannot hold a matrix of " +
+                       std::to_string(request.shape.elements()) + " weights in memory.");
   }
   return dataset;
 }

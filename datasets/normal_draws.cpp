@@ -1,5 +1,5 @@
-// Own elementary functions for the arguments that occur, accurate to a few 2^-53: the logarithm by the series of atanh behind a split
-// off exponent, sine and cosine by their series within an eighth of a turn.
+// Own elementary functions for the arguments that occur, accurate to a few 2^-53: the logarithm by the series
+// of atanh behind a split off exponent, sine and cosine by their series within an eighth of a turn.
 #include "datasets/normal_draws.h"
 
 #include <Random123/philox.h>
@@ -47,7 +47,8 @@ std::array<double, 2> exact_sine_cosine(double turns) {
 
 std::array<uint64_t, 2> random_words(uint64_t seed, uint32_t layer, DrawPurpose purpose, uint64_t index) {
   const r123::Philox4x32::key_type key{{uint32_t(seed), uint32_t(seed >> 32)}};
-  const r123::Philox4x32::ctr_type counter{{uint32_t(index), uint32_t(index >> 32), layer, uint32_t(purpose)}};
+  const r123::Philox4x32::ctr_type counter{
+      {uint32_t(index), uint32_t(index >> 32), layer, uint32_t(purpose)}};
   const auto words = r123::Philox4x32()(counter, key);
   return {uint64_t(words[1]) << 32 | words[0], uint64_t(words[3]) << 32 | words[2]};
 }

@@ -53,7 +53,8 @@ double f8_e4m3_value(uint8_t bits) {
 }
 
 uint16_t nearest_bf16(double value) {
-  // To float first would round twice; its bits below the bf16 are made odd where the double is not exactly the float.
+  // To float first would round twice; its bits below the bf16 are made odd where the double is not exactly
+  // the float.
   float near = float(value);
   uint32_t bits = std::bit_cast<uint32_t>(near);
   if (std::isnan(near)) return uint16_t(bits >> 16 | 0x40);

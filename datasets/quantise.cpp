@@ -1,5 +1,5 @@
-// The quantiser of the coding-pairs paper (Liguori 2024, section 3.3), whose formula is recovered from its second table. Doubles of
-// basic operations only, so every platform makes the same integers.
+// The quantiser of the coding-pairs paper (Liguori 2024, section 3.3), whose formula is recovered from its
+// second table. Doubles of basic operations only, so every platform makes the same integers.
 #include "datasets/quantise.h"
 
 #include <algorithm>
@@ -44,12 +44,14 @@ void visit_numbers(const MatrixView& matrix, Visit visit) {
 Matrix quantise(const Matrix& matrix, int bits) {
   const std::string who = "The matrix \"" + matrix.name + "\"";
   if (!is_float(matrix.type)) {
-    throw DatasetError(who + " has elements of type " + std::string(element_type_name(matrix.type)) + "; only floats are quantised.");
+    throw DatasetError(who + " has elements of type " + std::string(element_type_name(matrix.type)) +
+                       "; only floats are quantised.");
   }
   double largest = 0;
   visit_numbers(matrix.view(), [&](int64_t, std::span<const double> numbers) {
     for (const double number : numbers) {
-      if (!std::isfinite(number)) throw DatasetError(who + " holds NaN or infinities and cannot be quantised.");
+      if (!std::isfinite(number))
+        throw DatasetError(who + " holds NaN or infinities and cannot be quantised.");
       largest = std::max(largest, std::fabs(number));
     }
   });

@@ -1,5 +1,5 @@
-// Source `ternary`: -1, 0 and 1, as weights of 1.58-bit language models are; zeros with a given probability, both signs
-// equally likely.
+// Source `ternary`: -1, 0 and 1, as weights of 1.58-bit language models are; zeros with a given probability,
+// both signs equally likely.
 #include "datasets/distributions.h"
 #include "datasets/parameters.h"
 #include "datasets/synthetic.h"
@@ -15,7 +15,8 @@ Dataset load(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kTernarySource{"ternary", "-1, 0 and 1: 0 with probability_zero, both signs equally likely", true, kParameters, load};
+extern const DataSource kTernarySource{
+    "ternary", "-1, 0 and 1: 0 with probability_zero, both signs equally likely", true, kParameters, load};
 
 namespace {
 

@@ -1,5 +1,6 @@
-// coding_pairs: any kind of number as (code, extra bits), any of seven coders for the codes, one model a matrix, and a saved (position,
-// state) every so many elements for random access. Encoding takes the pairs from the last to the first.
+// coding_pairs: any kind of number as (code, extra bits), any of seven coders for the codes, one model a
+// matrix, and a saved (position, state) every so many elements for random access. Encoding takes the pairs
+// from the last to the first.
 #include "codecs/codec.h"
 
 #include <cmath>
@@ -16,7 +17,9 @@ using modelling::BitReader;
 
 const PairFormat& format_of(const Settings& settings) { return find_format(settings.text("pairs")); }
 
-int64_t segment_elements(const Layout& layout, int64_t segment) { return std::min(layout.segment, layout.elements - segment * layout.segment); }
+int64_t segment_elements(const Layout& layout, int64_t segment) {
+  return std::min(layout.segment, layout.elements - segment * layout.segment);
+}
 
 struct Statistics {
   std::vector<uint64_t> counts;  // by code
@@ -46,7 +49,9 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const auto counts = count_codes(matrix, format, layout).counts;
   const auto used = std::count_if(counts.begin(), counts.end(), [](uint64_t n) { return n > 0; });
   if (used <= most_codes(layout.coder)) return "";
-  return "The matrix has " + std::to_string(used) + " different codes, more than the " + std::to_string(most_codes(layout.coder)) + " that the coder " + settings.text("coder") + " can tell apart.";
+  return "The matrix has " + std::to_string(used) + " different codes, more than the " +
+         std::to_string(most_codes(layout.coder)) + " that the coder " + settings.text("coder") +
+         " can tell apart.";
 }
 
 void append(std::vector<std::byte>& bytes, uint64_t value, int count) {
@@ -55,13 +60,16 @@ void append(std::vector<std::byte>& bytes, uint64_t value, int count) {
 
 uint64_t read(std::span<const std::byte> bytes, size_t at, int count) {
   uint64_t value = 0;
-  for (int i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
+  for (int i = 0; i < count; ++i)
+    value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
   return value;
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"model", Role::table, 64, {}}, {"checkpoints", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
+  compressed.sections = {{"model", Role::table, 64, {}},
+                         {"checkpoints", Role::index, 64, {}},
+                         {"payload", Role::payload, 64, {}}};
   const Layout layout = layout_of(matrix.shape, settings);
   if (layout.segments == 0) return compressed;
   const PairFormat& format = format_of(settings);
@@ -79,7 +87,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   std::vector<std::byte>& model = compressed.sections[kModel].bytes;
   append(model, codes.size(), 4);
   for (const uint32_t code : codes) append(model, code, 2);
-  for (const uint32_t weight : weights) append(model, weight_bytes(layout.coder) == 2 ? weight - 1 : weight, weight_bytes(layout.coder));
+  for (const uint32_t weight : weights)
+    append(model, weight_bytes(layout.coder) == 2 ? weight - 1 : weight, weight_bytes(layout.coder));
 
   const std::unique_ptr<Coder> coder = make_coder(layout.coder, weights);
   BitStack bits;
@@ -101,7 +110,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   compressed.sections[kPayload].bytes = bits.finish();
   const auto total = static_cast<int64_t>(compressed.sections[kPayload].bytes.size()) * 8;
   for (const Checkpoint& checkpoint : checkpoints) {
-    append(compressed.sections[kCheckpoints].bytes, static_cast<uint64_t>(total - checkpoint.bits_behind), kPositionBytes);
+    append(compressed.sections[kCheckpoints].bytes, static_cast<uint64_t>(total - checkpoint.bits_behind),
+           kPositionBytes);
     append(compressed.sections[kCheckpoints].bytes, checkpoint.state, state_bytes(layout.coder));
   }
   return compressed;
@@ -109,16 +119,20 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 
 class Reader final : public PairSource {
  public:
-  Reader(const CompressedView& compressed, const Layout& layout, const PairFormat& format) : type_(compressed.type), format_(format), bits_(compressed.sections[kPayload].bytes) {
+  Reader(const CompressedView& compressed, const Layout& layout, const PairFormat& format)
+      : type_(compressed.type), format_(format), bits_(compressed.sections[kPayload].bytes) {
     const auto model = compressed.sections[kModel].bytes;
     const size_t each = 2 + static_cast<size_t>(weight_bytes(layout.coder));
     const uint64_t count = model.size() < 4 ? 0 : read(model, 0, 4);
-    if (count == 0 || count > 65536 || model.size() != 4 + count * each) throw MalformedStream("The model of a pair stream has an impossible size.");
+    if (count == 0 || count > 65536 || model.size() != 4 + count * each)
+      throw MalformedStream("The model of a pair stream has an impossible size.");
     std::vector<uint32_t> weights;
     for (size_t i = 0; i < count; ++i) {
       codes_.push_back(static_cast<uint32_t>(read(model, 4 + 2 * i, 2)));
-      if (codes_.back() >= format.codes(type_) || (i > 0 && codes_[i] <= codes_[i - 1])) throw MalformedStream("The codes of a pair stream's model do not ascend, or are none of its format.");
-      const auto weight = static_cast<uint32_t>(read(model, 4 + 2 * count + (each - 2) * i, static_cast<int>(each) - 2));
+      if (codes_.back() >= format.codes(type_) || (i > 0 && codes_[i] <= codes_[i - 1]))
+        throw MalformedStream("The codes of a pair stream's model do not ascend, or are none of its format.");
+      const auto weight =
+          static_cast<uint32_t>(read(model, 4 + 2 * count + (each - 2) * i, static_cast<int>(each) - 2));
       weights.push_back(each == 4 ? weight + 1 : weight);
     }
     check_weights(layout.coder, weights);
@@ -135,7 +149,9 @@ class Reader final : public PairSource {
     bits_.seek(position);
     coder_->set_state(state);
   }
-  bool stands_at(int64_t position, uint64_t state) const { return bits_.position() == position && coder_->state() == state; }
+  bool stands_at(int64_t position, uint64_t state) const {
+    return bits_.position() == position && coder_->state() == state;
+  }
   bool at_end() const { return stands_at(bits_.size(), coder_->first_state()); }
 
  private:
@@ -152,11 +168,14 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const auto index = compressed.sections[kCheckpoints].bytes;
   if (layout.segments == 0) {
     for (const SectionView& section : compressed.sections)
-      if (!section.bytes.empty()) throw MalformedStream("A pair stream without elements must have empty sections.");
+      if (!section.bytes.empty())
+        throw MalformedStream("A pair stream without elements must have empty sections.");
     return;
   }
-  if (static_cast<int64_t>(index.size()) != layout.segments * layout.entry_bytes()) throw MalformedStream("The index of a pair stream must hold one entry a segment.");
-  Reader reader(compressed, layout, format_of(*compressed.settings));
+  if (static_cast<int64_t>(index.size()) != layout.segments * layout.entry_bytes())
+    throw MalformedStream("The index of a pair stream must hold one entry a segment.");
+  const PairFormat& format = format_of(*compressed.settings);
+  Reader reader(compressed, layout, format);
   const int64_t width = datasets::element_bytes(compressed.type);
   for (int64_t segment = 0; segment < layout.segments; ++segment) {
     const auto at = static_cast<size_t>(segment * layout.entry_bytes());
@@ -164,25 +183,32 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     const uint64_t state = read(index, at + kPositionBytes, state_bytes(layout.coder));
     if (segment == 0) {
       if (position > 7) throw MalformedStream("A pair stream begins behind its first byte.");
-      if (BitReader(compressed.sections[kPayload].bytes).read(static_cast<int>(position)) != 0) throw MalformedStream("The bits before a pair stream are not zero.");
+      if (BitReader(compressed.sections[kPayload].bytes).read(static_cast<int>(position)) != 0)
+        throw MalformedStream("The bits before a pair stream are not zero.");
       reader.seek(position, state);
     } else if (!reader.stands_at(position, state)) {
-      throw MalformedStream("The checkpoint of segment " + std::to_string(segment) + " is not where the segment before it ends.");
+      throw MalformedStream("The checkpoint of segment " + std::to_string(segment) +
+                            " is not where the segment before it ends.");
     }
-    format_of(*compressed.settings).restore(reader, compressed.type, out.subspan(static_cast<size_t>(segment * layout.segment * width), static_cast<size_t>(segment_elements(layout, segment) * width)));
+    const auto first = static_cast<size_t>(segment * layout.segment * width),
+               bytes = static_cast<size_t>(segment_elements(layout, segment) * width);
+    format.restore(reader, compressed.type, out.subspan(first, bytes));
   }
   if (!reader.at_end()) throw MalformedStream("A pair stream does not end with its last element.");
 }
 
-// A pair has an element at least, its code at most 24 bits (rANS of 64 bits: 16, up to 32 at once), and all extra bits together no more than
-// the elements; a code has an entry of at most 4 bytes in the model.
+// A pair has an element at least, its code at most 24 bits (rANS of 64 bits: 16, up to 32 at once), and all
+// extra bits together no more than the elements; a code has an entry of at most 4 bytes in the model.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(shape, settings);
   if (layout.segments == 0) return 0;
-  return 4 + 4 * std::min<int64_t>(layout.elements, 65536) + layout.segments * layout.entry_bytes() + 4 * layout.elements + 16;
+  return 4 + 4 * std::min<int64_t>(layout.elements, 65536) + layout.segments * layout.entry_bytes() +
+         4 * layout.elements + 16;
 }
 
-ErrorBound error_bound(datasets::MatrixView matrix, const Settings& settings) { return format_of(settings).bound(matrix); }
+ErrorBound error_bound(datasets::MatrixView matrix, const Settings& settings) {
+  return format_of(settings).bound(matrix);
+}
 
 double ideal_bits_per_element(datasets::MatrixView matrix, const Settings& settings) {
   const Layout layout = layout_of(matrix.shape, settings);
@@ -205,13 +231,24 @@ std::vector<std::string_view> format_names() {
 
 const Codec& codec() {
   static const Codec codec = {
-      .summary = "numbers as code and raw extra bits: floats, posits, integers, ternary and binary weights, by any of seven coders",
+      .summary =
+          "numbers as code and raw extra bits: floats, posits, integers, ternary and binary weights, by any "
+          "of seven coders",
       .source = "Liguori 2024, compressed numeric data types; Duda 2013 (ANS)",
       .format_version = 1,
       .lossless = false,
-      .settings = {{"pairs", "", "what a number's code and extra bits are", std::string("exponent"), 0, 0, format_names()},
-                   {"coder", "", "what codes are stored with", std::string("rans16"), 0, 0, {coder_names().begin(), coder_names().end()}},
-                   {"checkpoint_elements", "elements", "position and state are saved every so many elements; 0: only at the first", int64_t{0}, 0, int64_t{1} << 40}},
+      .settings = {{"pairs", "", "what a number's code and extra bits are", std::string("exponent"), 0, 0,
+                    format_names()},
+                   {"coder",
+                    "",
+                    "what codes are stored with",
+                    std::string("rans16"),
+                    0,
+                    0,
+                    {coder_names().begin(), coder_names().end()}},
+                   {"checkpoint_elements", "elements",
+                    "position and state are saved every so many elements; 0: only at the first", int64_t{0},
+                    0, int64_t{1} << 40}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -1,5 +1,5 @@
-// tANS: step spread, occurrences of a code in the order of the table. rANS: states of [2^16, 2^32) with 16 bits at a time, or of
-// [2^31, 2^63) with 32. Huffman: canonical, at most 24 bits.
+// tANS: step spread, occurrences of a code in the order of the table. rANS: states of [2^16, 2^32) with 16
+// bits at a time, or of [2^31, 2^63) with 32. Huffman: canonical, at most 24 bits.
 #include "codecs/coding_pairs/coders.h"
 
 #include <array>
@@ -18,7 +18,9 @@ using modelling::BitReader;
 constexpr int kMaxLength = 24;
 constexpr std::string_view kNames[] = {"fixed", "huffman", "tans8", "tans12", "tans16", "rans16", "rans64"};
 
-int probability_bits(CoderKind kind) { return kind == CoderKind::tans8 ? 8 : kind == CoderKind::tans12 ? 12 : 16; }
+int probability_bits(CoderKind kind) {
+  return kind == CoderKind::tans8 ? 8 : kind == CoderKind::tans12 ? 12 : 16;
+}
 bool is_ans(CoderKind kind) { return kind != CoderKind::fixed && kind != CoderKind::huffman; }
 int fixed_length(size_t codes) { return static_cast<int>(std::bit_width(codes - 1)); }
 
@@ -39,7 +41,10 @@ class Fixed final : public Coder {
 
 class Huffman final : public Coder {
  public:
-  explicit Huffman(std::span<const uint32_t> lengths) : lengths_(lengths.begin(), lengths.end()), words_(modelling::canonical_codes(lengths_)), order_(modelling::canonical_order(lengths_)) {
+  explicit Huffman(std::span<const uint32_t> lengths)
+      : lengths_(lengths.begin(), lengths.end()),
+        words_(modelling::canonical_codes(lengths_)),
+        order_(modelling::canonical_order(lengths_)) {
     for (const uint32_t length : lengths) ++count_[length];
   }
   void encode(uint32_t code, BitStack& bits) override { bits.push(words_[code], lengths_[code]); }
@@ -67,7 +72,13 @@ class Huffman final : public Coder {
 
 class Tans final : public Coder {
  public:
-  Tans(std::span<const uint32_t> frequencies, int bits) : bits_(bits), size_(1u << bits), state_(size_), q_(frequencies.begin(), frequencies.end()), table_(size_), next_(size_) {
+  Tans(std::span<const uint32_t> frequencies, int bits)
+      : bits_(bits),
+        size_(1u << bits),
+        state_(size_),
+        q_(frequencies.begin(), frequencies.end()),
+        table_(size_),
+        next_(size_) {
     std::vector<uint32_t> first;  // by code: where its occurrences begin in next_
     uint32_t begin = 0, slot = 0;
     std::vector<uint32_t> code_of_slot(size_);
@@ -121,7 +132,8 @@ class Tans final : public Coder {
 template <class State, int kLow, int kPiece>
 class Rans final : public Coder {
  public:
-  explicit Rans(std::span<const uint32_t> frequencies) : q_(frequencies.begin(), frequencies.end()), code_of_slot_(1 << 16) {
+  explicit Rans(std::span<const uint32_t> frequencies)
+      : q_(frequencies.begin(), frequencies.end()), code_of_slot_(1 << 16) {
     uint32_t begin = 0;
     for (uint32_t code = 0; code < q_.size(); ++code) {
       begin_.push_back(begin);
@@ -148,7 +160,8 @@ class Rans final : public Coder {
   uint64_t state() const override { return state_; }
   uint64_t first_state() const override { return kFirst; }
   void set_state(uint64_t state) override {
-    if (state < kFirst || state >> (kLow + kPiece - 1) > 1) throw MalformedStream("A saved rANS state is out of its range.");
+    if (state < kFirst || state >> (kLow + kPiece - 1) > 1)
+      throw MalformedStream("A saved rANS state is out of its range.");
     state_ = static_cast<State>(state);
   }
 
@@ -171,7 +184,9 @@ CoderKind coder_kind(std::string_view name) {
 
 int weight_bytes(CoderKind kind) { return kind == CoderKind::fixed ? 0 : kind == CoderKind::huffman ? 1 : 2; }
 
-int state_bytes(CoderKind kind) { return !is_ans(kind) ? 0 : kind == CoderKind::rans64 ? 8 : kind == CoderKind::rans16 ? 4 : 2; }
+int state_bytes(CoderKind kind) {
+  return !is_ans(kind) ? 0 : kind == CoderKind::rans64 ? 8 : kind == CoderKind::rans16 ? 4 : 2;
+}
 
 int64_t most_codes(CoderKind kind) { return is_ans(kind) ? int64_t{1} << probability_bits(kind) : 65536; }
 
@@ -183,24 +198,31 @@ std::vector<uint32_t> fit_weights(CoderKind kind, std::span<const uint64_t> coun
 }
 
 void check_weights(CoderKind kind, std::span<const uint32_t> weights) {
-  if (static_cast<int64_t>(weights.size()) > most_codes(kind)) throw MalformedStream("The model of a pair stream has more codes than its coder can tell apart.");
+  if (static_cast<int64_t>(weights.size()) > most_codes(kind))
+    throw MalformedStream("The model of a pair stream has more codes than its coder can tell apart.");
   if (is_ans(kind)) {
     uint64_t sum = 0;
     for (const uint32_t q : weights) sum += q;
     if (sum != uint64_t{1} << probability_bits(kind) || std::ranges::find(weights, 0u) != weights.end())
-      throw MalformedStream("The frequencies of a pair stream add up to " + std::to_string(sum) + ", not to 2^" + std::to_string(probability_bits(kind)) + ".");
+      throw MalformedStream("The frequencies of a pair stream add up to " + std::to_string(sum) +
+                            ", not to 2^" + std::to_string(probability_bits(kind)) + ".");
   } else if (kind == CoderKind::huffman) {
     uint64_t used = 0;
     for (const uint32_t length : weights) {
-      if (length < 1 || length > kMaxLength) throw MalformedStream("The model of a pair stream has a code of " + std::to_string(length) + " bits.");
+      if (length < 1 || length > kMaxLength)
+        throw MalformedStream("The model of a pair stream has a code of " + std::to_string(length) +
+                              " bits.");
       used += uint64_t{1} << (kMaxLength - length);
     }
     const bool one = weights.size() == 1 && weights[0] == 1;
-    if (!one && used != uint64_t{1} << kMaxLength) throw MalformedStream("The code lengths of a pair stream are none of a complete code.");
+    if (!one && used != uint64_t{1} << kMaxLength)
+      throw MalformedStream("The code lengths of a pair stream are none of a complete code.");
   }
 }
 
-std::unique_ptr<Coder> make_tans(std::span<const uint32_t> frequencies, int bits) { return std::make_unique<Tans>(frequencies, bits); }
+std::unique_ptr<Coder> make_tans(std::span<const uint32_t> frequencies, int bits) {
+  return std::make_unique<Tans>(frequencies, bits);
+}
 
 std::unique_ptr<Coder> make_coder(CoderKind kind, std::span<const uint32_t> weights) {
   switch (kind) {

@@ -1,6 +1,7 @@
-// Coders of codes: fixed length, Huffman, tANS and rANS behind one interface, so that every kind of pair goes through every one of them.
-// ANS decodes in the reverse order of its encoding, so all of them encode backwards, into a stack of bits: what is pushed last is
-// read first. A decoder may start wherever position and state of the encoder were saved.
+// Coders of codes: fixed length, Huffman, tANS and rANS behind one interface, so that every kind of pair goes
+// through every one of them. ANS decodes in the reverse order of its encoding, so all of them encode
+// backwards, into a stack of bits: what is pushed last is read first. A decoder may start wherever position
+// and state of the encoder were saved.
 #pragma once
 
 #include <algorithm>
@@ -57,16 +58,16 @@ class Coder {
   virtual ~Coder() = default;
   virtual void encode(uint32_t code, BitStack& bits) = 0;
   virtual uint32_t decode(modelling::BitReader& bits) = 0;
-  // Encoding starts in the first state and decoding ends there. What is saved fits state_bytes(); set_state throws MalformedStream for
-  // states that cannot be.
+  // Encoding starts in the first state and decoding ends there. What is saved fits state_bytes(); set_state
+  // throws MalformedStream for states that cannot be.
   virtual uint64_t state() const { return 0; }
   virtual void set_state(uint64_t) {}
   virtual uint64_t first_state() const { return 0; }
 };
 std::unique_ptr<Coder> make_coder(CoderKind kind, std::span<const uint32_t> weights);
 
-// tANS with 2^bits states (4 <= bits <= 16) and rANS with a state of 16 or 64 bits beyond renormalisation, for frequencies that add up to
-// 2^bits; rANS wants 16 bits.
+// tANS with 2^bits states (4 <= bits <= 16) and rANS with a state of 16 or 64 bits beyond renormalisation,
+// for frequencies that add up to 2^bits; rANS wants 16 bits.
 std::unique_ptr<Coder> make_tans(std::span<const uint32_t> frequencies, int bits);
 
 }  // namespace ecmv::codecs::coding_pairs

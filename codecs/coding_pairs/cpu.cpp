@@ -1,6 +1,7 @@
-// Decode kernel of coding_pairs: the reference's formats over decoders whose tables lie in the scratch, from the checkpoint where a
-// thread's rows begin. Rows can be cut where checkpoints are: a multiple of a row apart, or a part of a row. Floats by exponent have a
-// loop of their own (a call for every pair costs half of the time).
+// Decode kernel of coding_pairs: the reference's formats over decoders whose tables lie in the scratch, from
+// the checkpoint where a thread's rows begin. Rows can be cut where checkpoints are: a multiple of a row
+// apart, or a part of a row. Floats by exponent have a loop of their own (a call for every pair costs half of
+// the time).
 #include <bit>
 #include <cstring>
 
@@ -26,7 +27,10 @@ struct StoredModel {
   int weight_size;
   uint32_t count() const { return static_cast<uint32_t>(load(bytes, 4)); }
   uint32_t code(uint32_t i) const { return static_cast<uint32_t>(load(bytes + 4 + 2 * i, 2)); }
-  uint32_t weight(uint32_t i) const { return static_cast<uint32_t>(load(bytes + 4 + 2 * count() + static_cast<size_t>(weight_size) * i, weight_size)); }
+  uint32_t weight(uint32_t i) const {
+    return static_cast<uint32_t>(
+        load(bytes + 4 + 2 * count() + static_cast<size_t>(weight_size) * i, weight_size));
+  }
   uint32_t frequency(uint32_t i) const { return weight(i) + 1; }
 };
 
@@ -46,7 +50,8 @@ class Arena {
 
 struct FixedDecoder {
   int length;
-  FixedDecoder(const StoredModel& model, CoderKind, Arena&) : length(static_cast<int>(std::bit_width(model.count() - 1))) {}
+  FixedDecoder(const StoredModel& model, CoderKind, Arena&)
+      : length(static_cast<int>(std::bit_width(model.count() - 1))) {}
   void set_state(uint64_t) {}
   uint32_t decode(BitReader& bits) { return static_cast<uint32_t>(bits.read(length)); }
 };
@@ -55,7 +60,8 @@ struct HuffmanDecoder {
   static constexpr int kMaxLength = 24;
   uint32_t* order;
   uint32_t count[kMaxLength + 1] = {};
-  HuffmanDecoder(const StoredModel& model, CoderKind, Arena& arena) : order(arena.take<uint32_t>(model.count())) {
+  HuffmanDecoder(const StoredModel& model, CoderKind, Arena& arena)
+      : order(arena.take<uint32_t>(model.count())) {
     uint32_t next[kMaxLength + 2] = {};
     for (uint32_t i = 0; i < model.count(); ++i) ++count[model.weight(i)];
     for (int length = 1; length <= kMaxLength; ++length) next[length + 1] = next[length] + count[length];
@@ -89,14 +95,16 @@ struct TansDecoder {
   Entry* table;
   uint32_t state = 0;
   TansDecoder(const StoredModel& model, CoderKind kind, Arena& arena) {
-    const uint32_t size = static_cast<uint32_t>(most_codes(kind)), step = size / 2 + size / 8 + 3, count = model.count();
+    const uint32_t size = static_cast<uint32_t>(most_codes(kind)), step = size / 2 + size / 8 + 3,
+                   count = model.count();
     const int bits = std::countr_zero(size);
     table = arena.take<Entry>(size);
     auto* const occurrence = arena.take<uint32_t>(count);
     uint32_t slot = 0;
     for (uint32_t code = 0; code < count; ++code) {
       occurrence[code] = model.frequency(code);
-      for (uint32_t i = 0; i < occurrence[code]; ++i, slot = (slot + step) & (size - 1)) table[slot].code = static_cast<uint16_t>(code);
+      for (uint32_t i = 0; i < occurrence[code]; ++i, slot = (slot + step) & (size - 1))
+        table[slot].code = static_cast<uint16_t>(code);
     }
     for (slot = 0; slot < size; ++slot) {
       const uint32_t x = occurrence[table[slot].code]++;
@@ -143,7 +151,10 @@ template <class Decoder>
 class Source final : public PairSource {
  public:
   Source(const CompressedView& view, const Layout& layout, const PairFormat& format, std::byte* scratch)
-      : model_{view.sections[kModel].bytes.data(), weight_bytes(layout.coder)}, arena_(scratch), decoder_(model_, layout.coder, arena_), bits_(view.sections[kPayload].bytes) {
+      : model_{view.sections[kModel].bytes.data(), weight_bytes(layout.coder)},
+        arena_(scratch),
+        decoder_(model_, layout.coder, arena_),
+        bits_(view.sections[kPayload].bytes) {
     codes_ = arena_.take<uint16_t>(model_.count());
     extra_ = arena_.take<uint8_t>(model_.count());
     for (uint32_t i = 0; i < model_.count(); ++i) {
@@ -163,7 +174,8 @@ class Source final : public PairSource {
     for (size_t at = 0; at < out.size(); at += 2) {
       const uint32_t number = decoder_.decode(bits_);
       const auto extra = static_cast<uint32_t>(bits_.read(8));
-      const auto pattern = static_cast<uint16_t>((extra & 0x80) << 8 | static_cast<uint32_t>(codes_[number]) << 7 | (extra & 0x7F));
+      const auto pattern = static_cast<uint16_t>((extra & 0x80) << 8 |
+                                                 static_cast<uint32_t>(codes_[number]) << 7 | (extra & 0x7F));
       std::memcpy(&out[at], &pattern, 2);
     }
   }
@@ -185,7 +197,8 @@ void decode_rows(const backends::KernelCall& call, const Layout& layout) {
   const int64_t width = datasets::element_bytes(view.type), cols = view.shape.cols;
   int64_t element = call.row_begin * cols;
   const int64_t end = call.row_end * cols;
-  source.seek(view.sections[kCheckpoints].bytes.data() + element / layout.segment * layout.entry_bytes(), state_bytes(layout.coder));
+  source.seek(view.sections[kCheckpoints].bytes.data() + element / layout.segment * layout.entry_bytes(),
+              state_bytes(layout.coder));
   auto* out = reinterpret_cast<std::byte*>(call.decoded);
   const bool floats = view.type == datasets::ElementType::bf16 && view.settings->text("pairs") == "exponent";
   for (int64_t next; element < end; element = next) {
@@ -233,7 +246,13 @@ int64_t scratch_bytes(const CompressedView& view, int) {
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "pairs", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
+    {.op = backends::Op::decode,
+     .variant = "pairs",
+     .tunings = backends::kDefaultTuning,
+     .refuses = backends::refuses_nothing,
+     .rows_per_block = rows_per_block,
+     .scratch_bytes = scratch_bytes,
+     .launch = decode},
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
-// Floats as pairs: the exponent field is the code, sign and fraction are the extra bits. Sign and fraction of weights are nearly uniform,
-// exponents are not: of Llama2 7B's 256 possible ones 31 occur, with an entropy of 2.58 bits.
+// Floats as pairs: the exponent field is the code, sign and fraction are the extra bits. Sign and fraction of
+// weights are nearly uniform, exponents are not: of Llama2 7B's 256 possible ones 31 occur, with an entropy
+// of 2.58 bits.
 //   exponent    every float type, lossless
 //   fp12, fp11  bf16 with 3 or 2 bits of fraction kept: E8M3, E8M2
 //   fp8_e5m2, fp8_e4m3  the 8-bit formats: lossless of their own element type, lossy of bf16
-//   saliency    bf16: of each 64 elements the largest keeps all 7 bits of fraction, the others 2; the class is part of the code
+//   saliency    bf16: of each 64 elements the largest keeps all 7 bits of fraction, the others 2; the class
+//   is part of the code
 #include <algorithm>
 #include <cmath>
 
@@ -40,7 +42,8 @@ Fields fields_of(ElementType type) {
 }
 
 std::string wants(const char* format, const char* types, const MatrixView& matrix) {
-  return std::string("The pairs ") + format + " are those of " + types + ", not of " + std::string(datasets::element_type_name(matrix.type)) + ".";
+  return std::string("The pairs ") + format + " are those of " + types + ", not of " +
+         std::string(datasets::element_type_name(matrix.type)) + ".";
 }
 
 uint64_t mask(int bits) { return (uint64_t{1} << bits) - 1; }
@@ -48,11 +51,13 @@ uint64_t mask(int bits) { return (uint64_t{1} << bits) - 1; }
 // Sign, exponent and fraction of a pattern as a pair, and back.
 Pair split(uint64_t pattern, Fields fields) {
   const uint64_t sign = pattern >> (fields.exponent + fields.fraction);
-  return {sign << fields.fraction | (pattern & mask(fields.fraction)), static_cast<uint32_t>(pattern >> fields.fraction & mask(fields.exponent)), 1 + fields.fraction};
+  return {sign << fields.fraction | (pattern & mask(fields.fraction)),
+          static_cast<uint32_t>(pattern >> fields.fraction & mask(fields.exponent)), 1 + fields.fraction};
 }
 uint64_t join(const Pair& pair, Fields fields) {
   const uint64_t sign = pair.extra >> fields.fraction;
-  return sign << (fields.exponent + fields.fraction) | uint64_t{pair.code} << fields.fraction | (pair.extra & mask(fields.fraction));
+  return sign << (fields.exponent + fields.fraction) | uint64_t{pair.code} << fields.fraction |
+         (pair.extra & mask(fields.fraction));
 }
 
 class Exponent final : public ElementFormat {
@@ -63,11 +68,13 @@ class Exponent final : public ElementFormat {
   uint32_t codes(ElementType type) const override { return 1u << fields_of(type).exponent; }
   int extra_bits(uint32_t, ElementType type) const override { return 1 + fields_of(type).fraction; }
   Pair pair_of(uint64_t pattern, ElementType type) const override { return split(pattern, fields_of(type)); }
-  uint64_t pattern_of(const Pair& pair, ElementType type) const override { return join(pair, fields_of(type)); }
+  uint64_t pattern_of(const Pair& pair, ElementType type) const override {
+    return join(pair, fields_of(type));
+  }
 };
 
-// The 15 bits below the sign of a bf16, rounded to `kept` bits of fraction, halves to even; a carry moves into the exponent, numbers
-// stay finite, infinities stay, NaN keeps a bit.
+// The 15 bits below the sign of a bf16, rounded to `kept` bits of fraction, halves to even; a carry moves
+// into the exponent, numbers stay finite, infinities stay, NaN keeps a bit.
 uint32_t round_magnitude(uint32_t magnitude, int kept) {
   constexpr uint32_t kInfinity = 0x7F80;
   const int drop = 7 - kept;
@@ -81,7 +88,8 @@ uint32_t round_magnitude(uint32_t magnitude, int kept) {
 }
 
 Pair rounded_pair(uint64_t pattern, int kept) {
-  return split((pattern >> 15) << (8 + kept) | round_magnitude(static_cast<uint32_t>(pattern & 0x7FFF), kept), {8, kept});
+  return split((pattern >> 15) << (8 + kept) | round_magnitude(static_cast<uint32_t>(pattern & 0x7FFF), kept),
+               {8, kept});
 }
 uint64_t widened(const Pair& pair, int kept) {
   const uint64_t pattern = join(pair, {8, kept});
@@ -94,7 +102,10 @@ ErrorBound rounding_bound(int kept) { return {std::ldexp(1, -kept - 1), std::lde
 class ShortFraction final : public ElementFormat {
  public:
   explicit ShortFraction(int kept) : kept_(kept) {}
-  std::string refuses(const MatrixView& matrix) const override { return matrix.type == ElementType::bf16 ? "" : wants(kept_ == 2 ? "fp11" : "fp12", "bf16 elements", matrix); }
+  std::string refuses(const MatrixView& matrix) const override {
+    return matrix.type == ElementType::bf16 ? ""
+                                            : wants(kept_ == 2 ? "fp11" : "fp12", "bf16 elements", matrix);
+  }
   uint32_t codes(ElementType) const override { return 256; }
   int extra_bits(uint32_t, ElementType) const override { return 1 + kept_; }
   Pair pair_of(uint64_t pattern, ElementType) const override { return rounded_pair(pattern, kept_); }
@@ -105,7 +116,8 @@ class ShortFraction final : public ElementFormat {
   int kept_;
 };
 
-// An 8-bit float. Of bf16 it is the nearest one, halves to even; matrices with numbers beyond its range are refused, so that the bound holds.
+// An 8-bit float. Of bf16 it is the nearest one, halves to even; matrices with numbers beyond its range are
+// refused, so that the bound holds.
 class EightBits final : public ElementFormat {
  public:
   EightBits(ElementType type, const char* name) : type_(type), name_(name), fields_(fields_of(type)) {
@@ -118,7 +130,9 @@ class EightBits final : public ElementFormat {
   }
   std::string refuses(const MatrixView& matrix) const override {
     if (matrix.type == type_) return "";
-    if (matrix.type != ElementType::bf16) return wants(name_, (std::string(datasets::element_type_name(type_)) + " and bf16 elements").c_str(), matrix);
+    if (matrix.type != ElementType::bf16)
+      return wants(name_, (std::string(datasets::element_type_name(type_)) + " and bf16 elements").c_str(),
+                   matrix);
     for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
       const double value = std::fabs(datasets::bf16_value(static_cast<uint16_t>(element_at(matrix, i))));
       if (std::isinf(value) ? infinity_ == 0x80 : value >= limit_)
@@ -128,16 +142,21 @@ class EightBits final : public ElementFormat {
   }
   uint32_t codes(ElementType) const override { return 1u << fields_.exponent; }
   int extra_bits(uint32_t, ElementType) const override { return 1 + fields_.fraction; }
-  Pair pair_of(uint64_t pattern, ElementType type) const override { return split(type == type_ ? pattern : nearest(static_cast<uint16_t>(pattern)), fields_); }
+  Pair pair_of(uint64_t pattern, ElementType type) const override {
+    return split(type == type_ ? pattern : nearest(static_cast<uint16_t>(pattern)), fields_);
+  }
   uint64_t pattern_of(const Pair& pair, ElementType type) const override {
     const uint64_t pattern = join(pair, fields_);
     if (type == type_) return pattern;
     const auto bits = static_cast<uint8_t>(pattern);
-    return datasets::nearest_bf16(type_ == ElementType::f8_e5m2 ? datasets::f8_e5m2_value(bits) : datasets::f8_e4m3_value(bits)) | (pattern & 0x80) << 8;
+    return datasets::nearest_bf16(type_ == ElementType::f8_e5m2 ? datasets::f8_e5m2_value(bits)
+                                                                : datasets::f8_e4m3_value(bits)) |
+           (pattern & 0x80) << 8;
   }
   ErrorBound bound(const MatrixView& matrix) const override {
     if (matrix.type == type_) return {};
-    return {std::ldexp(1, -fields_.fraction - 1), std::ldexp(1, -bias_ - fields_.fraction)};  // half of the least step
+    return {std::ldexp(1, -fields_.fraction - 1),
+            std::ldexp(1, -bias_ - fields_.fraction)};  // half of the least step
   }
 
  private:
@@ -150,7 +169,8 @@ class EightBits final : public ElementFormat {
     const int exponent = value == 0 ? 1 - bias_ : std::max(1 - bias_, std::ilogb(value));
     const auto steps = static_cast<uint64_t>(std::nearbyint(std::ldexp(value, fields_.fraction - exponent)));
     // Steps of 2^fraction and more carry the leading one, which counts the exponent up by itself.
-    return sign | std::min<uint64_t>(largest_, (static_cast<uint64_t>(exponent + bias_ - 1) << fields_.fraction) + steps);
+    return sign | std::min<uint64_t>(
+                      largest_, (static_cast<uint64_t>(exponent + bias_ - 1) << fields_.fraction) + steps);
   }
 
   ElementType type_;
@@ -163,10 +183,13 @@ class EightBits final : public ElementFormat {
 
 class Saliency final : public PairFormat {
  public:
-  std::string refuses(const MatrixView& matrix) const override { return matrix.type == ElementType::bf16 ? "" : wants("saliency", "bf16 elements", matrix); }
+  std::string refuses(const MatrixView& matrix) const override {
+    return matrix.type == ElementType::bf16 ? "" : wants("saliency", "bf16 elements", matrix);
+  }
   uint32_t codes(ElementType) const override { return 512; }
   int extra_bits(uint32_t code, ElementType) const override { return 1 + kept(code & 1); }
-  void append(const MatrixView& matrix, int64_t first, int64_t count, std::vector<Pair>& pairs) const override {
+  void append(const MatrixView& matrix, int64_t first, int64_t count,
+              std::vector<Pair>& pairs) const override {
     for (int64_t group = first; group < first + count; group += kGroup) {
       const int64_t end = std::min(group + kGroup, first + count);
       int64_t largest = group;
@@ -204,7 +227,9 @@ std::span<const NamedFormat> float_formats() {
   static const ShortFraction fp12(3), fp11(2);
   static const EightBits e5m2(ElementType::f8_e5m2, "fp8_e5m2"), e4m3(ElementType::f8_e4m3, "fp8_e4m3");
   static const Saliency saliency;
-  static const NamedFormat formats[] = {{"exponent", &exponent}, {"fp12", &fp12}, {"fp11", &fp11}, {"fp8_e5m2", &e5m2}, {"fp8_e4m3", &e4m3}, {"saliency", &saliency}};
+  static const NamedFormat formats[] = {{"exponent", &exponent}, {"fp12", &fp12},
+                                        {"fp11", &fp11},         {"fp8_e5m2", &e5m2},
+                                        {"fp8_e4m3", &e4m3},     {"saliency", &saliency}};
   return formats;
 }
 

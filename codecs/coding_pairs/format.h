@@ -1,11 +1,13 @@
-// The stored bytes of coding_pairs. The elements, row after row, are cut into segments of `checkpoint_elements` (0: one segment). A
-// segment is a sequence of pairs that describe its elements alone; the coder's state runs on from one to the next.
+// The stored bytes of coding_pairs. The elements, row after row, are cut into segments of
+// `checkpoint_elements` (0: one segment). A segment is a sequence of pairs that describe its elements alone;
+// the coder's state runs on from one to the next.
 //
-//   model        table    u32 n; n codes (u16, ascending); n weights: frequencies - 1 (u16, tANS and rANS), lengths (u8, Huffman) or none
-//   checkpoints  index    for every segment: bit position in payload (48 bits), the coder's state there (0, 2, 4 or 8 bytes)
-//   payload      payload  bits, most significant bit first, from the position of segment 0 (fewer than 8 zero bits before it) to the
-//                         last: for every pair what its coder takes (tANS, rANS: behind the code, which the state tells), then the
-//                         extra bits
+//   model        table    u32 n; n codes (u16, ascending); n weights: frequencies - 1 (u16, tANS and rANS),
+//   lengths (u8, Huffman) or none checkpoints  index    for every segment: bit position in payload (48 bits),
+//   the coder's state there (0, 2, 4 or 8 bytes) payload      payload  bits, most significant bit first, from
+//   the position of segment 0 (fewer than 8 zero bits before it) to the
+//                         last: for every pair what its coder takes (tANS, rANS: behind the code, which the
+//                         state tells), then the extra bits
 //
 // Everything else is little-endian. A matrix without elements has three empty sections.
 #pragma once

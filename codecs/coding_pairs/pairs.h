@@ -1,7 +1,8 @@
-// Coding pairs: a number as a code, which an entropy coder takes, and extra bits, which go raw. How many extra bits there are follows from
-// the code alone. Every kind of number (floats, posits, integers, runs of zeros) is one PairFormat; the coders know nothing of
-// them. The idea: Liguori 2024, "From a Lossless (~1.5:1) Compression Algorithm for Llama2 7B Weights to Variable Precision,
-// Variable Range, Compressed Numeric Data Types".
+// Coding pairs: a number as a code, which an entropy coder takes, and extra bits, which go raw. How many
+// extra bits there are follows from the code alone. Every kind of number (floats, posits, integers, runs of
+// zeros) is one PairFormat; the coders know nothing of them. The idea: Liguori 2024, "From a Lossless
+// (~1.5:1) Compression Algorithm for Llama2 7B Weights to Variable Precision, Variable Range, Compressed
+// Numeric Data Types".
 #pragma once
 
 #include <cstdint>
@@ -37,9 +38,10 @@ class PairFormat {
   virtual uint32_t codes(datasets::ElementType type) const = 0;
   virtual int extra_bits(uint32_t code, datasets::ElementType type) const = 0;
   // Appends the pairs of `count` elements from `first` on; they decode without any others.
-  virtual void append(const datasets::MatrixView& matrix, int64_t first, int64_t count, std::vector<Pair>& pairs) const = 0;
-  // Fills `out`, the bytes of whole elements, from as many pairs as append() made of them. Throws MalformedStream for pairs that
-  // append() cannot make.
+  virtual void append(const datasets::MatrixView& matrix, int64_t first, int64_t count,
+                      std::vector<Pair>& pairs) const = 0;
+  // Fills `out`, the bytes of whole elements, from as many pairs as append() made of them. Throws
+  // MalformedStream for pairs that append() cannot make.
   virtual void restore(PairSource& source, datasets::ElementType type, std::span<std::byte> out) const = 0;
   // What the reference decode keeps; nothing may differ where it is exact.
   virtual ErrorBound bound(const datasets::MatrixView&) const { return {}; }
@@ -50,7 +52,8 @@ class ElementFormat : public PairFormat {
  public:
   virtual Pair pair_of(uint64_t pattern, datasets::ElementType type) const = 0;
   virtual uint64_t pattern_of(const Pair& pair, datasets::ElementType type) const = 0;
-  void append(const datasets::MatrixView& matrix, int64_t first, int64_t count, std::vector<Pair>& pairs) const override;
+  void append(const datasets::MatrixView& matrix, int64_t first, int64_t count,
+              std::vector<Pair>& pairs) const override;
   void restore(PairSource& source, datasets::ElementType type, std::span<std::byte> out) const override;
 };
 
@@ -58,13 +61,17 @@ class ElementFormat : public PairFormat {
 inline uint64_t element_at(const datasets::MatrixView& matrix, int64_t index) {
   const auto width = static_cast<size_t>(datasets::element_bytes(matrix.type));
   uint64_t pattern = 0;
-  for (size_t byte = 0; byte < width; ++byte) pattern |= std::to_integer<uint64_t>(matrix.elements[static_cast<size_t>(index) * width + byte]) << (8 * byte);
+  for (size_t byte = 0; byte < width; ++byte)
+    pattern |= std::to_integer<uint64_t>(matrix.elements[static_cast<size_t>(index) * width + byte])
+               << (8 * byte);
   return pattern;
 }
 
 // The value of an integer element; `type` is i8, u8, i16 or u16.
 inline int32_t integer_of(uint64_t pattern, datasets::ElementType type) {
-  return type == datasets::ElementType::i8 ? static_cast<int8_t>(pattern) : type == datasets::ElementType::i16 ? static_cast<int16_t>(pattern) : static_cast<int32_t>(pattern);
+  return type == datasets::ElementType::i8    ? static_cast<int8_t>(pattern)
+         : type == datasets::ElementType::i16 ? static_cast<int16_t>(pattern)
+                                              : static_cast<int32_t>(pattern);
 }
 
 // All formats by the name of the setting `pairs`.
@@ -77,6 +84,7 @@ std::span<const NamedFormat> posit_formats();    // posit_pairs.cpp
 std::span<const NamedFormat> integer_formats();  // integer_pairs.cpp
 std::span<const NamedFormat> sparse_formats();   // sparse_pairs.cpp
 std::vector<NamedFormat> all_formats();
-const PairFormat& find_format(std::string_view name);  // throws std::logic_error: names were checked as settings
+const PairFormat& find_format(
+    std::string_view name);  // throws std::logic_error: names were checked as settings
 
 }  // namespace ecmv::codecs::coding_pairs

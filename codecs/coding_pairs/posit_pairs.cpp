@@ -1,7 +1,8 @@
-// Posits (n bits, es exponent bits) as pairs: regime and exponent bits together are an exponent E = k 2^es + e, which is the code; sign and
-// fraction are the extra bits, whose number follows from E: posits have more of them near 1. Zero and NaR have codes of their own.
-// posit words (u8 up to 8 bits, else u16) are lossless; bf16 becomes the nearest posit, of two equally near ones that with the even
-// word, but never zero: what is below the least posit becomes that.
+// Posits (n bits, es exponent bits) as pairs: regime and exponent bits together are an exponent E = k 2^es +
+// e, which is the code; sign and fraction are the extra bits, whose number follows from E: posits have more
+// of them near 1. Zero and NaR have codes of their own. posit words (u8 up to 8 bits, else u16) are lossless;
+// bf16 becomes the nearest posit, of two equally near ones that with the even word, but never zero: what is
+// below the least posit becomes that.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,12 +27,15 @@ class Posit final : public ElementFormat {
   std::string refuses(const MatrixView& matrix) const override {
     const ElementType words = n_ <= 8 ? ElementType::u8 : ElementType::u16;
     if (matrix.type != words && matrix.type != ElementType::bf16)
-      return std::string("The pairs ") + name_ + " are those of " + std::string(datasets::element_type_name(words)) + " words and bf16 elements, not of " +
+      return std::string("The pairs ") + name_ + " are those of " +
+             std::string(datasets::element_type_name(words)) + " words and bf16 elements, not of " +
              std::string(datasets::element_type_name(matrix.type)) + ".";
     for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
       const uint64_t pattern = element_at(matrix, i);
-      if (matrix.type == words && pattern >> n_ != 0) return "The element " + std::to_string(i) + " of the matrix is no word of " + name_ + ".";
-      if (matrix.type == ElementType::bf16 && (pattern & 0x7FFF) == 0x7F80) return std::string("Infinities have no ") + name_ + ".";
+      if (matrix.type == words && pattern >> n_ != 0)
+        return "The element " + std::to_string(i) + " of the matrix is no word of " + name_ + ".";
+      if (matrix.type == ElementType::bf16 && (pattern & 0x7FFF) == 0x7F80)
+        return std::string("Infinities have no ") + name_ + ".";
     }
     return "";
   }
@@ -45,8 +49,8 @@ class Posit final : public ElementFormat {
     const uint64_t word = tables().word_of_pair[pair.code][pair.extra];
     return type == ElementType::bf16 ? datasets::nearest_bf16(tables().value_of_word[word]) : word;
   }
-  // The steps between the posits that the matrix's numbers lie between, halved; below the least posit that itself, above the largest what is
-  // cut off.
+  // The steps between the posits that the matrix's numbers lie between, halved; below the least posit that
+  // itself, above the largest what is cut off.
   ErrorBound bound(const MatrixView& matrix) const override {
     if (matrix.type != ElementType::bf16) return {};
     double least = INFINITY, largest = 0;
@@ -61,11 +65,13 @@ class Posit final : public ElementFormat {
     ErrorBound bound;
     for (uint32_t word = 1; word < top; ++word) {
       const double low = t.value_of_word[word], high = t.value_of_word[word + 1];
-      if (high > least && low < largest) bound.relative = std::max(bound.relative, (high - low) / (high + low));
+      if (high > least && low < largest)
+        bound.relative = std::max(bound.relative, (high - low) / (high + low));
     }
     bound.relative *= 1 + 0x1p-50;  // the quotient is rounded
     if (least < t.value_of_word[1]) bound.absolute = t.value_of_word[1];
-    if (largest > t.value_of_word[top]) bound.relative = std::max(bound.relative, (1 - t.value_of_word[top] / largest) * (1 + 0x1p-50));
+    if (largest > t.value_of_word[top])
+      bound.relative = std::max(bound.relative, (1 - t.value_of_word[top] / largest) * (1 + 0x1p-50));
     return bound;
   }
 
@@ -74,7 +80,7 @@ class Posit final : public ElementFormat {
     std::vector<Pair> pair_of_word;
     std::vector<std::vector<uint16_t>> word_of_pair;  // by code and extra bits
     std::vector<double> value_of_word;
-    std::vector<int> extra_bits;                      // by code
+    std::vector<int> extra_bits;  // by code
     std::vector<uint16_t> word_of_bf16;
   };
   struct Parts {
@@ -127,13 +133,18 @@ class Posit final : public ElementFormat {
     for (uint32_t word = 1; word < words; ++word) {
       if (word == not_real) continue;
       const Parts parts = parts_of(word);
-      const Pair pair{(parts.negative ? uint64_t{1} : 0) << parts.fraction_bits | parts.fraction, code[parts.exponent], 1 + parts.fraction_bits};
+      const Pair pair{(parts.negative ? uint64_t{1} : 0) << parts.fraction_bits | parts.fraction,
+                      code[parts.exponent], 1 + parts.fraction_bits};
       t.pair_of_word[word] = pair;
       t.word_of_pair[pair.code][pair.extra] = static_cast<uint16_t>(word);
-      t.value_of_word[word] = std::ldexp(static_cast<double>((uint64_t{1} << parts.fraction_bits) + parts.fraction), parts.exponent - parts.fraction_bits) * (parts.negative ? -1 : 1);
+      t.value_of_word[word] =
+          std::ldexp(static_cast<double>((uint64_t{1} << parts.fraction_bits) + parts.fraction),
+                     parts.exponent - parts.fraction_bits) *
+          (parts.negative ? -1 : 1);
     }
     t.word_of_bf16.resize(65536);
-    for (uint32_t bits = 0; bits < 65536; ++bits) t.word_of_bf16[bits] = nearest(datasets::bf16_value(static_cast<uint16_t>(bits)));
+    for (uint32_t bits = 0; bits < 65536; ++bits)
+      t.word_of_bf16[bits] = nearest(datasets::bf16_value(static_cast<uint16_t>(bits)));
   }
 
   // Positive posits ascend with their words.
@@ -143,11 +154,13 @@ class Posit final : public ElementFormat {
     if (value == 0) return 0;
     const double magnitude = std::fabs(value);
     const auto begin = tables_.value_of_word.begin() + 1, end = begin + top;
-    auto above = static_cast<uint32_t>(std::lower_bound(begin, end, magnitude) - begin) + 1;  // the first that is not less
+    auto above = static_cast<uint32_t>(std::lower_bound(begin, end, magnitude) - begin) +
+                 1;  // the first that is not less
     if (above > top) above = top;
     uint32_t word = above;
     if (above > 1) {
-      const double up = tables_.value_of_word[above] - magnitude, down = magnitude - tables_.value_of_word[above - 1];
+      const double up = tables_.value_of_word[above] - magnitude,
+                   down = magnitude - tables_.value_of_word[above - 1];
       if (down < up || (down == up && above % 2 == 1)) word = above - 1;
     }
     return static_cast<uint16_t>(value < 0 ? words - word : word);
@@ -162,9 +175,11 @@ class Posit final : public ElementFormat {
 }  // namespace
 
 std::span<const NamedFormat> posit_formats() {
-  static const Posit p5_3(5, 3, "posit5_3"), p6_2(6, 2, "posit6_2"), p8_0(8, 0, "posit8_0"), p8_1(8, 1, "posit8_1"), p8_2(8, 2, "posit8_2"), p16_1(16, 1, "posit16_1"),
-      p16_2(16, 2, "posit16_2");
-  static const NamedFormat formats[] = {{"posit5_3", &p5_3}, {"posit6_2", &p6_2}, {"posit8_0", &p8_0}, {"posit8_1", &p8_1}, {"posit8_2", &p8_2}, {"posit16_1", &p16_1}, {"posit16_2", &p16_2}};
+  static const Posit p5_3(5, 3, "posit5_3"), p6_2(6, 2, "posit6_2"), p8_0(8, 0, "posit8_0"),
+      p8_1(8, 1, "posit8_1"), p8_2(8, 2, "posit8_2"), p16_1(16, 1, "posit16_1"), p16_2(16, 2, "posit16_2");
+  static const NamedFormat formats[] = {{"posit5_3", &p5_3},  {"posit6_2", &p6_2}, {"posit8_0", &p8_0},
+                                        {"posit8_1", &p8_1},  {"posit8_2", &p8_2}, {"posit16_1", &p16_1},
+                                        {"posit16_2", &p16_2}};
   return formats;
 }
 

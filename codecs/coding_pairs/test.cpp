@@ -44,11 +44,13 @@ std::vector<Triple> pairs_of(std::string_view format, const datasets::Matrix& ma
 }
 
 datasets::Matrix typed(ElementType type, std::vector<uint64_t> patterns) {
-  return tests::make_typed_matrix("given", type, {1, static_cast<int64_t>(patterns.size())}, [&](int64_t i) { return patterns[static_cast<size_t>(i)]; });
+  return tests::make_typed_matrix("given", type, {1, static_cast<int64_t>(patterns.size())},
+                                  [&](int64_t i) { return patterns[static_cast<size_t>(i)]; });
 }
 
 datasets::Matrix int8s(std::vector<int> values) {
-  return tests::make_matrix("given", {1, static_cast<int64_t>(values.size())}, [&](int64_t i) { return values[static_cast<size_t>(i)]; });
+  return tests::make_matrix("given", {1, static_cast<int64_t>(values.size())},
+                            [&](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
 class Given final : public PairSource {
@@ -67,7 +69,9 @@ std::vector<std::byte> there_and_back(std::string_view format, const datasets::M
   std::vector<Pair> pairs;
   find_format(format).append(matrix.view(), 0, matrix.shape.elements(), pairs);
   for (const Pair& pair : pairs) {
-    if (pair.bits != find_format(format).extra_bits(pair.code, matrix.type) || (pair.bits < 64 && pair.extra >> pair.bits != 0) || pair.code >= find_format(format).codes(matrix.type))
+    if (pair.bits != find_format(format).extra_bits(pair.code, matrix.type) ||
+        (pair.bits < 64 && pair.extra >> pair.bits != 0) ||
+        pair.code >= find_format(format).codes(matrix.type))
       FAIL("a pair of " << format << " is not what its code says");
   }
   Given source(pairs);
@@ -79,21 +83,27 @@ std::vector<std::byte> there_and_back(std::string_view format, const datasets::M
 
 datasets::Matrix all_patterns(ElementType type) {
   const bool wide = datasets::element_bytes(type) == 2;
-  return tests::make_typed_matrix("all", type, wide ? datasets::Shape{256, 256} : datasets::Shape{1, 256}, [](int64_t i) { return static_cast<uint64_t>(i); });
+  return tests::make_typed_matrix("all", type, wide ? datasets::Shape{256, 256} : datasets::Shape{1, 256},
+                                  [](int64_t i) { return static_cast<uint64_t>(i); });
 }
 
 uint16_t bf16_after(std::string_view format, uint16_t pattern) {
   const auto bytes = there_and_back(format, typed(ElementType::bf16, {pattern}));
-  return static_cast<uint16_t>(std::to_integer<unsigned>(bytes[0]) | std::to_integer<unsigned>(bytes[1]) << 8);
+  return static_cast<uint16_t>(std::to_integer<unsigned>(bytes[0]) | std::to_integer<unsigned>(bytes[1])
+                                                                         << 8);
 }
 
 }  // namespace
 
-TEST_CASE("coding_pairs: every pattern of every float type survives as exponent and extra bits, through every coder") {
-  for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f8_e5m2, ElementType::f8_e4m3}) {
+TEST_CASE(
+    "coding_pairs: every pattern of every float type survives as exponent and extra bits, through every "
+    "coder") {
+  for (const ElementType type :
+       {ElementType::bf16, ElementType::f16, ElementType::f8_e5m2, ElementType::f8_e4m3}) {
     const datasets::Matrix matrix = all_patterns(type);
     for (const std::string_view coder : coder_names()) {
-      const codecs::Settings chosen = settings({{"coder", std::string(coder)}, {"checkpoint_elements", "100"}});
+      const codecs::Settings chosen =
+          settings({{"coder", std::string(coder)}, {"checkpoint_elements", "100"}});
       REQUIRE(entry().codec->refuses(matrix.view(), chosen) == "");
       const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
       std::vector<std::byte> decoded(matrix.elements.size());
@@ -121,7 +131,8 @@ TEST_CASE("coding_pairs: fp11 and fp12 round to even, carry, saturate and keep N
   CHECK(std::isnan(datasets::bf16_value(bf16_after("fp11", 0x7F81))));
   for (const char* format : {"fp11", "fp12", "saliency"}) {
     const datasets::Matrix all = all_patterns(ElementType::bf16);
-    const codecs::BoundCheck check = codecs::check_bound(all.view(), there_and_back(format, all), find_format(format).bound(all.view()));
+    const codecs::BoundCheck check =
+        codecs::check_bound(all.view(), there_and_back(format, all), find_format(format).bound(all.view()));
     CHECK(check.violation == "");
     CHECK(check.used > 0.99);  // the bound is not wider than it must be
   }
@@ -131,17 +142,25 @@ TEST_CASE("coding_pairs: 8-bit floats are the nearest ones, halves to even") {
   for (const ElementType type : {ElementType::f8_e5m2, ElementType::f8_e4m3}) {
     const bool e5m2 = type == ElementType::f8_e5m2;
     const std::string name = e5m2 ? "fp8_e5m2" : "fp8_e4m3";
-    const auto value = [&](uint8_t bits) { return e5m2 ? datasets::f8_e5m2_value(bits) : datasets::f8_e4m3_value(bits); };
+    const auto value = [&](uint8_t bits) {
+      return e5m2 ? datasets::f8_e5m2_value(bits) : datasets::f8_e4m3_value(bits);
+    };
     CHECK(there_and_back(name, all_patterns(type)) == all_patterns(type).elements);
     // Every finite value is a bf16 and stays, and the middle of two neighbours goes to the even one.
-    for (int bits = 0; value(static_cast<uint8_t>(bits + 1)) > value(static_cast<uint8_t>(bits)) && std::isfinite(value(static_cast<uint8_t>(bits + 1))); ++bits) {
+    for (int bits = 0; value(static_cast<uint8_t>(bits + 1)) > value(static_cast<uint8_t>(bits)) &&
+                       std::isfinite(value(static_cast<uint8_t>(bits + 1)));
+         ++bits) {
       const double low = value(static_cast<uint8_t>(bits)), high = value(static_cast<uint8_t>(bits + 1));
       CHECK(datasets::bf16_value(bf16_after(name, datasets::nearest_bf16(low))) == low);
-      CHECK(datasets::bf16_value(bf16_after(name, datasets::nearest_bf16(-(low + high) / 2))) == -(bits % 2 == 0 ? low : high));
+      CHECK(datasets::bf16_value(bf16_after(name, datasets::nearest_bf16(-(low + high) / 2))) ==
+            -(bits % 2 == 0 ? low : high));
     }
-    const datasets::Matrix small = tests::make_typed_matrix("small", ElementType::bf16, {100, 256}, [](int64_t i) { return static_cast<uint64_t>((i % 0x4300) | (i << 15 & 0x8000)); });
+    const datasets::Matrix small = tests::make_typed_matrix(
+        "small", ElementType::bf16, {100, 256},
+        [](int64_t i) { return static_cast<uint64_t>((i % 0x4300) | (i << 15 & 0x8000)); });
     REQUIRE(find_format(name).refuses(small.view()) == "");
-    const codecs::BoundCheck check = codecs::check_bound(small.view(), there_and_back(name, small), find_format(name).bound(small.view()));
+    const codecs::BoundCheck check =
+        codecs::check_bound(small.view(), there_and_back(name, small), find_format(name).bound(small.view()));
     CHECK(check.violation == "");
     CHECK(check.used > 0.99);
     CHECK(find_format(name).refuses(typed(ElementType::bf16, {0x4B00}).view()) != "");
@@ -150,17 +169,27 @@ TEST_CASE("coding_pairs: 8-bit floats are the nearest ones, halves to even") {
   CHECK(find_format("fp8_e4m3").refuses(typed(ElementType::bf16, {0x7F80}).view()) != "");
 }
 
-TEST_CASE("coding_pairs: posits have the pairs of the literature, as many codes, and extra bits by the code alone") {
-  const std::map<std::string, uint32_t> kCodes = {{"posit8_0", 15}, {"posit8_1", 25}, {"posit8_2", 41}, {"posit16_1", 57}, {"posit16_2", 105}, {"posit6_2", 25}, {"posit5_3", 17}};
+TEST_CASE(
+    "coding_pairs: posits have the pairs of the literature, as many codes, and extra bits by the code "
+    "alone") {
+  const std::map<std::string, uint32_t> kCodes = {{"posit8_0", 15},  {"posit8_1", 25},   {"posit8_2", 41},
+                                                  {"posit16_1", 57}, {"posit16_2", 105}, {"posit6_2", 25},
+                                                  {"posit5_3", 17}};
   for (const auto& [name, codes] : kCodes) {
     const int bits = std::stoi(name.substr(5));
     const ElementType type = bits <= 8 ? ElementType::u8 : ElementType::u16;
     CHECK(find_format(name).codes(type) == codes);
-    const datasets::Matrix words = tests::make_typed_matrix("words", type, {1, int64_t{1} << bits}, [](int64_t i) { return static_cast<uint64_t>(i); });
+    const datasets::Matrix words = tests::make_typed_matrix(
+        "words", type, {1, int64_t{1} << bits}, [](int64_t i) { return static_cast<uint64_t>(i); });
     CHECK(there_and_back(name, words) == words.elements);
-    CHECK(codecs::check_bound(tests::bf16_matrix({40, 60}, 1.0).view(), there_and_back(name, tests::bf16_matrix({40, 60}, 1.0)), find_format(name).bound(tests::bf16_matrix({40, 60}, 1.0).view())).violation == "");
+    CHECK(codecs::check_bound(tests::bf16_matrix({40, 60}, 1.0).view(),
+                              there_and_back(name, tests::bf16_matrix({40, 60}, 1.0)),
+                              find_format(name).bound(tests::bf16_matrix({40, 60}, 1.0).view()))
+              .violation == "");
   }
-  const auto of_word = [](const char* format, uint64_t word) { return pairs_of(format, typed(ElementType::u8, {word}))[0]; };
+  const auto of_word = [](const char* format, uint64_t word) {
+    return pairs_of(format, typed(ElementType::u8, {word}))[0];
+  };
   // Codes stand for exponents: 0 zero, 1 NaR, then ascending from -6 (es 0) or -24 (es 2).
   CHECK(of_word("posit8_0", 0x40) == Triple{2 + 6, 6, 0});
   CHECK(of_word("posit8_0", 0x50) == Triple{2 + 6, 6, 16});
@@ -184,19 +213,26 @@ TEST_CASE("coding_pairs: posits have the pairs of the literature, as many codes,
 }
 
 TEST_CASE("coding_pairs: integers by their leading bit, saturated and direct") {
-  CHECK(pairs_of("integer", int8s({0, -1, 2, -3, 13, -13, -64})) == std::vector<Triple>{{0, 0, 0}, {1, 1, 1}, {2, 2, 0}, {2, 2, 3}, {4, 4, 5}, {4, 4, 13}, {7, 7, 64}});
-  CHECK(pairs_of("integer", typed(ElementType::u8, {0, 1, 13})) == std::vector<Triple>{{0, 0, 0}, {1, 0, 0}, {4, 3, 5}});
-  CHECK(pairs_of("saturated4", int8s({13, 17, 31, -100, 127})) == std::vector<Triple>{{4, 4, 5}, {5, 4, 1}, {6, 4, 0}, {7, 4, 13}, {8, 4, 0}});
+  CHECK(pairs_of("integer", int8s({0, -1, 2, -3, 13, -13, -64})) ==
+        std::vector<Triple>{{0, 0, 0}, {1, 1, 1}, {2, 2, 0}, {2, 2, 3}, {4, 4, 5}, {4, 4, 13}, {7, 7, 64}});
+  CHECK(pairs_of("integer", typed(ElementType::u8, {0, 1, 13})) ==
+        std::vector<Triple>{{0, 0, 0}, {1, 0, 0}, {4, 3, 5}});
+  CHECK(pairs_of("saturated4", int8s({13, 17, 31, -100, 127})) ==
+        std::vector<Triple>{{4, 4, 5}, {5, 4, 1}, {6, 4, 0}, {7, 4, 13}, {8, 4, 0}});
   const auto decoded = there_and_back("saturated4", int8s({13, 17, 31, -100, 127, -128}));
-  CHECK(std::vector<int>{int8_t(decoded[0]), int8_t(decoded[1]), int8_t(decoded[2]), int8_t(decoded[3]), int8_t(decoded[4]), int8_t(decoded[5])} == std::vector<int>{13, 18, 32, -104, 127, -128});
-  CHECK(pairs_of("direct", int8s({0, 5, -5, -128})) == std::vector<Triple>{{0, 0, 0}, {5, 1, 0}, {5, 1, 1}, {128, 1, 1}});
+  CHECK(std::vector<int>{int8_t(decoded[0]), int8_t(decoded[1]), int8_t(decoded[2]), int8_t(decoded[3]),
+                         int8_t(decoded[4]),
+                         int8_t(decoded[5])} == std::vector<int>{13, 18, 32, -104, 127, -128});
+  CHECK(pairs_of("direct", int8s({0, 5, -5, -128})) ==
+        std::vector<Triple>{{0, 0, 0}, {5, 1, 0}, {5, 1, 1}, {128, 1, 1}});
   for (const ElementType type : {ElementType::i8, ElementType::u8, ElementType::i16, ElementType::u16}) {
     const datasets::Matrix all = all_patterns(type);
     CHECK(there_and_back("integer", all) == all.elements);
     CHECK(there_and_back("direct", all) == all.elements);
     if (type == ElementType::u8 || type == ElementType::u16) continue;
     for (const char* format : {"saturated3", "saturated4", "saturated6"}) {
-      const codecs::BoundCheck check = codecs::check_bound(all.view(), there_and_back(format, all), find_format(format).bound(all.view()));
+      const codecs::BoundCheck check =
+          codecs::check_bound(all.view(), there_and_back(format, all), find_format(format).bound(all.view()));
       CHECK(check.violation == "");
       CHECK(check.used > 0.85);
     }
@@ -204,10 +240,13 @@ TEST_CASE("coding_pairs: integers by their leading bit, saturated and direct") {
 }
 
 TEST_CASE("coding_pairs: ternary and binary weights as runs, groups and both") {
-  CHECK(pairs_of("ternary_runs", int8s({0, 0, 0, -1, 1, 0, 0, 1})) == std::vector<Triple>{{2, 2, 3}, {0, 1, 0}, {2, 2, 0}});
+  CHECK(pairs_of("ternary_runs", int8s({0, 0, 0, -1, 1, 0, 0, 1})) ==
+        std::vector<Triple>{{2, 2, 3}, {0, 1, 0}, {2, 2, 0}});
   CHECK(pairs_of("ternary_groups", int8s({0, -1, 1, 0, 0, -1, 0, 0})) == std::vector<Triple>{{0x64, 3, 5}});
-  CHECK(pairs_of("binary_groups", int8s({0, 1, 1, 0, 0, 1, 0, 0, 1})) == std::vector<Triple>{{0x64, 0, 0}, {0x80, 0, 0}});
-  CHECK(pairs_of("ternary_hybrid", int8s(std::vector<int>(50, 0))) == std::vector<Triple>{{256 + 2, 2, 3}});  // 7 groups
+  CHECK(pairs_of("binary_groups", int8s({0, 1, 1, 0, 0, 1, 0, 0, 1})) ==
+        std::vector<Triple>{{0x64, 0, 0}, {0x80, 0, 0}});
+  CHECK(pairs_of("ternary_hybrid", int8s(std::vector<int>(50, 0))) ==
+        std::vector<Triple>{{256 + 2, 2, 3}});  // 7 groups
   for (int length = 0; length <= 200; ++length)
     for (const bool binary : {false, true})
       for (const char* kind : {"runs", "groups", "hybrid"}) {
@@ -231,9 +270,11 @@ TEST_CASE("coding_pairs: tANS and rANS make the known bits") {
   }
   CHECK(tans->state() == 24 - 16);
   CHECK(bits.bits() == 9);
-  CHECK(bits.finish() == std::vector<std::byte>{std::byte{0x01}, std::byte{0xA3}});  // 110100011 behind seven zeros
+  CHECK(bits.finish() ==
+        std::vector<std::byte>{std::byte{0x01}, std::byte{0xA3}});  // 110100011 behind seven zeros
 
-  const std::unique_ptr<Coder> rans = make_coder(CoderKind::rans16, std::vector<uint32_t>{40000, 20000, 5536});
+  const std::unique_ptr<Coder> rans =
+      make_coder(CoderKind::rans16, std::vector<uint32_t>{40000, 20000, 5536});
   BitStack stack;
   for (auto pair = pairs.rbegin(); pair != pairs.rend(); ++pair) {
     stack.push(pair->extra, pair->bits);
@@ -250,34 +291,46 @@ TEST_CASE("coding_pairs: decoding may begin at every checkpoint") {
     const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
     const Layout layout = layout_of(matrix.shape, chosen);
     REQUIRE(layout.segments == 35);
-    REQUIRE(static_cast<int64_t>(compressed.sections[kCheckpoints].bytes.size()) == 35 * layout.entry_bytes());
+    REQUIRE(static_cast<int64_t>(compressed.sections[kCheckpoints].bytes.size()) ==
+            35 * layout.entry_bytes());
     // A stream of the last segments alone, made of the same payload.
     const auto& index = compressed.sections[kCheckpoints].bytes;
     const auto& model = compressed.sections[kModel].bytes;
     const auto number = [](const std::vector<std::byte>& bytes, size_t at, int count) {
       uint64_t value = 0;
-      for (int i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
+      for (int i = 0; i < count; ++i)
+        value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
       return value;
     };
     const size_t codes = number(model, 0, 4), width = static_cast<size_t>(weight_bytes(layout.coder));
     std::vector<uint32_t> weights;
-    for (size_t i = 0; i < codes; ++i) weights.push_back(static_cast<uint32_t>(number(model, 4 + 2 * codes + width * i, static_cast<int>(width))) + (width == 2 ? 1 : 0));
+    for (size_t i = 0; i < codes; ++i)
+      weights.push_back(
+          static_cast<uint32_t>(number(model, 4 + 2 * codes + width * i, static_cast<int>(width))) +
+          (width == 2 ? 1 : 0));
     for (const size_t segment : {size_t{0}, size_t{1}, size_t{17}, size_t{34}}) {
       const auto decoder = make_coder(layout.coder, weights);
-      codecs::modelling::BitReader reader(compressed.sections[kPayload].bytes, static_cast<int64_t>(number(index, segment * static_cast<size_t>(layout.entry_bytes()), kPositionBytes)));
-      decoder->set_state(number(index, segment * static_cast<size_t>(layout.entry_bytes()) + kPositionBytes, state_bytes(layout.coder)));
+      codecs::modelling::BitReader reader(
+          compressed.sections[kPayload].bytes,
+          static_cast<int64_t>(
+              number(index, segment * static_cast<size_t>(layout.entry_bytes()), kPositionBytes)));
+      decoder->set_state(number(index, segment * static_cast<size_t>(layout.entry_bytes()) + kPositionBytes,
+                                state_bytes(layout.coder)));
       for (size_t i = 70 * segment; i < std::min<size_t>(70 * (segment + 1), 2400); ++i) {
         const uint64_t code = number(model, 4 + 2 * decoder->decode(reader), 2), extra = reader.read(8);
         const uint64_t pattern = extra >> 7 << 15 | code << 7 | (extra & 127);
-        if (pattern != element_at(matrix.view(), static_cast<int64_t>(i))) FAIL("element " << i << " by " << coder);
+        if (pattern != element_at(matrix.view(), static_cast<int64_t>(i)))
+          FAIL("element " << i << " by " << coder);
       }
     }
   }
 }
 
 TEST_CASE("coding_pairs: coders that cannot tell all codes apart refuse, others take them") {
-  const datasets::Matrix matrix = tests::make_typed_matrix("values", ElementType::i16, {64, 64}, [](int64_t i) { return static_cast<uint64_t>(i); });
-  const std::string refused = entry().codec->refuses(matrix.view(), settings({{"pairs", "direct"}, {"coder", "tans8"}}));
+  const datasets::Matrix matrix = tests::make_typed_matrix(
+      "values", ElementType::i16, {64, 64}, [](int64_t i) { return static_cast<uint64_t>(i); });
+  const std::string refused =
+      entry().codec->refuses(matrix.view(), settings({{"pairs", "direct"}, {"coder", "tans8"}}));
   CHECK(refused.find("4096 different codes") != std::string::npos);
   CHECK(entry().codec->refuses(matrix.view(), settings({{"pairs", "direct"}, {"coder", "tans12"}})) == "");
 }

@@ -17,7 +17,9 @@ using Catch::Matchers::WithinAbs;
 
 namespace {
 
-SourceRequest request(Shape shape, int layers, uint64_t seed = 1) { return {.shape = shape, .layers = layers, .seed = seed, .numbers = {}, .texts = {}}; }
+SourceRequest request(Shape shape, int layers, uint64_t seed = 1) {
+  return {.shape = shape, .layers = layers, .seed = seed, .numbers = {}, .texts = {}};
+}
 
 double entropy(std::span<const int64_t> counts) {
   double total = 0, bits = 0;
@@ -29,11 +31,13 @@ double entropy(std::span<const int64_t> counts) {
 
 std::array<int64_t, 256> exponents(const Matrix& matrix) {
   std::array<int64_t, 256> counts{};
-  for (size_t i = 0; i < matrix.elements.size(); i += 2) ++counts[size_t(matrix.elements[i + 1]) << 1 & 255 | size_t(matrix.elements[i]) >> 7];
+  for (size_t i = 0; i < matrix.elements.size(); i += 2)
+    ++counts[size_t(matrix.elements[i + 1]) << 1 & 255 | size_t(matrix.elements[i]) >> 7];
   return counts;
 }
 
-// Bits a weight where the position of the leading one is coded ideally, and sign and the bits behind it are raw.
+// Bits a weight where the position of the leading one is coded ideally, and sign and the bits behind it are
+// raw.
 double leading_bit_cost(const Matrix& matrix) {
   std::array<int64_t, 20> counts{};
   const size_t width = size_t(element_bytes(matrix.type));
@@ -114,7 +118,8 @@ TEST_CASE("normal pairs have the moments of two independent normal variates") {
   CHECK_THAT(fourth / kPairs, WithinAbs(3, 0.08));
   // The definition, by the library's functions.
   const auto words = random_words(3, 1, DrawPurpose::weights, 17);
-  const double radius = std::sqrt(-2 * std::log(1 - uniform_of(words[0]))), angle = 2 * 3.14159265358979323846 * uniform_of(words[1]);
+  const double radius = std::sqrt(-2 * std::log(1 - uniform_of(words[0]))),
+               angle = 2 * 3.14159265358979323846 * uniform_of(words[1]);
   CHECK_THAT(normal_pair(words)[0], WithinAbs(radius * std::cos(angle), 1e-14));
   CHECK_THAT(normal_pair(words)[1], WithinAbs(radius * std::sin(angle), 1e-14));
   CHECK_THAT(normal_quantile(0.5 + 0.3413447460685429), WithinAbs(1, 1e-12));
