@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -50,6 +51,12 @@ struct QueuedCopy {
   int bytes, group;
 };
 
+// What is under way to one place: of one phase.
+struct BulkPhase {
+  std::vector<QueuedCopy> copies;
+  int expected = -1, asked = 0;  // bytes
+};
+
 struct Lane {
   context::fiber fiber;
   State state = State::ready;
@@ -87,6 +94,7 @@ class Block {
     std::fill(in_flight_.begin(), in_flight_.end(), uint8_t{0});
     name_range(shared_data_, grid_.shared_bytes, "shared memory", in_flight_.data());
     named_ = true;
+    bulk_.clear();
     for (size_t i = 0; i < lanes_.size(); ++i) start(lanes_[i]);
   }
 
@@ -96,7 +104,8 @@ class Block {
     progress_ = false;
     for (Lane& lane : lanes_)
       if (lane.state == State::paused) lane.state = State::ready;
-    while (advance_to_barrier()) release_barrier();
+    while (advance_to_barrier()) {
+    }
     return progress_;
   }
   bool finished() const { return finished_; }
@@ -125,13 +134,15 @@ class Block {
     for (int64_t word = (to - shared_data_) / 4; word < (to - shared_data_ + bytes) / 4; ++word) in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
   }
 
+  BulkPhase& bulk(const uint64_t* place) { return bulk_[place]; }
+
   const uint64_t* meet(const Collective& place, uint64_t operand) {
     Lane& lane = lanes_[current_];
     lane.place = place;
     lane.operand = operand;
     lane.state = State::meeting;
     scheduler_ = std::move(scheduler_).resume();
-    return place.scope == kWholeBlock ? nullptr : &met_[group_begin(current_, place.scope)];
+    return place.scope < 0 ? nullptr : &met_[group_begin(current_, place.scope)];
   }
 
   void pause() {
@@ -173,7 +184,7 @@ class Block {
     if (fault_) std::rethrow_exception(fault_);
   }
 
-  // Runs every wave until all of its lanes have finished, paused or wait for the block. True if all wait for the block.
+  // Runs every wave until all of its lanes have finished, paused or wait for the block. True if a barrier of the block let lanes go on.
   bool advance_to_barrier() {
     int waiting = 0, paused = 0;
     const int waves = (grid_.threads + grid_.wave_size - 1) / grid_.wave_size;
@@ -187,10 +198,11 @@ class Block {
       const int paused_here = in_state(State::paused);
       // Paused lanes may still come.
       for (int t = begin; t < end && paused_here == 0; ++t)
-        if (lanes_[t].state == State::meeting && lanes_[t].place.scope != kWholeBlock) report(begin, end);
+        if (lanes_[t].state == State::meeting && lanes_[t].place.scope > 0) report(begin, end);
       waiting += in_state(State::meeting);
       paused += paused_here;
     }
+    if (release_first_threads()) return true;
     if (paused > 0) return false;
     if (waiting == 0) {
       finished_ = true;
@@ -198,6 +210,18 @@ class Block {
     }
     for (int t = 0; t < grid_.threads; ++t)
       if (lanes_[t].state != State::meeting || !same_place(lanes_[t].place, lanes_[0].place)) report(0, grid_.threads);
+    release(grid_.threads);
+    return true;
+  }
+
+  // True if the block's first threads stood at a barrier of their own.
+  bool release_first_threads() {
+    const Collective& place = lanes_[0].place;
+    if (lanes_[0].state != State::meeting || place.scope >= kWholeBlock) return false;
+    const int count = std::min(-place.scope - 1, grid_.threads);
+    for (int t = 0; t < count; ++t)
+      if (lanes_[t].state != State::meeting || !same_place(lanes_[t].place, place)) return false;
+    release(count);
     return true;
   }
 
@@ -216,7 +240,7 @@ class Block {
   void complete_groups(int begin, int end) {
     for (int thread = begin; thread < end;) {
       const Lane& lane = lanes_[thread];
-      if (lane.state != State::meeting || lane.place.scope == kWholeBlock || group_begin(thread, lane.place.scope) != thread ||
+      if (lane.state != State::meeting || lane.place.scope < 0 || group_begin(thread, lane.place.scope) != thread ||
           thread + lane.place.scope > end) {
         ++thread;
         continue;
@@ -236,9 +260,9 @@ class Block {
     }
   }
 
-  void release_barrier() {
+  void release(int threads) {
     progress_ = true;
-    for (Lane& lane : lanes_) lane.state = State::ready;
+    for (int t = 0; t < threads; ++t) lanes_[t].state = State::ready;
   }
 
   // Says where the lanes [begin, end), of which some wait in vain, are.
@@ -264,6 +288,7 @@ class Block {
   std::vector<std::byte> shared_;
   std::byte* shared_data_ = nullptr;
   std::vector<uint8_t> in_flight_;  // copies to each 4 bytes of it
+  std::map<const uint64_t*, BulkPhase> bulk_;
   context::fiber scheduler_;
   std::exception_ptr fault_;
   int current_ = 0;
@@ -332,6 +357,32 @@ void finish_copies(int pending) {
     running_block->count_in_flight(lane.copies[done].to, lane.copies[done].bytes, -1);
   }
   lane.copies.erase(lane.copies.begin(), lane.copies.begin() + static_cast<int64_t>(done));
+}
+
+void expect_bulk(uint64_t* place, int bytes) {
+  BulkPhase& phase = running_block->bulk(place);
+  if (phase.expected >= 0) fault("a phase of bulk copies begins before anybody has waited for the one before it.");
+  phase.expected = bytes;
+}
+
+void queue_bulk(uint64_t* place, std::byte* to, const std::byte* from, int bytes) {
+  BulkPhase& phase = running_block->bulk(place);
+  phase.copies.push_back({to, from, bytes, 0});
+  phase.asked += bytes;
+  if (phase.asked > phase.expected) fault("more bytes are copied in bulk than the phase expects.");
+  running_block->count_in_flight(to, bytes, 1);
+}
+
+bool finish_bulk(uint64_t* place) {
+  BulkPhase& phase = running_block->bulk(place);
+  if (phase.asked != phase.expected) return false;
+  for (const QueuedCopy& copy : phase.copies) {
+    std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+    running_block->count_in_flight(copy.to, copy.bytes, -1);
+  }
+  phase = {};
+  ++*place;
+  return true;
 }
 
 void fault(const std::string& sentence) {

@@ -18,7 +18,7 @@ struct KernelFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A place where lanes meet. `scope` lanes, aligned in their wave, take part; kWholeBlock means all threads.
+// A place where lanes meet. `scope` lanes, aligned in their wave, take part; kWholeBlock means all threads, -n - 1 the block's first n.
 struct Collective {
   const char* operation = nullptr;
   const char* file = nullptr;
@@ -54,7 +54,7 @@ int wave_size();
 std::byte* shared_data();
 
 // Meets the other lanes, handing them `operand`. The result holds what each lane of the group handed in, in order, and is
-// valid until this lane's next meeting. For kWholeBlock it is null.
+// valid until this lane's next meeting. For scopes beyond a wave it is null.
 const uint64_t* meet(const Collective& place, uint64_t operand);
 
 // Lets everybody else run before this lane goes on.
@@ -64,6 +64,12 @@ void pause();
 void queue_copy(std::byte* to, const std::byte* from, int bytes);
 void commit_queued_copies();
 void finish_copies(int pending);
+
+// Bulk copies, which belong to a place in shared memory: they happen, and the place's count of phases goes up, when somebody waits there and all bytes
+// that the phase expects have been asked for.
+void expect_bulk(uint64_t* place, int bytes);
+void queue_bulk(uint64_t* place, std::byte* to, const std::byte* from, int bytes);
+bool finish_bulk(uint64_t* place);  // whether a phase ended
 
 // Ends the launch with this sentence and the lane's position in front.
 [[noreturn]] void fault(const std::string& sentence);

@@ -42,4 +42,8 @@ inline void sync_block(const char* file = __builtin_FILE(), int line = __builtin
   meet({"sync_block", file, line, kWholeBlock}, 0);
 }
 
+inline void sync_first_threads(int threads, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  meet({"sync_first_threads", file, line, -threads - 1}, 0);
+}
+
 }  // namespace ecmv::backends::emulator

@@ -1,6 +1,9 @@
 // Copies from global to shared memory that a lane starts and later waits for. On NVIDIA devices since sm_80 they bypass the registers;
 // elsewhere they are plain copies; in the emulator they happen as late as they may, so that a missing wait shows.
 // Copies belong to the lane that started them: others see the bytes behind its wait and a barrier.
+// Bulk copies are for NVIDIA devices since sm_90: one lane starts a copy of many bytes, everybody waits at an Arrival. Their bytes do not
+// pass the unit that serves the loads of lanes and returns them in order, so that a load need not wait until a long queue
+// of copies in front of it is through.
 #pragma once
 
 #include <array>
@@ -29,7 +32,39 @@ void wait_copies() {
   finish_copies(kPending);
 }
 
+inline bool have_bulk_copies(const DeviceInfo&) { return true; }
+class Arrival {
+ public:
+  static constexpr int kBytes = 8;
+  explicit Arrival(Pointer<std::byte> place) : phases_(cast<uint64_t>(place)) {}
+  void init() const { *phases_ = 0; }
+  void expect(int bytes) const { expect_bulk(phases_.address(), bytes); }
+  void copy(Pointer<std::byte> shared, Pointer<const std::byte> global, int bytes) const {
+    if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared.address()) % 16 != 0 || reinterpret_cast<uintptr_t>(global.address()) % 16 != 0)
+      fault("a bulk copy of " + std::to_string(bytes) + " bytes; sizes and addresses are multiples of 16.");
+    for (const int end : {0, bytes - 1}) {
+      (void)*cast<const uint8_t>(shared + end);
+      (void)*cast<const uint8_t>(global + end);
+    }
+    queue_bulk(phases_.address(), shared.address(), global.address(), bytes);
+  }
+  bool ended(int parity) const {
+    if (*phases_ % 2 == static_cast<uint64_t>(parity)) finish_bulk(phases_.address());
+    return *phases_ % 2 != static_cast<uint64_t>(parity);
+  }
+  void wait(int parity) const {
+    while (!ended(parity)) pause();
+  }
+
+ private:
+  Pointer<uint64_t> phases_;  // that have ended
+};
+
 #else
+
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define ECMV_GPU_HAS_BULK_COPIES
+#endif
 
 // kBytes: 4, 8 or 16; both addresses are multiples of it.
 template <int kBytes>
@@ -65,6 +100,59 @@ ECMV_GPU_DEVICE void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }
+
+inline bool have_bulk_copies(const DeviceInfo& device) { return have_early_launches(device); }
+
+// 8 bytes of shared memory in which one phase of copies after the other ends.
+class Arrival {
+ public:
+  static constexpr int kBytes = 8;
+  ECMV_GPU_DEVICE explicit Arrival(Pointer<std::byte> place) : place_(shared_address(place)) {}
+  // By one thread, before a barrier of the block.
+  ECMV_GPU_DEVICE void init() const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place_) : "memory");
+#endif
+  }
+  // One lane begins a phase with the sum of the bytes that it will copy, then copies. Sizes and addresses are multiples of 16.
+  ECMV_GPU_DEVICE void expect(int bytes) const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place_), "r"(bytes) : "memory");
+#endif
+  }
+  ECMV_GPU_DEVICE void copy(Pointer<std::byte> shared, Pointer<const std::byte> global, int bytes) const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(shared)), "l"(global), "r"(bytes), "r"(place_)
+                 : "memory");
+#endif
+  }
+  // Whether phase number n has ended, n % 2 being `parity`; the one before it has. Then its bytes are seen by the lane.
+  ECMV_GPU_DEVICE bool ended(int parity) const {
+    int there = 1;
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile("{\n\t.reg .pred there;\n\tmbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n\tselp.b32 %0, 1, 0, there;\n\t}" : "=r"(there) : "r"(place_), "r"(parity) : "memory");
+#endif
+    return there != 0;
+  }
+  // Waits until it has.
+  ECMV_GPU_DEVICE void wait(int parity) const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile(
+        "{\n\t.reg .pred there;\n"
+        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(place_), "r"(parity) : "memory");
+#endif
+  }
+
+ private:
+  static ECMV_GPU_DEVICE uint32_t shared_address(Pointer<std::byte> pointer) {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+#else
+    return 0;
+#endif
+  }
+  uint32_t place_;
+};
 
 #endif
 

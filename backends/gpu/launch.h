@@ -117,6 +117,14 @@ ECMV_GPU_DEVICE int64_t block_index() { return blockIdx.x; }
 ECMV_GPU_DEVICE int64_t grid_size() { return gridDim.x; }
 // All threads of the block wait for each other; what they wrote to memory is seen by all of them.
 ECMV_GPU_DEVICE void sync_block() { __syncthreads(); }
+// The block's first `threads` threads, whole waves, wait for each other; on AMD devices all of the block.
+ECMV_GPU_DEVICE void sync_first_threads(int threads) {
+#if defined(__HIP__)
+  __syncthreads();
+#elif defined(__CUDA_ARCH__)
+  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+#endif
+}
 // Between two looks at what another block shall write: the emulator lets the others run on.
 ECMV_GPU_DEVICE void pause() {}
 

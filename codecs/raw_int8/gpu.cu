@@ -4,8 +4,11 @@
 // x is one of 1, 8 or 16 columns, the others being zeros, and the requantisation is a launch of its own. And `chain`, all layers in one launch
 // (chain_gpu.h).
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/gpu/blas.h"
@@ -162,31 +165,43 @@ void launch_blas(const backends::KernelCall& call) {
 
 using Calls = std::span<const backends::KernelCall>;
 
-// Waves of a block and steps in flight of each, by tuning.
-struct ChainForm {
-  int waves, depth;
-};
-constexpr ChainForm kChainForms[] = {{8, 12}, {8, 8}, {4, 24}, {16, 6}, {8, 3}, {4, 3}};
+// By tuning.
+using ChainForms =
+    std::tuple<ChainForm<4, 2, 6, 2, 2>, ChainForm<8, 1, 12, 1, 3>, ChainForm<4, 2, 6, 2, 1>, ChainForm<8, 1, 12, 1, 4>, ChainForm<8, 2, 6, 1, 2>, ChainForm<4, 1, 3, 1, 3>>;
 constexpr int kMostSteps = 8;
+
+// The same as numbers.
+struct FormOfTuning {
+  int slices, waves, depth, wide;
+};
+template <size_t... kTunings>
+constexpr auto numbers_of_forms(std::index_sequence<kTunings...>) {
+  return std::array<FormOfTuning, sizeof...(kTunings)>{
+      {{std::tuple_element_t<kTunings, ChainForms>::kSlices, std::tuple_element_t<kTunings, ChainForms>::kWaves, std::tuple_element_t<kTunings, ChainForms>::kDepth,
+        std::tuple_element_t<kTunings, ChainForms>::kWide}...}};
+}
+constexpr auto kChainForms = numbers_of_forms(std::make_index_sequence<std::tuple_size_v<ChainForms>>());
 
 int64_t quads_of(datasets::Shape shape) { return (shape.rows + kQuad - 1) / kQuad; }
 int64_t rows_of_block(datasets::Shape shape, const backends::DeviceInfo& device) { return (quads_of(shape) + device.compute_units - 1) / device.compute_units * kQuad; }
-int64_t chain_shared_bytes(const ChainForm& form, int64_t rows, const backends::DeviceInfo& device) {
-  return int64_t{form.waves} * form.depth * kQuad * device.wave_size * kChunk + 2 * form.waves * rows * static_cast<int64_t>(sizeof(int32_t));
+int64_t chain_shared_bytes(const FormOfTuning& form, int64_t cols, int64_t rows, const backends::DeviceInfo& device) {
+  return int64_t{form.waves} * (form.depth * kQuad * form.wide * device.wave_size * kChunk + (form.depth + 1) * gpu::Arrival::kBytes) + cols + form.slices * rows * static_cast<int64_t>(sizeof(int32_t));
 }
-int64_t steps_of(const ChainForm& form, datasets::Shape shape, const backends::DeviceInfo& device) {
-  const int64_t round = form.waves * kChunksOfLine, each = (shape.cols / kChunk + round - 1) / round * kChunksOfLine;
-  return (each + device.wave_size - 1) / device.wave_size;
+int64_t steps_of(const FormOfTuning& form, datasets::Shape shape, const backends::DeviceInfo& device) {
+  const int64_t round = form.slices * kChunksOfLine, each = (shape.cols / kChunk + round - 1) / round * kChunksOfLine;
+  const int64_t step = form.wide * device.wave_size;
+  return (each + step - 1) / step;
 }
 
 std::string chain_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   const datasets::Shape shape = matrix.shape;
-  const ChainForm& form = kChainForms[tuning];
+  if (!gpu::have_bulk_copies(device)) return "The kernel needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
+  const FormOfTuning& form = kChainForms[static_cast<size_t>(tuning)];
   if (shape.elements() == 0 || shape.cols % kChunk != 0) return "The kernel takes columns in multiples of 16, and at least one row.";
   if (shape.rows >= int64_t{1} << 30) return "The kernel counts rows in 32 bits: fewer than 2^30 of them.";
   if (steps_of(form, shape, device) > kMostSteps)
-    return "The kernel keeps x in registers: at most " + std::to_string(int64_t{form.waves} * kMostSteps * device.wave_size * kChunk) + " columns.";
-  if (const int64_t bytes = chain_shared_bytes(form, rows_of_block(shape, device), device); bytes > device.shared_bytes)
+    return "The kernel keeps x in registers: at most " + std::to_string(int64_t{form.slices} * kMostSteps * form.wide * device.wave_size * kChunk) + " columns.";
+  if (const int64_t bytes = chain_shared_bytes(form, shape.cols, rows_of_block(shape, device), device); bytes > device.shared_bytes)
     return "The kernel needs " + std::to_string(bytes) + " bytes of shared memory a block, the device has " + std::to_string(device.shared_bytes) + ".";
   return "";
 }
@@ -195,7 +210,7 @@ std::string chain_refuses(const codecs::CompressedView& matrix, const backends::
 struct ChainPlan {
   int64_t words = 0;   // of the longest vector that is handed on
   int64_t blocks = 1;
-  int64_t rows_of_block = 0, steps = 1;
+  int64_t rows_of_block = 0, cols = 0, steps = 1;
 };
 ChainPlan plan_chain(Calls layers) {
   ChainPlan plan;
@@ -205,7 +220,8 @@ ChainPlan plan_chain(Calls layers) {
     plan.words = std::max(plan.words, quads_of(shape));
     plan.blocks = std::max(plan.blocks, std::min<int64_t>(device.compute_units, quads_of(shape)));
     plan.rows_of_block = std::max(plan.rows_of_block, rows_of_block(shape, device));
-    plan.steps = std::max(plan.steps, steps_of(kChainForms[call.tuning], shape, device));
+    plan.cols = std::max<int64_t>(plan.cols, shape.cols);
+    plan.steps = std::max(plan.steps, steps_of(kChainForms[static_cast<size_t>(call.tuning)], shape, device));
   }
   return plan;
 }
@@ -233,38 +249,27 @@ void prepare_chain(Calls layers) {
   gpu::store_on_stream(first.scratch + gpu::Exchange::bytes(plan.words), stored.data(), layers_bytes(layers), first.stream);
 }
 
-template <int kWaves, int kDepth, int kSteps>
+template <typename Form, int kSteps>
 void launch_chain_of(Calls layers, const ChainPlan& plan) {
   const backends::KernelCall& first = layers.front();
-  gpu::launch(chain<kWaves, kDepth, kSteps>,
-              {.grid = plan.blocks,
-               .block = kWaves * first.device->wave_size,
-               .shared_bytes = chain_shared_bytes({kWaves, kDepth}, plan.rows_of_block, *first.device),
-               .together = true},
+  int64_t shared_bytes = chain_shared_bytes({Form::kSlices, Form::kWaves, Form::kDepth, Form::kWide}, plan.cols, plan.rows_of_block, *first.device);
+  const bool layers_in_shared = shared_bytes + layers_bytes(layers) <= first.device->shared_bytes;
+  if (layers_in_shared) shared_bytes += layers_bytes(layers);
+  gpu::launch(chain<Form, kSteps>, {.grid = plan.blocks, .block = (Form::kWaves + Form::kFeeders) * first.device->wave_size, .shared_bytes = shared_bytes, .together = true},
               first.stream, reinterpret_cast<const ChainLayer*>(first.scratch + gpu::Exchange::bytes(plan.words)), static_cast<int>(layers.size()),
-              gpu::Exchange(first.scratch, plan.words), first.x, static_cast<int>(plan.rows_of_block));
+              gpu::Exchange(first.scratch, plan.words), first.x, static_cast<int>(plan.cols), static_cast<int>(plan.rows_of_block), layers_in_shared ? 1 : 0);
 }
 
-template <int kTuning>
-void launch_chain_form(Calls layers) {
-  constexpr ChainForm kForm = kChainForms[kTuning];
-  const ChainPlan plan = plan_chain(layers);
-  if (plan.steps <= 1) return launch_chain_of<kForm.waves, kForm.depth, 1>(layers, plan);
-  if (plan.steps <= 2) return launch_chain_of<kForm.waves, kForm.depth, 2>(layers, plan);
-  if (plan.steps <= 4) return launch_chain_of<kForm.waves, kForm.depth, 4>(layers, plan);
-  launch_chain_of<kForm.waves, kForm.depth, kMostSteps>(layers, plan);
-}
-
+template <size_t kTuning = 0>
 void launch_chain(Calls layers) {
-  static_assert(std::size(kChainForms) == 6);
-  switch (layers.front().tuning) {
-    case 0: return launch_chain_form<0>(layers);
-    case 1: return launch_chain_form<1>(layers);
-    case 2: return launch_chain_form<2>(layers);
-    case 3: return launch_chain_form<3>(layers);
-    case 4: return launch_chain_form<4>(layers);
-    case 5: return launch_chain_form<5>(layers);
-  }
+  if constexpr (kTuning + 1 < std::tuple_size_v<ChainForms>)
+    if (layers.front().tuning != static_cast<int>(kTuning)) return launch_chain<kTuning + 1>(layers);
+  using Form = std::tuple_element_t<kTuning, ChainForms>;
+  const ChainPlan plan = plan_chain(layers);
+  if (plan.steps <= 1) return launch_chain_of<Form, 1>(layers, plan);
+  if (plan.steps <= 2) return launch_chain_of<Form, 2>(layers, plan);
+  if (plan.steps <= 4) return launch_chain_of<Form, 4>(layers, plan);
+  launch_chain_of<Form, kMostSteps>(layers, plan);
 }
 
 // A column is counted in 32 bits inside the kernels.
@@ -278,14 +283,18 @@ constexpr backends::Tuning kWaveTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}
 constexpr backends::Tuning kTunedTunings[] = {{"waves8_loads8_fit24"},  {"waves8_loads8_fit24_early"}, {"waves8_loads4_rows2_fit24_early"},
                                               {"waves16_loads8_fit32_early"}, {"waves16_loads8_fit32"}, {"waves4_loads8_fit32"},
                                               {"waves16_loads4_fit48"}, {"waves8_loads4_rows2_fit24"}};
-constexpr backends::Tuning kChainTunings[] = {{"waves8_steps12"}, {"waves8_steps8"}, {"waves4_steps24"}, {"waves16_steps6"}, {"waves8_steps3"}, {"waves4_steps3"}};
+// Slices x parts of a block's waves that multiply, chunks a lane and step where more than one, steps in a wave's ring, and of these at most on
+// their way. The last one is for devices with little shared memory.
+constexpr backends::Tuning kChainTunings[] = {{"waves4x2_wide2_ring6_flight2"}, {"waves8x1_ring12_flight3"}, {"waves4x2_wide2_ring6_flight1"},
+                                              {"waves8x1_ring12_flight4"}, {"waves8x2_ring6_flight2"}, {"waves4x1_ring3_flight3"}};
+static_assert(std::size(kChainTunings) == std::tuple_size_v<ChainForms>);
 constexpr backends::Tuning kBlasTunings[] = {{"gemm_columns1"}, {"gemm_columns8"}, {"gemm_columns16"}};
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_copy},
     {.op = backends::Op::matvec, .variant = "tuned", .tunings = kTunedTunings, .refuses = refuses, .launch = launch_tuned},
     {.op = backends::Op::matvec, .variant = "chain", .tunings = kChainTunings, .refuses = chain_refuses, .chain_scratch_bytes = chain_scratch_bytes, .prepare_chain = prepare_chain,
-     .launch_chain = launch_chain},
+     .launch_chain = launch_chain<>},
     {.op = backends::Op::matvec, .variant = "wave_per_row", .tunings = kWaveTunings, .refuses = refuses, .launch = launch_wave_per_row},
     {.op = backends::Op::matvec, .variant = "thread_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_thread_per_row},
     {.op = backends::Op::matvec, .variant = "block_per_row", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_block_per_row},

@@ -147,6 +147,25 @@ struct ExchangeMemory {
   gpu::Exchange exchange;
 };
 
+// The first lane copies two rows in bulk, one phase each through one place; everybody reads both, the second before its wait if told.
+ECMV_GPU_KERNEL void staged_in_bulk(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
+  const gpu::Arrival arrival(gpu::shared_memory());
+  const gpu::Pointer<std::byte> row = gpu::shared_memory() + 16;
+  const int bytes = 4 * gpu::block_size();
+  if (gpu::thread_index() == 0) arrival.init();
+  gpu::sync_block();
+  for (int phase = 0; phase < 2; ++phase) {
+    if (gpu::thread_index() == 0) {
+      arrival.expect(bytes);
+      arrival.copy(row, gpu::cast<const std::byte>(from + phase * gpu::block_size()), bytes);
+    }
+    gpu::sync_block();
+    if (phase == 0 || wait_for_second != 0) arrival.wait(phase);
+    to[phase * gpu::block_size() + gpu::thread_index()] = gpu::cast<const int32_t>(row)[gpu::thread_index()];
+    gpu::sync_block();
+  }
+}
+
 // A fault unwinds fibers, whose stacks AddressSanitizer does not know: it reports errors that are none, here and in later tests.
 void skip_under_address_sanitizer() {
 #if defined(__SANITIZE_ADDRESS__)
@@ -245,6 +264,20 @@ TEST_CASE("asynchronous copies have arrived behind the wait for them; an access 
                        MessageMatches(ContainsSubstring("of shared memory, to which an asynchronous copy is under way")));
   CHECK_THROWS_MATCHES(run(any_wave_size(), staged, {1, 64, 2047}, from.data(), to.data(), 1), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("of shared memory, which has 2047 bytes")));
+}
+
+TEST_CASE("bulk copies have arrived behind the wait for their phase; an access before it is reported") {
+  skip_under_address_sanitizer();
+  Numbers from(256), to(256);
+  for (int i = 0; i < 256; ++i) from.values[i] = i;
+  run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 512}, from.data(), to.data(), 1);
+  for (int i = 0; i < 256; ++i) REQUIRE(to.values[i] == i);
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 512}, from.data(), to.data(), 0), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("of shared memory, to which an asynchronous copy is under way")));
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 511}, from.data(), to.data(), 1), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("of shared memory, which has 527 bytes")));
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 130, 16 + 520}, from.data(), to.data(), 1), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("a bulk copy of 520 bytes; sizes and addresses are multiples of 16")));
 }
 
 TEST_CASE("a stream goes on behind a reported fault") {
