@@ -95,6 +95,37 @@ void summarize_bytes(const TensorView& tensor, TensorSummary& summary) {
   });
 }
 
+// Position and width of the exponent field; width 0 for types without one.
+struct ExponentField {
+  size_t bytes = 0;
+  int shift = 0, bits = 0;
+};
+ExponentField exponent_field(std::string_view type) {
+  if (type == "BF16") return {2, 7, 8};
+  if (type == "F16") return {2, 10, 5};
+  if (type == "F32") return {4, 23, 8};
+  if (type == "F64") return {8, 52, 11};
+  return {};
+}
+
+void summarize_exponents(const TensorView& tensor, const ExponentField& field, TensorSummary& summary) {
+  std::vector<int64_t> counts(size_t{1} << field.bits);
+  for (size_t at = 0; at + field.bytes <= tensor.bytes.size(); at += field.bytes) {
+    uint64_t pattern = 0;
+    std::memcpy(&pattern, tensor.bytes.data() + at, field.bytes);  // little-endian, as visit_elements demands
+    ++counts[size_t(pattern >> field.shift) & (counts.size() - 1)];
+  }
+  double bits = 0;
+  int64_t distinct = 0;
+  for (const int64_t count : counts) {
+    if (count == 0) continue;
+    ++distinct;
+    bits += double(count) * std::log2(double(summary.elements) / double(count));
+  }
+  summary.distinct_exponents = distinct;
+  summary.exponent_entropy_bits = summary.elements == 0 ? 0.0 : bits / double(summary.elements);
+}
+
 std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
   std::vector<TensorView> tensors;
   for (const Matrix& matrix : file.layers) {
@@ -128,6 +159,8 @@ TensorSummary summarize(const TensorView& tensor) {
     summarize_bytes(tensor, summary);
   } else {
     set_moments(summary, [&](auto visit) { visit_numbers(tensor, [&](double value) { visit(value, 1); }); });
+    if (const ExponentField field = exponent_field(tensor.dtype); field.bits > 0)
+      summarize_exponents(tensor, field, summary);
   }
   return summary;
 }

@@ -27,13 +27,14 @@ reports::Table table_of(const std::string& file) {
   table.id = "tensors";
   table.title = file;
   table.columns = {{"tensor", "tensor", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
-  for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values", "entropy_bits", "minimum_bytes"})
+  for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values", "entropy_bits", "minimum_bytes", "distinct_exponents", "exponent_entropy_bits"})
     table.columns.push_back({name, name, "", Column::Align::right});
   for (const datasets::TensorSummary& tensor : datasets::inspect_file(file))
     table.rows.push_back({reports::text_cell(tensor.name), reports::text_cell(tensor.dtype), reports::text_cell(fmt::format("{}", fmt::join(tensor.shape, "x"))),
                           reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes), number(tensor.mean), number(tensor.sigma),
                           number(tensor.min), number(tensor.max), reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
-                          number(tensor.entropy_bits), count(tensor.minimum_bytes)});
+                          number(tensor.entropy_bits), count(tensor.minimum_bytes), count(tensor.distinct_exponents),
+                          number(tensor.exponent_entropy_bits)});
   return table;
 }
 
@@ -45,7 +46,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("inspect", "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, entropy, minimum size");
+  CLI::App* verb = app.add_subcommand("inspect", "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, entropy (of floats: of their exponents), minimum size");
   verb->add_option("files", options->files, "FILE...")->required();
   verb->add_flag("--json", options->json, "JSON on stdout");
   verb->callback([options, &line] {

@@ -43,15 +43,22 @@ TEST_CASE("floats are summarised without entropy, and infinities and NaN are cou
   const TensorSummary bf16 = summary_of<uint16_t>("BF16", {0x3FC0, 0xBFC0, 0x7F80});
   CHECK(bf16.sigma.value() == 1.5);
   CHECK(bf16.not_finite == 1);
+  CHECK(bf16.distinct_exponents.value() == 2);
+  CHECK(std::abs(bf16.exponent_entropy_bits.value() - (-2.0 / 3 * std::log2(2.0 / 3) - 1.0 / 3 * std::log2(1.0 / 3))) < 1e-12);
+  CHECK(!bf16.entropy_bits);
   const TensorSummary f16 = summary_of<uint16_t>("F16", {0x3E00, 0xBE00, 0x7C00, 0x7E01});
   CHECK(f16.max.value() == 1.5);
   CHECK(f16.sigma.value() == 1.5);
   CHECK(f16.not_finite == 2);
+  CHECK(f16.exponent_entropy_bits.value() == 1);
   const TensorSummary tiny = summary_of<uint16_t>("F16", {0x0001, 0x7BFF});
   CHECK(tiny.min.value() == std::ldexp(1.0, -24));
   CHECK(tiny.max.value() == 65504);
   CHECK(summary_of<double>("F64", {1e10 + 1, 1e10 - 1}).sigma.value() == 1);
+  CHECK(summary_of<double>("F64", {1, 2, 4, 8}).exponent_entropy_bits.value() == 2);
+  CHECK(summary_of<float>("F32", {1, -1}).distinct_exponents.value() == 1);
   CHECK(summary_of<int64_t>("I64", {-5, 5}).sigma.value() == 5);
+  CHECK(!summary_of<int64_t>("I64", {-5, 5}).distinct_exponents);
 }
 
 TEST_CASE("types without a numeric reading are summarised by their bytes only") {
