@@ -167,7 +167,7 @@ using Calls = std::span<const backends::KernelCall>;
 
 // By tuning.
 using ChainForms =
-    std::tuple<ChainForm<4, 2, 6, 2, 2>, ChainForm<8, 1, 12, 1, 3>, ChainForm<4, 2, 6, 2, 1>, ChainForm<8, 1, 12, 1, 4>, ChainForm<8, 2, 6, 1, 2>, ChainForm<4, 1, 3, 1, 3>>;
+    std::tuple<ChainForm<4, 2, 6, 2, 2>, ChainForm<8, 1, 12, 1, 3>, ChainForm<2, 4, 12, 1, 3>, ChainForm<8, 1, 12, 1, 4>, ChainForm<8, 2, 6, 1, 2>, ChainForm<2, 2, 3, 1, 2>>;
 constexpr int kMostSteps = 8;
 
 // The same as numbers.
@@ -285,8 +285,8 @@ constexpr backends::Tuning kTunedTunings[] = {{"waves8_loads8_fit24"},  {"waves8
                                               {"waves16_loads4_fit48"}, {"waves8_loads4_rows2_fit24"}};
 // Slices x parts of a block's waves that multiply, chunks a lane and step where more than one, steps in a wave's ring, and of these at most on
 // their way. The last one is for devices with little shared memory.
-constexpr backends::Tuning kChainTunings[] = {{"waves4x2_wide2_ring6_flight2"}, {"waves8x1_ring12_flight3"}, {"waves4x2_wide2_ring6_flight1"},
-                                              {"waves8x1_ring12_flight4"}, {"waves8x2_ring6_flight2"}, {"waves4x1_ring3_flight3"}};
+constexpr backends::Tuning kChainTunings[] = {{"waves4x2_wide2_ring6_flight2"}, {"waves8x1_ring12_flight3"}, {"waves2x4_ring12_flight3"},
+                                              {"waves8x1_ring12_flight4"}, {"waves8x2_ring6_flight2"}, {"waves2x2_ring3_flight2"}};
 static_assert(std::size(kChainTunings) == std::tuple_size_v<ChainForms>);
 constexpr backends::Tuning kBlasTunings[] = {{"gemm_columns1"}, {"gemm_columns8"}, {"gemm_columns16"}};
 
