@@ -33,6 +33,18 @@ struct Lanes {
   static T shuffle(T value, int source, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return exchange("shuffle", value, source & (size() - 1), file, line);
   }
+  static uint32_t pick(uint32_t value, int source, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const uint64_t* met = meet({"pick", file, line, size()}, uint64_t{static_cast<uint32_t>(source)} << 32 | value);
+    for (int i = 0; i < size(); ++i)
+      if (met[i] >> 32 != static_cast<uint32_t>(source)) fault("the lanes of a group pick different lanes.");
+    return static_cast<uint32_t>(met[source & (size() - 1)]);
+  }
+  static int32_t uniform(int32_t value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const uint64_t* met = meet({"uniform", file, line, size()}, bits_of(value));
+    for (int i = 0; i < size(); ++i)
+      if (met[i] != bits_of(value)) fault("a value that shall be the same in all lanes of a group is not.");
+    return value;
+  }
   template <typename T>
   static T shuffle_xor(T value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return exchange("shuffle_xor", value, lane() ^ mask, file, line);

@@ -32,6 +32,10 @@ std::remove_const_t<T> load_streaming(CheckedPointer<T> pointer) {
   return *pointer;
 }
 template <typename T>
+std::remove_const_t<T> load_streaming_here(CheckedPointer<T> pointer) {
+  return *pointer;
+}
+template <typename T>
 std::remove_const_t<T> load_shared_by_many(CheckedPointer<T> pointer) {
   return *pointer;
 }

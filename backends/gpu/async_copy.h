@@ -26,6 +26,12 @@ void copy_async(Pointer<std::byte> shared, Pointer<const std::byte> global) {
     fault("an asynchronous copy of " + std::to_string(kBytes) + " bytes between addresses that are not multiples of it.");
   queue_copy(shared.address(), global.address(), kBytes);
 }
+// The bytes are only checked to be there.
+inline void prefetch_l2(Pointer<const std::byte> global, int bytes) {
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global.address()) % 16 != 0) fault("a prefetch of what are no multiples of 16 bytes.");
+  (void)cast<const uint4>(global)[0];
+  (void)cast<const uint4>(global)[bytes / 16 - 1];
+}
 inline void commit_copies() { commit_queued_copies(); }
 template <int kPending>
 void wait_copies() {
@@ -83,6 +89,17 @@ ECMV_GPU_DEVICE void copy_async(Pointer<std::byte> shared, Pointer<const std::by
     *cast<uint2>(shared) = *cast<const uint2>(global);
   else
     *cast<uint32_t>(shared) = *cast<const uint32_t>(global);
+#endif
+}
+
+// Brings bytes to the L2 cache, by one instruction of one lane where there is one (NVIDIA since sm_90) and else not at all. Address and size are
+// multiples of 16, and there is at least one of them.
+ECMV_GPU_DEVICE void prefetch_l2(Pointer<const std::byte> global, int bytes) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#else
+  (void)global;
+  (void)bytes;
 #endif
 }
 

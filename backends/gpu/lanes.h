@@ -70,6 +70,18 @@ struct Lanes {
     return __shfl_sync(members(), value, source, size());
 #endif
   }
+  // The value of lane `source`, which is the same in all lanes and so is the result; nvcc then knows that. What it does not know to be the same
+  // in all lanes may part them where it is branched on, and where lanes may be parted, each shuffle and barrier first waits for
+  // all loads under way: a fifth of the time of a kernel that has loads under way always.
+  static ECMV_GPU_DEVICE uint32_t pick(uint32_t value, int source) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (size() == 32) return __reduce_or_sync(members(), lane() == source ? value : 0u);
+#endif
+    return shuffle(value, source);
+  }
+  // The value, which is the same in all lanes.
+  static ECMV_GPU_DEVICE int32_t uniform(int32_t value) { return static_cast<int32_t>(pick(static_cast<uint32_t>(value), 0)); }
+
   template <typename T>
   static ECMV_GPU_DEVICE T shuffle_xor(T value, int mask) {
 #if defined(__HIP__)

@@ -55,6 +55,24 @@ ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #endif
 }
 
+// The same, and not moved by the compiler from where it stands: nvcc moves loads down to where they are used, whatever one meant to
+// hide behind the work between.
+template <typename T>
+ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+  T value;
+  if constexpr (sizeof(T) == 16)
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(pointer));
+  else if constexpr (sizeof(T) == 8)
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(pointer));
+  else
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(value) : "l"(pointer));
+  return value;
+#else
+  return load_streaming(pointer);
+#endif
+}
+
 // A load through the read-only path, for what many threads share. Only from memory that this kernel does not write.
 template <typename T>
 ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
@@ -99,6 +117,17 @@ class SharedWords {
     return word;
 #else
     return *cast<const uint32_t>(first_ + (distance + kFurther));
+#endif
+  }
+
+  // The two words at distance, which is a multiple of 8 from an address that is.
+  ECMV_GPU_DEVICE uint2 pair_at(int distance) const {
+#if defined(ECMV_GPU_HIDE_SHARED_BASE)
+    uint2 words;
+    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(first_ + static_cast<uint32_t>(distance)));
+    return words;
+#else
+    return *cast<const uint2>(first_ + distance);
 #endif
   }
 

@@ -1,5 +1,5 @@
-// quad_huffman: one length-limited Huffman code for quads of high parts, low bits raw, patches for what has no code; laid out so that a
-// lane owns a row and decodes four columns by a look-up (format.h, README.md).
+// quad_huffman: one length-limited Huffman code for the high parts of 2, 4 or 8 columns, low bits raw, patches for what has no code; laid
+// out so that a lane owns a row and decodes a symbol's columns by a look-up (format.h, README.md).
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -31,13 +31,13 @@ int tile_cols_for(datasets::Shape shape, const Settings& settings) {
 
 std::string refuses(datasets::MatrixView matrix, const Settings&) {
   if (matrix.type != datasets::ElementType::i8) return "quad_huffman stores int8 elements only.";
-  if (matrix.shape.elements() > kMostElements) return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of lines suffices.";
+  if (matrix.shape.elements() > kMostElements) return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
   return "";
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Aim aim = settings.text("optimise") == "speed" ? Aim::speed : Aim::size;
-  const Model model = make_model(matrix, static_cast<int>(settings.integer("raw_bits")), number_of(settings.text("table_bits")), aim);
+  const Model model = make_model(matrix, number_of(settings.text("symbol_cols")), static_cast<int>(settings.integer("raw_bits")), number_of(settings.text("table_bits")), aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
   encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
   return compressed;
@@ -48,39 +48,53 @@ void require(bool condition, const char* sentence) {
 }
 
 void check_table(const Stored& stored) {
-  const uint32_t unused = low_bits_of_bytes(entry_shift(stored.raw_bits)) & ~low_bits_of_bytes(1);
+  // Bits where nothing may be: raw ones go there.
+  const int shift = entry_shift(stored.symbol_cols, stored.raw_bits);
+  const uint32_t unused = low_bits_of_bytes(shift) & (stored.symbol_cols == 2 ? 0xffffu : ~0x01010101u);
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
-    const uint32_t entry = load_u32(stored.table + 4 * i);
-    require(entry_length(entry) >= 1 && entry_length(entry) <= stored.table_bits, "A table entry of a quad_huffman stream has a length that no code has.");
-    require((entry & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
-    for (int k = 0; k < 4; ++k)
-      require(entry_high(entry, k, stored.raw_bits) < kHighValues, "A table entry of a quad_huffman stream has a high part above 15.");
+    require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits, "A table entry of a quad_huffman stream has a length that no code has.");
+    require((stored.entry_word(i, 0) & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    if (stored.symbol_cols == 8) require((stored.entry_word(i, 1) & low_bits_of_bytes(shift)) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    for (int k = 0; k < stored.symbol_cols; ++k)
+      require(stored.entry_high(i, k) < 1 << high_bits(stored.symbol_cols), "A table entry of a quad_huffman stream has a high part that no symbol has.");
   }
 }
 
-// All but the schedule, the codes and the places of the patches, which decode() follows one by one.
+void check_tile(const Stored& stored, const TileIndex& tile, const TileIndex& next) {
+  require(tile.first_unit <= next.first_unit && tile.first_patch <= next.first_patch, "The index of tiles of a quad_huffman stream falls.");
+  require(tile.left_patches <= next.first_patch - tile.first_patch, "A tile of a quad_huffman stream has more patches on its left than in all.");
+  require(tile.partial_lines <= kMostPartialLines, "A tile of a quad_huffman stream has more than 32 partial lines.");
+  int64_t units = tile.mask_units() + int64_t{tile.full_lines} * (kLineBytes / kUnitBytes);
+  require(tile.first_unit + units <= next.first_unit, "A tile of a quad_huffman stream has fewer codes than lines.");
+  int64_t words = 0;
+  for (int i = 0; i < tile.partial_lines; ++i) words += std::popcount(load_u32(stored.codes + tile.first_unit * kUnitBytes + 4 * i));
+  units += (words + 3) / 4;
+  require(tile.first_unit + units == next.first_unit, "The codes of a tile of a quad_huffman stream have a wrong size.");
+}
+
+// Everything but the schedule, the codes and the places of the patches, which decode() follows one by one.
 Stored open_checked(const CompressedView& view) {
-  require(view.sections.size() == kSections, "A quad_huffman stream has eight sections.");
+  require(view.sections.size() == kSections, "A quad_huffman stream has seven sections.");
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
-  require(bytes(kHeader) == kHeaderBytes, "The header of a quad_huffman stream has 5 bytes.");
+  require(bytes(kHeader) == kHeaderBytes, "The header of a quad_huffman stream has 6 bytes.");
+  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]), log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
+  require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
+  require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
   require(stored.raw_bits <= kMostRawBits, "A quad_huffman stream has at most 7 raw bits.");
   require(stored.table_bits >= kLeastTableBits && stored.table_bits <= kMostTableBits, "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
   require(stored.lowest >= -128 && stored.lowest <= 127, "The lowest element that a quad_huffman stream codes is no int8.");
-  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]);
-  require(log_cols >= 7 && 1 << std::min(log_cols, 15) <= kMostTileCols, "The tiles of a quad_huffman stream have 128 to 2048 columns.");
-  require(bytes(kTable) == int64_t{4} << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
+  require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols) << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
   check_table(stored);
   const int64_t tiles = stored.row_groups * stored.column_tiles;
-  require(bytes(kTiles) == 8 * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
+  require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
   require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
-  require(bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.raw_bits), "The raw bits of a quad_huffman stream have a wrong size.");
-  const int64_t lines = bytes(kCodes) / kLineBytes, patches = bytes(kPositions) / 2;
-  require(bytes(kCodes) % kLineBytes == 0 && bytes(kPositions) % 2 == 0 && bytes(kDeltas) == (patches + 1) / 2, "The codes or patches of a quad_huffman stream have no whole number.");
-  require(stored.first_line(0) == 0 && stored.first_patch(0) == 0 && stored.first_line(tiles) == lines && stored.first_patch(tiles) == patches,
-          "The index of tiles of a quad_huffman stream does not cover its lines and patches.");
-  for (int64_t tile = 0; tile < tiles; ++tile)
-    require(stored.first_line(tile) <= stored.first_line(tile + 1) && stored.first_patch(tile) <= stored.first_patch(tile + 1), "The index of tiles of a quad_huffman stream falls.");
+  require(bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.raw_bits), "The raw bits of a quad_huffman stream have a wrong size.");
+  require(bytes(kPatches) % 2 == 0, "The patches of a quad_huffman stream have no whole number.");
+  const TileIndex end = stored.tile(tiles);
+  require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 && end.first_unit * kUnitBytes == bytes(kCodes) && end.first_patch * 2 == bytes(kPatches),
+          "The index of tiles of a quad_huffman stream does not cover its codes and patches.");
+  for (int64_t i = 0; i < tiles; ++i) check_tile(stored, stored.tile(i), stored.tile(i + 1));
   return stored;
 }
 
@@ -92,7 +106,9 @@ struct TileDecoder {
 
   void decode() {
     const int64_t tile = group * stored.column_tiles + column;
-    const int64_t first_line = stored.first_line(tile), lines = stored.first_line(tile + 1) - first_line;
+    const TileIndex index = stored.tile(tile);
+    const TileCodes codes(stored, index);
+    const int64_t lines = index.lines();
     const int segments = static_cast<int>(stored.segments_of(column));
     std::array<int64_t, kMostSegments> reach;
     int64_t blocks = 0;
@@ -103,12 +119,12 @@ struct TileDecoder {
       int64_t position = 0;
       for (int s = 0; s < segments; ++s) {
         position = std::max(position, 32 * (reach[std::min(s + kAhead, segments - 1)] - kRingLines));
-        decode_codes(first_line, lane, s, 32 * reach[s], position);
+        decode_codes(codes, lane, s, 32 * reach[s], position);
         add_raw(lane, s);
       }
     }
-    for (int64_t i = stored.first_patch(tile); i < stored.first_patch(tile + 1); ++i) {
-      const Patch patch = patch_at(stored, i);
+    for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
+      const Patch patch = stored.patch(index, i);
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), "A patch of a quad_huffman stream leaves its tile.");
       int16_t& element = at(patch.row, patch.col);
       const int sum = element + patch.delta;
@@ -120,29 +136,27 @@ struct TileDecoder {
   int16_t& at(int lane, int col) { return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)]; }
 
  private:
-  void decode_codes(int64_t first_line, int lane, int segment, int64_t end, int64_t& position) {
-    for (int quad = 0; quad < kSegmentCols / 4; ++quad) {
-      uint32_t index = 0;
-      for (int64_t bit = 0; bit < stored.table_bits && position + bit < end; ++bit) {
-        const uint8_t* word = stored.codes + (first_line + (position + bit) / 32) * kLineBytes + 4 * lane;
-        index |= (load_u32(word) >> ((position + bit) % 32) & 1) << bit;
-      }
-      const uint32_t entry = load_u32(stored.table + 4 * int64_t{index});
-      position += entry_length(entry);
+  void decode_codes(const TileCodes& codes, int lane, int segment, int64_t end, int64_t& position) {
+    const int each = stored.symbol_cols;
+    for (int i = 0; i < kSegmentSymbols; ++i) {
+      const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane)) << 32;
+      const int64_t entry = static_cast<int64_t>(both >> (position % 32) & ((uint64_t{1} << std::min<int64_t>(stored.table_bits, end - position)) - 1));
+      position += stored.entry_length(entry);
       require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
-      for (int k = 0; k < 4; ++k) at(lane, segment * kSegmentCols + 4 * quad + k) = static_cast<int16_t>(stored.lowest + entry_high(entry, k, stored.raw_bits) * (1 << stored.raw_bits));
+      for (int k = 0; k < each; ++k)
+        at(lane, (segment * kSegmentSymbols + i) * each + k) = static_cast<int16_t>(stored.lowest + stored.entry_high(entry, k) * (1 << stored.raw_bits));
     }
   }
 
   void add_raw(int lane, int segment) {
-    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment);
-    for (int part = 0; part < kSegmentCols / 32; ++part) {
+    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
+    for (int part = 0; part < stored.segment_cols() / 32; ++part) {
       std::array<uint32_t, kMostRawBits> words{};
-      for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + raw_word_offset(stored.raw_bits, part, j) + 8 * lane);
+      for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + stored.raw_word_offset(part, j));
       std::array<uint32_t, 8> quads;
-      unpack_raw(stored.raw_bits, words.data(), 1, quads.data());
+      unpack_raw(stored.raw_bits, words.data(), quads.data());
       for (int i = 0; i < 32; ++i) {
-        int16_t& element = at(lane, segment * kSegmentCols + 32 * part + i);
+        int16_t& element = at(lane, segment * stored.segment_cols() + 32 * part + i);
         element = static_cast<int16_t>(element + static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff));
       }
     }
@@ -164,34 +178,37 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
     }
 }
 
-// Every code as long as codes get and every element patched all the way across the cells of int8; raw_bits -1 may mean any.
+// Every code as long as codes get and every element patched all the way across the cells of int8; open settings may become any.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const int64_t raw_bits = settings.integer("raw_bits");
+  const int symbol_cols = number_of(settings.text("symbol_cols"));
+  const int least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols, most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
   const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits), least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
   const int tile_cols = tile_cols_for(shape, settings);
-  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols), segments = groups * row_segments(shape.cols);
+  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
   // Lanes are moved only where others are longer, so the longest codes of all are more than any schedule leads to.
-  const int64_t lines = segments * ((kSegmentCols / 4 * kMostTableBits + 31) / 32);
-  const int64_t patches = shape.elements() * patch_records(0, 256 >> least_raw);
-  return kHeaderBytes + (int64_t{4} << kMostTableBits) + 8 * (tiles + 1) + tiles * tile_segments(tile_cols) + lines * kLineBytes + segments * raw_bytes_of_segment(most_raw) + 2 * patches +
-         (patches + 1) / 2;
+  const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
+  return kHeaderBytes + (int64_t{4} * entry_words(most_cols) << kMostTableBits) + kTileBytes * (tiles + 1) + tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
+         tiles * (4 * kMostPartialLines + 2 * kUnitBytes) + groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) + 2 * shape.elements() * (256 >> least_raw);
 }
 
 }  // namespace
 
 const Codec& codec() {
   static const Codec codec = {
-      .summary = "quads of high parts in one Huffman code, low bits raw, patches; a lane a row, four columns a look-up",
+      .summary = "high parts of 2, 4 or 8 columns in one Huffman code, low bits raw, patches; a lane a row, a symbol a look-up",
       .source = "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski et al., ICDE 2006)",
-      .format_version = 1,
+      .format_version = 2,
       .lossless = true,
       .settings = {{.name = "raw_bits", .unit = "bit", .help = "low bits of an element stored as they are; -1: chosen for `optimise`",
                     .default_value = int64_t{-1}, .min = -1, .max = kMostRawBits},
                    {.name = "table_bits", .unit = "bit", .help = "longest code, index width of the table; 0: chosen for `optimise`",
                     .default_value = "0", .choices = {"0", "8", "9", "10", "11", "12", "13"}},
                    {.name = "tile_cols", .unit = "column", .help = "columns of a tile; 0: as many as leave about 4000 tiles",
-                    .default_value = "0", .choices = {"0", "128", "256", "512", "1024", "2048"}},
-                   {.name = "optimise", .unit = "", .help = "what open settings are chosen for: fewest bytes, or a table that a GPU looks up fast",
+                    .default_value = "0", .choices = {"0", "256", "512", "1024", "2048"}},
+                   {.name = "symbol_cols", .unit = "column", .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",
+                    .default_value = "4", .choices = {"0", "2", "4", "8"}},
+                   {.name = "optimise", .unit = "", .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",
                     .default_value = "size", .choices = {"size", "speed"}}},
       .refuses = refuses,
       .encode = encode,

@@ -1,4 +1,4 @@
-// Portable kernels of quad_huffman: lane by lane of a tile, a segment of 64 columns at a time to a buffer that is then stored or
+// Portable kernels of quad_huffman: lane by lane of a tile, a segment at a time to a buffer that is then stored or
 // multiplied by plain loops. Patches follow tile by tile.
 #include <algorithm>
 #include <array>
@@ -15,55 +15,45 @@ using backends::KernelCall;
 
 int64_t rows_per_block(const CompressedView&) { return kLanes; }
 
-// A lane's position in a tile's codes.
-struct Codes {
-  const uint8_t* lane;  // its word of the tile's first line
-  int64_t lines, position;
-
-  uint32_t word(int64_t line) const { return line < lines ? load_u32(lane + line * kLineBytes) : 0; }
-  // The next 32 bits.
-  uint32_t window() const {
-    const uint64_t both = word(position / 32) | static_cast<uint64_t>(word(position / 32 + 1)) << 32;
-    return static_cast<uint32_t>(both >> (position % 32));
-  }
-};
-
 // The next segment's w - lowest, 0..255.
-void decode_segment(const Stored& stored, Codes& codes, const uint8_t* raw, std::array<uint8_t, kSegmentCols>& offsets) {
-  const uint32_t mask = (1u << stored.table_bits) - 1, low = low_bits_of_bytes(entry_shift(stored.raw_bits));
-  for (int part = 0; part < kSegmentCols / 32; ++part) {
+void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw, std::array<uint8_t, kMostSegmentCols>& offsets) {
+  const int each = stored.symbol_cols;
+  const uint32_t mask = (1u << stored.table_bits) - 1;
+  for (int i = 0; i < kSegmentSymbols; ++i) {
+    const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane)) << 32;
+    const int64_t entry = static_cast<uint32_t>(both >> (position % 32)) & mask;
+    position += stored.entry_length(entry);
+    for (int k = 0; k < each; ++k) offsets[each * i + k] = static_cast<uint8_t>(stored.entry_high(entry, k) << stored.raw_bits);
+  }
+  for (int group = 0; group < stored.segment_cols() / 32; ++group) {
     std::array<uint32_t, kMostRawBits> words{};
-    for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + raw_word_offset(stored.raw_bits, part, j));
+    for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + stored.raw_word_offset(group, j));
     std::array<uint32_t, 8> quads;
-    unpack_raw(stored.raw_bits, words.data(), 1, quads.data());
-    for (int q = 0; q < 8; ++q) {
-      const uint32_t entry = load_u32(stored.table + 4 * (codes.window() & mask));
-      codes.position += entry_length(entry);
-      const uint32_t high = (entry & ~low) >> (stored.raw_bits == 0 ? 1 : 0);
-      for (int k = 0; k < 4; ++k) offsets[32 * part + 4 * q + k] = static_cast<uint8_t>((high | quads[q]) >> (8 * k));
-    }
+    unpack_raw(stored.raw_bits, words.data(), quads.data());
+    for (int i = 0; i < 32; ++i) offsets[32 * group + i] |= static_cast<uint8_t>(quads[i / 4] >> (8 * (i % 4)));
   }
 }
 
 // Calls f(row, col, columns that there are, offsets) for every segment of the call's rows.
 template <class F>
 void for_each_segment(const Stored& stored, const KernelCall& call, F f) {
-  std::array<uint8_t, kSegmentCols> offsets;
+  std::array<uint8_t, kMostSegmentCols> offsets;
   std::array<int64_t, kMostSegments> reach;
+  const int segment_cols = stored.segment_cols();
   for (int64_t group = call.row_begin / kLanes; group * kLanes < call.row_end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
-      const int64_t lines = stored.first_line(tile + 1) - stored.first_line(tile);
+      const TileCodes codes(stored, stored.tile(tile));
       int64_t blocks = 0;
-      for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
+      for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
       for (int64_t row = group * kLanes; row < std::min(call.row_end, (group + 1) * kLanes); ++row) {
-        const int64_t lane = row % kLanes;
-        Codes codes{stored.codes + stored.first_line(tile) * kLineBytes + 4 * lane, lines, 0};
+        const int lane = static_cast<int>(row % kLanes);
+        int64_t position = 0;
         for (int64_t s = 0; s < segments; ++s) {
-          codes.position = std::max(codes.position, 32 * (reach[std::min(s + kAhead, segments - 1)] - kRingLines));
-          decode_segment(stored, codes, stored.raw_of(group, column * stored.tile_segments + s) + 8 * lane, offsets);
-          const int64_t col = column * stored.tile_cols + s * kSegmentCols;
-          f(row, col, std::min<int64_t>(kSegmentCols, stored.cols - col), offsets.data());
+          position = std::max(position, 32 * (reach[std::min(s + kAhead, segments - 1)] - kRingLines));
+          decode_segment(stored, codes, lane, position, stored.raw_of(group, column * stored.tile_segments + s) + stored.raw_lane_bytes() * lane, offsets);
+          const int64_t col = column * stored.tile_cols + s * segment_cols;
+          f(row, col, std::min<int64_t>(segment_cols, stored.cols - col), offsets.data());
         }
       }
     }
@@ -75,8 +65,9 @@ void for_each_patch(const Stored& stored, const KernelCall& call, F f) {
   for (int64_t group = call.row_begin / kLanes; group * kLanes < call.row_end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column;
-      for (int64_t i = stored.first_patch(tile); i < stored.first_patch(tile + 1); ++i) {
-        const Patch patch = patch_at(stored, i);
+      const TileIndex index = stored.tile(tile);
+      for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
+        const Patch patch = stored.patch(index, i);
         f(group * kLanes + patch.row, column * stored.tile_cols + patch.col, patch.delta);
       }
     }

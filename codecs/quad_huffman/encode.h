@@ -6,7 +6,7 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-// Appends the sections. Throws std::length_error if lines or patches are more than their 32-bit index can count.
+// Appends the sections. Throws std::length_error if codes or patches are more than their 32-bit index can count.
 void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed);
 
 }  // namespace ecmv::codecs::quad_huffman

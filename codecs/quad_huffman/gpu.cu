@@ -1,99 +1,56 @@
 // GPU kernels of quad_huffman. A group of 32 lanes (a worker) decodes kTiles tiles at once, one below the other, a lane one row of
 // each: while one row waits for shared memory the other goes on, and both use the same x. The codes of a tile come through a ring of
 // lines in shared memory, filled by asynchronous copies as the tile's schedule says, so that the decoder keeps nothing but a bit
-// position; a window of 32 bits of the ring serves 2 or 3 quads. All words of a lane lie in its own bank, and the table has up to 32
-// copies, lane l reading copy l, so that lanes never wait for each other. Raw bits go straight to registers, half a segment
-// ahead. Patches are added to the sums in shared memory before the codes have arrived.
+// position; a window of 32 bits of the ring serves 2 or 3 symbols. All words of a lane lie in its own bank, and the table has up to 32
+// copies, lane l reading copy l, so that lanes never wait for each other. Raw bits go straight to registers, a segment
+// ahead. x is in shared memory as a whole. Patches are added to the sums there before the codes are multiplied.
 // The workers of a block share rows: each has some of their column tiles.
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/segment_gpu.h"
+#include "codecs/quad_huffman/chain_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// What a launch is told about the matrix.
-struct Matrix {
-  gpu::Pointer<const uint8_t> header;
-  gpu::Pointer<const uint32_t> table;
-  Streams streams;
-  int table_words;      // 2^T
-  int64_t row_groups;
-  int64_t rows;
-  int cols, column_tiles;
-};
+template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kTiles, int kMostThreads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, kTiles>;
+  constexpr int kRowsOfSums = kTiles * kLanes;
+  const int worker = Worker::uniform(Worker::group()), part = worker / plan.workers_of_rows, parts = plan.workers / plan.workers_of_rows;
+  const int64_t stack = gpu::block_index() * parts + part;  // of kTiles row groups
+  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums), x_sum = sums + parts * kRowsOfSums;
+  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
 
-// Where things lie in a block's shared memory, in bytes from its beginning.
-struct Plan {
-  int copies, copy_shift;          // of the table
-  int workers, workers_of_rows;    // of a block; those that share rows
-  int sums, workers_bytes;         // behind the table the workers' rings, behind them the sums
-};
-
-// A worker takes 32 entries at a time: one load, then the copies line by line out of its lanes' registers. (With one load a
-// word, a layer of d = 16384 with 32 copies took an H200 56.4 us instead of 52.8.)
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan) {
-  const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
-  for (int first = Worker::group() * kLanes; first < matrix.table_words; first += gpu::block_size()) {
-    const uint32_t entry = gpu::load_shared_by_many(matrix.table + (first + Worker::lane()));
-    for (int i = Worker::lane(); i < kLanes << plan.copy_shift; i += kLanes)
-      table[(first << plan.copy_shift) + i] = Worker::shuffle(entry, i >> plan.copy_shift);
-  }
-}
-
-ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan) {
-  return {gpu::SharedWords(gpu::shared_memory() + 4 * (Worker::lane() & (plan.copies - 1))), static_cast<uint32_t>(matrix.table_words - 1), 4 * plan.copies};
-}
-
-ECMV_GPU_DEVICE int lowest_of(const Matrix& matrix) { return static_cast<int16_t>(matrix.header[2] | matrix.header[3] << 8); }
-
-template <int kRawBits, int kQuadsOfWindow, int kTiles, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  using TileOf = TileWorker<kRawBits, kQuadsOfWindow, kTiles, true>;
-  const int worker = Worker::group(), lane = Worker::lane();
-  const int rows_of_sums = kTiles * kLanes;
-  const int part = worker / plan.workers_of_rows, share = worker % plan.workers_of_rows;
-  const int64_t stack = gpu::block_index() * (plan.workers / plan.workers_of_rows) + part;  // of kTiles row groups
-  const gpu::Pointer<int32_t> all_sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums);
-  const gpu::Pointer<int32_t> sums = all_sums + part * rows_of_sums;
-
-  TileOf tile(matrix.streams, gpu::shared_memory() + (plan.sums - plan.workers_bytes) + worker * TileOf::kSharedBytes);
-  const bool busy = stack * kTiles < matrix.row_groups;
-  int column = share;
+  TileOf tile(gpu::shared_memory() + (plan.rings + worker * TileOf::kSharedBytes), hidden);
+  int column = stack * kTiles < matrix.row_groups ? worker % plan.workers_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  if (busy && column < matrix.column_tiles) tile.begin(stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
-  fill_table(matrix, plan);
-  for (int i = gpu::thread_index(); i < plan.workers / plan.workers_of_rows * rows_of_sums; i += gpu::block_size()) all_sums[i] = 0;
+  if (column < matrix.column_tiles) tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+  fill_table<kSymbolCols>(matrix, plan, load_entry<kSymbolCols>(matrix, gpu::thread_index()));
+  for (int i = gpu::thread_index(); i <= parts * kRowsOfSums; i += gpu::block_size()) sums[i] = 0;
+  gpu::sync_block();
   gpu::wait_for_previous();
+  load_inputs(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, inputs, x_sum);
   gpu::sync_block();
 
-  const Table table = table_of(matrix, plan);
-  int32_t products[kTiles] = {};
-  int32_t x_sum = 0;
-  while (busy && column < matrix.column_tiles) {
-    tile.begin_inputs(x);
-    tile.add_patches(x, sums);
-    tile.decode(table, x, [&](int t, int, int, uint32_t bytes, uint32_t inputs) {
-      products[t] = gpu::dot4_unsigned_signed(bytes, static_cast<int32_t>(inputs), products[t]);
-    }, [&](uint32_t inputs) { x_sum = gpu::dot4(0x01010101, static_cast<int32_t>(inputs), x_sum); });
+  const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
+  while (column < matrix.column_tiles) {
+    multiply_tile<TileOf, kSymbolCols, kTiles>(tile, table, inputs, sums + part * kRowsOfSums);
     column += plan.workers_of_rows;
-    if (column < matrix.column_tiles) tile.begin(stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
-  }
-  if (busy) {
-    const int32_t offset = lowest_of(matrix) * Worker::reduce_add(x_sum);
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) gpu::atomic_add(sums + (t * kLanes + lane), (kRawBits == 0 ? products[t] / 2 : products[t]) + offset);
+    if (column < matrix.column_tiles) tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
   }
   gpu::sync_block();
-  for (int i = gpu::thread_index(); i < plan.workers / plan.workers_of_rows * rows_of_sums; i += gpu::block_size()) {
-    const int64_t row = gpu::block_index() * (plan.workers / plan.workers_of_rows) * rows_of_sums + i;
-    if (row < matrix.rows) epilogue.store(row, all_sums[i]);
+  for (int i = gpu::thread_index(); i < parts * kRowsOfSums; i += gpu::block_size()) {
+    const int64_t row = gpu::block_index() * parts * kRowsOfSums + i;
+    if (row < matrix.rows) epilogue.store(row, sums[i] + matrix.lowest * *x_sum);
   }
 }
 
@@ -101,69 +58,60 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) { return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u); }
 
 // A worker decodes one tile after the other. A row's quads are stored four at once where every row begins at a multiple of 16 bytes.
-template <int kRawBits, int kQuadsOfWindow>
-ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, gpu::Pointer<int8_t> decoded) {
-  using TileOf = TileWorker<kRawBits, kQuadsOfWindow, 1, false>;
-  TileOf tile(matrix.streams, gpu::shared_memory() + (plan.sums - plan.workers_bytes) + Worker::group() * TileOf::kSharedBytes);
-  fill_table(matrix, plan);
+template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
+  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  TileOf tile(gpu::shared_memory() + (plan.rings + Worker::group() * TileOf::kSharedBytes), hidden);
+  fill_table<kSymbolCols>(matrix, plan, load_entry<kSymbolCols>(matrix, gpu::thread_index()));
   gpu::sync_block();
-  const Table table = table_of(matrix, plan);
-  const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(lowest_of(matrix)) & 0xFF);
+  const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
+  const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
   const bool whole = matrix.cols % 16 == 0;
   for (int64_t number = gpu::block_index() * plan.workers + Worker::group(); number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.workers) {
     const int64_t group = number / matrix.column_tiles;
     const int column = static_cast<int>(number % matrix.column_tiles);
     const int64_t row = group * kLanes + Worker::lane();
     const bool exists = row < matrix.rows;
-    const int first_col = column * matrix.streams.tile_segments * kSegmentCols;
-    const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + first_col);
-    tile.begin(group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
-    tile.begin_inputs({});
+    tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+    const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
     uint32_t words[4];
-    tile.decode(table, {}, [&](int, int segment, int quad, uint32_t bytes, uint32_t) {
-      words[quad % 4] = add_bytes(kRawBits == 0 ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
-      const int col = segment * kSegmentCols + quad / 4 * 16;
+    tile.decode(table, [&](int, int segment, int quad, uint32_t bytes) {
+      words[quad % 4] = add_bytes(TileOf::kDoubled ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
+      const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
       if (quad % 4 != 3 || !exists) return;
-      if (whole && first_col + col < matrix.cols) {
+      if (whole && tile.first_col() + col < matrix.cols) {
         *gpu::cast<gpu::uint4>(out + col) = gpu::uint4{words[0], words[1], words[2], words[3]};
       } else {
-        for (int i = 0; i < 16 && first_col + col + i < matrix.cols; ++i) out[col + i] = static_cast<int8_t>(words[i / 4] >> (i % 4 * 8));
+        for (int i = 0; i < 16 && tile.first_col() + col + i < matrix.cols; ++i) out[col + i] = static_cast<int8_t>(words[i / 4] >> (i % 4 * 8));
       }
-    }, [](uint32_t) {});
+    });
     Worker::sync();
-    tile.patch_elements(decoded + (group * kLanes * matrix.cols + first_col), matrix.cols);
+    tile.patch_elements(decoded + (group * kLanes * matrix.cols + tile.first_col()), matrix.cols);
+    Worker::sync();
   }
 }
 
 struct Shape {
-  int raw_bits, table_bits, tile_cols;
+  int symbol_cols, raw_bits, table_bits, tile_cols, lowest;
 };
 
-// The header is in device memory; what a launch must know follows from the sizes of the sections and the settings.
 Shape shape_of(const codecs::CompressedView& view) {
-  const int64_t segments = row_groups(view.shape.rows) * row_segments(view.shape.cols);
-  int table_bits = 0;
-  while (int64_t{4} << table_bits < static_cast<int64_t>(view.sections[kTable].bytes.size())) ++table_bits;
-  const int64_t tiles = static_cast<int64_t>(view.sections[kTiles].bytes.size()) / 8 - 1;
-  return {segments == 0 ? 0 : static_cast<int>(static_cast<int64_t>(view.sections[kRaw].bytes.size()) / (segments * raw_bytes_of_segment(1))), table_bits,
-          tiles == 0 ? kMostTileCols : static_cast<int>(static_cast<int64_t>(view.sections[kSchedule].bytes.size()) / tiles * kSegmentCols)};
+  const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
+  return {1 << byte(5), byte(0), byte(1), 1 << byte(4), static_cast<int16_t>(byte(2) | byte(3) << 8)};
 }
 
 Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
-  const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
-  const auto words = [&](int section) { return reinterpret_cast<const uint32_t*>(view.sections[section].bytes.data()); };
-  return {.header = bytes(kHeader),
-          .table = words(kTable),
-          .streams = {.tiles = words(kTiles),
-                      .schedule = bytes(kSchedule),
-                      .codes = view.sections[kCodes].bytes.data(),
-                      .raw = reinterpret_cast<const gpu::uint2*>(bytes(kRaw)),
-                      .positions = reinterpret_cast<const uint16_t*>(bytes(kPositions)),
-                      .deltas = bytes(kDeltas),
-                      .row_segments = static_cast<int>(row_segments(view.shape.cols)),
-                      .tile_segments = static_cast<int>(tile_segments(shape.tile_cols)),
-                      .line_bytes_of_bit = kLineBytes / 32},
-          .table_words = 1 << shape.table_bits,
+  const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
+  return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
+          .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
+                      .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
+                      .codes = bytes(kCodes),
+                      .raw = bytes(kRaw),
+                      .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
+                      .row_segments = static_cast<int>(row_segments(view.shape.cols, shape.symbol_cols)),
+                      .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
+          .entries = 1 << shape.table_bits,
+          .lowest = shape.lowest,
           .row_groups = row_groups(view.shape.rows),
           .rows = view.shape.rows,
           .cols = static_cast<int>(view.shape.cols),
@@ -177,65 +125,77 @@ struct Wish {
   bool early;
 };
 constexpr Wish kWishes[] = {{32, 1, 32, 1, true}, {16, 2, 32, 1, true}, {16, 1, 8, 2, true}, {32, 1, 32, 1, false}};
-
-int worker_bytes(int tiles) { return tiles * kRingBytes + kInputRingBytes; }
+constexpr Wish kDecodeWish{16, 1, 1, 1, false};
 
 // Of shared memory, that every block needs besides its own.
 constexpr int64_t kSystemBytes = 1024;
 
-// The table gets as many copies as fit beside the rings; 0 workers if not even one does.
-Plan plan_of(const Wish& wish, const Shape& shape, int column_tiles, int64_t block_bytes) {
+// The table gets as many copies as fit beside the rings and x; 0 workers if not even one does.
+Plan plan_of(const Wish& wish, const Shape& shape, datasets::Shape matrix, bool with_inputs, int64_t block_bytes) {
   const int64_t shared_bytes = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
+  const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols), input_bytes = with_inputs ? row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols) : 0;
+  // Pairs of words are loaded by halves of 32 lanes.
+  const int most_copies = shape.symbol_cols == 8 ? std::min(wish.copies, kLanes / 2) : wish.copies;
   Plan plan{};
   for (int workers = wish.workers; workers >= 2; workers /= 2) {
     int of_rows = 1;
-    while (of_rows * 2 <= workers && of_rows < column_tiles && workers % (of_rows * 2) == 0) of_rows *= 2;
-    const int rings = workers * worker_bytes(wish.tiles), sums = workers / of_rows * wish.tiles * kLanes * 4;
-    for (int copies = wish.copies; copies >= 1; copies /= 2) {
-      const int64_t table = (int64_t{4} << shape.table_bits) * copies;
-      if (table + rings + sums > shared_bytes) continue;
+    while (of_rows * 2 <= workers && of_rows < tiles && workers % (of_rows * 2) == 0) of_rows *= 2;
+    const int64_t rings = int64_t{workers} * wish.tiles * kRingBytes, sums = (int64_t{workers} / of_rows * wish.tiles * kLanes * 4 + 16) / 16 * 16;
+    for (int copies = most_copies; copies >= 1; copies /= 2) {
+      const int64_t table = (int64_t{4} * entry_words(shape.symbol_cols) << shape.table_bits) * copies;
+      if (table + rings + sums + input_bytes > shared_bytes) continue;
       plan.copies = copies;
       while (1 << plan.copy_shift < copies) ++plan.copy_shift;
       plan.workers = workers;
       plan.workers_of_rows = of_rows;
-      plan.workers_bytes = rings;
-      plan.sums = static_cast<int>(table) + rings;
+      plan.rings = static_cast<int>(table);
+      plan.sums = static_cast<int>(table + rings);
+      plan.inputs = static_cast<int>(table + rings + sums);
+      plan.bytes = static_cast<int>(table + rings + sums + input_bytes);
       return plan;
     }
   }
   return plan;
 }
 
-// Calls f(constant number of raw bits, constant number of quads a window).
+template <int kValue>
+using Constant = std::integral_constant<int, kValue>;
+
+// Calls f(columns of a symbol, raw bits, symbols a window), all constants.
 template <typename F>
 void with_shape(const Shape& shape, F f) {
-  const auto with = [&](auto raw_bits) {
+  const auto with_window = [&](auto symbol_cols, auto raw_bits) {
     if (shape.table_bits <= 10)
-      f(raw_bits, std::integral_constant<int, 3>{});
+      f(symbol_cols, raw_bits, Constant<3>{});
     else
-      f(raw_bits, std::integral_constant<int, 2>{});
+      f(symbol_cols, raw_bits, Constant<2>{});
   };
-  switch (shape.raw_bits) {
-    case 0: return with(std::integral_constant<int, 0>{});
-    case 1: return with(std::integral_constant<int, 1>{});
-    case 2: return with(std::integral_constant<int, 2>{});
-    case 3: return with(std::integral_constant<int, 3>{});
-    case 4: return with(std::integral_constant<int, 4>{});
-    case 5: return with(std::integral_constant<int, 5>{});
-    case 6: return with(std::integral_constant<int, 6>{});
-    case 7: return with(std::integral_constant<int, 7>{});
+  const auto with_raw = [&](auto symbol_cols) {
+    switch (shape.raw_bits) {
+      case 0: return with_window(symbol_cols, Constant<0>{});
+      case 1: return with_window(symbol_cols, Constant<1>{});
+      case 2: return with_window(symbol_cols, Constant<2>{});
+      case 3: return with_window(symbol_cols, Constant<3>{});
+      case 4: return with_window(symbol_cols, Constant<4>{});
+      case 5: return with_window(symbol_cols, Constant<5>{});
+      case 6: return with_window(symbol_cols, Constant<6>{});
+      case 7: return with_window(symbol_cols, Constant<7>{});
+    }
+  };
+  switch (shape.symbol_cols) {
+    case 2: return with_raw(Constant<2>{});
+    case 4: return with_raw(Constant<4>{});
+    case 8: return with_raw(Constant<8>{});
   }
 }
 
 template <int kTiles, int kMostThreads>
 void launch_tiles(const backends::KernelCall& call, const Shape& shape, const Plan& plan, bool early) {
   const Matrix matrix = matrix_of(*call.matrix, shape);
-  const int parts = plan.workers / plan.workers_of_rows;
-  const int64_t rows_of_block = int64_t{parts} * kTiles * kLanes;
-  const gpu::LaunchShape launch_shape{(matrix.rows + rows_of_block - 1) / rows_of_block, plan.workers * kLanes,
-                                      plan.sums + rows_of_block * static_cast<int64_t>(sizeof(int32_t)), early && gpu::have_early_launches(*call.device)};
-  with_shape(shape, [&](auto raw_bits, auto quads) {
-    gpu::launch(matvec<decltype(raw_bits)::value, decltype(quads)::value, kTiles, kMostThreads>, launch_shape, call.stream, matrix, plan, call.x,
+  const int64_t rows_of_block = int64_t{plan.workers} / plan.workers_of_rows * kTiles * kLanes;
+  const gpu::LaunchShape launch_shape{(matrix.rows + rows_of_block - 1) / rows_of_block, plan.workers * kLanes, plan.bytes, early && gpu::have_early_launches(*call.device)};
+  with_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
+    gpu::launch(matvec<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, kTiles, kMostThreads>, launch_shape, call.stream, matrix, plan, Hidden{}, call.x,
                 gpu::epilogue_of(call));
   });
 }
@@ -243,45 +203,131 @@ void launch_tiles(const backends::KernelCall& call, const Shape& shape, const Pl
 void launch_matvec(const backends::KernelCall& call) {
   const Shape shape = shape_of(*call.matrix);
   const Wish& wish = kWishes[call.tuning];
-  const Plan plan = plan_of(wish, shape, static_cast<int>(column_tiles(call.matrix->shape.cols, shape.tile_cols)), call.device->shared_bytes);
+  const Plan plan = plan_of(wish, shape, call.matrix->shape, true, call.device->shared_bytes);
   if (wish.tiles == 2)
     launch_tiles<2, 512>(call, shape, plan, wish.early);
   else
     launch_tiles<1, 1024>(call, shape, plan, wish.early);
 }
 
-constexpr Wish kDecodeWish{16, 1, 1, 1, false};
-
 void launch_decode(const backends::KernelCall& call) {
   const Shape shape = shape_of(*call.matrix);
   const Matrix matrix = matrix_of(*call.matrix, shape);
-  const Plan plan = plan_of(kDecodeWish, shape, matrix.column_tiles, call.device->shared_bytes);
+  const Plan plan = plan_of(kDecodeWish, shape, call.matrix->shape, false, call.device->shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.workers - 1) / plan.workers;
-  const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, call.device->compute_units), plan.workers * kLanes, plan.sums};
-  with_shape(shape, [&](auto raw_bits, auto quads) {
-    gpu::launch(decode<decltype(raw_bits)::value, decltype(quads)::value>, launch_shape, call.stream, matrix, plan, call.decoded);
+  const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, call.device->compute_units), plan.workers * kLanes, plan.bytes};
+  with_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
+    gpu::launch(decode<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value>, launch_shape, call.stream, matrix, plan, Hidden{}, call.decoded);
   });
 }
 
-std::string refuses_wish(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, const Wish& wish) {
+std::string refuses_wish(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, const Wish& wish, bool with_inputs) {
   if (matrix.shape.cols > (int64_t{1} << 19)) return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 columns.";
-  const Shape shape = shape_of(matrix);
-  if (plan_of(wish, shape, static_cast<int>(column_tiles(matrix.shape.cols, shape.tile_cols)), device.shared_bytes).workers == 0)
-    return "The table and the rings of two waves do not fit the shared memory of a thread block.";
+  if (plan_of(wish, shape_of(matrix), matrix.shape, with_inputs, device.shared_bytes).workers == 0)
+    return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
   return "";
 }
 
-std::string refuses_decode(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int) { return refuses_wish(matrix, device, kDecodeWish); }
+// All layers of a chain in one launch, if they are coded alike; their tables may be of different sizes.
+using Calls = std::span<const backends::KernelCall>;
+
+constexpr Wish kChainWish{32, 1, 32, 1, false};
+
+bool alike(const Shape& a, const Shape& b) { return a.symbol_cols == b.symbol_cols && a.raw_bits == b.raw_bits && (a.table_bits <= 10) == (b.table_bits <= 10); }
+
+// Rows of all blocks together in a round, and the block's share of them.
+struct ChainLaunch {
+  bool possible = false;
+  Shape shape{};     // of the layer with the largest table
+  Plan plan{};       // for the largest of everything
+  int64_t blocks = 1, words = 0;
+  std::vector<ChainLayer> layers;
+};
+
+ChainLaunch plan_chain(Calls calls) {
+  const backends::DeviceInfo& device = *calls.front().device;
+  ChainLaunch launch{.possible = true, .shape = shape_of(*calls.front().matrix)};
+  datasets::Shape largest = calls.front().matrix->shape;
+  int64_t most_rows = 0;
+  for (const backends::KernelCall& call : calls) {
+    const Shape shape = shape_of(*call.matrix);
+    launch.possible = launch.possible && alike(shape, launch.shape) && call.matrix->shape.elements() > 0;
+    launch.shape.table_bits = std::max(launch.shape.table_bits, shape.table_bits);
+    launch.blocks = std::max(launch.blocks, std::min<int64_t>(device.compute_units, row_groups(call.matrix->shape.rows)));
+    launch.words = std::max(launch.words, row_groups(call.matrix->shape.rows) * kWordsOfGroup);
+    largest.cols = std::max(largest.cols, call.matrix->shape.cols);
+  }
+  for (int workers = kChainWish.workers; launch.possible; workers /= 2) {
+    launch.layers.clear();
+    most_rows = 0;
+    for (const backends::KernelCall& call : calls) {
+      const Shape shape = shape_of(*call.matrix);
+      ChainLayer layer{.matrix = matrix_of(*call.matrix, shape), .epilogue = gpu::epilogue_of(call), .parts = 1, .workers_of_rows = 1, .rounds = 1};
+      while (layer.workers_of_rows * 2 <= workers && layer.workers_of_rows < layer.matrix.column_tiles) layer.workers_of_rows *= 2;
+      const int64_t groups = layer.matrix.row_groups;
+      layer.parts = static_cast<int>(std::min<int64_t>(workers / layer.workers_of_rows, (groups + launch.blocks - 1) / launch.blocks));
+      layer.rounds = static_cast<int>((groups + launch.blocks * layer.parts - 1) / (launch.blocks * layer.parts));
+      most_rows = std::max<int64_t>(most_rows, int64_t{layer.rounds} * layer.parts * kLanes);
+      launch.layers.push_back(layer);
+    }
+    launch.plan = plan_of({workers, 1, kChainWish.copies, 1, false}, launch.shape, largest, true, device.shared_bytes - chain_bytes(most_rows));
+    if (launch.plan.workers == workers) break;
+    launch.possible = workers > 2;
+  }
+  // The sums and descriptions of a chain are behind what the plan has.
+  launch.plan.sums = launch.plan.bytes;
+  launch.plan.bytes += chain_bytes(most_rows);
+  return launch;
+}
+
+int64_t chain_scratch_bytes(Calls calls) {
+  const ChainLaunch launch = plan_chain(calls);
+  return gpu::Exchange::bytes(launch.words) + stored_layers_bytes(calls.size());
+}
+
+void prepare_chain(Calls calls) {
+  const ChainLaunch launch = plan_chain(calls);
+  if (!launch.possible) return;
+  std::vector<std::byte> stored(static_cast<size_t>(stored_layers_bytes(calls.size())));
+  for (size_t i = 0; i < calls.size(); ++i) std::memcpy(stored.data() + i * kStoredLayerBytes, &launch.layers[i], sizeof(ChainLayer));
+  const backends::KernelCall& first = calls.front();
+  gpu::Exchange::clear(first.scratch, launch.words, first.stream);
+  gpu::store_on_stream(first.scratch + gpu::Exchange::bytes(launch.words), stored.data(), static_cast<int64_t>(stored.size()), first.stream);
+}
+
+void launch_chain(Calls calls) {
+  const ChainLaunch launch = plan_chain(calls);
+  if (!launch.possible) {
+    for (backends::KernelCall call : calls) {
+      call.tuning = 0;
+      launch_matvec(call);
+    }
+    return;
+  }
+  const backends::KernelCall& first = calls.front();
+  with_shape(launch.shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
+    gpu::launch(chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>,
+                {.grid = launch.blocks, .block = launch.plan.workers * kLanes, .shared_bytes = launch.plan.bytes, .together = true}, first.stream,
+                gpu::cast<const std::byte>(first.scratch + gpu::Exchange::bytes(launch.words)), static_cast<int>(calls.size()), gpu::Exchange(first.scratch, launch.words), first.x,
+                launch.plan, Hidden{});
+  });
+}
+
+std::string refuses_decode(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int) { return refuses_wish(matrix, device, kDecodeWish, false); }
 std::string refuses_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  return refuses_wish(matrix, device, kWishes[tuning]);
+  return refuses_wish(matrix, device, kWishes[tuning], true);
 }
 
 // Waves a block, tiles a wave where two, blocks that fit on a multiprocessor where several.
 constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves16_fit2"}, {"waves32_in_order"}};
 
+std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int) { return refuses_wish(matrix, device, kChainWish, true); }
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "rings", .tunings = backends::kDefaultTuning, .refuses = refuses_decode, .launch = launch_decode},
     {.op = backends::Op::matvec, .variant = "rings", .tunings = kTunings, .refuses = refuses_matvec, .launch = launch_matvec},
+    {.op = backends::Op::matvec, .variant = "chain", .tunings = backends::kDefaultTuning, .refuses = refuses_chain, .chain_scratch_bytes = chain_scratch_bytes, .prepare_chain = prepare_chain,
+     .launch_chain = launch_chain},
 };
 
 }  // namespace

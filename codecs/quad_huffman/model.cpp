@@ -1,7 +1,7 @@
 // 1. For every candidate of raw_bits: `lowest`, by the order-0 cost of the clamped high parts and the patches of what lies outside.
-// 2. The quads of a sample of rows are counted, and for every candidate of table_bits the stored bits are estimated: ideal code
+// 2. The symbols of a sample of rows are counted, and for every candidate of table_bits the stored bits are estimated: ideal code
 //    lengths with a limit, the number of codes chosen among 16. No code is made for that.
-// 3. For the choice all quads are counted and the code is made, twice: quads without a code count for those that stand in.
+// 3. For the choice all symbols are counted and the code is made, twice: symbols without a code count for those that stand in.
 #include "codecs/quad_huffman/model.h"
 
 #include <algorithm>
@@ -39,65 +39,75 @@ double order0_bits(std::span<const uint64_t> counts) {
   return total == 0 ? 0.0 : static_cast<double>(total * log2_q16(total) - logs) / 65536.0;
 }
 
-int clamped_high(int w, int raw_bits, int lowest) { return std::clamp((w - lowest) >> raw_bits, 0, kHighValues - 1); }
+// How many columns a symbol has, how many bits are raw, where the first cell begins.
+struct Cells {
+  int symbol_cols = 4, raw_bits = 0, lowest = 0;
+  int values() const { return 1 << high_bits(symbol_cols); }
+  int high(int w) const { return (w - lowest) >> raw_bits; }
+  int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
+};
 
-// Bits of patches of the elements outside the window.
-uint64_t outside_bits(const modelling::Histogram& elements, int raw_bits, int lowest) {
+// Bits of patches of the elements outside the cells.
+uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) {
   uint64_t records = 0;
-  for (int w = -128; w < 128; ++w)
-    records += elements[w + 128] * static_cast<uint64_t>(patch_records(clamped_high(w, raw_bits, lowest), (w - lowest) >> raw_bits));
+  for (int w = -128; w < 128; ++w) records += elements[w + 128] * static_cast<uint64_t>(std::abs(cells.clamped_high(w) - cells.high(w)));
   return records * kPatchBits;
 }
 
 // -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign.
-int best_lowest(const modelling::Histogram& elements, int raw_bits) {
+int best_lowest(const modelling::Histogram& elements, Cells cells) {
   int smallest = -128, largest = 127;
   while (smallest < 127 && elements[smallest + 128] == 0) ++smallest;
   while (largest > smallest && elements[largest + 128] == 0) --largest;
-  const int cell = 1 << raw_bits, first = std::max(-128, smallest - cell + 1);
-  const int last = std::max(first + cell - 1, largest - kHighValues * cell + 1);
+  const int width = 1 << cells.raw_bits, first = std::max(-128, smallest - width + 1);
+  const int last = std::max(first + width - 1, largest - cells.values() * width + 1);
   int best = first;
   double best_bits = 0;
-  for (int lowest = first; lowest <= std::min(last, 127); ++lowest) {
-    std::array<uint64_t, kHighValues> counts{};
-    for (int w = smallest; w <= largest; ++w) counts[clamped_high(w, raw_bits, lowest)] += elements[w + 128];
-    const double bits = order0_bits(counts) + static_cast<double>(outside_bits(elements, raw_bits, lowest));
-    if (lowest == first || bits < best_bits) best = lowest, best_bits = bits;
+  for (cells.lowest = first; cells.lowest <= std::min(last, 127); ++cells.lowest) {
+    std::array<uint64_t, 256> counts{};
+    for (int w = smallest; w <= largest; ++w) counts[cells.clamped_high(w)] += elements[w + 128];
+    const double bits = order0_bits(counts) + static_cast<double>(outside_bits(elements, cells));
+    if (cells.lowest == first || bits < best_bits) best = cells.lowest, best_bits = bits;
   }
   return best;
 }
 
-// Quads of every `stride`-th row. Columns behind the last count as the quad's first.
-std::vector<uint64_t> count_quads(datasets::MatrixView matrix, int raw_bits, int lowest, int64_t stride) {
-  std::array<uint16_t, 256> high;
-  for (int w = -128; w < 128; ++w) high[w & 255] = static_cast<uint16_t>(clamped_high(w, raw_bits, lowest));
-  std::vector<uint64_t> counts(kQuads, 0);
+// Symbols of every `stride`-th row. Columns behind the last count as the symbol's first.
+std::vector<uint64_t> count_symbols(datasets::MatrixView matrix, const Cells& cells, int64_t stride) {
+  std::array<uint32_t, 256> high;
+  for (int w = -128; w < 128; ++w) high[w & 255] = static_cast<uint32_t>(cells.clamped_high(w));
+  std::vector<uint64_t> counts(kSymbols, 0);
   const int64_t cols = matrix.shape.cols;
+  const int each = cells.symbol_cols, bits = high_bits(each);
   for (int64_t row = 0; row < matrix.shape.rows; row += stride) {
     const uint8_t* w = reinterpret_cast<const uint8_t*>(matrix.elements.data()) + row * cols;
     int64_t col = 0;
-    for (; col + 4 <= cols; col += 4) ++counts[high[w[col]] | high[w[col + 1]] << 4 | high[w[col + 2]] << 8 | high[w[col + 3]] << 12];
+    for (; col + each <= cols; col += each) {
+      uint32_t symbol = 0;
+      for (int k = 0; k < each; ++k) symbol |= high[w[col + k]] << (bits * k);
+      ++counts[symbol];
+    }
     if (col == cols) continue;
-    uint32_t quad = 0;
-    for (int k = 0; k < 4; ++k) quad |= static_cast<uint32_t>(high[w[col + k < cols ? col + k : col]]) << (4 * k);
-    ++counts[quad];
+    uint32_t symbol = 0;
+    for (int k = 0; k < each; ++k) symbol |= high[w[col + k < cols ? col + k : col]] << (bits * k);
+    ++counts[symbol];
   }
   return counts;
 }
 
-// Quads that occur, the most frequent first, with sums over the first n of them.
+// Symbols that occur, the most frequent first, with sums over the first n of them.
 struct Ranking {
-  std::vector<uint32_t> quads;
+  std::vector<uint32_t> symbols;
   std::vector<uint64_t> counts;
   std::vector<uint64_t> sum, sum_of_logs;  // [n + 1]; counts, and counts * log2 in 1/65536
 
   explicit Ranking(const std::vector<uint64_t>& histogram) {
-    for (uint32_t quad = 0; quad < kQuads; ++quad)
-      if (histogram[quad] > 0) quads.push_back(quad);
-    std::sort(quads.begin(), quads.end(), [&](uint32_t a, uint32_t b) { return histogram[a] != histogram[b] ? histogram[a] > histogram[b] : a < b; });
+    for (uint32_t symbol = 0; symbol < kSymbols; ++symbol)
+      if (histogram[symbol] > 0) symbols.push_back(symbol);
+    std::sort(symbols.begin(), symbols.end(), [&](uint32_t a, uint32_t b) { return histogram[a] != histogram[b] ? histogram[a] > histogram[b] : a < b; });
     sum.push_back(0), sum_of_logs.push_back(0);
-    for (const uint32_t quad : quads) {
-      counts.push_back(histogram[quad]);
+    for (const uint32_t symbol : symbols) {
+      counts.push_back(histogram[symbol]);
       sum.push_back(sum.back() + counts.back());
       sum_of_logs.push_back(sum_of_logs.back() + counts.back() * log2_q16(counts.back()));
     }
@@ -105,8 +115,8 @@ struct Ranking {
 };
 
 struct CodeChoice {
-  size_t codes = 0;   // that many of the most frequent quads get one
-  uint64_t bits = 0;  // of codes and of the patches for other quads, about
+  size_t codes = 0;   // that many of the most frequent symbols get one
+  uint64_t bits = 0;  // of codes and of the patches for other symbols, about
 };
 
 // Bits for `codes` codes of ideal lengths up to table_bits: the longest ones for the rarest, and of what those leave of the code
@@ -122,7 +132,7 @@ uint64_t ideal_bits(const Ranking& ranking, size_t codes, int table_bits) {
 }
 
 CodeChoice choose_codes(const Ranking& ranking, int table_bits) {
-  const size_t most = std::min(ranking.quads.size(), size_t{1} << table_bits);
+  const size_t most = std::min(ranking.symbols.size(), size_t{1} << table_bits);
   CodeChoice best;
   for (size_t part = 1; part <= 16 && most > 0; ++part) {
     const size_t codes = std::max<size_t>(std::min<size_t>(most, 2), most * part / 16);
@@ -134,62 +144,81 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits) {
   return best;
 }
 
+// The fifth power of the picoseconds that an element takes an H200 in a chain of [16384, 16384] layers, about: what memory delivers and what the units begin, of which
+// neither quite hides the other. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for planes of
+// three bits or two planes, more for codes that fill a window by twos and tables with fewer copies. Both rates and the power are fitted
+// to measurements of K = 2, 4, 8, B = 1 to 4, T = 9 and 10, 4.1 to 5.3 bits, which they meet within 6 %.
+double time_to_the_fifth(double bits, int symbol_cols, int raw_bits, int table_bits) {
+  constexpr double kOfBit = 0.0335, kOfOperation = 0.047;
+  const double planes = (raw_bits % 4 == 3 ? 0.18 : 0.0) + (raw_bits > 4 ? 0.25 : 0.0);
+  const double symbol = 9.5 + (table_bits > 10 ? 1.5 + 0.8 * (table_bits - 11) : 0.0);
+  const double memory = kOfBit * bits, units = kOfOperation * (symbol / symbol_cols + 0.72 + planes);
+  return memory * memory * memory * memory * memory + units * units * units * units * units;
+}
+
 struct Parameters {
-  int raw_bits = 0, table_bits = kLeastTableBits, lowest = 0;
+  Cells cells;
+  int table_bits = kLeastTableBits;
 };
 
-Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, int raw_bits, int table_bits, Aim aim) {
+struct Candidate {
+  Parameters parameters;
+  double bits;
+};
+
+// With the estimated bits of the whole matrix, patches and table included, before the padding of tiles.
+std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, int symbol_cols, int raw_bits, int table_bits) {
   const int64_t rows = matrix.shape.rows, stride = std::max<int64_t>(1, matrix.shape.elements() / kSampleElements);
   const double of_sample = static_cast<double>(rows) / static_cast<double>((rows + stride - 1) / stride);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
-  struct Candidate {
-    Parameters parameters;
-    double bits;
-  };
   std::vector<Candidate> candidates;
-  for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? kMostRawBits : raw_bits); ++b) {
-    const int lowest = best_lowest(elements, b);
-    const double rest = static_cast<double>(b) * elements_in_all + static_cast<double>(outside_bits(elements, b, lowest));
-    if (!candidates.empty() && aim == Aim::size &&
-        rest > std::min_element(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.bits < y.bits; })->bits)
-      continue;
-    const Ranking ranking(count_quads(matrix, b, lowest, stride));
-    for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? kMostTableBits : table_bits); ++t)
-      candidates.push_back({{b, t, lowest}, static_cast<double>(choose_codes(ranking, t).bits) * of_sample + rest + static_cast<double>(32 << t)});
+  for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? kMostSymbolCols : symbol_cols); k *= 2) {
+    double least = -1;  // of this k
+    for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? kMostRawBits : raw_bits); ++b) {
+      Cells cells{k, b, 0};
+      cells.lowest = best_lowest(elements, cells);
+      const double rest = static_cast<double>(b) * elements_in_all + static_cast<double>(outside_bits(elements, cells));
+      if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
+      const Ranking ranking(count_symbols(matrix, cells, stride));
+      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? kMostTableBits : table_bits); ++t) {
+        const double table = static_cast<double>(32 * entry_words(k)) * static_cast<double>(1 << t);
+        candidates.push_back({{cells, t}, static_cast<double>(choose_codes(ranking, t).bits) * of_sample + rest + table});
+        if (least < 0 || candidates.back().bits < least) least = candidates.back().bits;
+      }
+    }
   }
-  const auto cheapest = [&](auto admitted) {
-    const Candidate* best = nullptr;
-    for (const Candidate& candidate : candidates)
-      if (admitted(candidate) && (best == nullptr || candidate.bits < best->bits)) best = &candidate;
-    return best;
-  };
-  if (aim == Aim::speed && table_bits == 0) {
-    const double acceptable = 1.1 * order0_bits(elements);
-    const Candidate* most_raw = nullptr;
-    for (const Candidate& candidate : candidates)
-      if (candidate.parameters.table_bits == 9 && candidate.bits <= acceptable) most_raw = &candidate;
-    return most_raw != nullptr ? most_raw->parameters : cheapest([](const Candidate& c) { return c.parameters.table_bits == 11; })->parameters;
-  }
-  return cheapest([](const Candidate&) { return true; })->parameters;
+  return candidates;
 }
 
-// For every quad the best of those with a code: patches first, then length. Patches of four columns add up, so four passes of
-// minima along one column each find it. A state is cost << 16 | quad.
-std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths) {
+Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
+  const std::vector<Candidate> candidates = all_candidates(matrix, elements, symbol_cols, raw_bits, table_bits);
+  const Candidate* best = nullptr;
+  double best_cost = 0;
+  for (const Candidate& candidate : candidates) {
+    const Cells& cells = candidate.parameters.cells;
+    const double cost = aim == Aim::size ? candidate.bits : time_to_the_fifth(candidate.bits / static_cast<double>(matrix.shape.elements()), cells.symbol_cols, cells.raw_bits, candidate.parameters.table_bits);
+    if (best == nullptr || cost < best_cost) best = &candidate, best_cost = cost;
+  }
+  return best->parameters;
+}
+
+// For every symbol the best of those with a code: patches first, then length. Patches of columns add up, so passes of
+// minima along one column each find it. A state is cost << 16 | symbol.
+std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int symbol_cols) {
   constexpr uint32_t kOfPatch = 32u << 16, kNone = 1u << 30;
-  std::vector<uint32_t> best(kQuads), next(kQuads);
-  for (uint32_t quad = 0; quad < kQuads; ++quad) best[quad] = lengths[quad] > 0 ? static_cast<uint32_t>(lengths[quad]) << 16 | quad : kNone;
-  for (uint32_t step = 1; step < kQuads; step *= kHighValues) {
-    for (uint32_t first = 0; first < kQuads; first += step * kHighValues)
-      for (int wanted = 0; wanted < kHighValues; ++wanted) {
-        uint32_t* to = next.data() + first + step * static_cast<uint32_t>(wanted);
-        std::copy_n(best.data() + (to - next.data()), step, to);
-        for (int coded = 0; coded < kHighValues; ++coded) {
-          const uint32_t* from = best.data() + first + step * static_cast<uint32_t>(coded);
-          const uint32_t cost = kOfPatch * static_cast<uint32_t>(patch_records(coded, wanted));
-          for (uint32_t i = 0; i < step; ++i) to[i] = std::min(to[i], from[i] + cost);
-        }
-      }
+  const uint32_t values = 1u << high_bits(symbol_cols);
+  static_assert(2 * 255 * kOfPatch + (kMostTableBits << 16 | 0xffff) < kNone);
+  std::vector<uint32_t> best(kSymbols), next(kSymbols);
+  for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) best[symbol] = lengths[symbol] > 0 ? static_cast<uint32_t>(lengths[symbol]) << 16 | symbol : kNone;
+  for (uint32_t step = 1; step < kSymbols; step *= values) {
+    for (uint32_t first = 0; first < kSymbols; first += step * values) {
+      // One record a step of h, so the minimum over all distances is found by going up and coming down.
+      std::copy_n(best.data() + first, step * values, next.data() + first);
+      for (uint32_t value = 1; value < values; ++value)
+        for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i) next[i] = std::min(next[i], next[i - step] + kOfPatch);
+      for (uint32_t value = values - 1; value-- > 0;)
+        for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i) next[i] = std::min(next[i], next[i + step] + kOfPatch);
+    }
     best.swap(next);
   }
   return best;
@@ -201,56 +230,66 @@ uint16_t reversed(uint32_t code, int length) {
   return static_cast<uint16_t>(out);
 }
 
+// The words of the table for a symbol.
+std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t length) {
+  std::array<uint32_t, 2> words{};
+  for (int k = 0; k < model.symbol_cols; ++k)
+    words[k / 4] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k)) << (entry_shift(model.symbol_cols, model.raw_bits) + 8 * (k % 4));
+  if (model.symbol_cols == 2)
+    words[0] |= length << 16;
+  else
+    for (int bit = 0; bit < 4; ++bit) words[0] |= (length >> bit & 1) << (8 * bit);
+  return words;
+}
+
 void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t cols) {
   const Ranking ranking(histogram);
   const size_t codes = choose_codes(ranking, model.table_bits).codes;
-  std::vector<uint64_t> counts(kQuads, 0);
-  for (size_t i = 0; i < codes; ++i) counts[ranking.quads[i]] = ranking.counts[i];
+  std::vector<uint64_t> counts(kSymbols, 0);
+  for (size_t i = 0; i < codes; ++i) counts[ranking.symbols[i]] = ranking.counts[i];
   if (codes == 0) counts[0] = 1;  // no elements
   std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, model.table_bits);
-  std::vector<uint32_t> substitutes = best_substitutes(lengths);
-  if (codes < ranking.quads.size()) {
-    for (size_t i = codes; i < ranking.quads.size(); ++i) counts[substitutes[ranking.quads[i]] & 0xffff] += ranking.counts[i];
+  std::vector<uint32_t> substitutes = best_substitutes(lengths, model.symbol_cols);
+  if (codes < ranking.symbols.size()) {
+    for (size_t i = codes; i < ranking.symbols.size(); ++i) counts[substitutes[ranking.symbols[i]] & 0xffff] += ranking.counts[i];
     lengths = modelling::limited_code_lengths(counts, model.table_bits);
-    substitutes = best_substitutes(lengths);
+    substitutes = best_substitutes(lengths, model.symbol_cols);
   }
 
   const std::vector<uint32_t> canonical = modelling::canonical_codes(lengths);
-  const auto code_of = [&](uint32_t quad) { return QuadCode{reversed(canonical[quad], lengths[quad]), static_cast<uint16_t>(quad), lengths[quad]}; };
-  model.codes.resize(kQuads);
-  for (uint32_t quad = 0; quad < kQuads; ++quad) model.codes[quad] = code_of(substitutes[quad] & 0xffff);
+  const auto code_of = [&](uint32_t symbol) { return SymbolCode{reversed(canonical[symbol], lengths[symbol]), static_cast<uint16_t>(symbol), lengths[symbol]}; };
+  model.codes.resize(kSymbols);
+  for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) model.codes[symbol] = code_of(substitutes[symbol] & 0xffff);
   const auto best_of = [&](uint32_t first, uint32_t step) {
     uint32_t best = substitutes[first];
-    for (uint32_t quad = first; quad < kQuads; quad += step) best = std::min(best, substitutes[quad]);
+    for (uint32_t symbol = first; symbol < kSymbols; symbol += step) best = std::min(best, substitutes[symbol]);
     return code_of(best & 0xffff);
   };
   model.shortest = best_of(0, 1);
-  for (uint32_t quad = 0; quad < 1u << (4 * (cols % 4)); ++quad) model.partial.push_back(best_of(quad, 1u << (4 * (cols % 4))));
+  const uint32_t partial = 1u << (high_bits(model.symbol_cols) * (cols % model.symbol_cols));
+  for (uint32_t symbol = 0; symbol < partial; ++symbol) model.partial.push_back(best_of(symbol, partial));
 
-  model.table.assign(size_t{1} << model.table_bits, 0);
-  for (uint32_t quad = 0; quad < kQuads; ++quad) {
-    const int length = lengths[quad];
+  const size_t words = entry_words(model.symbol_cols);
+  model.table.assign(words << model.table_bits, 0);
+  for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) {
+    const int length = lengths[symbol];
     if (length == 0) continue;
-    uint32_t entry = 0;
-    for (int k = 0; k < 4; ++k)
-      entry |= (static_cast<uint32_t>(high_of_quad(quad, k)) << entry_shift(model.raw_bits) | (static_cast<uint32_t>(length) >> k & 1)) << (8 * k);
+    const std::array<uint32_t, 2> entry = entry_of(model, symbol, static_cast<uint32_t>(length));
     // The only code there is has one bit, and the other value of that bit means the same.
     const uint32_t step = codes < 2 ? 1 : 1u << length;
-    for (size_t i = reversed(canonical[quad], length) & (step - 1); i < model.table.size(); i += step) model.table[i] = entry;
+    for (size_t i = reversed(canonical[symbol], length) & (step - 1); i < size_t{1} << model.table_bits; i += step) std::copy_n(entry.begin(), words, model.table.begin() + static_cast<int64_t>(i * words));
   }
 }
 
 }  // namespace
 
-Model make_model(datasets::MatrixView matrix, int raw_bits, int table_bits, Aim aim) {
+Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
   Model model;
-  Parameters parameters{std::max(raw_bits, 0), std::max(table_bits, kLeastTableBits), 0};
-  if (matrix.shape.elements() > 0) {
-    const modelling::Histogram elements = modelling::histogram(matrix.i8());
-    parameters = choose_parameters(matrix, elements, raw_bits, table_bits, aim);
-  }
-  model.raw_bits = parameters.raw_bits, model.table_bits = parameters.table_bits, model.lowest = parameters.lowest;
-  make_code(model, count_quads(matrix, model.raw_bits, model.lowest, 1), matrix.shape.cols);
+  Parameters parameters{{symbol_cols == 0 ? 4 : symbol_cols, std::max(raw_bits, 0), 0}, std::max(table_bits, kLeastTableBits)};
+  if (matrix.shape.elements() > 0) parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), symbol_cols, raw_bits, table_bits, aim);
+  model.symbol_cols = parameters.cells.symbol_cols, model.raw_bits = parameters.cells.raw_bits, model.lowest = parameters.cells.lowest;
+  model.table_bits = parameters.table_bits;
+  make_code(model, count_symbols(matrix, parameters.cells, 1), matrix.shape.cols);
   return model;
 }
 

@@ -19,14 +19,15 @@ struct OctetPatches {
   // False if there are more than fit; they then must be applied to what was decoded.
   bool sort(const Stored& stored, int64_t tile) {
     begin.fill(0);
-    const int64_t first = stored.first_patch(tile), count = stored.first_patch(tile + 1) - first;
+    const TileIndex index = stored.tile(tile);
+    const int64_t first = index.first_patch, count = stored.first_patch(tile + 1) - first;
     if (count > kCapacity) return false;
-    for (int64_t i = 0; i < count; ++i) ++begin[stored.positions[2 * (first + i)] % kLanes / 8 + 1];
+    for (int64_t i = 0; i < count; ++i) ++begin[stored.patches[2 * (first + i)] % kLanes / 8 + 1];
     for (int octet = 0; octet < kOctets; ++octet) begin[octet + 1] += begin[octet];
     std::array<int, kOctets> next;
     std::copy_n(begin.begin(), kOctets, next.begin());
     for (int64_t i = 0; i < count; ++i) {
-      const Patch patch = patch_at(stored, first + i);
+      const Patch patch = stored.patch(index, first + i);
       patches[next[patch.row / 8]++] = static_cast<uint32_t>(patch.col) << 16 | static_cast<uint32_t>(patch.row % 8) << 8 | static_cast<uint8_t>(patch.delta);
     }
     return true;

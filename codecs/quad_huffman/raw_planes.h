@@ -30,24 +30,24 @@ inline void pack_raw(int raw_bits, const uint32_t* quads, uint32_t* words) {
   }
 }
 
-// The inverse; words are `stride` apart.
-inline void unpack_raw(int raw_bits, const uint32_t* words, int stride, uint32_t* quads) {
+// The inverse.
+inline void unpack_raw(int raw_bits, const uint32_t* words, uint32_t* quads) {
   for (int q = 0; q < 8; ++q) quads[q] = 0;
   int shift = 0;
   for (const int plane : kPlanes[raw_bits]) {
     if (plane == 0) continue;
     const uint32_t mask = low_bits_of_bytes(plane);
     if (plane == 3) {
-      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2 * stride] >> (3 * (q % 2)) & mask) << shift;
+      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2 ] >> (3 * (q % 2)) & mask) << shift;
       uint32_t last = 0;
-      for (int j = 0; j < 3; ++j) last |= (words[j * stride] >> 6 & low_bits_of_bytes(2)) << (2 * j);
+      for (int j = 0; j < 3; ++j) last |= (words[j ] >> 6 & low_bits_of_bytes(2)) << (2 * j);
       quads[6] |= (last & mask) << shift;
       quads[7] |= (last >> 3 & mask) << shift;
     } else {
       const int each = 8 / plane;
-      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each * stride] >> (plane * (q % each)) & mask) << shift;
+      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each ] >> (plane * (q % each)) & mask) << shift;
     }
-    words += plane * stride;
+    words += plane ;
     shift += plane;
   }
 }

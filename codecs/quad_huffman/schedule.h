@@ -9,7 +9,7 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-inline constexpr int kMostSegments = kMostTileCols / kSegmentCols;
+inline constexpr int kMostSegments = kMostTileCols / (kSegmentSymbols * kLeastSymbolCols);
 
 // Code bits of each segment, and where the segment's first one is.
 struct LaneBits {

@@ -35,8 +35,9 @@ using VI32 = hn::Vec<DI32>;
 
 // Columns whose raw words are neighbours: two halves of 8 quads.
 inline constexpr int kPieceCols = 64;
-static_assert(kSegmentCols % kPieceCols == 0);
-inline constexpr int64_t raw_bytes_of_piece(int raw_bits) { return raw_bytes_of_segment(raw_bits) / (kSegmentCols / kPieceCols); }
+inline constexpr int kPieces = kSegmentCols / kPieceCols;
+inline constexpr int lane_raw_bytes(int raw_bits) { return 4 * raw_unit_words(4, raw_bits); }
+inline constexpr int64_t raw_bytes_of_segment(int raw_bits) { return quad_huffman::raw_bytes_of_segment(4, raw_bits); }
 
 // Quads of a vector of bytes; two vectors or one are half a piece.
 inline constexpr int kVectorQuads = static_cast<int>(HWY_MAX_LANES_D(D32));
@@ -59,20 +60,20 @@ HWY_INLINE V32 Pairs(uint32_t word0, uint32_t word1, uint32_t word2, uint32_t wo
   return FromBlocks(two(word0, word1), two(word2, word3), part);
 }
 
-// The raw words of 8 quads, loaded where they are used: a broadcast from memory costs no vector operation.
+// The raw words of the 8 quads of a group of 32 columns, loaded where they are used: a broadcast from memory costs no vector operation.
+template <int kRawBits, int kGroup, int kFirst = 0>
 struct RawWords {
-  const uint8_t* HWY_RESTRICT first;
+  const uint8_t* HWY_RESTRICT segment;
   HWY_INLINE uint32_t operator[](int j) const {
     uint32_t word;
-    std::memcpy(&word, first + 8 * kLanes * j, 4);
+    std::memcpy(&word, segment + raw_word_offset(4, kRawBits, kGroup, kFirst + j), 4);
     return word;
   }
-  HWY_INLINE RawWords from(int j) const { return {first + 8 * kLanes * j}; }
 };
 
 // One plane of kPlane bits of the quads of `part`: the words that hold them, shifted so that a quad's field comes first.
-template <int kPlane>
-HWY_INLINE V8 PlaneOf(RawWords words, int part) {
+template <int kPlane, class Words>
+HWY_INLINE V8 PlaneOf(Words words, int part) {
   const D32 d32;
   alignas(32) static constexpr uint32_t kShifts[4][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6, 0, 2, 4, 6}, {0, 3, 0, 3, 0, 3, 0, 3}, {0, 4, 0, 4, 0, 4, 0, 4}};
   const V32 shifts = hn::Load(d32, kShifts[kPlane - 1] + 4 * part);
@@ -87,14 +88,14 @@ HWY_INLINE V8 PlaneOf(RawWords words, int part) {
   return hn::BitCast(D8(), hn::Shr(stored, shifts));
 }
 
-// t | the raw bits of the quads of `part` of 32 columns.
-template <int kRawBits>
-HWY_INLINE V8 MergeRaw(V8 t, RawWords words, int part) {
+// t | the raw bits of the quads of `part` of a group of 32 columns.
+template <int kRawBits, int kGroup>
+HWY_INLINE V8 MergeRaw(V8 t, const uint8_t* HWY_RESTRICT segment, int part) {
   const D8 d8;
   constexpr int kFirst = kPlanes[kRawBits][0], kSecond = kPlanes[kRawBits][1];
-  if constexpr (kFirst > 0) t = hn::OrAnd(t, PlaneOf<kFirst>(words, part), hn::Set(d8, (1 << kFirst) - 1));
+  if constexpr (kFirst > 0) t = hn::OrAnd(t, PlaneOf<kFirst>(RawWords<kRawBits, kGroup>{segment}, part), hn::Set(d8, (1 << kFirst) - 1));
   if constexpr (kSecond > 0) {
-    const V8 second = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(D16(), PlaneOf<kSecond>(words.from(kFirst), part))));
+    const V8 second = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(D16(), PlaneOf<kSecond>(RawWords<kRawBits, kGroup, kFirst>{segment}, part))));
     t = hn::OrAnd(t, second, hn::Set(d8, ((1 << kSecond) - 1) << kFirst));
   }
   return t;
@@ -127,9 +128,9 @@ HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
 #endif
 }
 
-// One piece of one row.
-template <int kRawBits, Use kUse>
-HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT raw, V8 lowest, const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded, VI32& acc) {
+// Piece kPiece of a segment of one row, whose raw words are at `segment`.
+template <int kRawBits, Use kUse, int kPiece>
+HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT segment, V8 lowest, const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded, VI32& acc) {
   const D8 d8;
   const DI8 di8;
   const D16 d16;
@@ -150,7 +151,7 @@ HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_R
     odd = hn::And(odd, hn::Set(d8, kHighMask));
     V8 halves[2] = {hn::InterleaveLower(d8, even, odd), hn::InterleaveUpper(d8, even, odd)};
     for (int half = 0; half < 2; ++half) {
-      const V8 t = MergeRaw<kRawBits>(halves[half], {raw + raw_word_offset(kRawBits, half, 0)}, part);
+      const V8 t = half == 0 ? MergeRaw<kRawBits, 2 * kPiece>(halves[0], segment, part) : MergeRaw<kRawBits, 2 * kPiece + 1>(halves[1], segment, part);
       const int at = 32 * half + 4 * kVectorQuads * part;
       if constexpr (stores(kUse))
         hn::StoreU(hn::Add(t, lowest), d8, reinterpret_cast<uint8_t*>(decoded) + at);
@@ -161,7 +162,9 @@ HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_R
 }
 
 // Columns of lanes [first_lane, + kWalkLanes) of a tile's lines, word after word of each lane.
-HWY_INLINE void CopyWords(const uint8_t* HWY_RESTRICT codes, int64_t lines, int first_lane, Walkers& walkers) {
+HWY_INLINE void CopyWords(const TileCodes& tile, int first_lane, Walkers& walkers) {
+  const uint8_t* HWY_RESTRICT codes = tile.full();
+  const int64_t lines = tile.full_lines();
   const hn::FixedTag<uint32_t, 4> d;
   const hn::FixedTag<uint64_t, 2> d64;
   for (int lane = 0; lane < kWalkLanes; lane += 4) {
@@ -178,9 +181,12 @@ HWY_INLINE void CopyWords(const uint8_t* HWY_RESTRICT codes, int64_t lines, int 
       hn::StoreU(hn::InterleaveLower(d64, e, f), d64, to(2));
       hn::StoreU(hn::InterleaveUpper(d64, e, f), d64, to(3));
     }
-    for (; line < lines; ++line, from += kLineBytes)
-      for (int i = 0; i < 4; ++i) std::memcpy(walkers.words[lane + i].data() + 4 * line, from + 4 * i, 4);
   }
+  for (int64_t line = lines; line < tile.lines(); ++line)
+    for (int lane = 0; lane < kWalkLanes; ++lane) {
+      const uint32_t word = tile.word(line, first_lane + lane);
+      std::memcpy(walkers.words[lane].data() + 4 * line, &word, 4);
+    }
 }
 
 // On its own, so that eight windows, table, mask and output share the registers with nothing else.
@@ -206,6 +212,7 @@ struct Chunk {
   int64_t group, column;
   int first_lane, lanes;  // lanes that there are
   int64_t segment, count;
+  const TileIndex& tile;
 };
 
 struct Launch {
@@ -232,26 +239,30 @@ HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8
 // What becomes of the entries of a chunk that have been walked through.
 template <int kRawBits, Use kUse>
 HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
-  const auto [group, column, first_lane, lanes, segment, count] = chunk;
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
   const DI32 di32;
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols, end = std::min(cols, first_col + count * kSegmentCols);
   const int8_t* HWY_RESTRICT x = launch.call.x;
-  const uint8_t* HWY_RESTRICT raw_of_lane = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
+  const uint8_t* HWY_RESTRICT raw_of_lane = stored.raw_of(group, column * stored.tile_segments + segment) + lane_raw_bytes(kRawBits) * first_lane;
   int8_t* HWY_RESTRICT row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * cols;
-  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += 8, row += cols) {
+  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += lane_raw_bytes(kRawBits), row += cols) {
     VI32 acc = hn::Zero(di32);
     if constexpr (!stores(kUse)) acc = hn::Load(di32, scratch.acc[lane].data());
     const uint8_t* HWY_RESTRICT raw = raw_of_lane;
     const uint32_t* HWY_RESTRICT entries = scratch.entries[lane].data();
     int8_t* HWY_RESTRICT to = kUse == Use::stream ? reinterpret_cast<int8_t*>(scratch.elements[lane].data()) : row + first_col;
-    int64_t col = 0;
-    for (; first_col + col + kPieceCols <= end; col += kPieceCols, entries += kPieceCols / 4, raw += raw_bytes_of_piece(kRawBits))
-      Piece<kRawBits, kUse>(entries, raw, lowest, x + first_col + col, to + col, acc);
-    if (first_col + col < end) {  // x and the buffer are padded; rows are not
-      Piece<kRawBits, kUse>(entries, raw, lowest, x + first_col + col, kUse == Use::stream ? to + col : scratch.last_cols.data(), acc);
-      if constexpr (kUse == Use::store) std::memcpy(to + col, scratch.last_cols.data(), static_cast<size_t>(end - first_col - col));
+    // x and the buffer are padded; rows are not.
+    const auto piece = [&]<int kPiece>(int64_t col) HWY_ATTR {
+      const int64_t left = end - first_col - col;
+      const bool whole = left >= kPieceCols || kUse != Use::store;
+      Piece<kRawBits, kUse, kPiece>(entries + col / 4, raw, lowest, x + first_col + col, whole ? to + col : scratch.last_cols.data(), acc);
+      if (!whole) std::memcpy(to + col, scratch.last_cols.data(), static_cast<size_t>(left));
+    };
+    for (int64_t col = 0; first_col + col < end; col += kSegmentCols, raw += raw_bytes_of_segment(kRawBits)) {
+      piece.template operator()<0>(col);
+      if (first_col + col + kPieceCols < end) piece.template operator()<1>(col + kPieceCols);
     }
     if constexpr (!stores(kUse)) hn::Store(acc, di32, scratch.acc[lane].data());
   }
@@ -271,14 +282,14 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
 // What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
 template <Use kUse>
 HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
-  const auto [group, column, first_lane, lanes, segment, count] = chunk;
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
-  const int64_t tile = group * stored.column_tiles + column, first_line = stored.first_line(tile), lines = stored.first_line(tile + 1) - first_line;
-  const int64_t lines_of_segment = lines / stored.segments_of(column) + 1;
-  const uint8_t* codes = stored.codes + (first_line + (first_lane + kWalkLanes == kLanes ? lines : 0)) * kLineBytes + 4 * ((first_lane + kWalkLanes) % kLanes);
+  const int64_t lines = tile.full_lines, lines_of_segment = lines / stored.segments_of(column) + 1;
+  const uint8_t* codes = stored.codes + (tile.first_unit + tile.mask_units()) * kUnitBytes + (first_lane + kWalkLanes == kLanes ? lines : 0) * kLineBytes + 4 * ((first_lane + kWalkLanes) % kLanes);
   for (int64_t line = segment * lines_of_segment; line < (segment + count) * lines_of_segment; ++line) __builtin_prefetch(codes + line * kLineBytes, 0, 3);
-  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
-  for (int64_t i = 0; i < count * kSegmentCols / kPieceCols * stored.raw_bits; ++i) __builtin_prefetch(raw + i * 8 * kLanes, 0, 3);
+  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * first_lane;
+  for (int64_t at = 0; at < count * raw_bytes_of_segment(stored.raw_bits); at += stored.raw_lane_bytes() * kLanes)
+    for (int line = 0; line < kWalkLanes * stored.raw_lane_bytes(); line += 64) __builtin_prefetch(raw + at + line, 0, 3);
   if constexpr (kUse == Use::store) {
     const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols, end = std::min(stored.cols, first_col + count * kSegmentCols);
     const int8_t* row = launch.call.decoded + (group * kLanes + first_lane - launch.call.row_begin) * stored.cols;
@@ -290,25 +301,25 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
 // The next tile, as large as this one in all likelihood, comes into the L2 cache while this one is decoded: the share of the segments
 // [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
 HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
-  const auto [group, column, first_lane, lanes, segment, count] = chunk;
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const int64_t raw_bytes = raw_bytes_of_segment(stored.raw_bits);
-  const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
+  const int64_t segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
   const int64_t share = first_lane / kWalkLanes * segments + segment;
   const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes + share * raw_bytes * kWalkLanes / kLanes;
   for (int64_t at = 0; at < count * raw_bytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
-  const int64_t bytes = (stored.first_line(tile + 1) - stored.first_line(tile)) * kLineBytes;
-  const uint8_t* codes = stored.codes + stored.first_line(tile + 1) * kLineBytes;
+  const int64_t bytes = tile.full_lines * kLineBytes;
+  const uint8_t* codes = stored.codes + tile.first_unit * kUnitBytes + bytes;
   for (int64_t at = bytes * share / shares; at < bytes * (share + count) / shares; at += 64) __builtin_prefetch(codes + at, 0, 2);
 }
 
 // Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved in them.
 template <Use kUse>
-HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
+HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const TileIndex& tile, const TileCodes& codes, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
   const Stored& stored = launch.stored;
-  const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
+  const int64_t segments = stored.segments_of(column);
   const int lanes = static_cast<int>(std::min<int64_t>(kWalkLanes, stored.rows - group * kLanes - first_lane));
   Walkers& walkers = scratch.walkers;
-  CopyWords(stored.codes + stored.first_line(tile) * kLineBytes, stored.first_line(tile + 1) - stored.first_line(tile), first_lane, walkers);
+  CopyWords(codes, first_lane, walkers);
   for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, 0);
   if constexpr (!stores(kUse)) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
   scratch.next_patch = scratch.patches.begin[first_lane / kWalkLanes];
@@ -320,7 +331,7 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
     while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
     if (floor_of(s) > least)
       for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
-    const Chunk chunk{group, column, first_lane, lanes, s, count};
+    const Chunk chunk{group, column, first_lane, lanes, s, count, tile};
     PrefetchNextTile(stored, chunk);
     PrefetchForUse<kUse>(launch, chunk);
     launch.walk(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
@@ -337,10 +348,11 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
 template <Use kUse>
 HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) {
   const Stored& stored = launch.stored;
-  const int64_t tile = group * stored.column_tiles + column, first_col = column * stored.tile_cols;
+  const int64_t number = group * stored.column_tiles + column, first_col = column * stored.tile_cols;
+  const TileIndex tile = stored.tile(number);
   uint32_t* y = reinterpret_cast<uint32_t*>(launch.call.y) + group * kLanes;
-  for (int64_t i = stored.first_patch(tile), end = stored.first_patch(tile + 1); i < end; ++i) {
-    const Patch patch = patch_at(stored, i);
+  for (int64_t i = tile.first_patch, end = stored.first_patch(number + 1); i < end; ++i) {
+    const Patch patch = stored.patch(tile, i);
     if constexpr (stores(kUse)) {
       int8_t& element = launch.call.decoded[(group * kLanes + patch.row - launch.call.row_begin) * stored.cols + first_col + patch.col];
       element = static_cast<int8_t>(element + patch.delta);
@@ -359,14 +371,15 @@ void Groups(const Launch& launch) {
     if constexpr (!stores(kUse)) std::fill_n(launch.call.y + group * kLanes, rows, launch.offset);
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
-      const int64_t lines = stored.first_line(tile + 1) - stored.first_line(tile);
+      const TileIndex index = stored.tile(tile);
+      const TileCodes codes(stored, index);
       std::array<int64_t, kMostSegments> reach;
       int64_t blocks = 0;
-      for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
+      for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
       bool patched = false;
       if constexpr (kUse == Use::stream) patched = scratch.patches.sort(stored, tile);
       for (int lane = 0; lane < rows; lane += kWalkLanes) {
-        Octet<kUse>(launch, group, column, lane, reach, scratch);
+        Octet<kUse>(launch, group, column, lane, index, codes, reach, scratch);
       }
       if (!patched) AddPatches<kUse>(launch, group, column);
     }
@@ -431,8 +444,9 @@ void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(cal
 int64_t rows_per_block(const CompressedView&) { return kLanes; }
 int64_t scratch_bytes(const CompressedView& view, int) { return static_cast<int64_t>(view.sections[kTable].bytes.size()); }
 
-// Entries are read as halves and bytes by the vector code.
-std::string refuses(const CompressedView&, const backends::DeviceInfo&, int) {
+// Entries are read as halves and bytes by the vector code, which splits quads.
+std::string refuses(const CompressedView& view, const backends::DeviceInfo&, int) {
+  if (open_stored(view).symbol_cols != 4) return "The vectors of this kernel split symbols of 4 columns only.";
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
 }
 

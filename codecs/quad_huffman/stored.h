@@ -1,7 +1,8 @@
-// The stored matrix as readers see it: pointers into the sections and the numbers of the header.
+// The stored matrix as readers on a host see it: pointers into the sections and the numbers of the header.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -20,50 +21,106 @@ inline uint32_t load_u32(const uint8_t* p) {
 }
 inline uint32_t load_u16(const uint8_t* p) { return p[0] | uint32_t{p[1]} << 8; }
 
-// What a table entry says.
-inline int entry_length(uint32_t entry) { return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8)); }
-inline int entry_high(uint32_t entry, int k, int raw_bits) { return static_cast<int>((entry >> (8 * k) & 0xff) >> entry_shift(raw_bits)); }
+// Where the patch leads, and by how much the element grows.
+struct Patch {
+  int row, col, delta;
+};
+
+// A tile's place in the sections, and its size.
+struct TileIndex {
+  int64_t first_unit, first_patch, left_patches;
+  int full_lines, partial_lines;
+  int lines() const { return full_lines + partial_lines; }
+  // Units of 16 bytes of the masks.
+  int mask_units() const { return (partial_lines + 3) / 4; }
+};
 
 struct Stored {
   int64_t rows, cols;
-  int raw_bits, table_bits, lowest, tile_cols;
+  int raw_bits, table_bits, lowest, tile_cols, symbol_cols;
   int64_t row_groups, column_tiles, row_segments, tile_segments;
-  const uint8_t *table, *tiles, *schedule, *codes, *raw, *positions, *deltas;
+  const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
 
-  int64_t first_line(int64_t tile) const { return load_u32(tiles + 8 * tile); }
-  int64_t first_patch(int64_t tile) const { return load_u32(tiles + 8 * tile + 4); }
+  int segment_cols() const { return quad_huffman::segment_cols(symbol_cols); }
+  TileIndex tile(int64_t number) const {
+    const uint8_t* words = tiles + kTileBytes * number;
+    const uint32_t lines = load_u32(words + 12);
+    return {load_u32(words), load_u32(words + 4), load_u32(words + 8), static_cast<int>(lines & 0xffff) * 4, static_cast<int>(lines >> 16)};
+  }
+  int64_t first_patch(int64_t tile) const { return load_u32(tiles + kTileBytes * tile + 4); }
   // Of the tile in column `column` of the tiles: columns, and segments that have any.
   int64_t cols_of(int64_t column) const { return std::min<int64_t>(tile_cols, cols - column * tile_cols); }
-  int64_t segments_of(int64_t column) const { return (cols_of(column) + kSegmentCols - 1) / kSegmentCols; }
+  int64_t segments_of(int64_t column) const { return (cols_of(column) + segment_cols() - 1) / segment_cols(); }
   const uint8_t* raw_of(int64_t group, int64_t segment_of_row) const {
-    return raw + (group * row_segments + segment_of_row) * raw_bytes_of_segment(raw_bits);
+    return raw + (group * row_segments + segment_of_row) * raw_bytes_of_segment(symbol_cols, raw_bits);
   }
+  int raw_word_offset(int group, int j) const { return quad_huffman::raw_word_offset(symbol_cols, raw_bits, group, j); }
+  // Bytes from a lane's raw words to the next one's.
+  int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, raw_bits); }
+
+  // Patch number i of the matrix, of a tile.
+  Patch patch(const TileIndex& tile, int64_t i) const {
+    const uint32_t bits = load_u16(patches + 2 * i);
+    const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
+    return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols), (bits >> 15 != 0 ? -1 : 1) * (1 << raw_bits)};
+  }
+
+  // What entry i of the table says.
+  uint32_t entry_word(int64_t i, int word) const { return load_u32(table + 4 * (i * entry_words(symbol_cols) + word)); }
+  int entry_length(int64_t i) const {
+    const uint32_t entry = entry_word(i, 0);
+    if (symbol_cols == 2) return static_cast<int>(entry >> 16);
+    return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
+  }
+  int entry_high(int64_t i, int k) const { return static_cast<int>((entry_word(i, k / 4) >> (8 * (k % 4)) & 0xff) >> entry_shift(symbol_cols, raw_bits)); }
 };
 
 // Trusts the bytes, but for the header's presence; codec.cpp checks them.
 inline Stored open_stored(const CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
-  const uint8_t* header = bytes(kHeader);
+  const uint8_t* header = reinterpret_cast<const uint8_t*>(view.sections[kHeader].host.data());
   Stored s{};
   s.rows = view.shape.rows, s.cols = view.shape.cols;
   s.raw_bits = header[0], s.table_bits = header[1];
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
   s.tile_cols = 1 << (header[4] & 15);
+  s.symbol_cols = 1 << (header[5] & 3);
   s.row_groups = row_groups(s.rows), s.column_tiles = column_tiles(s.cols, s.tile_cols);
-  s.row_segments = row_segments(s.cols), s.tile_segments = tile_segments(s.tile_cols);
+  s.row_segments = row_segments(s.cols, s.symbol_cols), s.tile_segments = s.tile_cols / s.segment_cols();
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);
-  s.raw = bytes(kRaw), s.positions = bytes(kPositions), s.deltas = bytes(kDeltas);
+  s.raw = bytes(kRaw), s.patches = bytes(kPatches);
   return s;
 }
 
-// Where the patch leads, and by how much the element grows.
-struct Patch {
-  int row, col, delta;
+// The words of a tile's codes, lane by lane. Assumes checked bytes.
+class TileCodes {
+ public:
+  TileCodes(const Stored& stored, const TileIndex& tile) : full_lines_(tile.full_lines), lines_(tile.lines()) {
+    const uint8_t* masks = stored.codes + tile.first_unit * kUnitBytes;
+    full_ = masks + tile.mask_units() * kUnitBytes;
+    const uint8_t* next = full_ + tile.full_lines * kLineBytes;
+    for (int i = 0; i < tile.partial_lines; ++i) {
+      masks_[i] = load_u32(masks + 4 * i);
+      partial_[i] = next;
+      next += 4 * std::popcount(masks_[i]);
+    }
+  }
+  int lines() const { return lines_; }
+  int full_lines() const { return full_lines_; }
+  const uint8_t* full() const { return full_; }
+  // 0 where the lane has none.
+  uint32_t word(int64_t line, int lane) const {
+    if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
+    if (line >= lines_) return 0;
+    const uint32_t mask = masks_[line - full_lines_];
+    return (mask >> lane & 1) == 0 ? 0 : load_u32(partial_[line - full_lines_] + 4 * std::popcount(mask & ((1u << lane) - 1)));
+  }
+
+ private:
+  int full_lines_, lines_;
+  const uint8_t* full_;
+  std::array<uint32_t, kMostPartialLines> masks_;
+  std::array<const uint8_t*, kMostPartialLines> partial_;
 };
-inline Patch patch_at(const Stored& stored, int64_t i) {
-  const uint32_t position = load_u16(stored.positions + 2 * i);
-  const int nibble = stored.deltas[i / 2] >> (i % 2 * 4) & 15;
-  return {static_cast<int>(position % kLanes), static_cast<int>(position / kLanes), ((nibble ^ 8) - 8) * (1 << stored.raw_bits)};
-}
 
 }  // namespace ecmv::codecs::quad_huffman

@@ -19,7 +19,8 @@
 namespace ecmv::codecs::quad_huffman {
 
 inline constexpr int kWalkLanes = 8;
-inline constexpr int kQuadsOfSegment = kSegmentCols / 4;
+// Symbols here are quads.
+inline constexpr int kSegmentCols = segment_cols(4), kQuadsOfSegment = kSegmentSymbols;
 inline constexpr int kChunkSegments = 512 / kSegmentCols;  // at most, at once
 inline constexpr int kChunkQuads = kChunkSegments * kQuadsOfSegment;
 // Bytes of a lane's words: the longest codes of the widest tile, and what a window may see behind them.
@@ -101,19 +102,18 @@ ECMV_QUAD_HUFFMAN_INLINE void walk(Walkers& walkers, const uint32_t* table, uint
   walkers.window = window;
 }
 
-// Fills table[2^T] and returns the largest high part of any entry.
+// Fills table[2^T] and returns a bound of the high parts of all entries: all ones up to the highest bit of any.
 inline uint32_t build_table(const Stored& stored, uint32_t* table) {
-  const int shift = entry_shift(stored.raw_bits);
   uint32_t seen = 0;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
-    const uint32_t entry = load_u32(stored.table + 4 * i), high = entry >> shift & 0x0f0f0f0fu;
-    const uint32_t pairs = high | high >> 4;  // h of columns 0 and 1 in byte 0, of 2 and 3 in byte 2
-    table[i] = (pairs & 0xff) << 16 | (pairs >> 16 & 0xff) << 24 | (entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8);
-    seen |= high;
+    table[i] = static_cast<uint32_t>(stored.entry_length(i));
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t high = static_cast<uint32_t>(stored.entry_high(i, k));
+      table[i] |= high << (16 + 4 * k);
+      seen |= high;
+    }
   }
-  uint32_t largest = 0;
-  for (int bit = 0; bit < 4; ++bit) largest |= (seen >> bit & 0x01010101u) != 0 ? 1u << bit : 0;
-  return largest;
+  return (1u << std::bit_width(seen)) - 1;
 }
 
 }  // namespace ecmv::codecs::quad_huffman
