@@ -231,7 +231,8 @@ std::string refuses_wish(const codecs::CompressedView& matrix, const backends::D
 // All layers of a chain in one launch, if they are coded alike; their tables may be of different sizes.
 using Calls = std::span<const backends::KernelCall>;
 
-constexpr Wish kChainWish{32, 1, 32, 1, false};
+constexpr Wish kChainWishes[] = {{32, 1, 32, 1, false}, {16, 1, 32, 1, false}};
+constexpr backends::Tuning kChainTunings[] = {{"waves32"}, {"waves16"}};
 
 bool alike(const Shape& a, const Shape& b) { return a.symbol_cols == b.symbol_cols && a.raw_bits == b.raw_bits && (a.table_bits <= 10) == (b.table_bits <= 10); }
 
@@ -257,7 +258,8 @@ ChainLaunch plan_chain(Calls calls) {
     launch.words = std::max(launch.words, row_groups(call.matrix->shape.rows) * kWordsOfGroup);
     largest.cols = std::max(largest.cols, call.matrix->shape.cols);
   }
-  for (int workers = kChainWish.workers; launch.possible; workers /= 2) {
+  const Wish& wish = kChainWishes[calls.front().tuning];
+  for (int workers = wish.workers; launch.possible; workers /= 2) {
     launch.layers.clear();
     most_rows = 0;
     for (const backends::KernelCall& call : calls) {
@@ -270,7 +272,7 @@ ChainLaunch plan_chain(Calls calls) {
       most_rows = std::max<int64_t>(most_rows, int64_t{layer.rounds} * layer.parts * kLanes);
       launch.layers.push_back(layer);
     }
-    launch.plan = plan_of({workers, 1, kChainWish.copies, 1, false}, launch.shape, largest, true, device.shared_bytes - chain_bytes(most_rows));
+    launch.plan = plan_of({workers, 1, wish.copies, 1, false}, launch.shape, largest, true, device.shared_bytes - chain_bytes(most_rows));
     if (launch.plan.workers == workers) break;
     launch.possible = workers > 2;
   }
@@ -306,10 +308,16 @@ void launch_chain(Calls calls) {
   }
   const backends::KernelCall& first = calls.front();
   with_shape(launch.shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
-    gpu::launch(chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>,
-                {.grid = launch.blocks, .block = launch.plan.workers * kLanes, .shared_bytes = launch.plan.bytes, .together = true}, first.stream,
-                gpu::cast<const std::byte>(first.scratch + gpu::Exchange::bytes(launch.words)), static_cast<int>(calls.size()), gpu::Exchange(first.scratch, launch.words), first.x,
-                launch.plan, Hidden{});
+    const auto launch_with = [&](auto kernel) {
+      gpu::launch(kernel, {.grid = launch.blocks, .block = launch.plan.workers * kLanes, .shared_bytes = launch.plan.bytes, .together = true}, first.stream,
+                  gpu::cast<const std::byte>(first.scratch + gpu::Exchange::bytes(launch.words)), static_cast<int>(calls.size()), gpu::Exchange(first.scratch, launch.words),
+                  first.x, launch.plan, Hidden{});
+    };
+    // Half the waves have twice the registers each.
+    if (launch.plan.workers <= 16)
+      launch_with(chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 512>);
+    else
+      launch_with(chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>);
   });
 }
 
@@ -321,12 +329,14 @@ std::string refuses_matvec(const codecs::CompressedView& matrix, const backends:
 // Waves a block, tiles a wave where two, blocks that fit on a multiprocessor where several.
 constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves16_fit2"}, {"waves32_in_order"}};
 
-std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int) { return refuses_wish(matrix, device, kChainWish, true); }
+std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  return refuses_wish(matrix, device, kChainWishes[tuning], true);
+}
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "rings", .tunings = backends::kDefaultTuning, .refuses = refuses_decode, .launch = launch_decode},
     {.op = backends::Op::matvec, .variant = "rings", .tunings = kTunings, .refuses = refuses_matvec, .launch = launch_matvec},
-    {.op = backends::Op::matvec, .variant = "chain", .tunings = backends::kDefaultTuning, .refuses = refuses_chain, .chain_scratch_bytes = chain_scratch_bytes, .prepare_chain = prepare_chain,
+    {.op = backends::Op::matvec, .variant = "chain", .tunings = kChainTunings, .refuses = refuses_chain, .chain_scratch_bytes = chain_scratch_bytes, .prepare_chain = prepare_chain,
      .launch_chain = launch_chain},
 };
 

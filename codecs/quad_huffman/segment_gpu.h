@@ -135,7 +135,11 @@ class TileWorker {
         if (patch_of(k) < one.patches) one.patches_ahead[k] = streams.patches[one.first_patch + patch_of(k)];
     }
     load_batch(0, 0, 0);
-    if constexpr (kPrefetched == 1) prefetch_raw(1);
+    // Nothing else hides the raw bits of a tile of one segment.
+    if (kRawBits > 0 && segments_ == 1)
+      prefetch_raw(1, kBatches - 1);
+    else if constexpr (kPrefetched == 1)
+      prefetch_raw(1, 1);
     Worker::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) {
@@ -183,7 +187,7 @@ class TileWorker {
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table<kSymbolCols>& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
-      if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches);
+      if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
       Worker::sync();
       fetch_codes(s + kAhead);
       gpu::commit_copies();
@@ -251,11 +255,11 @@ class TileWorker {
   // about its latency under load, 1.3 us, and no more. H200, d = 16384, TMAC/s without, batch by batch, segment by segment:
   // K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B = 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17
   static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 ? 0 : kRawBits <= 3 ? kBatches : 1;
-  // Starts to bring `kPrefetched` batches, counted from the first one of the segment in work.
-  ECMV_GPU_DEVICE void prefetch_raw(int batch) const {
+  // Starts to bring batches, counted from the first one of the segment in work.
+  ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (Worker::lane() != 0) return;
     ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) gpu::prefetch_l2(tiles_[t].raw + batch * kBatchWords * kLineBytes, kPrefetched * kBatchWords * kLineBytes);
+    for (int t = 0; t < kTiles; ++t) gpu::prefetch_l2(tiles_[t].raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
   // Moves lagging positions forward and starts the copies of the codes of segment s, if there is one.
@@ -340,7 +344,7 @@ class TileWorker {
   ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, High high) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
     if (quad % kBatchQuads == 0) load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment, tiles_[kTiles - 1].words[batch % 2][0]);
-    if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0)) prefetch_raw(batch + 2);
+    if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0)) prefetch_raw(batch + 2, 1);
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const auto word = [&](int j) { return tiles_[t].words[batch % 2][group * kRawBits + j]; };
