@@ -124,7 +124,7 @@ struct Wish {
   int workers, tiles, copies, blocks;
   bool early;
 };
-constexpr Wish kWishes[] = {{32, 1, 32, 1, true}, {16, 2, 32, 1, true}, {16, 1, 8, 2, true}, {32, 1, 32, 1, false}};
+constexpr Wish kWishes[] = {{32, 1, 32, 1, true}, {16, 2, 32, 1, true}, {16, 1, 8, 2, true}, {32, 1, 32, 1, false}, {16, 1, 32, 1, true}};
 constexpr Wish kDecodeWish{16, 1, 1, 1, false};
 
 // Of shared memory, that every block needs besides its own.
@@ -206,6 +206,8 @@ void launch_matvec(const backends::KernelCall& call) {
   const Plan plan = plan_of(wish, shape, call.matrix->shape, true, call.device->shared_bytes);
   if (wish.tiles == 2)
     launch_tiles<2, 512>(call, shape, plan, wish.early);
+  else if (wish.workers * wish.blocks <= 16)  // with twice the registers
+    launch_tiles<1, 512>(call, shape, plan, wish.early);
   else
     launch_tiles<1, 1024>(call, shape, plan, wish.early);
 }
@@ -327,7 +329,7 @@ std::string refuses_matvec(const codecs::CompressedView& matrix, const backends:
 }
 
 // Waves a block, tiles a wave where two, blocks that fit on a multiprocessor where several.
-constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves16_fit2"}, {"waves32_in_order"}};
+constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves16_fit2"}, {"waves32_in_order"}, {"waves16"}};
 
 std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   return refuses_wish(matrix, device, kChainWishes[tuning], true);

@@ -144,16 +144,19 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits) {
   return best;
 }
 
-// The fifth power of the picoseconds that an element takes an H200 in a chain of [16384, 16384] layers, about: what memory delivers and what the units begin, of which
-// neither quite hides the other. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for planes of
-// three bits or two planes, more for codes that fill a window by twos and tables with fewer copies. Both rates and the power are fitted
-// to measurements of K = 2, 4, 8, B = 1 to 4, T = 9 and 10, 4.1 to 5.3 bits, which they meet within 6 %.
-double time_to_the_fifth(double bits, int symbol_cols, int raw_bits, int table_bits) {
-  constexpr double kOfBit = 0.0335, kOfOperation = 0.047;
+// Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither quite hides the other, and
+// the making of the table's copies in each layer. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
+// planes of three bits or two planes, more for windows that only serve two symbols and for tables with so few copies that lanes meet
+// in banks, above all where entries have 8 bytes. Rates, the power and those last numbers are fitted to measurements (README.md).
+double picoseconds(double bits, int symbol_cols, int raw_bits, int table_bits, double elements) {
+  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700;
   const double planes = (raw_bits % 4 == 3 ? 0.18 : 0.0) + (raw_bits > 4 ? 0.25 : 0.0);
-  const double symbol = 9.5 + (table_bits > 10 ? 1.5 + 0.8 * (table_bits - 11) : 0.0);
-  const double memory = kOfBit * bits, units = kOfOperation * (symbol / symbol_cols + 0.72 + planes);
-  return memory * memory * memory * memory * memory + units * units * units * units * units;
+  const double wide_table = table_bits <= 10 ? 0.0 : symbol_cols == 8 ? 11 + 3.5 * (table_bits - 11) : 2.7 + 0.65 * (table_bits - 11);
+  const double memory = kOfBit * bits, units = kOfOperation * ((9.5 + wide_table) / symbol_cols + 0.72 + planes);
+  const double sum = memory * memory * memory * memory * memory + units * units * units * units * units;
+  double root = memory + units;  // the fifth root of the sum is below that
+  for (int i = 0; i < 20; ++i) root -= (root - sum / (root * root * root * root)) / 5;
+  return root + kOfEntry * static_cast<double>(1 << table_bits) / elements;
 }
 
 struct Parameters {
@@ -192,11 +195,12 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
 
 Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
   const std::vector<Candidate> candidates = all_candidates(matrix, elements, symbol_cols, raw_bits, table_bits);
+  const double elements_in_all = static_cast<double>(matrix.shape.elements());
   const Candidate* best = nullptr;
   double best_cost = 0;
   for (const Candidate& candidate : candidates) {
     const Cells& cells = candidate.parameters.cells;
-    const double cost = aim == Aim::size ? candidate.bits : time_to_the_fifth(candidate.bits / static_cast<double>(matrix.shape.elements()), cells.symbol_cols, cells.raw_bits, candidate.parameters.table_bits);
+    const double cost = aim == Aim::size ? candidate.bits : picoseconds(candidate.bits / elements_in_all, cells.symbol_cols, cells.raw_bits, candidate.parameters.table_bits, elements_in_all);
     if (best == nullptr || cost < best_cost) best = &candidate, best_cost = cost;
   }
   return best->parameters;
