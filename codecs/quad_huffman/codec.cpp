@@ -29,9 +29,12 @@ int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
 }
 
-std::string refuses(datasets::MatrixView matrix, const Settings&) {
+std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.type != datasets::ElementType::i8) return "quad_huffman stores int8 elements only.";
   if (matrix.shape.elements() > kMostElements) return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
+  const int symbol_cols = number_of(settings.text("symbol_cols"));
+  if (symbol_cols != 0 && settings.integer("raw_bits") > most_raw_bits(symbol_cols)) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
+  if (symbol_cols != 0 && number_of(settings.text("table_bits")) > most_table_bits(symbol_cols)) return "quad_huffman has tables of at most 10 bits for symbols of 8 columns.";
   return "";
 }
 
@@ -81,8 +84,9 @@ Stored open_checked(const CompressedView& view) {
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
-  require(stored.raw_bits <= kMostRawBits, "A quad_huffman stream has at most 7 raw bits.");
-  require(stored.table_bits >= kLeastTableBits && stored.table_bits <= kMostTableBits, "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
+  require(stored.raw_bits <= most_raw_bits(stored.symbol_cols), "A quad_huffman stream has at most 7 raw bits, 4 beside symbols of 2 columns.");
+  require(stored.table_bits >= kLeastTableBits && stored.table_bits <= most_table_bits(stored.symbol_cols),
+          "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most.");
   require(stored.lowest >= -128 && stored.lowest <= 127, "The lowest element that a quad_huffman stream codes is no int8.");
   require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols) << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
   check_table(stored);

@@ -53,6 +53,9 @@ inline constexpr int kMostPartialLines = 32;
 inline constexpr int kRingLines = 32, kAhead = 1;
 inline constexpr int kMostRawBits = 7;
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
+// Two columns are for narrow cells, eight for small tables: beyond these neither is the best at anything, and every combination is a kernel more.
+inline constexpr int most_raw_bits(int symbol_cols) { return symbol_cols == 2 ? 4 : kMostRawBits; }
+inline constexpr int most_table_bits(int symbol_cols) { return symbol_cols == 8 ? 10 : kMostTableBits; }
 
 // A lane that is moved forward must not by that become the one that decides how much is fetched.
 static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);

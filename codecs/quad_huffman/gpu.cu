@@ -165,10 +165,14 @@ using Constant = std::integral_constant<int, kValue>;
 template <typename F>
 void with_shape(const Shape& shape, F f) {
   const auto with_window = [&](auto symbol_cols, auto raw_bits) {
-    if (shape.table_bits <= 10)
+    if constexpr (raw_bits > most_raw_bits(symbol_cols)) {
+      return;
+    } else if constexpr (most_table_bits(symbol_cols) <= 10) {
       f(symbol_cols, raw_bits, Constant<3>{});
-    else
+    } else {
+      if (shape.table_bits <= 10) return f(symbol_cols, raw_bits, Constant<3>{});
       f(symbol_cols, raw_bits, Constant<2>{});
+    }
   };
   const auto with_raw = [&](auto symbol_cols) {
     switch (shape.raw_bits) {

@@ -147,11 +147,11 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits) {
 // Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither quite hides the other, and
 // the making of the table's copies in each layer. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
 // planes of three bits or two planes, more for windows that only serve two symbols and for tables with so few copies that lanes meet
-// in banks, above all where entries have 8 bytes. Rates, the power and those last numbers are fitted to measurements (README.md).
+// in banks. Rates, the power and those last numbers are fitted to measurements (README.md).
 double picoseconds(double bits, int symbol_cols, int raw_bits, int table_bits, double elements) {
   constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700;
   const double planes = (raw_bits % 4 == 3 ? 0.18 : 0.0) + (raw_bits > 4 ? 0.25 : 0.0);
-  const double wide_table = table_bits <= 10 ? 0.0 : symbol_cols == 8 ? 11 + 3.5 * (table_bits - 11) : 2.7 + 0.65 * (table_bits - 11);
+  const double wide_table = table_bits <= 10 ? 0.0 : 2.7 + 0.65 * (table_bits - 11);
   const double memory = kOfBit * bits, units = kOfOperation * ((9.5 + wide_table) / symbol_cols + 0.72 + planes);
   const double sum = memory * memory * memory * memory * memory + units * units * units * units * units;
   double root = memory + units;  // the fifth root of the sum is below that
@@ -176,14 +176,15 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   std::vector<Candidate> candidates;
   for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? kMostSymbolCols : symbol_cols); k *= 2) {
+    if (raw_bits > most_raw_bits(k) || table_bits > most_table_bits(k)) continue;
     double least = -1;  // of this k
-    for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? kMostRawBits : raw_bits); ++b) {
+    for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? most_raw_bits(k) : raw_bits); ++b) {
       Cells cells{k, b, 0};
       cells.lowest = best_lowest(elements, cells);
       const double rest = static_cast<double>(b) * elements_in_all + static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
-      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? kMostTableBits : table_bits); ++t) {
+      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? most_table_bits(k) : table_bits); ++t) {
         const double table = static_cast<double>(32 * entry_words(k)) * static_cast<double>(1 << t);
         candidates.push_back({{cells, t}, static_cast<double>(choose_codes(ranking, t).bits) * of_sample + rest + table});
         if (least < 0 || candidates.back().bits < least) least = candidates.back().bits;
