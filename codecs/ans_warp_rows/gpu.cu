@@ -13,7 +13,7 @@ namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using Group = quads::QuadGroup;
 using Queue = quads::QuadQueue<1>;
 
-constexpr int kResidentWaves = 48;  // shall fit on a multiprocessor
+[[maybe_unused]] constexpr int kResidentWaves = 48;  // shall fit on a multiprocessor
 
 ECMV_GPU_DEVICE int64_t row_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
 

@@ -311,7 +311,7 @@ class TileWorker {
 
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_segment(const Table<kSymbolCols>& table, int s, Visit visit) {
-    uint32_t window[kTiles], used[kTiles];
+    uint32_t window[kTiles] = {}, used[kTiles] = {};
     Entry entry[kTiles] = {};
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
     const int next_segment = s + 1 < segments_ ? kSegmentRawBytes : 0;  // behind the last segment: its own
