@@ -72,7 +72,7 @@ struct Lanes {
   }
   // The value of lane `source`, which is the same in all lanes and so is the result; nvcc then knows that. What it does not know to be the same
   // in all lanes may part them where it is branched on, and where lanes may be parted, each shuffle and barrier first waits for
-  // all loads under way: a fifth of the time of a kernel that has loads under way always.
+  // all loads under way: in a kernel that always has some, 18 % of a profile's samples stood there.
   static ECMV_GPU_DEVICE uint32_t pick(uint32_t value, int source) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (size() == 32) return __reduce_or_sync(members(), lane() == source ? value : 0u);

@@ -242,7 +242,8 @@ constexpr backends::Tuning kChainTunings[] = {{"waves32"}, {"waves16"}};
 
 bool alike(const Shape& a, const Shape& b) { return a.symbol_cols == b.symbol_cols && a.raw_bits == b.raw_bits && (a.table_bits <= 10) == (b.table_bits <= 10); }
 
-// Rows of all blocks together in a round, and the block's share of them.
+// What the launches of a chain have in common. Not possible where layers are coded differently or do not fit together: then they are launched one
+// by one.
 struct ChainLaunch {
   bool possible = false;
   Shape shape{};     // of the layer with the largest table

@@ -148,8 +148,7 @@ class TileWorker {
     }
   }
 
-  // Adds what patches change to the sums of the rows; x is the whole vector. The first ones have been loaded since begin(): nothing else is
-  // left to wait for when x is there.
+  // Adds what patches change to the sums of the rows; x is the whole vector. The first ones have been loaded since begin().
   ECMV_GPU_DEVICE void add_patches(gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
@@ -252,7 +251,7 @@ class TileWorker {
   }
 
   // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all workers hold what memory delivers in
-  // about its latency under load, 1.3 us, and no more. H200, d = 16384, TMAC/s without, batch by batch, segment by segment:
+  // about its latency under load (some 1.3 us, by the waits in a profile), and no more. H200, d = 16384, TMAC/s without, batch by batch, segment by segment:
   // K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B = 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17
   static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 ? 0 : kRawBits <= 3 ? kBatches : 1;
   // Starts to bring batches, counted from the first one of the segment in work.
