@@ -23,7 +23,7 @@ class UploadedMatrix {
   virtual std::string broken_guards() const = 0;           // "" while every guard zone is intact
 };
 
-// What a pass does. `op` may be matvec with a decode kernel: then blocks are decoded to scratch and multiplied there
+// What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and multiplied there
 // (an unfused product).
 struct PassPlan {
   const Kernel* kernel = nullptr;
@@ -37,22 +37,26 @@ struct PassPlan {
   bool chained = true;
   std::vector<std::vector<int8_t>> inputs;
   std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
+  // matmul only: tokens of every layer, [batch, cols]; layers are not chained.
+  int batch = 1;
+  std::vector<std::vector<float>> tokens;
   bool graph = true;          // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 
 class Pass {
  public:
   virtual ~Pass() = default;
-  // Runs all layers in order and copies the last layer's int8 vector to the host (matvec). Returns seconds by the
+  // Runs all layers in order and copies the last layer's int8 vector (matvec) or floats (matmul) to the host. Returns seconds by the
   // device's own clock, everything above included.
   virtual double run() = 0;
   // Runs one layer, untimed. For chained passes the layers must be run in order.
   virtual void run_layer(int layer) = 0;
-  // Overwrites all outputs: int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond every sum. A result
+  // Overwrites all outputs: floats with NaN, int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond every sum. A result
   // that may contain -128 needs both rounds to show that each element was written.
   virtual void poison_outputs(int round) = 0;
   virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
   virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
+  virtual std::span<const float> products(int) { return {}; }    // matmul: [batch, rows] of the layer, host memory
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   virtual std::string broken_guards() const = 0;  // "" while every guard zone is intact
 };

@@ -9,6 +9,8 @@ std::string_view op_name(Op op) {
       return "decode";
     case Op::matvec:
       return "matvec";
+    case Op::matmul:
+      return "matmul";
     case Op::size:
       return "size";
   }

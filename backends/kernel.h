@@ -14,8 +14,9 @@
 namespace ecmv::backends {
 
 // decode: the elements themselves, [rows, cols].   matvec: y = W x with int32 accumulation, of int8 elements.
+// matmul: Y = W X in float32 for a batch of tokens (one: a float matvec), elements of any type taken as numbers.
 // size: nothing runs, an experiment only records what is stored; no kernel has it and no backend is asked for it.
-enum class Op : uint8_t { decode, matvec, size };
+enum class Op : uint8_t { decode, matvec, matmul, size };
 std::string_view op_name(Op op);
 
 // A compile-time variant of a kernel; its position in Kernel::tunings is the number a launch gets.
@@ -48,6 +49,8 @@ struct DeviceInfo {
 
 // Readable (not writable) zero bytes behind the last element of x: kernels may load whole vectors.
 inline constexpr int64_t kVectorPaddingBytes = 64;
+// Tokens that one matmul multiplies at most.
+inline constexpr int kMaxBatch = 64;
 
 // One call. All pointers are in the backend's memory. Elements of x beyond cols read as zero up to
 // kVectorPaddingBytes; nothing may be read outside the sections, x and the scratch, or written outside the
@@ -61,6 +64,11 @@ struct KernelCall {
   const int8_t* x = nullptr;      // [cols] matvec only; 64-byte aligned
   int32_t* y = nullptr;           // [rows] matvec only: y[row_begin..row_end) are written; the whole vector's base
   int8_t* decoded = nullptr;      // decode only: bytes; row_begin's first element is written to decoded[0]
+  // matmul only.
+  int batch = 0;                  // tokens, 1 to kMaxBatch
+  const float* x_tokens = nullptr;  // [batch, cols]: token t begins at x_tokens + t * x_stride, 64-byte aligned, zeros behind its cols elements
+  int64_t x_stride = 0;           // a multiple of 16, at least cols + kVectorPaddingBytes / 4
+  float* y_tokens = nullptr;      // [batch, rows], the whole result's base: y_tokens[t * rows + row] is written for the call's rows
   // scratch_bytes() bytes of this thread's own, 64-byte aligned; on GPUs of the launch's, 256-byte aligned.
   std::byte* scratch = nullptr;
   // GPUs only.
@@ -68,6 +76,15 @@ struct KernelCall {
   float scale = 0;
   void* stream = nullptr;         // the backend's stream (gpu::Stream)
   const DeviceInfo* device = nullptr;
+};
+
+// How far results of a matmul kernel may lie from the exact product of the decoded elements: with n = cols + more_roundings, u = 2^-24 and
+// g = n u / (1 - n u), |y - W x| <= (g + narrowing) * sum over the columns of (|w| + offset) * |x|. By default: float32 products summed in any
+// order (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+struct ProductRounding {
+  int more_roundings = 0;  // e.g. of a scale that is applied to the sum
+  double offset = 0;       // what the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point
+  double narrowing = 0;    // relative error of rounding factors to a narrower type before they are multiplied
 };
 
 struct Kernel {
@@ -81,6 +98,8 @@ struct Kernel {
   int64_t (*rows_per_block)(const codecs::CompressedView&) = nullptr;
   // Bytes of scratch for each thread; null means none.
   int64_t (*scratch_bytes)(const codecs::CompressedView&, int tuning) = nullptr;
+  // matmul: null means a ProductRounding{}.
+  ProductRounding (*rounding)(const codecs::CompressedView&, int tuning) = nullptr;
   // Runs on one thread; several threads run disjoint row ranges at once. Never allocates, synchronises or throws. The
   // stream has been verified by the reference decoder before.
   void (*launch)(const KernelCall&) = nullptr;
