@@ -8,6 +8,7 @@
 
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/cpu_pass.h"
+#include "backends/cpu/dense_matmul.h"
 #include "backends/cpu/dense_matvec.h"
 #include "hwy/targets.h"
 
@@ -43,7 +44,7 @@ class CpuMatrix final : public UploadedMatrix {
 class CpuDevice final : public Device {
  public:
   // `target`: Highway's bit of the instruction set, 0 for the scalar backend.
-  CpuDevice(DeviceInfo info, DenseProduct dense, int64_t target) : info_(std::move(info)), dense_(dense), target_(target) {}
+  CpuDevice(DeviceInfo info, DenseProducts dense, int64_t target) : info_(std::move(info)), dense_(dense), target_(target) {}
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return "host"; }
   void select() override { select_target(target_); }
@@ -88,7 +89,7 @@ class CpuDevice final : public Device {
     return values[values.size() / 2];
   }
   DeviceInfo info_;
-  DenseProduct dense_;
+  DenseProducts dense_;
   int64_t target_;
 };
 
@@ -105,7 +106,7 @@ DeviceInfo describe(std::string_view backend, int threads) {
 std::vector<DeviceInfo> scalar_devices() { return {describe("scalar", 0)}; }
 
 std::unique_ptr<Device> open_scalar(const DeviceRequest& request) {
-  return std::make_unique<CpuDevice>(describe("scalar", request.threads), dense_matvec_scalar, 0);
+  return std::make_unique<CpuDevice>(describe("scalar", request.threads), DenseProducts{dense_matvec_scalar, dense_matmul_scalar}, 0);
 }
 
 std::vector<DeviceInfo> simd_devices() {
@@ -135,7 +136,7 @@ std::unique_ptr<Device> open_simd(const DeviceRequest& request) {
     for (int bit = 0; bit < 63; ++bit)
       if ((HWY_TARGETS >> bit & 1) != 0 && info.simd_target == hwy::TargetName(int64_t{1} << bit)) target = int64_t{1} << bit;
     info.threads = describe("simd", request.threads).threads;
-    return std::make_unique<CpuDevice>(std::move(info), dense_matvec_simd, target);
+    return std::make_unique<CpuDevice>(std::move(info), DenseProducts{dense_matvec_simd, dense_matmul_simd}, target);
   }
   std::string known;
   for (const DeviceInfo& info : simd_devices()) known += (known.empty() ? "" : ", ") + info.simd_target;

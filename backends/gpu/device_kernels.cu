@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/dense_matvec.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
@@ -34,6 +35,14 @@ template <int kLoads>
 void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t most_blocks, void* stream) {
   const int64_t count = bytes / 16, tiles = (count + kReadThreads * kLoads - 1) / (kReadThreads * kLoads);
   launch(read_tiles<kLoads>, {tiles < most_blocks ? tiles : most_blocks, kReadThreads, 0}, stream, reinterpret_cast<const uint4*>(data), count, sum);
+}
+
+template <typename Number>
+void launch_float_product(const std::byte* w, const KernelCall& call) {
+  if (call.batch == 1)
+    launch_matmul_rows<Number, uint4, 8, 4, 2, 1, 24>(w, call, false);
+  else
+    launch_matmul_rows<Number, uint4, 8, 1, 4, 8, 16>(w, call, false);
 }
 
 constexpr int kStoredWords = 64;  // 1 KiB a launch
@@ -68,6 +77,24 @@ void store_on_stream(std::byte* device, const void* host, int64_t bytes, void* s
 }
 
 void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8, 1, 32>(w, call, false); }
+
+void dense_float_product(const std::byte* w, const KernelCall& call) {
+  const datasets::ElementType type = call.matrix->type;
+  if (call.matrix->shape.cols * datasets::element_bytes(type) % 16 != 0) return launch_matmul_elements(w, call);
+  using enum datasets::ElementType;
+  switch (type) {
+    case i8: return launch_float_product<Integers<int8_t>>(w, call);
+    case u8: return launch_float_product<Integers<uint8_t>>(w, call);
+    case i16: return launch_float_product<Integers<int16_t>>(w, call);
+    case u16: return launch_float_product<Integers<uint16_t>>(w, call);
+    case bf16: return launch_float_product<Bf16>(w, call);
+    case f16: return launch_float_product<F16>(w, call);
+    case f8_e5m2: return launch_float_product<F8E5M2>(w, call);
+    case f8_e4m3: return launch_float_product<F8E4M3>(w, call);
+    case f32: return launch_float_product<F32>(w, call);
+    case f64: case i32: case u32: case i64: case u64: return;  // refused before anything is uploaded: float32 does not hold them all
+  }
+}
 
 void read_all(const std::byte* data, int64_t bytes, uint32_t* sum, int form, const DeviceInfo& device, void* stream) {
   constexpr int64_t kNoLimit = int64_t{1} << 30;

@@ -7,6 +7,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // y and v of `call` = W x, W decoded at `w`; asynchronous on the call's stream.
 void dense_product(const int8_t* w, const KernelCall& call);
+// y_tokens of `call` = W X, W of the matrix's element type decoded at `w`; asynchronous on the call's stream.
+void dense_float_product(const std::byte* w, const KernelCall& call);
 
 // Reads `bytes` bytes (a multiple of 16) once and adds the sum of their 32-bit words to *sum. Forms differ in how many blocks
 // there are and how much each has in flight; form 0 <= form < kReadForms.

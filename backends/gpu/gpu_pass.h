@@ -21,6 +21,7 @@ class GpuPass final : public Pass {
   void poison_outputs(int round) override;
   std::span<const int32_t> accumulators(int layer) override;
   std::span<const int8_t> outputs(int layer) override;
+  std::span<const float> products(int layer) override;
   std::span<const int8_t> decoded() override;
   std::string broken_guards() const override;
 
@@ -29,6 +30,8 @@ class GpuPass final : public Pass {
     const codecs::CompressedView* view = nullptr;
     const int8_t* x = nullptr;
     GpuBuffer y, v;  // [rows] int32; [rows] int8 and kVectorPaddingBytes zeros
+    GpuBuffer x_tokens, y_tokens;  // matmul: [batch, token_stride(cols)] and [batch, rows] float
+    std::vector<float> host_products;
     std::vector<int32_t> host_y;
     std::vector<int8_t> host_v;
   };
@@ -37,8 +40,10 @@ class GpuPass final : public Pass {
     std::vector<KernelCall> calls;
     GpuBuffer scratch;
   };
-  bool unfused() const { return plan_.op == Op::matvec && plan_.kernel->op == Op::decode; }
+  bool unfused() const { return plan_.op != Op::decode && plan_.kernel->op == Op::decode; }
   bool runs_chains() const { return plan_.kernel->runs_chains(); }
+  void add_layer(const UploadedMatrix& uploaded);
+  int64_t result_bytes(const Layer& layer) const;  // of what run() downloads
   KernelCall call_of(size_t index);
   // Makes and prepares a chain of these layers, if that has not been done.
   Chain& prepared(Chain& chain, size_t first, size_t count);
@@ -46,6 +51,8 @@ class GpuPass final : public Pass {
   void launch_layer(size_t index);
   void launch_all();
   std::string broken_vector(const GpuBuffer& vector, int64_t used) const;
+  std::string broken_inputs() const;
+  std::string broken_outputs() const;
 
   PassPlan plan_;
   const DeviceInfo& device_;

@@ -1,0 +1,140 @@
+// See exact_product.h. Products of two float32 numbers are exact in double, so only additions round. Tokens are taken eight at a time and
+// stored column by column, so that the compiler makes vectors of them.
+#include "backends/exact_product.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "backends/cpu/element_numbers.h"
+#include "backends/cpu/team.h"
+
+namespace ecmv::backends {
+namespace {
+
+constexpr int kTokensAtOnce = 8;
+constexpr double kUnitRoundoff = 0x1p-24;
+// The most columns: g would near 1 beyond.
+constexpr int64_t kMaxCols = int64_t{1} << 22;
+// Every partial sum stays below float32's greatest number, with room for an offset.
+constexpr double kMaxMagnitude = 0x1p126;
+
+std::string text_of(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
+
+// Sums and magnitudes of one row and eight tokens, x as [cols, 8].
+void multiply_row(const float* row, int64_t cols, const double* x, std::array<double, kTokensAtOnce>& sums, std::array<double, kTokensAtOnce>& magnitudes) {
+  double s[kTokensAtOnce] = {}, m[kTokensAtOnce] = {};
+  for (int64_t c = 0; c < cols; ++c) {
+    const double w = row[c];
+    for (int t = 0; t < kTokensAtOnce; ++t) {
+      const double product = w * x[c * kTokensAtOnce + t];
+      s[t] += product;
+      m[t] += std::fabs(product);
+    }
+  }
+  std::copy_n(s, kTokensAtOnce, sums.begin());
+  std::copy_n(m, kTokensAtOnce, magnitudes.begin());
+}
+
+}  // namespace
+
+std::string why_no_float_product(const datasets::MatrixView& matrix) {
+  using enum datasets::ElementType;
+  switch (matrix.type) {
+    case f64: case i32: case u32: case i64: case u64:
+      return "Float products take elements that float32 holds exactly, which it does not all of the type " + std::string(datasets::element_type_name(matrix.type)) + ".";
+    default:
+      break;
+  }
+  if (matrix.shape.cols > kMaxCols)
+    return "The bound of float32 sums over " + std::to_string(matrix.shape.cols) + " columns says nothing; at most " + std::to_string(kMaxCols) + " are multiplied.";
+  return {};
+}
+
+ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch) {
+  const auto [rows, cols] = matrix.shape;
+  ExactProduct exact;
+  exact.shape = matrix.shape;
+  exact.batch = batch;
+  exact.sums.resize(static_cast<size_t>(batch * rows));
+  exact.magnitudes.resize(exact.sums.size());
+  for (int token = 0; token < batch; ++token) {
+    double sum = 0;
+    for (int64_t c = 0; c < cols; ++c) sum += std::fabs(double{tokens[static_cast<size_t>(token * cols + c)]});
+    exact.x_magnitudes.push_back(sum);
+  }
+  const cpu::Team team(cpu::Team::available_threads());
+  const int64_t row_bytes = cols * datasets::element_bytes(matrix.type);
+  std::vector<double> x(static_cast<size_t>(cols * kTokensAtOnce));
+  std::atomic<int64_t> unbounded = -1;  // a result that has no bound
+  for (int first = 0; first < batch; first += kTokensAtOnce) {
+    const int count = std::min(kTokensAtOnce, batch - first);
+    std::fill(x.begin(), x.end(), 0.0);
+    for (int64_t c = 0; c < cols; ++c)
+      for (int t = 0; t < count; ++t) x[static_cast<size_t>(c * kTokensAtOnce + t)] = tokens[static_cast<size_t>((first + t) * cols + c)];
+    team.run([&](int thread) {
+      std::vector<float> row(static_cast<size_t>(cols));
+      std::array<double, kTokensAtOnce> sums{}, magnitudes{};
+      for (int64_t r = rows * thread / team.threads(); r < rows * (thread + 1) / team.threads(); ++r) {
+        cpu::elements_to_floats(matrix.type, matrix.elements.data() + r * row_bytes, cols, row.data());
+        multiply_row(row.data(), cols, x.data(), sums, magnitudes);
+        for (int t = 0; t < count; ++t) {
+          const int64_t at = (first + t) * rows + r;
+          exact.sums[static_cast<size_t>(at)] = sums[static_cast<size_t>(t)];
+          exact.magnitudes[static_cast<size_t>(at)] = magnitudes[static_cast<size_t>(t)];
+          if (!(magnitudes[static_cast<size_t>(t)] < kMaxMagnitude)) unbounded = at;
+        }
+      }
+    });
+  }
+  if (const int64_t at = unbounded; at >= 0)
+    exact.refused = "The product of row " + std::to_string(at % rows) + " is not held to anything: it has NaN, an infinity, or sums that float32 does not hold.";
+  return exact;
+}
+
+double product_bound(const ProductRounding& rounding, int64_t cols, double magnitude, double x_magnitude) {
+  const double n = static_cast<double>(cols) + rounding.more_roundings;
+  const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
+  const double columns = static_cast<double>(cols);
+  return (g + rounding.narrowing) * (magnitude + rounding.offset * x_magnitude) + columns * 0x1p-149 + columns * 0x1p-52 * magnitude;
+}
+
+ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding) {
+  const auto [rows, cols] = exact.shape;
+  ProductCheck check;
+  if (rows == 0 ? !got.empty() : got.size() % static_cast<size_t>(rows) != 0 || static_cast<int64_t>(got.size()) > exact.batch * rows) {
+    check.violation = "there are " + std::to_string(got.size()) + " results instead of " + std::to_string(rows) + " a token";
+    return check;
+  }
+  if (!((static_cast<double>(cols) + rounding.more_roundings) * kUnitRoundoff < 0.5)) {
+    check.violation = "the kernel's bound says nothing for so many roundings";
+    return check;
+  }
+  int64_t first = -1, wrong = 0;
+  double first_bound = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double bound = product_bound(rounding, cols, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)]);
+    const double error = std::fabs(double{got[i]} - exact.sums[i]);
+    if (error <= bound) {
+      if (error > 0) check.used = std::max(check.used, error / bound);
+      continue;
+    }
+    if (wrong++ > 0) continue;
+    first = static_cast<int64_t>(i);
+    first_bound = bound;
+  }
+  if (wrong > 0)
+    check.violation = "row " + std::to_string(first % rows) + ", token " + std::to_string(first / rows) + " is " + text_of(got[static_cast<size_t>(first)]) + " instead of " +
+                      text_of(exact.sums[static_cast<size_t>(first)]) + ", further away than the bound " + text_of(first_bound) + " (" + std::to_string(wrong) + " of " +
+                      std::to_string(got.size()) + " results are)";
+  return check;
+}
+
+}  // namespace ecmv::backends

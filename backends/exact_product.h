@@ -1,0 +1,43 @@
+// What float products are held to: sums in double precision, far more exact than float32, and how far float32 sums may lie from them.
+// A kernel adds in any order, so its result is not one number; the bound follows from the number of roundings (ProductRounding of
+// kernel.h). Made by plain loops from the plain elements, rows split over all threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::backends {
+
+struct ExactProduct {
+  datasets::Shape shape;
+  int batch = 0;
+  std::string refused;               // why there is no such product: NaN, infinities, or sums that float32 does not hold
+  std::vector<double> sums;          // [batch, rows]: W x
+  std::vector<double> magnitudes;    // [batch, rows]: sums of |w| |x|
+  std::vector<double> x_magnitudes;  // [batch]: sums of |x|
+};
+
+// "" if products of such matrices are defined here, otherwise why not, as a sentence. float32 must hold every element's number
+// exactly, which leaves out the types of 32 and 64 bits but f32.
+std::string why_no_float_product(const datasets::MatrixView& matrix);
+
+// `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass.
+ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch);
+
+// How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding, cols * 2^-149 for
+// products below float32's normal numbers, and what double sums may be off themselves.
+double product_bound(const ProductRounding& rounding, int64_t cols, double magnitude, double x_magnitude);
+
+struct ProductCheck {
+  std::string violation;  // "" if every result keeps the bound, otherwise the first that does not, as a sentence
+  double used = 0;        // the largest error as a part of its bound
+};
+// `got`: [tokens, rows] for at most exact.batch tokens, the first ones.
+ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding);
+
+}  // namespace ecmv::backends

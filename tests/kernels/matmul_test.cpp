@@ -1,0 +1,230 @@
+// Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1 to 64 tokens, held
+// to the bound of float32 sums around sums in double precision (backends/exact_product.h).
+#include <cmath>
+#include <cstring>
+
+#include "backends/exact_product.h"
+#include "tests/kernels/places.h"
+#include "tests/test_matrices.h"
+#include "tests/test_settings.h"
+
+using namespace ecmv;
+using namespace ecmv::tests;
+
+namespace {
+
+constexpr int kBatches[] = {1, 2, 3, 5, 16, backends::kMaxBatch};
+
+std::vector<float> draw_tokens(int64_t cols, int batch) {
+  Random random{17};
+  std::vector<float> tokens;
+  for (int64_t i = 0; i < cols * batch; ++i) tokens.push_back(static_cast<float>(random.normal()));
+  return tokens;
+}
+
+// A matrix with its tokens and exact sums for the largest batch; smaller ones are the first tokens of it.
+struct Product {
+  datasets::Matrix matrix;
+  std::vector<float> tokens;
+  backends::ExactProduct exact;
+};
+Product multiply(datasets::Matrix matrix) {
+  Product product{std::move(matrix), {}, {}};
+  product.tokens = draw_tokens(product.matrix.shape.cols, backends::kMaxBatch);
+  product.exact = backends::exact_product(product.matrix.view(), product.tokens, backends::kMaxBatch);
+  return product;
+}
+
+// One kernel as a fused or unfused product of one batch; false if it refuses.
+bool product_is_right(backends::Device& device, const backends::Kernel& kernel, int tuning, const backends::UploadedMatrix& uploaded, const Product& product, int batch) {
+  device.select();
+  const std::string refused = kernel.refuses(uploaded.view(), device.info(), tuning);
+  if (!refused.empty()) {
+    CHECK(refused.size() > 20);
+    return false;
+  }
+  backends::PassPlan plan;
+  plan.kernel = &kernel;
+  plan.op = backends::Op::matmul;
+  plan.tuning = tuning;
+  plan.layers = {&uploaded};
+  plan.chained = false;
+  plan.batch = batch;
+  plan.tokens = {{product.tokens.begin(), product.tokens.begin() + batch * product.matrix.shape.cols}};
+  const auto pass = device.prepare(plan);
+  pass->poison_outputs(0);
+  pass->run();
+  const backends::ProductRounding rounding = kernel.rounding == nullptr ? backends::ProductRounding{} : kernel.rounding(uploaded.view(), tuning);
+  const auto got = pass->products(0);
+  CHECK(static_cast<int64_t>(got.size()) == batch * product.matrix.shape.rows);
+  CHECK(backends::check_product(got, product.exact, rounding).violation == "");
+  CHECK(pass->broken_guards() == "");
+  return true;
+}
+
+// Fused kernels with every tuning and batch, the first decode kernel with one batch. Returns how many fused ones ran.
+int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, std::span<const int> batches, Devices& devices) {
+  if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
+  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  const Product product = multiply(entry.codec->lossless ? matrix : decoded_by_reference(entry, compressed, matrix));
+  REQUIRE(product.exact.refused == "");
+  int ran = 0;
+  for (auto& device : devices) {
+    const auto uploaded = device->upload(compressed);
+    bool decoded = false;
+    for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
+      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+        if (kernel.op == backends::Op::decode && !decoded) decoded = product_is_right(*device, kernel, static_cast<int>(tuning), *uploaded, product, 5);
+        if (kernel.op != backends::Op::matmul) continue;
+        for (const int batch : batches) {
+          INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << kernel.tunings[tuning].name << " on " << device->info().backend << " "
+                        << device->info().simd_target << ", " << describe(matrix) << ", batch " << batch);
+          ran += product_is_right(*device, kernel, static_cast<int>(tuning), *uploaded, product, batch);
+        }
+      }
+  }
+  return ran;
+}
+
+bool has_matmul(const codecs::CodecEntry& entry, const Devices& devices) {
+  return std::ranges::any_of(devices, [&](const auto& device) {
+    return std::ranges::any_of(entry.kernels(device->info().backend), [](const backends::Kernel& kernel) { return kernel.op == backends::Op::matmul; });
+  });
+}
+
+// Weights of one of the types that float32 holds.
+datasets::Matrix weights(datasets::ElementType type, datasets::Shape shape) {
+  using enum datasets::ElementType;
+  Random random{3};
+  return make_typed_matrix("weights_" + std::string(element_type_name(type)), type, shape, [&](int64_t) -> uint64_t {
+    const double weight = random.normal();
+    switch (type) {
+      case bf16: return datasets::nearest_bf16(0.02 * weight);
+      case f32: return std::bit_cast<uint32_t>(static_cast<float>(0.02 * weight));
+      case f16: return (random.next() & 0x83FF) | (random.next() % 20) << 10;  // subnormal ones among them
+      case f8_e5m2: return (random.next() & 0x83) | (random.next() % 20) << 2;
+      case f8_e4m3: return random.next() % 2 << 7 | random.next() % 0x7F;
+      case u8: case u16: return static_cast<uint64_t>(std::fabs(60 * weight));
+      default: return static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(20 * weight)));
+    }
+  });
+}
+
+std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shapes) {
+  using enum datasets::ElementType;
+  std::vector<datasets::Matrix> out;
+  for (const datasets::Shape shape : shapes)
+    for (const auto type : {bf16, i8, f8_e4m3, f8_e5m2, f16}) out.push_back(weights(type, shape));
+  return out;
+}
+
+void run_every_shape(const codecs::CodecEntry& entry, Devices devices) {
+  const bool fused = has_matmul(entry, devices);
+  std::vector<datasets::Shape> shapes = {{67, 203}, {64, 512}};
+  if (fused)
+    for (const datasets::Shape shape : odd_shapes()) shapes.push_back(shape);
+  int ran = 0;
+  for (const datasets::Matrix& matrix : matrices(shapes)) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), kBatches, devices);
+  INFO(entry.id);
+  CHECK((ran > 0) == fused);
+}
+
+void run_every_setting(const codecs::CodecEntry& entry, Devices devices) {
+  if (!has_matmul(entry, devices)) return;
+  const int batches[] = {1, 3, 16};
+  int ran = 0;
+  for (const codecs::Settings& settings : settings_to_test(*entry.codec))
+    for (const datasets::Matrix& matrix : matrices({{67, 203}, {64, 512}})) ran += run_all(entry, matrix, settings, batches, devices);
+  INFO(entry.id);
+  CHECK(ran > 0);
+}
+
+void copy_elements(const backends::KernelCall& call) {
+  const int64_t row = call.matrix->shape.cols * datasets::element_bytes(call.matrix->type);
+  if (row > 0) std::memcpy(call.decoded, call.matrix->sections[0].bytes.data() + call.row_begin * row, static_cast<size_t>((call.row_end - call.row_begin) * row));
+}
+
+}  // namespace
+
+TEST_CASE("every matmul kernel keeps the bound of float32 sums, default settings") { run_every_shape(each_codec(), devices(Place::cpu, 1)); }
+
+TEST_CASE("every matmul kernel keeps the bound with every setting and three threads") { run_every_setting(each_codec(), devices(Place::cpu, 3)); }
+
+TEST_CASE("matmul kernels keep the bound over several blocks of rows") {
+  const codecs::CodecEntry& entry = each_codec();
+  Devices all = devices(Place::cpu, 3);
+  if (!has_matmul(entry, all)) return;
+  const int batches[] = {1, 16};
+  for (const datasets::Matrix& matrix : {bf16_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)}) run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
+}
+
+TEST_CASE("every matmul kernel keeps the bound in the emulator at both wave sizes, default settings", "[emulator]") {
+  run_every_shape(each_codec(), devices_or_skip(Place::emulator));
+}
+
+TEST_CASE("every matmul kernel keeps the bound in the emulator with every setting", "[emulator]") { run_every_setting(each_codec(), devices_or_skip(Place::emulator)); }
+
+TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs, default settings", "[gpu]") { run_every_shape(each_codec(), devices_or_skip(Place::gpu)); }
+
+TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every setting", "[gpu]") { run_every_setting(each_codec(), devices_or_skip(Place::gpu)); }
+
+TEST_CASE("unfused products take every element type that float32 holds") {
+  using enum datasets::ElementType;
+  backends::Kernel kernel;
+  kernel.op = backends::Op::decode;
+  kernel.variant = "copy";
+  kernel.tunings = backends::kDefaultTuning;
+  kernel.refuses = backends::refuses_nothing;
+  kernel.launch = copy_elements;
+  for (const auto type : {i8, u8, i16, u16, bf16, f16, f32, f8_e5m2, f8_e4m3})
+    for (const datasets::Shape shape : {datasets::Shape{67, 203}, datasets::Shape{9, 4099}, datasets::Shape{3, 0}, datasets::Shape{1, 1}}) {
+      const Product product = multiply(weights(type, shape));
+      REQUIRE(product.exact.refused == "");
+      codecs::CompressedMatrix compressed;
+      compressed.shape = shape;
+      compressed.type = type;
+      compressed.sections.push_back({"elements", codecs::Role::payload, 64, product.matrix.elements});
+      for (const int threads : {1, 3})
+        for (auto& device : devices(Place::cpu, threads)) {
+          const auto uploaded = device->upload(compressed);
+          for (const int batch : kBatches) {
+            INFO(device->info().backend << " " << device->info().simd_target << ", " << describe(product.matrix) << ", batch " << batch);
+            CHECK(product_is_right(*device, kernel, 0, *uploaded, product, batch));
+          }
+        }
+    }
+}
+
+TEST_CASE("exact products refuse what has no bound, and their check finds one wrong result") {
+  using enum datasets::ElementType;
+  const std::vector<float> tokens = draw_tokens(16, 2);
+  for (const uint64_t pattern : {0x7F80u, 0x7FC0u, 0x7F7Fu}) {  // infinity, NaN, the greatest number
+    const datasets::Matrix matrix = make_typed_matrix("special", bf16, {4, 16}, [&](int64_t i) { return i == 37 ? pattern : 0x3F80; });
+    CHECK(backends::exact_product(matrix.view(), tokens, 2).refused.starts_with("The product of row 2 is not held to anything"));
+  }
+  for (const auto type : {f64, i32, u32, i64, u64}) CHECK(backends::why_no_float_product({{1, 1}, type, {}}).find("float32 holds exactly") != std::string::npos);
+  for (const auto type : {i8, u8, i16, u16, bf16, f16, f32, f8_e5m2, f8_e4m3}) CHECK(backends::why_no_float_product({{1, 1}, type, {}}) == "");
+  CHECK(backends::why_no_float_product({{1, int64_t{1} << 23}, i8, {}}) != "");
+
+  const datasets::Matrix matrix = make_matrix("counting", {3, 16}, [](int64_t i) { return static_cast<int>(i) - 20; });
+  const backends::ExactProduct exact = backends::exact_product(matrix.view(), tokens, 2);
+  REQUIRE(exact.refused == "");
+  std::vector<float> right(exact.sums.begin(), exact.sums.end());
+  CHECK(backends::check_product(right, exact, {}).violation == "");
+  CHECK(backends::check_product(right, exact, {}).used < 0.1);
+  CHECK(backends::check_product(std::span(right).first(3), exact, {}).violation == "");  // the first token alone
+  CHECK(backends::check_product(std::span(right).first(4), exact, {}).violation != "");
+  for (const float wrong : {right[4] + 0.01f, std::nanf(""), INFINITY}) {
+    std::vector<float> got = right;
+    got[4] = wrong;
+    const std::string violation = backends::check_product(got, exact, {}).violation;
+    CHECK(violation.starts_with("row 1, token 1 is "));
+    CHECK(violation.ends_with("(1 of 6 results are)"));
+  }
+  std::vector<float> scaled = right;
+  for (float& value : scaled) value *= 1.0001f;
+  CHECK(backends::check_product(scaled, exact, {}).violation != "");
+  CHECK(backends::check_product(scaled, exact, {.more_roundings = 2000}).violation == "");
+  CHECK(backends::check_product(scaled, exact, {.narrowing = 1e-4}).violation == "");
+  CHECK(backends::check_product(right, exact, {.more_roundings = 1 << 24}).violation == "the kernel's bound says nothing for so many roundings");
+}

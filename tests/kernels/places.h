@@ -1,0 +1,66 @@
+// Where kernels are tested: every instruction set of this CPU, the emulator at both wave sizes, each GPU of this machine; and the codecs as
+// a Catch2 generator, one section a codec.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "codecs/registry.h"
+
+namespace ecmv::tests {
+
+enum class Place { cpu, emulator, gpu };
+
+inline Place place_of(const backends::DeviceInfo& info) {
+  if (info.emulated) return Place::emulator;
+  return info.wave_size > 0 ? Place::gpu : Place::cpu;
+}
+
+using Devices = std::vector<std::unique_ptr<backends::Device>>;
+
+// All devices of this kind that this machine can open, with `threads` threads.
+inline Devices devices(Place place, int threads) {
+  Devices out;
+  for (const backends::Backend& backend : backends::all_backends())
+    for (const backends::DeviceInfo& info : backend.devices())
+      if (info.unavailable.empty() && place_of(info) == place) out.push_back(backend.open({threads, info.simd_target}));
+  return out;
+}
+
+// Ends the test as skipped, with the reasons, where there is no such device.
+inline Devices devices_or_skip(Place place) {
+  Devices out = devices(place, 1);
+  if (!out.empty()) return out;
+  std::string reasons;
+  for (const backends::Backend& backend : backends::all_backends())
+    for (const backends::DeviceInfo& info : backend.devices())
+      if (!info.unavailable.empty() && backend.id != "simd") reasons += std::string(backend.id) + ": " + info.unavailable + " ";
+  SKIP(reasons);
+  return out;
+}
+
+// What decode kernels must give: the matrix, or what the reference decoder makes of it where the codec is lossy.
+inline datasets::Matrix decoded_by_reference(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& compressed, const datasets::Matrix& matrix) {
+  datasets::Matrix decoded = matrix;
+  entry.codec->decode(compressed.view(), decoded.elements);
+  return decoded;
+}
+
+inline const codecs::CodecEntry& each_codec() {
+  const size_t index = GENERATE_COPY(range(size_t{0}, codecs::all_codecs().size()));
+  return codecs::all_codecs()[index];
+}
+
+// Whether the codec has a kernel for one of these devices at all.
+inline bool has_kernels(const codecs::CodecEntry& entry, const Devices& devices) {
+  return std::ranges::any_of(devices, [&](const auto& device) { return !entry.kernels(device->info().backend).empty(); });
+}
+
+}  // namespace ecmv::tests
