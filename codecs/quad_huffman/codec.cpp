@@ -118,6 +118,7 @@ struct TileDecoder {
     int64_t blocks = 0;
     for (int s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
     for (int64_t s = segments; s < stored.tile_segments; ++s) require(stored.schedule[tile * stored.tile_segments + s] == 0, "A quad_huffman stream fetches lines behind its last column.");
+    require(segments > 1 || lines <= stored.table_bits, "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
     require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
     for (int lane = 0; lane < kLanes; ++lane) {
       int64_t position = 0;

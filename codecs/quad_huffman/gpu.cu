@@ -15,8 +15,8 @@
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
+#include "codecs/quad_huffman/ahead_gpu.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/chain_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
@@ -238,7 +238,16 @@ std::string refuses_wish(const codecs::CompressedView& matrix, const backends::D
 using Calls = std::span<const backends::KernelCall>;
 
 constexpr Wish kChainWishes[] = {{32, 1, 32, 1, false}, {16, 1, 32, 1, false}};
-constexpr backends::Tuning kChainTunings[] = {{"waves32"}, {"waves16"}};
+constexpr backends::Tuning kChainTunings[] = {{"waves32"}, {"waves16"}, {"waves16_ahead"}};
+// The last tuning is the kernel of ahead_gpu.h.
+constexpr int kAheadTuning = 2, kAheadWorkers = 16;
+
+std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, const backends::DeviceInfo& device) {
+  if (shape.symbol_cols != 8 || shape.tile_cols != kAheadCols) return "Decoding ahead of the vector takes tiles of one segment: 256 columns, 8 a symbol.";
+  if (column_tiles(matrix.cols, kAheadCols) > kAheadWorkers || row_groups(matrix.rows) > device.compute_units)
+    return "Decoding ahead of the vector is for layers of at most 4096 columns and 32 rows for each multiprocessor.";
+  return "";
+}
 
 bool alike(const Shape& a, const Shape& b) { return a.symbol_cols == b.symbol_cols && a.raw_bits == b.raw_bits && (a.table_bits <= 10) == (b.table_bits <= 10); }
 
@@ -252,6 +261,32 @@ struct ChainLaunch {
   std::vector<ChainLayer> layers;
 };
 
+// Alike layers that are all fit for it; as many copies of the table as fit beside them, their tiles and their descriptions.
+void plan_ahead(Calls calls, ChainLaunch& launch) {
+  int64_t most_cols = 0;
+  for (const backends::KernelCall& call : calls) {
+    const Shape shape = shape_of(*call.matrix);
+    launch.possible = launch.possible && refuses_ahead(shape, call.matrix->shape, *call.device).empty();
+    most_cols = std::max(most_cols, call.matrix->shape.cols);
+    launch.layers.push_back({.matrix = matrix_of(*call.matrix, shape), .epilogue = gpu::epilogue_of(call), .parts = 1, .workers_of_rows = kAheadWorkers, .rounds = 1});
+  }
+  const int64_t tiles = column_tiles(most_cols, kAheadCols);
+  const int workers = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
+  int64_t table = 0, rings = 0, inputs = 0, bytes = 0;
+  int copies = kLanes;
+  do {
+    copies /= 2;
+    table = (int64_t{4} * entry_words(8) << launch.shape.table_bits) * copies;
+    rings = int64_t{workers} * ahead_bytes(launch.shape.raw_bits), inputs = tiles * kAheadCols;
+    bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(calls.size());
+  } while (bytes > calls.front().device->shared_bytes && copies > 1);
+  launch.possible = launch.possible && bytes <= calls.front().device->shared_bytes;
+  Plan& plan = launch.plan;
+  plan = {.copies = copies, .copy_shift = 0, .workers = workers, .workers_of_rows = workers, .rings = static_cast<int>(table), .sums = static_cast<int>(table + rings + inputs),
+          .inputs = static_cast<int>(table + rings), .bytes = static_cast<int>(bytes)};
+  while (1 << plan.copy_shift < copies) ++plan.copy_shift;
+}
+
 ChainLaunch plan_chain(Calls calls) {
   const backends::DeviceInfo& device = *calls.front().device;
   ChainLaunch launch{.possible = true, .shape = shape_of(*calls.front().matrix)};
@@ -264,6 +299,10 @@ ChainLaunch plan_chain(Calls calls) {
     launch.blocks = std::max(launch.blocks, std::min<int64_t>(device.compute_units, row_groups(call.matrix->shape.rows)));
     launch.words = std::max(launch.words, row_groups(call.matrix->shape.rows) * kWordsOfGroup);
     largest.cols = std::max(largest.cols, call.matrix->shape.cols);
+  }
+  if (calls.front().tuning == kAheadTuning) {
+    plan_ahead(calls, launch);
+    return launch;
   }
   const Wish& wish = kChainWishes[calls.front().tuning];
   for (int workers = wish.workers; launch.possible; workers /= 2) {
@@ -320,6 +359,9 @@ void launch_chain(Calls calls) {
                   gpu::cast<const std::byte>(first.scratch + gpu::Exchange::bytes(launch.words)), static_cast<int>(calls.size()), gpu::Exchange(first.scratch, launch.words),
                   first.x, launch.plan, Hidden{});
     };
+    if constexpr (symbol_cols == 8) {
+      if (first.tuning == kAheadTuning) return launch_with(chain_ahead<decltype(raw_bits)::value, decltype(symbols)::value>);
+    }
     // Half the waves have twice the registers each.
     if (launch.plan.workers <= 16)
       launch_with(chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 512>);
@@ -337,6 +379,10 @@ std::string refuses_matvec(const codecs::CompressedView& matrix, const backends:
 constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"waves16_fit2"}, {"waves32_in_order"}, {"waves16"}};
 
 std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (tuning == kAheadTuning) {
+    const std::string refused = refuses_ahead(shape_of(matrix), matrix.shape, device);
+    return refused.empty() ? refuses_wish(matrix, device, kWishes[0], true) : refused;
+  }
   return refuses_wish(matrix, device, kChainWishes[tuning], true);
 }
 

@@ -95,8 +95,7 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
 
 // A chain of layers of different shapes through every fused product of a codec: layer by layer, then twice in whole, as a graph and as plain
 // launches. Returns how many kernels ran that take the chain as a whole.
-int run_chain(const codecs::CodecEntry& entry, const std::vector<datasets::Shape>& shapes, Devices& devices) {
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings, const std::vector<datasets::Shape>& shapes, Devices& devices) {
   std::vector<codecs::CompressedMatrix> compressed;
   std::vector<Expected> expected;
   backends::PassPlan plan;
@@ -121,7 +120,7 @@ int run_chain(const codecs::CodecEntry& entry, const std::vector<datasets::Shape
         device->select();
         const auto refused = [&](const auto& layer) { return !kernel.refuses(layer->view(), device->info(), static_cast<int>(tuning)).empty(); };
         if (kernel.op != backends::Op::matvec || std::ranges::any_of(uploaded, refused)) continue;
-        INFO(entry.id << " " << kernel.variant << "/" << kernel.tunings[tuning].name << " on " << device->info().backend << " " << device->info().simd_target << ", " << shapes.size()
+        INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << kernel.tunings[tuning].name << " on " << device->info().backend << " " << device->info().simd_target << ", " << shapes.size()
                       << " layers, the first [" << shapes[0].rows << ", " << shapes[0].cols << "]");
         plan.kernel = &kernel;
         plan.tuning = static_cast<int>(tuning);
@@ -149,16 +148,21 @@ int run_chain(const codecs::CodecEntry& entry, const std::vector<datasets::Shape
   return ran;
 }
 
-// Rectangular ones, layers with fewer rows than there are thread blocks, a last layer of any number of rows; and one layer alone.
+bool runs_chains(const codecs::CodecEntry& entry, std::string_view backend) {
+  return std::ranges::any_of(entry.kernels(backend), [](const backends::Kernel& kernel) { return kernel.runs_chains(); });
+}
+
+// Rectangular ones, layers with fewer rows than there are thread blocks, a last layer of any number of rows; and one layer alone. A small one
+// with every setting.
 void run_chains(const codecs::CodecEntry& entry, Devices devices) {
   int ran = 0;
+  if (std::ranges::any_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); }))
+    for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) run_chain(entry, settings, {{128, 1008}, {100, 128}, {128, 100}, {37, 128}}, devices);
   for (const std::vector<datasets::Shape>& shapes : std::vector<std::vector<datasets::Shape>>{
            {{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}}, {{64, 512}}, {{128, 1536}, {512, 128}, {96, 512}}})
-    ran += run_chain(entry, shapes, devices);
+    ran += run_chain(entry, codecs::default_settings(*entry.codec), shapes, devices);
   INFO(entry.id);
-  CHECK((ran > 0 || std::ranges::none_of(devices, [&](const auto& device) {
-           return std::ranges::any_of(entry.kernels(device->info().backend), [](const backends::Kernel& kernel) { return kernel.runs_chains(); });
-         })));
+  CHECK((ran > 0 || std::ranges::none_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); })));
 }
 
 void run_default_settings(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices, Devices devices) {

@@ -1,0 +1,219 @@
+// A whole chain in one launch, for layers of which every worker has one tile of 256 columns: while a layer's x is still travelling between the
+// blocks, its tile has been decoded to 64 registers of each lane, so that behind the arrival of x only products of bytes are left, and
+// the next tile is decoded while this one's results travel. A block a row group, a worker a column tile; a layer is
+//   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the one behind it
+//   2. await x (exchange.h); barrier: x is there, and nobody needs the table any more
+//   3. make the next layer's table, multiply, add to the sums of the rows; barrier; hand out the results
+// Eight columns a symbol only: other tiles of 256 columns have several segments.
+#pragma once
+
+#include "codecs/quad_huffman/chain_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+inline constexpr int kAheadCols = segment_cols(8);
+// A segment's codes are at most T lines, and a window reads the line behind its first bit's. Masks of partial lines come before them.
+inline constexpr int kAheadLines = most_table_bits(8) + 1, kAheadMaskBytes = kMostPartialLines * 4;
+inline constexpr int kAheadCodeBytes = kAheadMaskBytes + kAheadLines * kLineBytes;
+inline constexpr int ahead_bytes(int raw_bits) { return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, raw_bits)); }
+
+template <int kRawBits, int kSymbolsOfWindow>
+class AheadWorker {
+ public:
+  static constexpr bool kDoubled = entry_shift(8, kRawBits) > kRawBits;
+  static constexpr int kSharedBytes = ahead_bytes(kRawBits);
+
+  ECMV_GPU_DEVICE AheadWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden)
+      : hidden_(hidden), codes_(shared), raw_(shared + kAheadCodeBytes), column_(Worker::uniform(Worker::group())) {}
+
+  // Whether this worker has a tile of the layer.
+  ECMV_GPU_DEVICE bool has_tile(const Matrix& matrix) const { return gpu::block_index() < matrix.row_groups && column_ < matrix.column_tiles; }
+
+  // Word l of the tile's index and the one behind it goes to lane l. The raw bits, which are where no index has to say, are brought to the L2.
+  ECMV_GPU_DEVICE void load_index(const Matrix& matrix) {
+    if (!has_tile(matrix)) return;
+    const int64_t number = tile_number(matrix);
+    index_ = Worker::lane() < 8 ? gpu::cast<const uint32_t>(matrix.streams.tiles)[4 * number + Worker::lane()] : 0;
+    if (kRawBits > 0 && Worker::lane() == 0) gpu::prefetch_l2(raw_of_tile(matrix), kRawBytes);
+  }
+
+  // Starts the copies of the tile whose index was loaded last, and the loads of its first patches.
+  ECMV_GPU_DEVICE void begin(const Matrix& matrix) {
+    if (!has_tile(matrix)) return;
+    const int lane = Worker::lane();
+    const uint32_t first_unit = Worker::pick(index_, 0), lines = Worker::pick(index_, 3);
+    const int stored = static_cast<int>(Worker::pick(index_, 4) - first_unit) * kUnitBytes;
+    next_patches_ = {Worker::pick(index_, 1), Worker::pick(index_, 5) - Worker::pick(index_, 1), 0};
+    full_ = static_cast<int>(lines & 0xFFFF) * kBlockLines;
+    partial_ = static_cast<int>(lines >> 16);
+    const gpu::Pointer<const std::byte> codes = matrix.streams.codes + static_cast<int64_t>(first_unit) * kUnitBytes;
+    const int bytes = stored < kAheadCodeBytes ? stored : kAheadCodeBytes;
+    for (int at = lane * kUnitBytes; at < bytes; at += kLanes * kUnitBytes) gpu::copy_async<kUnitBytes>(codes_ + at, codes + at);
+    const gpu::Pointer<const std::byte> raw = raw_of_tile(matrix);
+    ECMV_GPU_UNROLL
+    for (int at = 0; at < kRawBytes; at += kLanes * kUnitBytes)
+      if (at + lane * kUnitBytes < kRawBytes) gpu::copy_async<kUnitBytes>(raw_ + (at + lane * kUnitBytes), raw + (at + lane * kUnitBytes));
+    gpu::commit_copies();
+    if (static_cast<uint32_t>(lane) < next_patches_.count) next_patches_.own = matrix.streams.patches[next_patches_.first + static_cast<uint32_t>(lane)];
+  }
+
+  // Decodes the tile to registers.
+  ECMV_GPU_DEVICE void decode(const Matrix& matrix, const Table<8>& table) {
+    if (!has_tile(matrix)) return;
+    patches_ = next_patches_;
+    gpu::wait_copies<0>();
+    Worker::sync();
+    const int mask_bytes = (partial_ + 3) / 4 * kUnitBytes;
+    spread_partial_lines(mask_bytes);
+    const gpu::SharedWords lines(codes_ + (mask_bytes + 4 * Worker::lane()));
+    uint32_t position = 0, used = 0, window = 0, raw[kBatchWords == 0 ? 1 : kBatchWords] = {};
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kSegmentSymbols; ++i) {
+      if (i % kBatchSymbols == 0) load_raw(i / kBatchSymbols, raw);
+      if (i % kSymbolsOfWindow == 0) {
+        position += used;
+        used = 0;
+        const int line = static_cast<int>(position & ~31u) * hidden_.line_bytes_of_bit;
+        window = gpu::funnel_shift_right(lines.at(line), lines.template at<kLineBytes>(line), position);
+      }
+      const Entry entry = table[i % kSymbolsOfWindow == 0 ? window : window >> used];
+      used = add_length<8>(entry, used);
+      const auto word = [&](int j) { return raw[i % kBatchSymbols / 4 * kRawBits + j]; };
+      bytes_[2 * i] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2), entry.first);
+      bytes_[2 * i + 1] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2 + 1), entry.second);
+    }
+    Worker::sync();
+  }
+
+  // Adds the products with x to the sums of the block's rows.
+  ECMV_GPU_DEVICE void multiply(const Matrix& matrix, gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) const {
+    if (!has_tile(matrix)) return;
+    const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;
+    int32_t products[2] = {};
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kAheadCols / 16; ++i) {
+      const gpu::uint4 input = gpu::cast<const gpu::uint4>(own_inputs)[i];
+      products[0] = gpu::dot4_unsigned_signed(bytes_[4 * i], static_cast<int32_t>(input.x), products[0]);
+      products[1] = gpu::dot4_unsigned_signed(bytes_[4 * i + 1], static_cast<int32_t>(input.y), products[1]);
+      products[0] = gpu::dot4_unsigned_signed(bytes_[4 * i + 2], static_cast<int32_t>(input.z), products[0]);
+      products[1] = gpu::dot4_unsigned_signed(bytes_[4 * i + 3], static_cast<int32_t>(input.w), products[1]);
+    }
+    const int32_t product = products[0] + products[1];
+    gpu::atomic_add(sums + Worker::lane(), kDoubled ? product / 2 : product);
+    for (uint32_t i = static_cast<uint32_t>(Worker::lane()); i < patches_.count; i += kLanes) {
+      const uint32_t patch = i < kLanes ? patches_.own : matrix.streams.patches[patches_.first + i];
+      const int32_t input = gpu::cast<const int8_t>(own_inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
+      gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << kRawBits);
+    }
+  }
+
+ private:
+  static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kRawBits));
+  static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kRawBits), kUnitWords = raw_unit_words(8, kRawBits);
+
+  struct Patches {
+    uint32_t first, count, own;  // of the tile; patch number `lane` of it
+  };
+
+  ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const { return gpu::block_index() * matrix.column_tiles + column_; }
+  ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of_tile(const Matrix& matrix) const {
+    return matrix.streams.raw + (gpu::block_index() * matrix.streams.row_segments + column_) * static_cast<int64_t>(kRawBytes);
+  }
+
+  // Partial lines come without gaps; from the last to the first they are moved to where lane l's word is word l. Words that a lane has not are
+  // never used.
+  ECMV_GPU_DEVICE void spread_partial_lines(int mask_bytes) {
+    const int lane = Worker::lane(), most = kAheadLines - 1 - full_, count = partial_ < most ? partial_ : most;
+    const uint32_t own = lane < count ? gpu::cast<const uint32_t>(codes_)[lane] : 0;
+    int before = Worker::reduce_add(gpu::popcount(own));
+    const gpu::Pointer<std::byte> partial = codes_ + (mask_bytes + full_ * kLineBytes);
+    ECMV_GPU_NO_UNROLL
+    for (int line = count - 1; line > 0; --line) {
+      const uint32_t mask = Worker::pick(own, line);
+      before -= gpu::popcount(mask);
+      uint32_t word = 0;
+      if ((mask >> lane & 1) != 0) word = gpu::cast<const uint32_t>(partial)[before + Worker::count_before(mask)];
+      Worker::sync();
+      gpu::cast<uint32_t>(partial)[line * kLanes + lane] = word;
+      Worker::sync();
+    }
+    if (count <= 0) return;
+    const uint32_t mask = Worker::pick(own, 0);
+    uint32_t word = 0;
+    if ((mask >> lane & 1) != 0) word = gpu::cast<const uint32_t>(partial)[Worker::count_before(mask)];
+    Worker::sync();
+    gpu::cast<uint32_t>(partial)[lane] = word;
+  }
+
+  ECMV_GPU_DEVICE void load_raw(int batch, uint32_t* words) const {
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kBatchWords; i += kUnitWords) {
+      const gpu::Pointer<const std::byte> unit = raw_ + ((batch * kBatchWords + i) * kLineBytes + Worker::lane() * kUnitWords * 4);
+      if constexpr (kUnitWords == 4) {
+        const gpu::uint4 v = *gpu::cast<const gpu::uint4>(unit);
+        words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
+      } else {
+        const gpu::uint2 v = *gpu::cast<const gpu::uint2>(unit);
+        words[i] = v.x, words[i + 1] = v.y;
+      }
+    }
+  }
+
+  const Hidden& hidden_;
+  gpu::Pointer<std::byte> codes_, raw_;
+  int column_;
+  uint32_t index_ = 0;
+  int full_ = 0, partial_ = 0;
+  Patches patches_{}, next_patches_{};
+  uint32_t bytes_[kAheadCols / 4];
+};
+
+// Of shared memory behind the plan's: the sums of x of two layers by turns, the sums of the rows, the descriptions of all layers.
+inline constexpr int kAheadRowSums = 16, kAheadLayers = kAheadRowSums + kLanes * 4;
+
+template <int kRawBits, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std::byte> layers, int count, gpu::Exchange exchange, gpu::Pointer<const int8_t> x, Plan plan, Hidden hidden) {
+  const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
+  const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared), sums = gpu::cast<int32_t>(shared + kAheadRowSums);
+  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
+  const auto layer_of = [&](int number) -> const ChainLayer& { return *gpu::cast<const ChainLayer>(shared + (kAheadLayers + number * static_cast<int>(kStoredLayerBytes))); };
+
+  exchange.begin();
+  for (int i = gpu::thread_index(); i < count * static_cast<int>(kStoredLayerBytes) / 4; i += gpu::block_size())
+    gpu::cast<uint32_t>(shared + kAheadLayers)[i] = gpu::cast<const uint32_t>(layers)[i];
+  for (int i = gpu::thread_index(); i < kAheadLayers / 4; i += gpu::block_size()) x_sums[i] = 0;
+  gpu::sync_block();
+  using Ahead = AheadWorker<kRawBits, kSymbolsOfWindow>;
+  Ahead worker(gpu::shared_memory() + (plan.rings + Worker::uniform(Worker::group()) * Ahead::kSharedBytes), hidden);
+  worker.load_index(layer_of(0).matrix);
+  worker.begin(layer_of(0).matrix);
+  if (count > 1) worker.load_index(layer_of(1).matrix);
+  fill_table<8>(layer_of(0).matrix, plan, load_entry<8>(layer_of(0).matrix, gpu::thread_index()));
+  load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
+  gpu::sync_block();
+
+  for (int k = 0; k < count; ++k) {
+    const bool last = k + 1 == count;
+    const ChainLayer& layer = layer_of(k);
+    // 1.
+    worker.decode(layer.matrix, table_of<8>(layer.matrix, plan));
+    Entry entry{};
+    if (!last) {
+      worker.begin(layer_of(k + 1).matrix);
+      entry = load_entry<8>(layer_of(k + 1).matrix, gpu::thread_index());
+    }
+    if (k + 2 < count) worker.load_index(layer_of(k + 2).matrix);
+    // 2. Who has no rows reads nothing (the exchange's first rule).
+    if (k > 0 && gpu::block_index() < layer.matrix.row_groups) await_inputs(layer, exchange, k - 1, layer.matrix.streams.row_segments * kAheadCols, inputs, x_sums + k % 2);
+    gpu::sync_block();
+    // 3.
+    worker.multiply(layer.matrix, inputs, sums);
+    if (!last) fill_table<8>(layer_of(k + 1).matrix, plan, entry);
+    if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
+    gpu::sync_block();
+    hand_out(layer, sums, x_sums[k % 2], exchange, k, last);
+  }
+  if (gpu::thread_index() == 0) exchange.end(count);
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
