@@ -39,9 +39,12 @@ struct SettingInfo {
 };
 
 // A chain as the original programs store it in one file: compressed layers, first vector and what the file
-// promises about the results. Only codecs that reproduce a foreign file format use it.
+// promises about the results. Or modules of a model, each by its name: then there is no first vector and the layers need
+// not fit together. Only codecs that reproduce a foreign file format use it.
 struct ChainFile {
   std::vector<CompressedMatrix> layers;
+  std::vector<std::string> names;  // [layers] of modules; of a chain none
+  bool has_more = false;           // the file holds tensors besides, which write_file does not give again
   std::vector<int8_t> initial_vector;
   // v_i = int8(round_half_even(float(acc) * scales[i])) where given; where empty, the file's chain requantises by
   // 127 / max|acc| found at run time.

@@ -25,18 +25,19 @@ using codecs::CodecEntry;
 using Bytes = std::vector<std::byte>;
 using Result = FileCheck::Result;
 
-// A chain file with its layers decoded by the reference.
+// A chain file, or a file of modules, with its layers decoded by the reference.
 struct OpenedFile {
   const CodecEntry* entry = nullptr;
   ChainFile chain;
   std::vector<datasets::Matrix> matrices;
+  bool is_chain() const { return chain.names.empty(); }
 };
 
 datasets::Matrix decode_layer(const CodecEntry& entry, const codecs::CompressedMatrix& layer) {
   datasets::Matrix matrix;
   matrix.shape = layer.shape;
   matrix.type = layer.type;
-  matrix.elements.assign(static_cast<size_t>(layer.shape.elements()), std::byte{0x80});
+  matrix.elements.assign(static_cast<size_t>(layer.shape.elements() * datasets::element_bytes(layer.type)), std::byte{0x80});
   entry.codec->decode(layer.view(), matrix.elements);
   matrix.content_hash = datasets::content_hash(matrix.view());
   return matrix;
@@ -54,7 +55,7 @@ OpenedFile open_file(std::span<const std::byte> bytes) {
   file.chain = file.entry->codec->read_file(bytes);
   size_t length = file.chain.initial_vector.size();
   for (const codecs::CompressedMatrix& layer : file.chain.layers) {
-    if (layer.shape.cols != static_cast<int64_t>(length)) throw std::runtime_error("Its layers do not fit together as a chain.");
+    if (file.is_chain() && layer.shape.cols != static_cast<int64_t>(length)) throw std::runtime_error("Its layers do not fit together as a chain.");
     length = static_cast<size_t>(layer.shape.rows);
     file.matrices.push_back(decode_layer(*file.entry, layer));
   }
@@ -116,6 +117,46 @@ FileCheck compare_twin(const OpenedFile& file, const std::filesystem::path& twin
     failure = error.what();
   }
   return make_check("twin " + twin_path.filename().string(), failure, "all elements equal");
+}
+
+// Modules may have been coded by others with another code of the same elements: what counts is that ours gives them again.
+FileCheck compare_modules_reencoded(const OpenedFile& file) {
+  std::string failure;
+  int64_t stored = 0, encoded = 0;
+  for (size_t layer = 0; layer < file.matrices.size() && failure.empty(); ++layer) {
+    try {
+      const datasets::Matrix& matrix = file.matrices[layer];
+      const codecs::Settings& settings = file.chain.layers[layer].settings;
+      failure = file.entry->codec->refuses(matrix.view(), settings);
+      if (!failure.empty()) break;
+      const codecs::CompressedMatrix again = codecs::encode_matrix(*file.entry, matrix.view(), settings);
+      if (decode_layer(*file.entry, again).elements != matrix.elements) failure = fmt::format("the module {} has other elements then", file.chain.names[layer]);
+      stored += file.chain.layers[layer].stored_bytes();
+      encoded += again.stored_bytes();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  }
+  return make_check("modules encoded again", failure, fmt::format("the same elements in {} bytes, the file's {}", encoded, stored));
+}
+
+// The layers again from the file that write_file makes of them; the container around them may be another.
+FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std::byte> bytes) {
+  std::string failure, success = "identical";
+  try {
+    const Bytes written = file.entry->codec->write_file(file.chain);
+    if (!std::ranges::equal(written, bytes)) {
+      success = file.chain.has_more ? "the same modules; the file's other tensors are not written" : "the same modules in another order or with another header";
+      const ChainFile again = file.entry->codec->read_file(written);
+      const auto same = [](const codecs::CompressedMatrix& a, const codecs::CompressedMatrix& b) {
+        return a.shape == b.shape && a.type == b.type && std::ranges::equal(a.sections, b.sections, {}, &codecs::Section::bytes, &codecs::Section::bytes);
+      };
+      if (again.names != file.chain.names || !std::ranges::equal(again.layers, file.chain.layers, same)) failure = "other modules are read from the written file";
+    }
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  return make_check("modules written again", failure, success);
 }
 
 // Bytes in which two layers' sections differ, if nobody reads them: the encoder's left-overs in padding. Shown by inverting
@@ -220,12 +261,24 @@ void check_backend(const OpenedFile& file, const ReferenceChain& chain, const ba
       const auto device = backend.open({.threads = 0, .simd_target = info.simd_target});
       std::vector<std::unique_ptr<backends::UploadedMatrix>> uploaded;
       for (const codecs::CompressedMatrix& layer : file.chain.layers) uploaded.push_back(device->upload(layer));
-      for (const backends::Kernel& kernel : kernels)
+      for (const backends::Kernel& kernel : kernels) {
+        // Modules are not multiplied: nothing says by what.
+        if (!file.is_chain() && kernel.op != backends::Op::decode) continue;
         for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning)
           checks.push_back(check_kernel(file, chain, *device, kernel, static_cast<int>(tuning), uploaded));
+      }
     } catch (const std::exception& error) {
       checks.push_back({name, Result::failed, error.what()});
     }
+  }
+}
+
+void check_chain(const OpenedFile& file, const ReferenceChain& chain, std::span<const std::byte> bytes, std::vector<FileCheck>& checks) {
+  checks.push_back(make_check("reference chain", wrong_hash(file.chain, [&](int layer) { return std::span<const int8_t>(chain.outputs.at(layer)); }),
+                              fmt::format("the file's hashes match: {} of {} layers have one", file.chain.hashes.size(), file.matrices.size())));
+  if (file.entry->codec->write_file != nullptr) {
+    checks.push_back(compare_rewritten(file, bytes));
+    checks.push_back(compare_reencoded(file, bytes));
   }
 }
 
@@ -233,12 +286,12 @@ void check_opened(const std::string& path, std::span<const std::byte> bytes, con
   std::vector<FileCheck>& checks = verification.checks;
   checks.push_back({"reference decode", Result::ok, fmt::format("{} layers", file.matrices.size())});
   if (const auto twin = twin_of(path)) checks.push_back(compare_twin(file, *twin));
-  const ReferenceChain chain = chain_of(file);
-  checks.push_back(make_check("reference chain", wrong_hash(file.chain, [&](int layer) { return std::span<const int8_t>(chain.outputs.at(layer)); }),
-                              fmt::format("the file's hashes match: {} of {} layers have one", file.chain.hashes.size(), file.matrices.size())));
-  if (file.entry->codec->write_file != nullptr) {
-    checks.push_back(compare_rewritten(file, bytes));
-    checks.push_back(compare_reencoded(file, bytes));
+  const ReferenceChain chain = file.is_chain() ? chain_of(file) : ReferenceChain{};
+  if (!file.is_chain()) {
+    checks.push_back(compare_modules_rewritten(file, bytes));
+    checks.push_back(compare_modules_reencoded(file));
+  } else {
+    check_chain(file, chain, bytes, checks);
   }
   const size_t before_kernels = checks.size();
   for (const backends::Backend& backend : backends::all_backends()) check_backend(file, chain, backend, checks);

@@ -31,7 +31,7 @@ struct FileVerification {
   bool passed() const;
 };
 
-// Decodes every layer with the reference decoder and every kernel of the codec on every available device, runs the chain with
+// Decodes every layer with the reference decoder and every kernel of the codec on every available device, runs the chain (of modules there is none) with
 // every fused kernel, compares each layer's vector with the reference and its hash with the file's, writes the file again from
 // what was read and from re-encoded matrices, and compares with the uncompressed twin (NAME_layout.ext: NAME_uncompressed.ext)
 // where there is one. Throws nothing: what goes wrong stands in the result.

@@ -1,0 +1,195 @@
+// Encoder and bounds-checked reference decoder of `segments`.
+#include "codecs/huffman_exponents/segments.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "codecs/huffman_exponents/elements.h"
+#include "codecs/huffman_exponents/format.h"
+#include "codecs/modelling/code_lengths.h"
+
+namespace ecmv::codecs::huffman_exponents::segments {
+namespace {
+
+constexpr auto kBf16 = datasets::ElementType::bf16;
+
+struct Tiling {
+  int64_t rows, cols, segment_cols;
+  int64_t segments() const { return ceil_div(cols, segment_cols); }
+  int64_t groups() const { return ceil_div(rows, kGroupRows); }
+  int64_t tiles() const { return groups() * segments(); }
+  int64_t cols_of(int64_t segment) const { return std::min(segment_cols, cols - segment * segment_cols); }
+};
+
+int code_bits_of(const Settings& settings) { return std::stoi(settings.text("code_bits")); }
+
+Tiling tiling_of(datasets::Shape shape, const Settings& settings) { return {shape.rows, shape.cols, std::stoll(settings.text("segment_cols"))}; }
+
+uint32_t read_u32(std::span<const std::byte> bytes, int64_t index) {
+  uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value |= std::to_integer<uint32_t>(bytes[static_cast<size_t>(4 * index + i)]) << (8 * i);
+  return value;
+}
+
+void write_u32(std::vector<std::byte>& bytes, int64_t index, uint32_t value) {
+  for (int i = 0; i < 4; ++i) bytes[static_cast<size_t>(4 * index + i)] = static_cast<std::byte>(value >> (8 * i) & 0xff);
+}
+
+// Words of 32 bits, the first bit most significant.
+struct Words {
+  std::vector<uint32_t> words;
+  int64_t bits = 0;
+
+  void put(uint32_t code, int length) {  // 1..16
+    const int used = static_cast<int>(bits % 32);
+    if (used == 0) words.push_back(0);
+    const uint64_t placed = uint64_t{code} << (64 - used - length);
+    words.back() |= static_cast<uint32_t>(placed >> 32);
+    if (used + length > 32) words.push_back(static_cast<uint32_t>(placed));
+    bits += length;
+  }
+};
+
+// The canonical code by its lengths: for each length the first code, left-aligned in 32 bits, and the exponents in order.
+struct Canonical {
+  std::vector<uint32_t> order;
+  std::array<uint64_t, kMaxCodeBits + 2> limit{};  // codes of up to l bits lie below limit[l], left-aligned in 32 bits
+  std::array<uint32_t, kMaxCodeBits + 2> count{};
+
+  explicit Canonical(std::span<const std::byte> lengths) {
+    std::vector<uint8_t> bytes;
+    for (const std::byte length : lengths) {
+      bytes.push_back(std::to_integer<uint8_t>(length));
+      if (bytes.back() > kMaxCodeBits) throw MalformedStream("A code has " + std::to_string(bytes.back()) + " bits, more than 16.");
+      if (bytes.back() > 0) ++count[bytes.back()];
+    }
+    uint64_t next = 0;
+    for (int length = 1; length <= kMaxCodeBits; ++length) limit[static_cast<size_t>(length)] = next += uint64_t{count[static_cast<size_t>(length)]} << (32 - length);
+    if (next > uint64_t{1} << 32) throw MalformedStream("The code lengths ask for more codes than there are.");
+    order = modelling::canonical_order(bytes);
+  }
+
+  // The exponent whose code the window begins with, and its length.
+  std::pair<uint32_t, int> take(uint32_t window) const {
+    uint32_t before = 0;
+    uint64_t first = 0;
+    for (int length = 1; length <= kMaxCodeBits; ++length) {
+      const size_t l = static_cast<size_t>(length);
+      if (window < limit[l]) return {order[before + static_cast<uint32_t>((window - first) >> (32 - length))], length};
+      before += count[l];
+      first = limit[l];
+    }
+    throw MalformedStream("No exponent has a code that begins with these bits.");
+  }
+};
+
+}  // namespace
+
+std::string refuses(datasets::MatrixView matrix) {
+  if (matrix.type != kBf16)
+    return "The layout segments of huffman_exponents codes bf16 elements only, not " + std::string(datasets::element_type_name(matrix.type)) + ".";
+  if (matrix.shape.elements() > int64_t{UINT32_MAX}) return "The layout segments counts words in 32 bits; a matrix may have 4294967295 elements at most.";
+  return "";
+}
+
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  const Tiling tiling = tiling_of(matrix.shape, settings);
+  std::vector<uint64_t> counts(kBf16Exponents, 0);
+  for (int64_t i = 0; i < matrix.shape.elements(); ++i) ++counts[exponent_of(matrix.elements, kBf16, i)];
+  const std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, code_bits_of(settings));
+  const std::vector<uint32_t> codes = modelling::canonical_codes(lengths);
+
+  std::vector<std::byte> streams, tiles(static_cast<size_t>(4 * (tiling.tiles() + 1)));
+  int64_t words = 0;
+  for (int64_t tile = 0; tile < tiling.tiles(); ++tile) {
+    const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(), rows = rows_of_group(tiling.rows, group);
+    std::vector<Words> of_rows(static_cast<size_t>(rows));
+    size_t longest = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      Words& own = of_rows[static_cast<size_t>(r)];
+      const int64_t first = (group * kGroupRows + r) * tiling.cols + segment * tiling.segment_cols;
+      for (int64_t c = 0; c < tiling.cols_of(segment); ++c) {
+        const uint32_t exponent = exponent_of(matrix.elements, kBf16, first + c);
+        own.put(codes[exponent], lengths[exponent]);
+      }
+      longest = std::max(longest, own.words.size());
+    }
+    write_u32(tiles, tile, static_cast<uint32_t>(words));
+    const int64_t added = static_cast<int64_t>(longest) * rows;
+    streams.resize(streams.size() + static_cast<size_t>(4 * added));
+    for (int64_t r = 0; r < rows; ++r)
+      for (size_t k = 0; k < of_rows[static_cast<size_t>(r)].words.size(); ++k)
+        write_u32(streams, words + static_cast<int64_t>(k) * rows + r, of_rows[static_cast<size_t>(r)].words[k]);
+    words += added;
+  }
+  write_u32(tiles, tiling.tiles(), static_cast<uint32_t>(words));
+  streams.resize(streams.size() + 4 * kSpareWords);
+
+  std::vector<std::byte> raw(static_cast<size_t>(tiling.rows * padded_cols(tiling.cols)));
+  for (int64_t row = 0; row < tiling.rows; ++row)
+    for (int64_t col = 0; col < tiling.cols; ++col) {
+      const uint32_t bits = raw_of(matrix.elements, kBf16, row * tiling.cols + col);
+      const int64_t word = raw_index(tiling.rows, tiling.cols, row, col) / 4;
+      write_u32(raw, word, read_u32(raw, word) | raw_part(bits >> 7, bits & 0x7f, static_cast<int>(col % 4)));
+    }
+  std::vector<std::byte> code;
+  for (const uint8_t length : lengths) code.push_back(std::byte{length});
+  const int64_t raw_padding = tiling.rows * (padded_cols(tiling.cols) - tiling.cols);
+  CompressedMatrix compressed = make_compressed(matrix, settings);
+  compressed.sections = {{"code", Role::table, 64, std::move(code)},
+                         {"streams", Role::payload, 64, std::move(streams), 4 * kSpareWords},
+                         {"sign_mantissa", Role::payload, 64, std::move(raw), raw_padding},
+                         {"tiles", Role::index, 64, std::move(tiles)}};
+  return compressed;
+}
+
+void decode(const CompressedView& compressed, std::span<std::byte> out) {
+  if (compressed.sections.size() != kSections) throw MalformedStream("A stream of segments has four sections.");
+  const auto section = [&](int i) { return compressed.sections[static_cast<size_t>(i)].bytes; };
+  const Tiling tiling = tiling_of(compressed.shape, *compressed.settings);
+  if (section(kCode).size() != kBf16Exponents) throw MalformedStream("There must be a code length for each of 256 exponents.");
+  const Canonical code(section(kCode));
+  const int code_bits = code_bits_of(*compressed.settings);
+  for (const std::byte length : section(kCode))
+    if (std::to_integer<int>(length) > code_bits) throw MalformedStream("A code is longer than the setting code_bits allows.");
+  if (section(kStreams).size() % 4 != 0 || section(kStreams).size() < 4 * kSpareWords) throw MalformedStream("The streams lack their spare words.");
+  const int64_t words = static_cast<int64_t>(section(kStreams).size() / 4) - kSpareWords;
+  if (static_cast<int64_t>(section(kTiles).size()) != 4 * (tiling.tiles() + 1)) throw MalformedStream("There must be a first word for each tile, and the number of words.");
+  if (static_cast<int64_t>(section(kSignMantissa).size()) != tiling.rows * padded_cols(tiling.cols))
+    throw MalformedStream("There must be a sign and a mantissa for each element.");
+  if (read_u32(section(kTiles), 0) != 0 || read_u32(section(kTiles), tiling.tiles()) != words) throw MalformedStream("The tiles do not cover the streams.");
+
+  for (int64_t tile = 0; tile < tiling.tiles(); ++tile) {
+    const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(), rows = rows_of_group(tiling.rows, group);
+    const int64_t begin = read_u32(section(kTiles), tile), end = read_u32(section(kTiles), tile + 1);
+    if (begin > end || end > words || (end - begin) % rows != 0) throw MalformedStream("A tile's words lie outside the streams or are not as many for each row.");
+    const int64_t bits = (end - begin) / rows * 32;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = group * kGroupRows + r;
+      const auto word = [&](int64_t k) { return 32 * k < bits ? read_u32(section(kStreams), begin + k * rows + r) : 0u; };
+      int64_t position = 0;
+      for (int64_t c = 0; c < tiling.cols_of(segment); ++c) {
+        const int64_t k = position / 32;
+        const uint64_t both = uint64_t{word(k)} << 32 | word(k + 1);
+        const auto [exponent, length] = code.take(static_cast<uint32_t>(both << (position % 32) >> 32));
+        position += length;
+        if (position > bits) throw MalformedStream("A row's codes are longer than its stream.");
+        const int64_t col = segment * tiling.segment_cols + c;
+        const uint32_t raw = read_u32(section(kSignMantissa), raw_index(tiling.rows, tiling.cols, row, col) / 4);
+        const int shift = static_cast<int>(8 * (col % 4));
+        const uint32_t turned = shift == 0 ? raw : raw << shift | raw >> (32 - shift);
+        store_element(out, kBf16, row * tiling.cols + col, exponent, (turned >> 24 & 0x80) | (turned >> 16 & 0x7f));
+      }
+    }
+  }
+}
+
+// The words of a tile are as many as its longest stream's, and that may have all the long codes.
+int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+  const Tiling tiling = tiling_of({shape.rows, shape.cols / 2}, settings);
+  return kBf16Exponents + tiling.rows * (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() + padded_cols(tiling.cols)) + 4 * kSpareWords +
+         4 * (tiling.tiles() + 1);
+}
+
+}  // namespace ecmv::codecs::huffman_exponents::segments
