@@ -1,0 +1,268 @@
+// tile_rans: matrices of 16 levels in tiles that decode by themselves, rANS with streams and frequencies of each tile, a form of it for lanes that
+// multiply at once, and plain packed 4 bits in the same tiles as the baseline. Here the settings and the reference decoder.
+#include "codecs/codec.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "codecs/tile_rans/encode.h"
+#include "codecs/tile_rans/format.h"
+#include "codecs/tile_rans/levels.h"
+
+namespace ecmv::codecs::tile_rans {
+namespace {
+
+std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
+  const int64_t streams = settings.integer("streams");
+  if ((streams & (streams - 1)) != 0) return "tile_rans interleaves 4, 8, 16, 32 or 64 streams, not " + std::to_string(streams) + ".";
+  return refuses_levels(matrix);
+}
+
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  CompressedMatrix compressed = make_compressed(matrix, settings);
+  compressed.sections = {{"layer", Role::scale, 64, {}}, {"tables", Role::table, 64, {}}, {"index", Role::index, 64, {}}, {"codes", Role::payload, 64, {}}, {"raw", Role::payload, 64, {}}};
+  const Layout layout = layout_of(matrix.shape, settings);
+  if (layout.tiles() == 0) return compressed;
+  const Levels levels = fit_levels(matrix);
+  const uint32_t words[] = {std::bit_cast<uint32_t>(levels.scale), std::bit_cast<uint32_t>(levels.zero_point), static_cast<uint32_t>(layout.tiles_down),
+                            static_cast<uint32_t>(layout.tiles_across)};
+  for (const uint32_t word : words)
+    for (int shift = 0; shift < 32; shift += 8) compressed.sections[kLayer].bytes.push_back(static_cast<std::byte>(word >> shift));
+  encode_symbols(layout, symbols_of(matrix, levels), compressed.sections);
+  return compressed;
+}
+
+// Little-endian numbers of a section, every access checked.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <class T>
+  T at(size_t position) const {
+    if (position > bytes_.size() || bytes_.size() - position < sizeof(T)) throw MalformedStream("A section of a tile_rans stream ends too early.");
+    T value = 0;
+    for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<uint64_t>(bytes_[position + i]) << (8 * i));
+    return value;
+  }
+  size_t size() const { return bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+// Which symbol has a slot, and where its interval begins.
+struct Slots {
+  std::vector<uint16_t> symbol;
+  std::vector<uint32_t> frequency, first;
+
+  Slots(const Reader& tables, size_t begin, size_t symbols, uint32_t slots, uint32_t most) : frequency(symbols), first(symbols) {
+    for (size_t s = 0; s < symbols; ++s) {
+      frequency[s] = tables.at<uint16_t>(begin + 2 * s);
+      first[s] = static_cast<uint32_t>(symbol.size());
+      if (frequency[s] > most || frequency[s] > slots - symbol.size()) throw MalformedStream("Frequencies of a tile_rans stream are too large.");
+      symbol.insert(symbol.end(), frequency[s], static_cast<uint16_t>(s));
+    }
+    if (symbol.size() != slots) throw MalformedStream("Frequencies of a tile_rans stream add up to " + std::to_string(symbol.size()) + ", not " + std::to_string(slots) + ".");
+  }
+  // The symbol that a state means; the state becomes the one before it, not yet renormalised.
+  uint32_t take(uint32_t& x, int prob_bits) const {
+    const uint32_t slot = x & ((1u << prob_bits) - 1), s = symbol[slot];
+    x = frequency[s] * (x >> prob_bits) + slot - first[s];
+    return s;
+  }
+};
+
+// Stores symbols as elements; throws for levels that are no numbers of the type.
+class Elements {
+ public:
+  Elements(const Layout& layout, const Levels& levels, datasets::ElementType type, std::span<std::byte> out)
+      : layout_(layout), bits_(level_bits(levels, type)), bytes_(static_cast<size_t>(datasets::element_bytes(type))), out_(out) {}
+  void put(const Tile& tile, int row, int col, uint32_t symbol) {
+    if (row >= tile.rows || col >= tile.cols) return;
+    if (!bits_[symbol]) throw MalformedStream("Symbol " + std::to_string(symbol) + " of a tile_rans stream stands for no number of the elements' type.");
+    const auto element = static_cast<size_t>((tile.row + row) * layout_.shape.cols + tile.col + col);
+    std::memcpy(out_.data() + element * bytes_, &*bits_[symbol], bytes_);
+  }
+
+ private:
+  const Layout& layout_;
+  std::array<std::optional<uint32_t>, kLevels> bits_;
+  size_t bytes_;
+  std::span<std::byte> out_;
+};
+
+void check_size(size_t bytes, int64_t wanted, const char* section) {
+  if (bytes != static_cast<size_t>(wanted))
+    throw MalformedStream("The " + std::string(section) + " of a tile_rans stream have " + std::to_string(bytes) + " bytes instead of " + std::to_string(wanted) + ".");
+}
+
+size_t filled_up(size_t bytes) { return (bytes + kCodesAlign - 1) / kCodesAlign * kCodesAlign; }
+
+// A tile of rans; returns where the next begins.
+size_t decode_tile(const Layout& layout, const Tile& tile, const Reader& tables, const Reader& codes, size_t at, Elements& out) {
+  const Slots slots(tables, static_cast<size_t>(tile.number * kTileTableBytes), kLevels, kTileSlots, kTileSlots);
+  std::array<uint32_t, kMostStreams> states{};
+  for (int stream = 0; stream < layout.streams; ++stream, at += 4) {
+    states[stream] = codes.at<uint32_t>(at);
+    if (states[stream] < kByteLower || states[stream] >> 8 >= kByteLower) throw MalformedStream("A state of a tile_rans stream is out of its range.");
+  }
+  for (int i = 0; i < tile.rows * tile.cols; ++i) {
+    uint32_t& x = states[i % layout.streams];
+    out.put(tile, i / tile.cols, i % tile.cols, slots.take(x, kTileProbBits));
+    while (x < kByteLower) x = x << 8 | codes.at<uint8_t>(at++);
+  }
+  for (int stream = 0; stream < layout.streams; ++stream)
+    if (states[stream] != kByteLower) throw MalformedStream("A stream of a tile_rans tile does not end in its start state.");
+  return at;
+}
+
+void decode_tiles(const Layout& layout, const CompressedView& compressed, Elements& out) {
+  const Reader tables(compressed.sections[kTables].bytes), index(compressed.sections[kIndex].bytes), codes(compressed.sections[kCodes].bytes);
+  check_size(tables.size(), layout.tiles() * kTileTableBytes, "tables");
+  check_size(index.size(), layout.tiles() * kTileIndexBytes, "index entries");
+  size_t at = 0;
+  for (int64_t down = 0; down < layout.tiles_down; ++down)
+    for (int64_t across = 0; across < layout.tiles_across; ++across) {
+      const Tile tile = tile_at(layout, down, across);
+      const auto entry = static_cast<size_t>(tile.number * kTileIndexBytes);
+      if (index.at<uint32_t>(entry) != at) throw MalformedStream("A tile of a tile_rans stream does not begin where the one before ends.");
+      if (index.at<uint32_t>(entry + 4) != static_cast<uint32_t>(tile.rows * tile.cols)) throw MalformedStream("A tile of a tile_rans stream counts other symbols than it has elements.");
+      at = decode_tile(layout, tile, tables, codes, at, out);
+    }
+  check_size(codes.size(), static_cast<int64_t>(filled_up(at)), "codes");
+}
+
+// A lane of a tile of rans_lanes: words [at, end).
+void decode_lane(const Layout& layout, const Tile& tile, int lane, const Slots& slots, const Reader& codes, const Reader& raw, size_t at, size_t end, Elements& out) {
+  const auto word = [&] {
+    if (at >= end) throw MalformedStream("A lane of a tile_rans stream ends too early.");
+    return uint32_t{codes.at<uint16_t>(2 * at++)};
+  };
+  uint32_t x = word();
+  x |= word() << 16;
+  if (x < kWordLower) throw MalformedStream("A lane's state of a tile_rans stream is out of its range.");
+  for (int number = 0; number < tile.lane_quads(); ++number) {
+    const int panel = number / kPanelQuads, quad = number % kPanelQuads;
+    uint32_t bytes = 0;
+    for (int part = 0; part < 4 / layout.symbol_cols; ++part) {
+      const uint32_t symbol = slots.take(x, layout.prob_bits), value = lane_entry(layout.symbol_cols, symbol, 0, 0);
+      if (x < kWordLower) x = x << 16 | word();
+      if (layout.symbol_cols == 2) {
+        bytes |= value << (16 * part);
+      } else {
+        const auto place = static_cast<size_t>(((tile.first_panel + panel) * kLanes + lane) * 4);
+        bytes = high_bytes(value) | (raw.at<uint32_t>(place) >> (2 * quad) & 0x03030303u);
+      }
+    }
+    const int row = panel % tile.panels_down * kPanelRows + row_of(lane, quad), col = panel / tile.panels_down * kPanelCols + col_of(lane, quad);
+    for (int i = 0; i < 4; ++i) out.put(tile, row, col + i, bytes >> (8 * i) & 15);
+  }
+  if (x != kWordLower) throw MalformedStream("A lane of a tile_rans stream does not end in its start state.");
+  if (at != end) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
+}
+
+void decode_lanes(const Layout& layout, const CompressedView& compressed, Elements& out) {
+  const Reader tables(compressed.sections[kTables].bytes), index(compressed.sections[kIndex].bytes), codes(compressed.sections[kCodes].bytes), raw(compressed.sections[kRaw].bytes);
+  check_size(tables.size(), kLaneTableBytes, "tables");
+  check_size(index.size(), layout.tiles() * kLaneIndexBytes + 4, "index entries");
+  check_size(raw.size(), layout.has_raw() ? panels_of(layout.shape) * kRawPanelBytes : 0, "raw bits");
+  const Slots slots(tables, 0, kLaneSymbols, 1u << layout.prob_bits, kMostFrequency);
+  for (int64_t down = 0; down < layout.tiles_down; ++down)
+    for (int64_t across = 0; across < layout.tiles_across; ++across) {
+      const Tile tile = tile_at(layout, down, across);
+      const auto entry = static_cast<size_t>(tile.number * kLaneIndexBytes);
+      const size_t begin = index.at<uint32_t>(entry), tile_end = index.at<uint32_t>(entry + kLaneIndexBytes);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const size_t from = begin + index.at<uint16_t>(entry + 4 + static_cast<size_t>(2 * lane));
+        const size_t to = lane + 1 < kLanes ? begin + index.at<uint16_t>(entry + 6 + static_cast<size_t>(2 * lane)) : tile_end;
+        decode_lane(layout, tile, lane, slots, codes, raw, from, to, out);
+      }
+    }
+  check_size(codes.size(), static_cast<int64_t>(filled_up(2 * size_t{index.at<uint32_t>(index.size() - 4)})), "codes");
+}
+
+void decode_packed(const Layout& layout, const CompressedView& compressed, Elements& out) {
+  const Reader codes(compressed.sections[kCodes].bytes);
+  check_size(codes.size(), panels_of(layout.shape) * kPackedPanelBytes, "codes");
+  for (int64_t down = 0; down < layout.tiles_down; ++down)
+    for (int64_t across = 0; across < layout.tiles_across; ++across) {
+      const Tile tile = tile_at(layout, down, across);
+      for (int row = 0; row < tile.rows; ++row)
+        for (int col = 0; col < tile.cols; ++col) {
+          const int64_t panel = tile.first_panel + col / kPanelCols * tile.panels_down + row / kPanelRows;
+          const int quad = quad_of(row % kPanelRows, col % kPanelCols);
+          const int64_t place = panel * kPackedPanelBytes + lane_of(row % kPanelRows, col % kPanelCols) * 8 + quad / 2 * 4 + col % 4;
+          out.put(tile, row, col, codes.at<uint8_t>(static_cast<size_t>(place)) >> (quad % 2 * 4) & 15);
+        }
+    }
+}
+
+void decode(const CompressedView& compressed, std::span<std::byte> out) {
+  if (compressed.sections.size() != kSections) throw MalformedStream("A tile_rans stream has five sections, not " + std::to_string(compressed.sections.size()) + ".");
+  const Layout layout = layout_of(compressed.shape, *compressed.settings);
+  if (layout.tiles() == 0) return;
+  const Levels levels = read_levels(compressed.sections[kLayer].bytes);
+  const Reader layer(compressed.sections[kLayer].bytes);
+  if (layer.at<uint32_t>(8) != layout.tiles_down || layer.at<uint32_t>(12) != layout.tiles_across) throw MalformedStream("The tile counts of a tile_rans stream are not those of its shape.");
+  Elements elements(layout, levels, compressed.type, out);
+  if (layout.coder == Coder::rans) decode_tiles(layout, compressed, elements);
+  if (layout.coder == Coder::rans_lanes) decode_lanes(layout, compressed, elements);
+  if (layout.coder == Coder::packed) decode_packed(layout, compressed, elements);
+}
+
+int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+  const Layout layout = layout_of(shape, settings);
+  if (layout.tiles() == 0) return 0;
+  const int64_t padded = panels_of(shape) * kPanelRows * kPanelCols;
+  if (layout.coder == Coder::packed) return kLayerBytes + padded / 2;
+  // A symbol of rans takes up to 12 bits, one of two or four columns as many as prob_bits and a word rounded up, and two raw bits an element.
+  if (layout.coder == Coder::rans) return kLayerBytes + kCodesAlign + layout.tiles() * (kTileTableBytes + kTileIndexBytes + 4 * layout.streams) + shape.elements() * 2;
+  return kLayerBytes + kCodesAlign + kLaneTableBytes + 4 + layout.tiles() * (kLaneIndexBytes + kLanes * 6) + padded * 2;
+}
+
+ErrorBound error_bound(datasets::MatrixView matrix, const Settings&) {
+  if (matrix.type == datasets::ElementType::i8 || matrix.shape.elements() == 0) return {};
+  return {.relative = 0, .absolute = static_cast<double>(fit_levels(matrix).scale) / 2};
+}
+
+// The order-0 entropy of the symbols.
+double ideal_bits_per_element(datasets::MatrixView matrix, const Settings&) {
+  std::array<uint64_t, kLevels> counts{};
+  for (const uint8_t symbol : symbols_of(matrix, fit_levels(matrix))) ++counts[symbol];
+  double bits = 0;
+  for (const uint64_t count : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(matrix.shape.elements());
+    if (count > 0) bits -= share * std::log2(share);
+  }
+  return bits;
+}
+
+}  // namespace
+
+const Codec& codec() {
+  static const Codec codec = {
+      .summary = "16 levels in tiles of their own: rANS or packed, fused with dequantisation",
+      .source = "a design for fused rANS decoding and matrix products on GPUs (tiles, interleaved streams); layout for lanes of matrix units: this project",
+      .format_version = 1,
+      .lossless = false,
+      .settings =
+          {
+              {.name = "coder", .unit = "", .help = "rans: frequencies and interleaved bytes of each tile; rans_lanes: symbols of several columns, a lane's words by themselves; packed: 4 bits", .default_value = std::string("rans"), .choices = {"rans", "rans_lanes", "packed"}},
+              {.name = "tile", .unit = "", .help = "rows x columns of a tile", .default_value = std::string("64x64"), .choices = {"64x64", "128x32", "64x256", "64x512"}},
+              {.name = "streams", .unit = "streams", .help = "rans: states of a tile, 4, 8, 16, 32 or 64", .default_value = int64_t{8}, .min = 4, .max = kMostStreams},
+              {.name = "symbol_cols", .unit = "columns", .help = "rans_lanes: columns of a symbol, 2, or 4 and two bits of each stored plainly", .default_value = std::string("4"), .choices = {"2", "4"}},
+              {.name = "prob_bits", .unit = "bits", .help = "rans_lanes: frequencies add up to 2^prob_bits", .default_value = int64_t{11}, .min = 10, .max = 12},
+          },
+      .refuses = refuses,
+      .encode = encode,
+      .decode = decode,
+      .max_stored_bytes = max_stored_bytes,
+      .error_bound = error_bound,
+      .ideal_bits_per_element = ideal_bits_per_element,
+  };
+  return codec;
+}
+
+}  // namespace ecmv::codecs::tile_rans

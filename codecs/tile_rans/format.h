@@ -1,0 +1,123 @@
+// Stored bytes of tile_rans, version 1. A matrix of symbols 0..15, value = fmaf(symbol, scale, zero_point), is cut into tiles; tiles at the right
+// and lower edge are smaller. Every tile can be decoded by itself. Sections, everything little-endian:
+//
+//   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across
+//   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits
+//   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32)
+//   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes: words (u16), lane after lane, each
+//                   lane's state (low word, high word) and then its words in the order of decoding;  packed: panels, see below
+//   raw     payload rans_lanes with symbols of 4 columns: panels of the elements' two low bits
+//
+// rans: symbols of a tile row by row; symbol i belongs to stream i mod S; states in [2^23, 2^31), slot = state & 4095.
+// The others follow the operands of matrix units. A panel is 16 rows x 32 columns, dealt to 32 lanes: element (r, c) is byte c % 4 of quad
+// r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to the right; what a panel has beyond the tile
+// is padding. A packed panel has two words a lane: of quads 0 and 1, of quads 2 and 3, four bits a byte each, the even quad low. A raw panel
+// has a word a lane, two bits of a byte for each quad. A symbol of rans_lanes is two or four columns of a quad; states in [2^16, 2^32).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "codecs/compressed_matrix.h"
+
+namespace ecmv::codecs::tile_rans {
+
+enum SectionNumber { kLayer, kTables, kIndex, kCodes, kRaw, kSections };
+enum class Coder : uint8_t { rans, rans_lanes, packed };
+
+inline constexpr int kLevels = 16;           // symbols
+inline constexpr int64_t kLayerBytes = 16;
+inline constexpr int64_t kCodesAlign = 16;   // sections of codes are filled up to a multiple of it
+
+// rans.
+inline constexpr int kTileProbBits = 12;
+inline constexpr uint32_t kTileSlots = 1u << kTileProbBits;
+inline constexpr uint32_t kByteLower = 1u << 23;
+inline constexpr int64_t kTileTableBytes = 2 * kLevels, kTileIndexBytes = 8;
+inline constexpr int kMostStreams = 64;
+
+// rans_lanes.
+inline constexpr int kLanes = 32;
+inline constexpr int kLaneSymbols = 256;
+inline constexpr uint32_t kMostFrequency = 255;
+inline constexpr uint32_t kWordLower = 1u << 16;
+inline constexpr int64_t kLaneTableBytes = 2 * kLaneSymbols, kLaneIndexBytes = 4 + 2 * kLanes;
+
+// Panels.
+inline constexpr int kPanelRows = 16, kPanelCols = 32, kPanelQuads = 4;  // quads of a lane
+inline constexpr int64_t kPackedPanelBytes = 8 * kLanes, kRawPanelBytes = 4 * kLanes;
+
+inline constexpr int lane_of(int row, int col) { return row % 8 * 4 + col % 16 / 4; }
+inline constexpr int quad_of(int row, int col) { return row / 8 + col / 16 * 2; }
+// Where a lane's quad begins in its panel.
+inline constexpr int row_of(int lane, int quad) { return lane / 4 + quad % 2 * 8; }
+inline constexpr int col_of(int lane, int quad) { return lane % 4 * 4 + quad / 2 * 16; }
+
+// The number in rans_lanes' table of four or two columns, as bytes of a quad: two high bits of four columns, four bits of two.
+inline constexpr uint32_t symbol_of_four(uint32_t quad) { return (quad >> 2 & 3) | (quad >> 8 & 0xC) | (quad >> 14 & 0x30) | (quad >> 20 & 0xC0); }
+inline constexpr uint32_t symbol_of_two(uint32_t pair) { return (pair & 15) | (pair >> 4 & 0xF0); }
+
+// An entry of rans_lanes' table: value (16) | rank (8) | frequency (8). The value of two columns is their bytes; that of four is a nibble each,
+// which selects one of four bytes.
+inline constexpr uint32_t lane_entry(int symbol_cols, uint32_t symbol, uint32_t rank, uint32_t frequency) {
+  const uint32_t value = symbol_cols == 2 ? (symbol & 15) | (symbol & 0xF0) << 4 : (symbol & 3) | (symbol & 0xC) << 2 | (symbol & 0x30) << 4 | (symbol & 0xC0) << 6;
+  return value | rank << 16 | frequency << 24;
+}
+// The high bits of four columns in the bytes of a quad, where the value's nibbles are 0..3.
+inline constexpr uint32_t high_bytes(uint32_t value) { return (value & 3) << 2 | (value & 0x30) << 6 | (value & 0x300) << 10 | (value & 0x3000) << 14; }
+
+// What settings and shape say about the bytes.
+struct Layout {
+  Coder coder = Coder::rans;
+  int64_t tile_rows = 0, tile_cols = 0;
+  int streams = 0, symbol_cols = 0, prob_bits = 0;
+  datasets::Shape shape;
+  int64_t tiles_down = 0, tiles_across = 0;  // 0 for a matrix without elements
+
+  int64_t tiles() const { return tiles_down * tiles_across; }
+  bool has_raw() const { return coder == Coder::rans_lanes && symbol_cols == 4; }
+};
+
+inline Layout layout_of(datasets::Shape shape, const Settings& settings) {
+  Layout layout;
+  const std::string_view coder = settings.text("coder"), tile = settings.text("tile");
+  layout.coder = coder == "rans" ? Coder::rans : coder == "packed" ? Coder::packed : Coder::rans_lanes;
+  layout.tile_rows = tile == "128x32" ? 128 : 64;
+  layout.tile_cols = tile == "128x32" ? 32 : tile == "64x64" ? 64 : tile == "64x256" ? 256 : 512;
+  layout.streams = static_cast<int>(settings.integer("streams"));
+  layout.symbol_cols = settings.text("symbol_cols") == "2" ? 2 : 4;
+  layout.prob_bits = static_cast<int>(settings.integer("prob_bits"));
+  layout.shape = shape;
+  if (shape.elements() == 0) return layout;
+  layout.tiles_down = (shape.rows + layout.tile_rows - 1) / layout.tile_rows;
+  layout.tiles_across = (shape.cols + layout.tile_cols - 1) / layout.tile_cols;
+  return layout;
+}
+
+// One tile: where it begins, its size, its panels.
+struct Tile {
+  int64_t number, row, col;
+  int rows, cols;
+  int panels_down, panels_across;
+  int64_t first_panel;  // of the matrix
+  int panels() const { return panels_down * panels_across; }
+  int lane_quads() const { return panels() * kPanelQuads; }
+};
+
+inline Tile tile_at(const Layout& layout, int64_t down, int64_t across) {
+  Tile tile{};
+  tile.number = down * layout.tiles_across + across;
+  tile.row = down * layout.tile_rows;
+  tile.col = across * layout.tile_cols;
+  tile.rows = static_cast<int>(std::min(layout.tile_rows, layout.shape.rows - tile.row));
+  tile.cols = static_cast<int>(std::min(layout.tile_cols, layout.shape.cols - tile.col));
+  tile.panels_down = (tile.rows + kPanelRows - 1) / kPanelRows;
+  tile.panels_across = (tile.cols + kPanelCols - 1) / kPanelCols;
+  tile.first_panel = tile.row / kPanelRows * ((layout.shape.cols + kPanelCols - 1) / kPanelCols) + tile.col / kPanelCols * tile.panels_down;
+  return tile;
+}
+
+inline int64_t panels_of(datasets::Shape shape) { return (shape.rows + kPanelRows - 1) / kPanelRows * ((shape.cols + kPanelCols - 1) / kPanelCols); }
+
+}  // namespace ecmv::codecs::tile_rans

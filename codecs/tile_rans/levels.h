@@ -1,0 +1,41 @@
+// The 16 levels of a layer: value = fmaf(symbol, scale, zero_point). int8 keeps its values (scale 1). Floats are rounded to the nearest
+// level of a grid of multiples of `scale`, whose scale has so few bits that every level in use is a number of the source's own type:
+// then the reference's elements, fmaf in float32 and symbol * scale + zero_point without rounding are one and the same.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codecs/tile_rans/format.h"
+
+namespace ecmv::codecs::tile_rans {
+
+// Multiples of scale that zero points may be: sums of products stay below 2^63 up to 2^19 columns.
+inline constexpr int64_t kFurthestZero = int64_t{1} << 20;
+
+struct Levels {
+  float scale = 1, zero_point = 0;
+  int64_t first = 0;  // zero_point = first * scale
+  double value(int symbol) const { return static_cast<double>(first + symbol) * scale; }
+  double largest() const { return std::max(value(0) < 0 ? -value(0) : value(0), value(kLevels - 1) < 0 ? -value(kLevels - 1) : value(kLevels - 1)); }
+};
+
+// "" if there are levels for this matrix, otherwise why not, as a sentence.
+std::string refuses_levels(const datasets::MatrixView& matrix);
+// Of a matrix with elements that refuses_levels() takes.
+Levels fit_levels(const datasets::MatrixView& matrix);
+// Every element's symbol.
+std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels& levels);
+
+// The levels stored in `layer`; throws MalformedStream if there are none such.
+Levels read_levels(std::span<const std::byte> layer);
+// The same without checks.
+Levels trusted_levels(std::span<const std::byte> layer);
+
+// Bit patterns of the levels as elements of a type (in the low bytes); nothing where a level is no number of that type.
+std::array<std::optional<uint32_t>, kLevels> level_bits(const Levels& levels, datasets::ElementType type);
+
+}  // namespace ecmv::codecs::tile_rans

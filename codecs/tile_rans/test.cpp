@@ -1,0 +1,295 @@
+// What only tile_rans can claim: levels that are exact, the document's bytes, how symbols are dealt to lanes, hostile streams, products of all kernels with
+// batches of tokens.
+#include <catch2/catch_test_macros.hpp>
+
+#include <hwy/aligned_allocator.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "backends/backend.h"
+#include "codecs/registry.h"
+#include "codecs/tile_rans/encode.h"
+#include "codecs/tile_rans/levels.h"
+#include "tests/test_matrices.h"
+
+namespace ecmv::codecs::tile_rans {
+namespace {
+
+using datasets::ElementType;
+
+const CodecEntry& entry() { return *find_codec("tile_rans"); }
+
+Settings settings_of(const std::map<std::string, std::string>& given) {
+  std::vector<std::string> errors;
+  const Settings settings = resolve_settings(entry().codec->settings, given, errors);
+  REQUIRE(errors.empty());
+  return settings;
+}
+
+// Every coder with every tile and number of streams or columns.
+std::vector<Settings> all_settings() {
+  std::vector<Settings> out;
+  for (const char* tile : {"64x64", "128x32", "64x256", "64x512"}) {
+    for (const char* streams : {"4", "8", "16", "32", "64"}) out.push_back(settings_of({{"coder", "rans"}, {"tile", tile}, {"streams", streams}}));
+    for (const char* cols : {"2", "4"})
+      for (const char* bits : {"10", "11", "12"}) out.push_back(settings_of({{"coder", "rans_lanes"}, {"tile", tile}, {"symbol_cols", cols}, {"prob_bits", bits}}));
+    out.push_back(settings_of({{"coder", "packed"}, {"tile", tile}}));
+  }
+  return out;
+}
+
+// N(0, sigma^2) in 16 levels from -8.
+datasets::Matrix gaussian16(datasets::Shape shape, double sigma = 2) {
+  tests::Random random{5};
+  return tests::make_matrix("gaussian16", shape, [&](int64_t) { return static_cast<int>(std::max(-8.0, std::min(7.0, std::nearbyint(sigma * random.normal())))); });
+}
+
+std::vector<std::byte> decoded(const CompressedMatrix& compressed) {
+  std::vector<std::byte> out(static_cast<size_t>(compressed.shape.elements() * datasets::element_bytes(compressed.type)), std::byte{0x55});
+  entry().codec->decode(compressed.view(), out);
+  return out;
+}
+
+uint32_t word_at(const std::byte* bytes) {
+  uint32_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+// Tokens with elements of very different size, and Y = W X of the decoded elements with what a kernel may differ by.
+struct Product {
+  int batch;
+  int64_t x_stride;
+  hwy::AlignedVector<float> x;
+  std::vector<double> y, magnitude;  // [batch, rows]: W X and sum |w| |x|
+  std::vector<double> offset;        // [batch]: sum |x|
+
+  Product(const datasets::Matrix& matrix, const std::vector<std::byte>& elements, int tokens) : batch(tokens), x_stride((matrix.shape.cols + 31) / 16 * 16) {
+    const auto [rows, cols] = matrix.shape;
+    tests::Random random{21};
+    x.resize(static_cast<size_t>(batch * x_stride));
+    std::vector<double> w(static_cast<size_t>(rows * cols));
+    datasets::read_numbers({matrix.shape, matrix.type, elements}, 0, w);
+    for (int t = 0; t < batch; ++t) {
+      for (int64_t c = 0; c < cols; ++c) x[static_cast<size_t>(t * x_stride + c)] = static_cast<float>(random.normal() * std::exp2(static_cast<double>(random.next() % 12) - 3.0 * (t % 9)));
+      double sum = 0;
+      for (int64_t c = 0; c < cols; ++c) sum += std::fabs(x[static_cast<size_t>(t * x_stride + c)]);
+      offset.push_back(sum);
+      for (int64_t r = 0; r < rows; ++r) {
+        double exact = 0, size = 0;
+        for (int64_t c = 0; c < cols; ++c) {
+          const double product = w[static_cast<size_t>(r * cols + c)] * static_cast<double>(x[static_cast<size_t>(t * x_stride + c)]);
+          exact += product;
+          size += std::fabs(product);
+        }
+        y.push_back(exact);
+        magnitude.push_back(size);
+      }
+    }
+  }
+
+  // The largest error of `got`, [batch, rows], as a part of the bound.
+  double worst(const float* got, const datasets::Shape& shape, const backends::ProductRounding& rounding) const {
+    const double nu = static_cast<double>(shape.cols + rounding.more_roundings) * 0x1p-24, g = nu / (1 - nu) + rounding.narrowing;
+    double worst = 0;
+    for (int t = 0; t < batch; ++t)
+      for (int64_t r = 0; r < shape.rows; ++r) {
+        const auto i = static_cast<size_t>(t * shape.rows + r);
+        const double bound = g * (magnitude[i] + rounding.offset * offset[static_cast<size_t>(t)]), error = std::fabs(got[i] - y[i]);
+        worst = std::max(worst, !(error <= bound) ? 1e9 : error == 0 ? 0 : error / bound);
+      }
+    return worst;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tile_rans multiplies batches of tokens within float32's bound on every instruction set, from any tile row on") {
+  std::vector<Settings> some;
+  for (const char* coder : {"rans", "rans_lanes", "packed"})
+    for (const char* tile : {"64x64", "128x32"}) some.push_back(settings_of({{"coder", coder}, {"tile", tile}}));
+  some.push_back(settings_of({{"coder", "rans_lanes"}, {"tile", "64x512"}, {"symbol_cols", "2"}}));
+  for (const Settings& settings : some)
+    for (const datasets::Matrix& matrix : {gaussian16({130, 97}), tests::bf16_matrix({70, 600}), gaussian16({1, 1}), gaussian16({3, 0}), gaussian16({0, 3})}) {
+      const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+      const CompressedView view = compressed.view();
+      const std::vector<std::byte> elements = decoded(compressed);
+      for (const int batch : {1, 3, 64}) {
+        const Product product(matrix, elements, batch);
+        for (const char* backend : {"scalar", "simd"})
+          for (const backends::Kernel& kernel : entry().kernels(backend)) {
+            if (kernel.op != backends::Op::matmul) continue;
+            const int64_t targets = std::string(backend) == "simd" ? hwy::SupportedTargets() : 1;
+            for (int64_t rest = targets; rest != 0; rest &= rest - 1) {
+              if (targets != 1) hwy::SetSupportedTargetsForTest(rest & -rest);
+              INFO(settings.to_string() << " " << tests::describe(matrix) << " batch " << batch << " " << backend);
+              std::vector<float> y(product.y.size(), 1e30f);
+              hwy::AlignedVector<std::byte> scratch(static_cast<size_t>(kernel.scratch_bytes(view, 0)) + 64);
+              backends::KernelCall call;
+              call.matrix = &view;
+              call.batch = batch;
+              call.x_tokens = product.x.data();
+              call.x_stride = product.x_stride;
+              call.y_tokens = y.data();
+              call.scratch = scratch.data();
+              // The second tile row first.
+              const int64_t middle = std::min(kernel.rows_per_block(view), matrix.shape.rows);
+              for (const auto& [begin, end] : {std::pair{middle, matrix.shape.rows}, std::pair{int64_t{0}, middle}}) {
+                call.row_begin = begin;
+                call.row_end = end;
+                if (begin < end) kernel.launch(call);
+              }
+              CHECK(product.worst(y.data(), matrix.shape, backends::ProductRounding{}) <= 1);
+              if (targets != 1) hwy::SetSupportedTargetsForTest(0);
+            }
+          }
+      }
+    }
+}
+
+TEST_CASE("tile_rans round-trips partial tiles of any shape with every coder") {
+  for (const Settings& settings : all_settings())
+    for (const datasets::Shape shape : {datasets::Shape{1, 1}, {64, 64}, {65, 63}, {17, 300}, {130, 33}, {200, 129}, {3, 700}}) {
+      const datasets::Matrix matrix = gaussian16(shape);
+      INFO(settings.to_string() << " on " << shape.rows << "x" << shape.cols);
+      const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+      REQUIRE(decoded(compressed) == matrix.elements);
+      REQUIRE(compressed.stored_bytes() <= entry().codec->max_stored_bytes(shape, settings));
+    }
+}
+
+TEST_CASE("tile_rans keeps floats within half a step of levels that are numbers of their type") {
+  for (const auto type : {ElementType::bf16, ElementType::f16, ElementType::f32})
+    for (const double scale : {0.02, 3000.0, 1e-6})
+      for (const double offset : {0.0, 10.0, -300.0}) {
+        tests::Random random{8};
+        const datasets::Matrix matrix = tests::make_typed_matrix("weights", type, {64, 96}, [&](int64_t) -> uint64_t {
+          const double value = scale * (offset + random.normal());
+          if (type == ElementType::bf16) return datasets::nearest_bf16(value);
+          if (type == ElementType::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
+          return (random.next() & 0x83FF) | 0x3000 | (random.next() % 4 << 10);
+        });
+        INFO(datasets::element_type_name(type) << " " << scale << " " << offset);
+        const Levels levels = fit_levels(matrix.view());
+        CHECK(static_cast<double>(levels.zero_point) == static_cast<double>(levels.first) * levels.scale);
+        for (const char* coder : {"rans", "rans_lanes", "packed"}) {
+          const Settings settings = settings_of({{"coder", coder}});
+          const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+          const ErrorBound bound = entry().codec->error_bound(matrix.view(), settings);
+          CHECK(bound.absolute == levels.scale / 2);
+          const std::vector<std::byte> out = decoded(compressed);
+          CHECK(check_bound(matrix.view(), out, bound).violation == "");
+          // The elements are the levels as fmaf in float32 has them.
+          const std::vector<uint8_t> symbols = symbols_of(matrix.view(), levels);
+          std::vector<double> numbers(symbols.size());
+          datasets::read_numbers({matrix.shape, type, out}, 0, numbers);
+          for (size_t i = 0; i < symbols.size(); ++i) REQUIRE(numbers[i] == std::fmaf(symbols[i], levels.scale, levels.zero_point));
+        }
+      }
+}
+
+TEST_CASE("the step of Gaussian bf16 weights is at most a sixteenth wider than a fifteenth of their range") {
+  const datasets::Matrix matrix = tests::bf16_matrix({256, 256});
+  std::vector<double> numbers(256 * 256);
+  datasets::read_numbers(matrix.view(), 0, numbers);
+  const auto [least, greatest] = std::minmax_element(numbers.begin(), numbers.end());
+  CHECK(fit_levels(matrix.view()).scale <= (*greatest - *least) / 15 * 17 / 16 * 1.07);
+}
+
+TEST_CASE("tile_rans refuses what has no 16 levels, with the reason") {
+  const Settings settings = settings_of({});
+  const auto refuses = [&](const datasets::Matrix& matrix) { return entry().codec->refuses(matrix.view(), settings); };
+  CHECK(refuses(tests::make_matrix("17 values", {1, 17}, [](int64_t i) { return static_cast<int>(i); })).find("from 0 to 16") != std::string::npos);
+  CHECK(refuses(tests::make_matrix("16 values", {1, 16}, [](int64_t i) { return static_cast<int>(i) - 100; })) == "");
+  CHECK(refuses(tests::make_typed_matrix("NaN", ElementType::bf16, {1, 2}, [](int64_t i) { return i == 0 ? 0x7FC0 : 0; })).find("NaN") != std::string::npos);
+  CHECK(refuses(tests::make_typed_matrix("u8", ElementType::u8, {1, 2}, [](int64_t) { return 1; })).find("u8") != std::string::npos);
+  CHECK(entry().codec->refuses(gaussian16({2, 2}).view(), settings_of({{"streams", "5"}})).find("not 5") != std::string::npos);
+}
+
+// By hand: two symbols, frequencies 1024 (of -1) and 3072 (of 0) of 4096, four streams of one or two symbols. A stream begins with 2^23 = x; coding 0 makes
+// x / 3072 * 4096 + 1024 + x % 3072, coding -1 x / 1024 * 4096 + x % 1024.
+TEST_CASE("tile_rans stores these exact bytes as the document has them") {
+  const int elements[] = {0, 0, -1, 0, 0, 0, 0, -1};
+  const datasets::Matrix matrix = tests::make_matrix("eight", {2, 4}, [&](int64_t i) { return elements[i]; });
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings_of({{"streams", "4"}}));
+  const auto word = [&](int section, size_t i) { return word_at(compressed.sections[static_cast<size_t>(section)].bytes.data() + 4 * i); };
+  CHECK(compressed.sections[kLayer].bytes.size() == 16);
+  CHECK(std::bit_cast<float>(word(kLayer, 0)) == 1.0f);
+  CHECK(std::bit_cast<float>(word(kLayer, 1)) == -1.0f);
+  CHECK((word(kLayer, 2) == 1 && word(kLayer, 3) == 1));
+  CHECK(compressed.sections[kTables].bytes.size() == 32);
+  CHECK(word(kTables, 0) == (1024u | 3072u << 16));
+  CHECK((word(kIndex, 0) == 0 && word(kIndex, 1) == 8));
+  const auto zero = [](uint32_t x) { return x / 3072 * 4096 + 1024 + x % 3072; };
+  const auto one = [](uint32_t x) { return x / 1024 * 4096 + x % 1024; };
+  const uint32_t lower = 1u << 23;
+  CHECK(word(kCodes, 0) == zero(zero(lower)));
+  CHECK(word(kCodes, 1) == zero(zero(lower)));
+  CHECK(word(kCodes, 2) == one(zero(lower)));
+  CHECK(word(kCodes, 3) == zero(one(lower)));
+  CHECK(compressed.sections[kCodes].bytes.size() == 16);
+}
+
+TEST_CASE("frequencies of rans_lanes have room in a byte and keep their sum") {
+  for (const int bits : {10, 11, 12})
+    for (const int used : {1, 2, 4, 5, 60, 256}) {
+      std::vector<uint64_t> counts(kLaneSymbols);
+      for (int s = 0; s < used; ++s) counts[static_cast<size_t>(s) * 255 / std::max(1, used - 1)] = s == 0 ? 1'000'000 : 1 + static_cast<uint64_t>(s);
+      const std::vector<uint32_t> frequency = lane_frequencies(counts, bits);
+      uint32_t sum = 0;
+      for (size_t s = 0; s < counts.size(); ++s) {
+        sum += frequency[s];
+        CHECK(frequency[s] <= kMostFrequency);
+        CHECK((counts[s] == 0 || frequency[s] > 0));
+      }
+      CHECK(sum == 1u << bits);
+    }
+}
+
+TEST_CASE("tile_rans is as small as its README says") {
+  const datasets::Matrix matrix = gaussian16({512, 2048});
+  const auto bits = [&](const std::map<std::string, std::string>& given) {
+    return 8.0 * static_cast<double>(encode_matrix(entry(), matrix.view(), settings_of(given)).stored_bytes()) / static_cast<double>(matrix.shape.elements());
+  };
+  const double entropy = datasets::entropy_bits_per_element(matrix.view());
+  CHECK(std::fabs(entropy - 3.06) < 0.02);
+  CHECK(bits({{"coder", "packed"}}) < 4.001);
+  CHECK(bits({{"coder", "rans"}, {"streams", "4"}}) < entropy + 0.15);
+  CHECK(bits({{"coder", "rans_lanes"}, {"symbol_cols", "2"}, {"tile", "64x512"}}) < entropy + 0.1);
+  CHECK(bits({{"coder", "rans_lanes"}, {"symbol_cols", "4"}, {"tile", "64x512"}}) < entropy + 0.3);
+}
+
+TEST_CASE("hostile tile_rans streams are refused in every coder") {
+  const datasets::Matrix matrix = gaussian16({70, 130});
+  for (const Settings& settings : all_settings()) {
+    INFO(settings.to_string());
+    const CompressedMatrix whole = encode_matrix(entry(), matrix.view(), settings);
+    tests::Random random{4};
+    int threw = 0, tried = 0;
+    for (size_t s = 0; s < whole.sections.size(); ++s)
+      for (int i = 0; i < 25 && !whole.sections[s].bytes.empty(); ++i) {
+        CompressedMatrix damaged = whole;
+        std::vector<std::byte>& bytes = damaged.sections[s].bytes;
+        if (i < 5)
+          bytes.resize(bytes.size() * static_cast<size_t>(i) / 5);
+        else
+          bytes[random.next() % bytes.size()] ^= static_cast<std::byte>(1 + random.next() % 255);
+        bytes.shrink_to_fit();
+        ++tried;
+        try {
+          (void)decoded(damaged);
+        } catch (const MalformedStream& e) {
+          CHECK(std::string_view(e.what()).back() == '.');
+          ++threw;
+        }
+      }
+    CHECK(threw > tried / 8);
+  }
+}
+
+}  // namespace ecmv::codecs::tile_rans

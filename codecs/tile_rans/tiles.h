@@ -1,0 +1,154 @@
+// Tiles for CPU kernels: a tile's symbols into a buffer, row by row, without checks (the stream was verified before). A state of rans looks its symbol
+// up in 4096 bytes made for each tile; one of rans_lanes finds symbol, frequency and rank in one entry of a table of the layer. The
+// states of a step are independent, which is what keeps a core busy.
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "codecs/tile_rans/format.h"
+
+namespace ecmv::codecs::tile_rans {
+
+// Columns of the buffer's rows: panels may write beyond the tile.
+inline constexpr int kMostTileCols = 512;
+inline constexpr int64_t kTileBufferBytes = int64_t{64} * kMostTileCols;
+
+template <class T>
+T load(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+// What decoding a tile needs, in the caller's scratch.
+struct TileScratch {
+  std::array<uint8_t, kTileSlots> slots;      // rans
+  std::array<uint32_t, kTileSlots> entries;   // rans_lanes: once for the layer
+};
+
+class TileDecoder {
+ public:
+  // `scratch` stays in use.
+  TileDecoder(const CompressedView& matrix, TileScratch& scratch) : layout_(layout_of(matrix.shape, *matrix.settings)), scratch_(scratch) {
+    for (int i = 0; i < kSections; ++i) sections_[i] = matrix.sections[i].bytes.data();
+    if (layout_.coder != Coder::rans_lanes || layout_.tiles() == 0) return;
+    uint32_t slot = 0;
+    for (uint32_t s = 0; s < kLaneSymbols; ++s) {
+      const uint32_t frequency = load<uint16_t>(sections_[kTables] + 2 * s);
+      for (uint32_t rank = 0; rank < frequency; ++rank) scratch_.entries[slot++] = lane_entry(layout_.symbol_cols, s, rank, frequency);
+    }
+  }
+
+  const Layout& layout() const { return layout_; }
+
+  // Writes the tile's symbols to `out`; returns the columns of a row there.
+  int decode(const Tile& tile, uint8_t* out) const {
+    if (layout_.coder == Coder::rans) {
+      switch (layout_.streams) {
+        case 4: decode_bytes<4>(tile, out); break;
+        case 8: decode_bytes<8>(tile, out); break;
+        case 16: decode_bytes<16>(tile, out); break;
+        case 32: decode_bytes<32>(tile, out); break;
+        default: decode_bytes<64>(tile, out);
+      }
+      return tile.cols;
+    }
+    const int stride = tile.panels_across * kPanelCols;
+    if (layout_.coder == Coder::packed)
+      unpack(tile, stride, out);
+    else if (layout_.symbol_cols == 2)
+      decode_lanes<2>(tile, stride, out);
+    else
+      decode_lanes<4>(tile, stride, out);
+    return stride;
+  }
+
+ private:
+  template <int kStreams>
+  void decode_bytes(const Tile& tile, uint8_t* out) const {
+    std::array<uint32_t, kLevels> frequency, first;
+    uint32_t slot = 0;
+    for (int s = 0; s < kLevels; ++s) {
+      frequency[s] = load<uint16_t>(sections_[kTables] + tile.number * kTileTableBytes + 2 * s);
+      first[s] = slot;
+      std::memset(scratch_.slots.data() + slot, s, frequency[s]);
+      slot += frequency[s];
+    }
+    const std::byte* next = sections_[kCodes] + load<uint32_t>(sections_[kIndex] + tile.number * kTileIndexBytes);
+    std::array<uint32_t, kStreams> states;
+    for (uint32_t& x : states) {
+      x = load<uint32_t>(next);
+      next += 4;
+    }
+    const uint8_t* slots = scratch_.slots.data();
+    const auto step = [&](uint32_t& x) {
+      const uint32_t at = x & (kTileSlots - 1), s = slots[at];
+      x = frequency[s] * (x >> kTileProbBits) + at - first[s];
+      while (x < kByteLower) x = x << 8 | std::to_integer<uint32_t>(*next++);
+      return static_cast<uint8_t>(s);
+    };
+    const int count = tile.rows * tile.cols, whole = count / kStreams * kStreams;
+    for (int i = 0; i < whole; i += kStreams)
+      for (int stream = 0; stream < kStreams; ++stream) out[i + stream] = step(states[stream]);
+    for (int i = whole; i < count; ++i) out[i] = step(states[i - whole]);
+  }
+
+  template <int kCols>
+  void decode_lanes(const Tile& tile, int stride, uint8_t* out) const {
+    const std::byte* entry = sections_[kIndex] + tile.number * kLaneIndexBytes;
+    const std::byte* begin = sections_[kCodes] + 2 * size_t{load<uint32_t>(entry)};
+    std::array<uint32_t, kLanes> states;
+    std::array<const std::byte*, kLanes> next;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      next[lane] = begin + 2 * size_t{load<uint16_t>(entry + 4 + 2 * lane)};
+      states[lane] = load<uint32_t>(next[lane]);
+      next[lane] += 4;
+    }
+    const uint32_t mask = (1u << layout_.prob_bits) - 1;
+    const auto step = [&](int lane) {
+      uint32_t x = states[lane];
+      const uint32_t found = scratch_.entries[x & mask];
+      x = (found >> 24) * (x >> layout_.prob_bits) + (found >> 16 & 0xFF);
+      if (x < kWordLower) {
+        x = x << 16 | load<uint16_t>(next[lane]);
+        next[lane] += 2;
+      }
+      states[lane] = x;
+      return found & 0xFFFF;
+    };
+    const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;
+    for (int panel = 0; panel < tile.panels(); ++panel, raw += kRawPanelBytes) {
+      uint8_t* corner = out + panel % tile.panels_down * kPanelRows * stride + panel / tile.panels_down * kPanelCols;
+      for (int quad = 0; quad < kPanelQuads; ++quad)
+        for (int lane = 0; lane < kLanes; ++lane) {
+          uint32_t bytes = step(lane);
+          if constexpr (kCols == 2)
+            bytes |= step(lane) << 16;
+          else
+            bytes = high_bytes(bytes) | (load<uint32_t>(raw + 4 * lane) >> (2 * quad) & 0x03030303u);
+          std::memcpy(corner + row_of(lane, quad) * stride + col_of(lane, quad), &bytes, 4);
+        }
+    }
+  }
+
+  void unpack(const Tile& tile, int stride, uint8_t* out) const {
+    const std::byte* packed = sections_[kCodes] + tile.first_panel * kPackedPanelBytes;
+    for (int panel = 0; panel < tile.panels(); ++panel, packed += kPackedPanelBytes) {
+      uint8_t* corner = out + panel % tile.panels_down * kPanelRows * stride + panel / tile.panels_down * kPanelCols;
+      for (int lane = 0; lane < kLanes; ++lane)
+        for (int half = 0; half < 2; ++half) {
+          const auto word = load<uint32_t>(packed + lane * 8 + half * 4);
+          const uint32_t even = word & 0x0F0F0F0Fu, odd = word >> 4 & 0x0F0F0F0Fu;
+          std::memcpy(corner + row_of(lane, 2 * half) * stride + col_of(lane, 2 * half), &even, 4);
+          std::memcpy(corner + row_of(lane, 2 * half + 1) * stride + col_of(lane, 2 * half + 1), &odd, 4);
+        }
+    }
+  }
+
+  Layout layout_;
+  TileScratch& scratch_;
+  std::array<const std::byte*, kSections> sections_;
+};
+
+}  // namespace ecmv::codecs::tile_rans
