@@ -82,7 +82,70 @@ void set_u32(codecs::Section& section, size_t at, uint32_t value) {
   for (size_t i = 0; i < 4; ++i) section.bytes[at + i] = static_cast<std::byte>(value >> (8 * i) & 0xff);
 }
 
+// Every decode kernel of a stream's layout on every device of the backend; how many ran.
+int check_decoders(std::string_view backend_id, const CompressedMatrix& compressed, const Bytes& elements) {
+  const backends::Backend* backend = backends::find_backend(backend_id);
+  int ran = 0;
+  for (const backends::DeviceInfo& info : backend->devices()) {
+    if (!info.unavailable.empty()) continue;
+    const auto device = backend->open({.threads = 2, .simd_target = info.simd_target});
+    const auto uploaded = device->upload(compressed);
+    device->select();
+    for (const backends::Kernel& kernel : entry().kernels(backend_id))
+      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+        if (kernel.op != backends::Op::decode || !kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
+        CAPTURE(backend_id, kernel.variant, kernel.tunings[tuning].name, info.simd_target);
+        backends::PassPlan plan;
+        plan.kernel = &kernel;
+        plan.op = kernel.op;
+        plan.tuning = static_cast<int>(tuning);
+        plan.layers = {uploaded.get()};
+        const auto pass = device->prepare(plan);
+        for (int round = 0; round < 2; ++round) {
+          pass->poison_outputs(round);
+          pass->run();
+          const auto out = std::as_bytes(pass->decoded());
+          CHECK(std::ranges::equal(out, elements));
+          CHECK(pass->broken_guards() == "");
+        }
+        ++ran;
+      }
+  }
+  return ran;
+}
+
+// Streams that are hard on kernels: codes of up to 18 bits, of one bit, of 8, of all exponents; several blocks, odd shapes; f8.
+std::vector<std::pair<Matrix, Given>> hard_cases() {
+  tests::Random random{6};
+  const Given parts = {{"layout", "segments"}, {"segment_cols", "128"}}, deep_parts = {{"layout", "segments"}, {"code_bits", "16"}}, short_parts = {{"layout", "segments"}, {"code_bits", "8"}};
+  const Matrix deep = deep_matrix(18, 1000), constant = bf16({5, 20011}, [&](int64_t) { return 120 << 7 | (random.next() & 0x807F); });
+  const Matrix binary = bf16({3, 33333}, [&](int64_t) { return (120 + random.next() % 2) << 7 | (random.next() & 0x807F); });
+  const Matrix flat = bf16({77, 555}, [&](int64_t) { return (random.next() % 240) << 7 | (random.next() & 0x807F); });
+  const Matrix all = bf16({257, 255}, [](int64_t i) { return (i * 40503) & 0xFFFF; });
+  // One row of one-bit codes beside rows of long ones.
+  const Matrix uneven = bf16({40, 1030}, [&](int64_t i) { return (i / 1030 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); });
+  std::vector<std::pair<Matrix, Given>> cases;
+  for (const Matrix& matrix : {deep, constant, binary, flat, uneven, tests::bf16_matrix({1, 50000}), tests::bf16_matrix({3000, 17})}) {
+    cases.push_back({matrix, {}});
+    for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({matrix, given});
+  }
+  for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({all, given});
+  for (const Matrix& matrix : {f8_matrix({70, 1001}), f8_matrix({1, 50001}), f8_matrix({3001, 3}), tests::make_typed_matrix("f8", ElementType::f8_e4m3, {64, 1024}, [](int64_t i) { return i; })})
+    cases.push_back({matrix, {}});
+  return cases;
+}
+
 }  // namespace
+
+TEST_CASE("huffman_exponents_kernels_decode_codes_of_every_depth") {
+  for (const auto& [matrix, given] : hard_cases()) {
+    CAPTURE(tests::describe(matrix), given);
+    const CompressedMatrix compressed = encode(matrix, given);
+    REQUIRE(decoded(compressed) == matrix.elements);
+    CHECK(check_decoders("scalar", compressed, matrix.elements) == 1);
+    CHECK(check_decoders("simd", compressed, matrix.elements) >= 1);
+  }
+}
 
 TEST_CASE("huffman_exponents_container_stores_exactly_these_bytes") {
   // Exponents 127 five times, 128 twice, 126 once, and the end: codes 0, 10, 110 (126 before the end) and 111. Bits 0000 1010 1100, then ones.

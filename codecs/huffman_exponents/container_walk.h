@@ -1,0 +1,111 @@
+// CPU kernels of `container`: a block of 4096 coded bytes is entered through its output position and its first gap; four blocks are decoded
+// at once. Launches that begin inside a block drop what comes before. `Join` makes elements of exponents and raw bits, see cpu.cpp.
+#pragma once
+
+#include "codecs/huffman_exponents/walk.h"
+
+namespace ecmv::codecs::huffman_exponents::container {
+
+inline constexpr int64_t kBufferBytes = 8 * int64_t{kBlockBytes} + kSlackBytes;  // codes of one bit
+inline constexpr int64_t kJoinedEntries = (kMaxSubtables + 1) * 256;
+
+inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
+  return matrix.settings->text("layout") == "container" ? refuses_big_endian() : "This kernel decodes the layout container only.";
+}
+inline int64_t kernel_rows_per_block(const CompressedView& matrix) { return std::max<int64_t>(1, kLaunchElements / std::max<int64_t>(1, matrix.shape.cols)); }
+inline int64_t kernel_scratch_bytes(const CompressedView&, int) { return kRunEntries * 8 + kJoinedEntries * 2 + kStreamsInTurn * kBufferBytes; }
+
+struct Stored {
+  const uint8_t* encoded;
+  const uint8_t* gaps;
+  const uint8_t* positions;
+  int64_t position_count, blocks, elements;
+  int gap_bits;
+
+  explicit Stored(const CompressedView& matrix)
+      : encoded(section_bytes(matrix, kEncoded)),
+        gaps(section_bytes(matrix, kGaps)),
+        positions(section_bytes(matrix, kOutputPositions)),
+        position_count(static_cast<int64_t>(matrix.sections[kOutputPositions].bytes.size() / 4)),
+        blocks((static_cast<int64_t>(matrix.sections[kEncoded].bytes.size()) - kSpareBytes + kBlockBytes - 1) / kBlockBytes),
+        elements(matrix.shape.elements()),
+        gap_bits(container::gap_bits(matrix.type)) {}
+
+  // The first element of a block; the entry behind the last one may be missing.
+  int64_t position(int64_t block) const { return block < position_count ? load_u32(positions + 4 * block) : elements; }
+  // The first bit of its first code. The gap of thread 512 b begins at a byte.
+  uint64_t first_bit(int64_t block) const { return static_cast<uint64_t>(block) * kBlockBytes * 8 + (gaps[block * kBlockThreads * gap_bits / 8] >> (8 - gap_bits)); }
+};
+
+// joined[i]: a table's entry with its code length below it; length 0: the entry leads to another table.
+inline void join_tables(const CompressedView& matrix, uint16_t* joined) {
+  const uint8_t* luts = section_bytes(matrix, kLuts);
+  const size_t tables = matrix.sections[kLuts].bytes.size() / 256 - 1;
+  for (size_t i = 0; i < tables * 256; ++i) joined[i] = static_cast<uint16_t>(luts[i] << 8 | (luts[i] < kMaxSymbols ? luts[tables * 256 + luts[i]] : 0));
+}
+
+// Entries that no code leads to may be anything: they end here as codes of length 0.
+inline FirstCode first_code(const uint16_t* joined, int64_t entries, uint32_t window) {
+  uint32_t entry = joined[window >> 24];
+  for (int shift = 16; (entry & 0xff) == 0 && (entry >> 8) >= uint32_t{kMaxSymbols} && shift >= 0; shift -= 8) {
+    const int64_t next = int64_t{256 - (entry >> 8)} * 256 + (window >> shift & 0xff);
+    if (next >= entries) return {0, 0};
+    entry = joined[next];
+  }
+  return {entry >> 8, static_cast<int>(entry & 0xff)};
+}
+
+template <class Join>
+ECMV_EXPONENTS_INLINE void run_decode(const KernelCall& call, const Join& join) {
+  const CompressedView& matrix = *call.matrix;
+  const int64_t cols = matrix.shape.cols, begin = call.row_begin * cols, end = call.row_end * cols;
+  if (begin >= end) return;
+  uint64_t* const runs = reinterpret_cast<uint64_t*>(call.scratch);
+  uint16_t* const joined = reinterpret_cast<uint16_t*>(runs + kRunEntries);
+  uint8_t* const buffers = reinterpret_cast<uint8_t*>(joined + kJoinedEntries);
+  const int64_t entries = static_cast<int64_t>(matrix.sections[kLuts].bytes.size()) - 256;
+  join_tables(matrix, joined);
+  const auto first = [&](uint32_t window) { return first_code(joined, entries, window); };
+  build_runs(runs, first);
+
+  const Stored stored(matrix);
+  const uint8_t* const encoded = stored.encoded;
+  const auto window_at = [encoded](int, uint64_t position) __attribute__((always_inline)) {
+    uint64_t window;
+    std::memcpy(&window, encoded + (position >> 3), 8);
+    return __builtin_bswap64(window) << (position & 7);
+  };
+  int64_t low = 0, high = stored.blocks;  // the last block that begins at or before `begin`
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (stored.position(middle) <= begin ? low : high) = middle;
+  }
+  for (int64_t block = low; block < stored.blocks && stored.position(block) < end; block += kStreamsInTurn) {
+    uint64_t positions[kStreamsInTurn];
+    int64_t counts[kStreamsInTurn] = {}, last = 0;
+    uint8_t* outs[kStreamsInTurn];
+    for (; last < kStreamsInTurn && block + last < stored.blocks && stored.position(block + last) < end; ++last) {
+      positions[last] = stored.first_bit(block + last);
+      counts[last] = std::min(stored.position(block + last + 1), end) - stored.position(block + last);
+      outs[last] = buffers + last * kBufferBytes;
+    }
+    if (last == kStreamsInTurn)
+      walk<kStreamsInTurn>(runs, window_at, first, positions, counts, outs);
+    else
+      for (int64_t j = 0; j < last; ++j) walk<1>(runs, window_at, first, positions + j, counts + j, outs + j);
+    for (int64_t j = 0; j < last; ++j) {
+      const int64_t at = stored.position(block + j), from = std::max(at, begin), to = at + counts[j];
+      if (from < to) join(outs[j] + (from - at), section_bytes(matrix, kSignMantissa), from, to - from, call.decoded, from - begin);
+    }
+  }
+}
+
+// Joined elements of an f8, element `from` of the matrix and on, to out[at] and on; plain.
+inline void join_f8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out, int64_t at) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t byte = raw[(from + i) / 2], bits = (from + i) % 2 == 0 ? byte >> 4 : byte & 15u;
+    out[at + i] = static_cast<int8_t>((bits & 8) << 4 | uint32_t{exponents[i]} << kF8MantissaBits | (bits & 7));
+  }
+}
+
+}  // namespace ecmv::codecs::huffman_exponents::container

@@ -1,0 +1,92 @@
+// SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), bf16 elements are joined 16 at a time.
+#include "codecs/huffman_exponents/container_walk.h"
+#include "codecs/huffman_exponents/segments_walk.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codecs/huffman_exponents/simd.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::codecs::huffman_exponents::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Container: the raw byte above itself has the sign in bit 15 and the mantissa in bits 6..0.
+void JoinBf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out, int64_t at) {
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  uint16_t* const elements = reinterpret_cast<uint16_t*>(out) + at;
+  raw += from;
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto bits = hn::PromoteTo(d, hn::LoadU(bytes, raw + i)), exponent = hn::PromoteTo(d, hn::LoadU(bytes, exponents + i));
+    const auto rest = hn::And(hn::Or(bits, hn::ShiftLeft<8>(bits)), hn::Set(d, 0x807f));
+    hn::StoreU(hn::Or(rest, hn::ShiftLeft<kBf16MantissaBits>(exponent)), d, elements + i);
+  }
+  for (; i < count; ++i)
+    elements[i] = static_cast<uint16_t>((raw[i] & 0x80u) << 8 | uint32_t{exponents[i]} << kBf16MantissaBits | (raw[i] & 0x7fu));
+}
+
+// Segments: of the word of four columns, column k has its sign in byte 3 - k and its mantissa in byte 2 - k, or 3.
+void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
+  if (count < segments::kUnitCols) return segments::join_unit(exponents, raw, count, out);
+  const hn::FixedTag<uint8_t, 16> d8;
+  const hn::FixedTag<uint16_t, 8> d16;
+  alignas(16) static constexpr uint8_t kSigns[16] = {3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12};
+  alignas(16) static constexpr uint8_t kMantissas[16] = {2, 1, 0, 3, 6, 5, 4, 7, 10, 9, 8, 11, 14, 13, 12, 15};
+  const auto words = hn::LoadU(d8, raw), exponent = hn::LoadU(d8, exponents);
+  const auto sign = hn::And(hn::TableLookupBytes(words, hn::Load(d8, kSigns)), hn::Set(d8, 0x80));
+  const auto mantissa = hn::And(hn::TableLookupBytes(words, hn::Load(d8, kMantissas)), hn::Set(d8, 0x7f));
+  // The exponent's lowest bit belongs above the mantissa, the others below the sign.
+  const auto low = hn::Or(mantissa, hn::ShiftLeft<7>(exponent)), high = hn::Or(sign, hn::ShiftRight<1>(exponent));
+  hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out));
+  hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out) + 8);
+}
+
+void DecodeContainer(const KernelCall& call) {
+  if (container::is_bf16(call.matrix->type))
+    container::run_decode(call, JoinBf16);
+  else
+    container::run_decode(call, container::join_f8);
+}
+
+void DecodeSegments(const KernelCall& call) { segments::run_decode(call, JoinUnit); }
+
+}  // namespace ecmv::codecs::huffman_exponents::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ecmv::codecs::huffman_exponents {
+namespace {
+
+HWY_EXPORT(DecodeContainer);
+HWY_EXPORT(DecodeSegments);
+
+void decode_container(const KernelCall& call) { HWY_DYNAMIC_DISPATCH(DecodeContainer)(call); }
+void decode_segments(const KernelCall& call) { HWY_DYNAMIC_DISPATCH(DecodeSegments)(call); }
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode,
+     .variant = "runs",
+     .tunings = backends::kDefaultTuning,
+     .refuses = container::refuses_layout,
+     .rows_per_block = container::kernel_rows_per_block,
+     .scratch_bytes = container::kernel_scratch_bytes,
+     .launch = decode_container},
+    {.op = backends::Op::decode,
+     .variant = "segments",
+     .tunings = backends::kDefaultTuning,
+     .refuses = segments::refuses_layout,
+     .rows_per_block = segments::kernel_rows_per_block,
+     .scratch_bytes = segments::kernel_scratch_bytes,
+     .launch = decode_segments},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> simd_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::huffman_exponents
+#endif  // HWY_ONCE
