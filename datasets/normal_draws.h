@@ -15,7 +15,8 @@ enum class DrawPurpose : uint32_t {
   row_scales = 5,
   matrix_scales = 6,
   outliers = 7,
-  exponents = 8
+  exponents = 8,
+  tokens = 9  // of float products, which experiments draw
 };
 std::array<uint64_t, 2> random_words(uint64_t seed, uint32_t layer, DrawPurpose purpose, uint64_t index);
 

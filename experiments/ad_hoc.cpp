@@ -75,7 +75,8 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
   list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
   list("--threads", options.threads, "threads, or all (all)");
-  list("--op", options.ops, "matvec, decode, size (matvec)");
+  list("--op", options.ops, "matvec, matmul, decode, size (matvec)");
+  list("--batch", options.batches, "tokens of a matmul (1)");
   list("--variant", options.variants, "kernel variant, first or all (all)");
   list("--tuning", options.tunings, "kernel tuning, first or all (all)");
   list("--launch", options.launches, "on GPUs: graph, plain (graph: a pass replays one captured graph)");
@@ -105,6 +106,7 @@ std::string ad_hoc_config(const AdHoc& options) {
   put(kernels, "simd_target", options.simd_targets);
   put(kernels, "threads", options.threads);
   put(kernels, "op", options.ops);
+  put(kernels, "batch", options.batches);
   put(kernels, "variant", options.variants);
   put(kernels, "tuning", options.tunings);
   put(kernels, "launch", options.launches);

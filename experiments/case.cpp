@@ -35,7 +35,9 @@ std::string KernelSpec::name() const {
   if (!simd_target.empty()) place += ":" + simd_target;
   if (threads > 0) place += fmt::format(":t{}", threads);
   if (device >= 0) place += fmt::format(":device{}", device);
-  return fmt::format("{}/{}/{}{}/{}{}", place, backends::op_name(op), unfused ? "unfused_" : "", variant, tuning,
+  std::string work(backends::op_name(op));
+  if (op == backends::Op::matmul) work += fmt::format(":b{}", batch);
+  return fmt::format("{}/{}/{}{}/{}{}", place, work, unfused ? "unfused_" : "", variant, tuning,
                      launch == "plain" ? "/plain_launches" : "");
 }
 

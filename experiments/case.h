@@ -40,11 +40,12 @@ struct KernelSpec {
   backends::Op op = backends::Op::matvec;  // size: nothing runs, and everything else here is empty
   std::string variant;      // of the codec's kernel; "reference" for the reference decoder
   std::string tuning;
-  bool unfused = false;     // matvec by a decode kernel and the harness's dense product
+  bool unfused = false;     // a product by a decode kernel and the harness's dense product
+  int batch = 1;            // tokens, of matmul
   // GPUs only.
   int device = -1;          // number in the backend's list; -1: the first that fits
   std::string launch;       // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
-  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4"
+  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2"
 };
 
 struct Case {

@@ -33,7 +33,7 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
 std::string why_no_product(std::span<const datasets::Matrix> matrices) {
   for (const datasets::Matrix& matrix : matrices)
     if (matrix.type != datasets::ElementType::i8)
-      return "Products are those of int8 matrices; the elements of " + matrix.name + " are " + std::string(datasets::element_type_name(matrix.type)) + ".";
+      return "The op matvec is that of int8 matrices (op matmul takes others); the elements of " + matrix.name + " are " + std::string(datasets::element_type_name(matrix.type)) + ".";
   return {};
 }
 

@@ -40,6 +40,20 @@ std::string compare_product(backends::Pass& pass, const ReferenceChain& chain, s
   return difference;
 }
 
+void compare_layer(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference, size_t layer, OutputCheck& check) {
+  if (plan.op == backends::Op::decode) {
+    check.outputs = compare_decoded(pass, (*reference.matrices)[layer], layer);
+  } else if (plan.op == backends::Op::matvec) {
+    check.outputs = compare_product(pass, *reference.chain, layer);
+  } else {
+    const bool rounds = plan.kernel != nullptr && plan.kernel->op == backends::Op::matmul && plan.kernel->rounding != nullptr;
+    const auto rounding = rounds ? plan.kernel->rounding(plan.layers[layer]->view(), plan.tuning) : backends::ProductRounding{};
+    const backends::ProductCheck product = backends::check_product(pass.products(static_cast<int>(layer)), reference.products->layers[layer], rounding);
+    if (!product.violation.empty()) check.outputs = fmt::format("layer {}: {}", layer, product.violation);
+    check.bound_used = std::max(check.bound_used, product.used);
+  }
+}
+
 bool contains_poison(const datasets::Matrix& matrix) {
   const auto elements = matrix.view().i8();
   return std::find(elements.begin(), elements.end(), int8_t{-128}) != elements.end();
@@ -125,8 +139,8 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
   return results;
 }
 
-OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan,
-                              const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain) {
+OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference) {
+  const std::vector<datasets::Matrix>& matrices = *reference.matrices;
   const bool decodes = plan.op == backends::Op::decode;
   const bool two_rounds = decodes && std::any_of(matrices.begin(), matrices.end(), contains_poison);
   OutputCheck check;
@@ -135,21 +149,19 @@ OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& pl
     for (size_t layer = 0; layer < matrices.size() && check.outputs.empty(); ++layer) {
       if (decodes) pass.poison_outputs(round);
       pass.run_layer(static_cast<int>(layer));
-      check.outputs = decodes ? compare_decoded(pass, matrices[layer], layer) : compare_product(pass, chain, layer);
+      compare_layer(pass, plan, reference, layer, check);
     }
     check.guards = pass.broken_guards();
   }
   return check;
 }
 
-OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan,
-                            const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain) {
+OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference) {
   OutputCheck check;
-  if (!matrices.empty()) {
-    if (plan.op == backends::Op::decode) check.outputs = compare_decoded(pass, matrices.back(), matrices.size() - 1);
-    for (size_t layer = 0; plan.op == backends::Op::matvec && layer < matrices.size() && check.outputs.empty(); ++layer)
-      check.outputs = compare_product(pass, chain, layer);
-  }
+  const size_t layers = reference.matrices->size();
+  // Of decoding only the layer that ran last is left.
+  for (size_t layer = plan.op == backends::Op::decode && layers > 0 ? layers - 1 : 0; layer < layers && check.outputs.empty(); ++layer)
+    compare_layer(pass, plan, reference, layer, check);
   check.guards = pass.broken_guards();
   return check;
 }

@@ -10,6 +10,7 @@
 #include "codecs/registry.h"
 #include "datasets/matrix.h"
 #include "experiments/chain.h"
+#include "experiments/products.h"
 #include "reports/record.h"
 
 namespace ecmv::experiments {
@@ -36,20 +37,26 @@ struct CodecChoice {
 // declared bound of the size. One thread works on one layer of one codec; several codecs at once keep all threads busy where layers are few.
 std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices);
 
+// What results are compared with.
+struct Reference {
+  // The source's, of lossy codecs those that the reference decoder made.
+  const std::vector<datasets::Matrix>* matrices = nullptr;
+  const ReferenceChain* chain = nullptr;        // matvec
+  const ReferenceProducts* products = nullptr;  // matmul
+};
+
 // What tiers 2a and 2b found.
 struct OutputCheck {
   std::string outputs;  // difference to the reference
   std::string guards;   // broken guard zones
+  double bound_used = 0;  // matmul: the largest error as a part of its bound
   bool fine() const { return outputs.empty() && guards.empty(); }
 };
 
-// Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result. `matrices` are the source's,
-// of lossy codecs those that the reference decoder made.
-OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan,
-                              const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain);
+// Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
+OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference);
 
 // Tier 2b: what the last timed pass left behind.
-OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan,
-                            const std::vector<datasets::Matrix>& matrices, const ReferenceChain& chain);
+OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference);
 
 }  // namespace ecmv::experiments

@@ -1,4 +1,4 @@
-// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec]` would give, and in
+// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec, matmul]` would give, and in
 // addition the instruction sets that this CPU lacks.
 #include "experiments/coverage.h"
 
@@ -24,7 +24,7 @@ KernelChoice everything() {
     for (const backends::DeviceInfo& info : backend.devices())
       if (!info.simd_target.empty()) choice.simd_targets.push_back(info.simd_target);
   }
-  choice.ops = {backends::Op::decode, backends::Op::matvec};
+  choice.ops = {backends::Op::decode, backends::Op::matvec, backends::Op::matmul};
   return choice;
 }
 
@@ -39,7 +39,7 @@ void ask(const KernelSpec& spec, const codecs::CodecEntry& entry, const std::opt
   }
   answer.reason = refused;
   const backends::PassPlan plan = plan_for(spec, entry, {});
-  if (layer && plan.kernel != nullptr) {
+  if (answer.reason.empty() && layer && plan.kernel != nullptr) {
     device->select();
     answer.reason = plan.kernel->refuses(layer->view(), device->info(), plan.tuning);
   }
@@ -56,22 +56,31 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
   data.shape = {64, 512};
   data.layers = 1;
   data.numbers["sigma"] = 4;
-  const datasets::Matrix matrix = load_dataset(data).layers.front();
+  DataSpec floats;
+  floats.source = "llm_like";
+  floats.shape = data.shape;
+  floats.layers = 1;
+  const std::vector<datasets::Matrix> samples = {load_dataset(data).layers.front(), load_dataset(floats).layers.front()};
   const KernelChoice choice = everything();
   for (const codecs::CodecEntry& entry : codecs) {
     const codecs::Settings settings = codecs::default_settings(*entry.codec);
     std::optional<codecs::CompressedMatrix> layer;
-    std::string refused;
-    try {
-      refused = entry.codec->refuses(matrix.view(), settings);
-      if (refused.empty()) layer = codecs::encode_matrix(entry, matrix.view(), settings);
-    } catch (const std::exception& e) {
-      refused = e.what();
-    }
+    std::string refused, no_matvec;
+    for (const datasets::Matrix& sample : samples) try {
+        const std::string reason = entry.codec->refuses(sample.view(), settings);
+        if (refused.empty()) refused = reason;
+        if (!reason.empty()) continue;
+        layer = codecs::encode_matrix(entry, sample.view(), settings);
+        no_matvec = why_no_product(std::span(&sample, 1));
+        refused.clear();
+        break;
+      } catch (const std::exception& e) {
+        refused = e.what();
+      }
     for (const KernelSpec& spec : expand_kernels(choice, entry)) {
       CoverageEntry answer{std::string(entry.id), spec.backend, spec.simd_target, std::string(backends::op_name(spec.op)),
                            spec.variant, spec.tuning, spec.unfused, "", ""};
-      ask(spec, entry, layer, refused, devices, answer);
+      ask(spec, entry, layer, spec.op == backends::Op::matvec && refused.empty() ? no_matvec : refused, devices, answer);
       entries.push_back(std::move(answer));
     }
   }

@@ -23,7 +23,7 @@ bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op
   return std::any_of(kernels.begin(), kernels.end(), [&](const backends::Kernel& k) { return k.op == op; });
 }
 
-// Appends the kernels of one backend for one op, `place` holding backend, target and threads.
+// Appends the kernels of one backend for one op, `place` holding backend, target, threads, op and batch.
 void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place, std::vector<KernelSpec>& out) {
   const bool fused = has_kernel(entry, place.backend, place.op);
   const auto append = [&](Op op, bool unfused) {
@@ -43,12 +43,12 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   };
   append(place.op, false);
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
-  if (place.op == Op::matvec && wants_unfused) append(Op::decode, true);
+  if (place.op != Op::decode && wants_unfused) append(Op::decode, true);
   // The reference decoder stands in where a codec has no kernel at all.
   if (place.backend == "scalar" && !has_kernel(entry, "scalar", Op::decode) && (place.op == Op::decode || (!fused && wants_unfused))) {
     place.variant = "reference";
     place.tuning = "default";
-    place.unfused = place.op == Op::matvec;
+    place.unfused = place.op != Op::decode;
     out.push_back(place);
   }
 }
@@ -111,12 +111,16 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       std::string backend = wanted;
       if (wanted == "best") {
         const bool simd = has_kernel(entry, "simd", op) ||
-                          (op == Op::matvec && choice.unfused != "never" && !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
+                          (op != Op::decode && choice.unfused != "never" && !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
         backend = simd ? "simd" : "scalar";
       }
       for (KernelSpec& place : places_of(choice, backend)) {
         place.op = op;
-        append_kernels(choice, entry, place, out);
+        if (op != Op::matmul) append_kernels(choice, entry, place, out);
+        for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i) {
+          place.batch = static_cast<int>(choice.batches[i]);
+          append_kernels(choice, entry, place, out);
+        }
       }
     }
   }

@@ -18,6 +18,7 @@ struct KernelChoice {
   std::vector<std::string> simd_targets = {"best"};  // Highway's names, "best", or "all" that this CPU has
   std::vector<int64_t> threads = {0};
   std::vector<backends::Op> ops = {backends::Op::matvec};
+  std::vector<int64_t> batches = {1};            // tokens, of matmul
   std::vector<std::string> variants = {"all"};   // names, "first" or "all"
   std::vector<std::string> tunings = {"all"};    // names, "first" or "all"
   std::vector<std::string> launches = {"graph"};  // "graph", "plain"; of GPUs

@@ -18,7 +18,7 @@ namespace ecmv::experiments {
 // Loads or generates. Throws datasets::DatasetError.
 datasets::Dataset load_dataset(const DataSpec& data);
 
-// The pass without its layers. Throws std::invalid_argument if the codec has no such kernel or tuning.
+// The pass without its layers and tokens. Throws std::invalid_argument if the codec has no such kernel or tuning.
 backends::PassPlan plan_for(const KernelSpec& kernel, const codecs::CodecEntry& entry, const ReferenceChain& chain);
 
 // What is known before anything ran.

@@ -11,6 +11,7 @@
 #include "experiments/chain.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
+#include "experiments/products.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -51,6 +52,8 @@ class Plan {
     if (entry == codecs_.end()) return "error: there is no such codec in this build";
     if (one.kernel.op == backends::Op::matvec)
       if (const std::string reason = why_no_product(first_.layers); !reason.empty()) return "refused: " + reason;
+    if (one.kernel.op == backends::Op::matmul)
+      if (const std::string reason = why_no_float_product(first_.layers); !reason.empty()) return "refused: " + reason;
     for (const datasets::Matrix& matrix : first_.layers)
       if (const std::string reason = entry->codec->refuses(matrix.view(), one.codec.settings); !reason.empty()) return "refused: " + reason;
     return {};

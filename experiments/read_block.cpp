@@ -16,8 +16,8 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op", "variant", "tuning", "unfused", "launch", "device"};
-constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec", "backend", "op", "variant", "tuning", "simd_target"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op", "batch", "variant", "tuning", "unfused", "launch", "device"};
+constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec", "backend", "op", "batch", "variant", "tuning", "simd_target"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 
 // One axis of a product: a key and the values it takes.
@@ -255,9 +255,16 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
     }
   }
   const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
-  check_words(child(node, "op"), "op", ops, {"decode", "matvec", "size"}, errors);
+  check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "size"}, errors);
   choice.ops.clear();
-  for (const std::string& op : ops) choice.ops.push_back(op == "decode" ? backends::Op::decode : op == "size" ? backends::Op::size : backends::Op::matvec);
+  for (const std::string& op : ops)
+    for (const backends::Op known : {backends::Op::decode, backends::Op::matvec, backends::Op::matmul, backends::Op::size})
+      if (op == backends::op_name(known)) choice.ops.push_back(known);
+  if (const YAML::Node batches = child(node, "batch"); batches.IsDefined()) {
+    if (std::find(ops.begin(), ops.end(), "matmul") == ops.end()) errors.add(batches, "'batch' counts the tokens of a matmul, and 'op' asks for none.");
+    choice.batches.clear();
+    for (const YAML::Node& value : read_axis(batches, "batch", errors)) choice.batches.push_back(read_integer(value, "batch", 1, backends::kMaxBatch, errors).value_or(1));
+  }
   choice.variants = read_words(child(node, "variant"), "variant", choice.variants, errors);
   choice.tunings = read_words(child(node, "tuning"), "tuning", choice.tunings, errors);
   const auto unfused = read_words(child(node, "unfused"), "unfused", {choice.unfused}, errors);
@@ -278,6 +285,7 @@ bool excluded(const Case& one, const std::vector<std::map<std::string, std::stri
   const std::map<std::string, std::string> values = {
       {"source", one.data.source}, {"d", one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : ""},
       {"codec", one.codec.id}, {"backend", one.kernel.backend}, {"op", std::string(backends::op_name(one.kernel.op))},
+      {"batch", one.kernel.op == backends::Op::matmul ? std::to_string(one.kernel.batch) : ""},
       {"variant", one.kernel.variant}, {"tuning", one.kernel.tuning}, {"simd_target", one.kernel.simd_target}};
   return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
     return std::all_of(rule.begin(), rule.end(), [&](const auto& pair) { return values.at(pair.first) == pair.second; });

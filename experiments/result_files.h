@@ -47,7 +47,7 @@ struct TableFiles {
 // Tables of the cases of this experiment in the record file. `text` (may be null) gets the short form for people.
 void write_tables(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files, std::ostream* text);
 
-// The codec that every other one is compared with: uncompressed.
-inline constexpr std::string_view kDefaultBaseline = "raw_int8";
+// The codecs that every other one is compared with: uncompressed, of the types that products have.
+inline constexpr std::string_view kDefaultBaseline = "raw_int8,raw_bf16";
 
 }  // namespace ecmv::experiments

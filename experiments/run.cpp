@@ -1,4 +1,4 @@
-// The flow of one run. For each dataset: load, compute the reference chain. For each codec: encode, check (tier 1), several codecs
+// The flow of one run. For each dataset: load, compute the reference chain or the reference products. For each codec: encode, check (tier 1), several codecs
 // at once where threads would be idle. For each kernel: refuses?, upload, check every layer (tier 2a), one pass as an
 // estimate. When a batch is full or the dataset ends: measure all of the batch interleaved, check what the last passes left
 // (tier 2b), write the records.
@@ -20,6 +20,7 @@
 #include "experiments/fill_record.h"
 #include "experiments/measure.h"
 #include "experiments/plan.h"
+#include "experiments/products.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -39,6 +40,7 @@ struct Prepared {
   backends::PassPlan plan;
   std::unique_ptr<backends::Pass> pass;
   std::shared_ptr<const std::vector<datasets::Matrix>> decoded;  // of lossy codecs: what kernels must reproduce
+  std::shared_ptr<const ReferenceProducts> products;             // matmul
   double estimate_s = 0;
   std::string failed;  // tier 2b after a sample
 };
@@ -81,7 +83,7 @@ class Run {
       for (const Case& one : range) skip(one);
       return;
     }
-    if (const auto [status, reason] = load(range.front().data); status != Status::ok) {
+    if (const auto [status, reason] = load(range); status != Status::ok) {
       for (const Case& one : range) {
         if (done(one))
           skip(one);
@@ -111,14 +113,20 @@ class Run {
     measure_batch();
   }
 
-  std::pair<Status, std::string> load(const DataSpec& data) {
+  std::pair<Status, std::string> load(std::span<const Case> cases) {
+    const DataSpec& data = cases.front().data;
     data_.reset();
+    products_.reset();
+    largest_batch_ = 0;
+    for (const Case& one : cases)
+      if (one.kernel.op == backends::Op::matmul && !done(one)) largest_batch_ = std::max(largest_batch_, one.kernel.batch);
+    const bool chain_wanted = std::any_of(cases.begin(), cases.end(), [](const Case& c) { return c.kernel.op == backends::Op::matvec; });
     if (std::string reason = lacks_memory(data); !reason.empty()) return {Status::out_of_memory, reason};
     try {
       dataset_ = {};  // the old one first, or both must fit
       dataset_ = load_dataset(data);
       no_product_ = why_no_product(dataset_.layers);
-      chain_ = no_product_.empty() ? compute_reference_chain(dataset_) : ReferenceChain{};
+      chain_ = no_product_.empty() && chain_wanted ? compute_reference_chain(dataset_) : ReferenceChain{};
       data_ = describe_data(data, dataset_);
       entropy_ = entropy_of(dataset_);
     } catch (const std::bad_alloc&) {
@@ -169,6 +177,7 @@ class Run {
 
   void run_codec(const CodecCases& codec, const EncodedLayers& encoded) {
     uploads_.clear();
+    lossy_products_.reset();
     for (const Case* one : codec.cases) {
       if (stopped()) return;
       reports::CaseRecord record = begin_record(*one);
@@ -216,7 +225,15 @@ class Run {
     Prepared prepared;
     prepared.one = &one;
     prepared.decoded = encoded.decoded;
+    if (one.kernel.op == backends::Op::matmul) {
+      prepared.products = products_for(one, encoded);
+      if (!prepared.products->refused.empty()) return finish(one, record, Status::refused, prepared.products->refused);
+    }
     prepared.plan = plan_for(one.kernel, entry, chain_);
+    if (prepared.products != nullptr) {
+      prepared.plan.chained = false;
+      prepared.plan.tokens = prepared.products->first_tokens(one.kernel.batch);
+    }
     if (prepared.plan.kernel != nullptr && prepared.plan.kernel->refuses != nullptr)
       for (const codecs::CompressedMatrix& layer : layers) {
         const std::string reason = prepared.plan.kernel->refuses(layer.view(), device->info(), prepared.plan.tuning);
@@ -225,7 +242,7 @@ class Run {
     prepared.upload = upload(*device, layers);
     for (const auto& matrix : prepared.upload->matrices) prepared.plan.layers.push_back(matrix.get());
     prepared.pass = device->prepare(prepared.plan);
-    const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, expected(prepared), chain_);
+    const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, reference(prepared));
     fill_check(record, check);
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
     if (!options_.time || device->info().emulated) return finish(one, record, Status::ok, "");
@@ -242,8 +259,16 @@ class Run {
     if (batch_seconds_ > options_.batch_seconds || memory_is_short()) measure_batch();
   }
 
-  const std::vector<datasets::Matrix>& expected(const Prepared& prepared) const {
-    return prepared.decoded == nullptr ? dataset_.layers : *prepared.decoded;
+  Reference reference(const Prepared& prepared) const {
+    return {prepared.decoded == nullptr ? &dataset_.layers : prepared.decoded.get(), &chain_, prepared.products.get()};
+  }
+
+  // Of the source, computed once for its largest batch; of a lossy codec those of what its reference decoder made.
+  std::shared_ptr<const ReferenceProducts> products_for(const Case& one, const EncodedLayers& encoded) {
+    std::shared_ptr<const ReferenceProducts>& products = encoded.decoded == nullptr ? products_ : lossy_products_;
+    if (products == nullptr)
+      products = std::make_shared<ReferenceProducts>(compute_reference_products(encoded.decoded == nullptr ? dataset_.layers : *encoded.decoded, one.data.seed, largest_batch_));
+    return products;
   }
 
   // A yardstick that cannot be measured costs no case.
@@ -264,7 +289,7 @@ class Run {
       pass.estimate_s = prepared.estimate_s;
       if (experiment_.verify_each)
         pass.after_sample = [this, &prepared] {
-          const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, expected(prepared), chain_);
+          const OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, reference(prepared));
           if (!check.fine() && prepared.failed.empty()) prepared.failed = check.outputs.empty() ? check.guards : check.outputs;
         };
       timed.push_back(std::move(pass));
@@ -279,7 +304,7 @@ class Run {
         finish(*prepared.one, prepared.record, Status::error, timed[i].error.empty() ? "No sample was taken." : timed[i].error);
         continue;
       }
-      OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, expected(prepared), chain_);
+      OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, reference(prepared));
       if (!prepared.failed.empty()) check.outputs = prepared.failed;
       fill_check(prepared.record, check);
       if (!check.fine()) {
@@ -361,7 +386,9 @@ class Run {
   DevicePool devices_;
   datasets::Dataset dataset_;
   ReferenceChain chain_;
-  std::string no_product_;  // why these matrices have no products; "" if they have
+  std::string no_product_;  // why these matrices have no int8 products; "" if they have
+  int largest_batch_ = 0;   // of the dataset's matmuls
+  std::shared_ptr<const ReferenceProducts> products_, lossy_products_;  // of the source; of the codec in hand
   std::optional<reports::CaseRecord::Data> data_;
   double entropy_ = 0;
   std::map<std::string, std::shared_ptr<Upload>> uploads_;  // of the codec in hand, by memory

@@ -237,10 +237,10 @@ FileCheck check_kernel(const OpenedFile& file, const ReferenceChain& chain, back
     if (!reason.empty()) return {check.what, Result::refused, reason};
   }
   const auto pass = device.prepare(plan);
-  OutputCheck found = check_every_layer(*pass, plan, file.matrices, chain);
+  OutputCheck found = check_every_layer(*pass, plan, {&file.matrices, &chain, nullptr});
   if (found.fine()) {
     pass->run();
-    found = check_last_pass(*pass, plan, file.matrices, chain);
+    found = check_last_pass(*pass, plan, {&file.matrices, &chain, nullptr});
   }
   std::string failure = found.outputs.empty() ? found.guards : found.outputs;
   if (failure.empty() && kernel.op == backends::Op::matvec)

@@ -33,6 +33,7 @@ struct Field {
 
 constexpr std::array kFields = {
     Field{"backend", [](const CaseRecord& r) { return r.kernel.backend; }},
+    Field{"batch", [](const CaseRecord& r) { return r.kernel.op == "matmul" ? positive_text(r.kernel.batch) : std::string(); }},
     Field{"cache", [](const CaseRecord& r) { return r.time.cache; }},
     Field{"codec", [](const CaseRecord& r) { return r.codec.id; }},
     Field{"configuration", [](const CaseRecord& r) { return codec_label(r) + " · " + kernel_label(r); }},
@@ -83,6 +84,7 @@ double field_number(const CaseRecord& record, std::string_view field) {
   if (field == "sigma") return record.data.sigma;
   if (field == "layers") return static_cast<double>(record.data.layers);
   if (field == "threads") return static_cast<double>(record.kernel.threads);
+  if (field == "batch") return static_cast<double>(record.kernel.batch);
   if (field == "elements") return static_cast<double>(elements_of(record));
   return kUnknown;
 }

@@ -12,7 +12,7 @@
 
 namespace ecmv::reports {
 
-// The fields that group cases: backend, cache, codec, configuration, data, data_source, device, dimension,
+// The fields that group cases: backend, batch, cache, codec, configuration, data, data_source, device, dimension,
 // experiment, kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
 // variant.
 std::vector<std::string_view> field_names();
@@ -20,7 +20,7 @@ std::vector<std::string_view> field_names();
 // Text of a field, "" when the case has none. Throws ReportError (with the known names) for an unknown field.
 std::string field_text(const CaseRecord& record, std::string_view field);
 
-// Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements), else NaN.
+// Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.
 double field_number(const CaseRecord& record, std::string_view field);
 
 // "coder[lanes=32,prob_bits=12]": settings that are switched off (0, false, "", none, auto, default) are left

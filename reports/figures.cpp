@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -17,6 +18,7 @@ namespace {
 std::string axis_label(const std::string& name) {
   if (name == "dimension") return "rows and columns of a matrix";
   if (name == "sigma") return "σ of the elements";
+  if (name == "batch") return "tokens of a batch";
   for (const Metric& metric : all_metrics()) {
     if (metric.id != name) continue;
     if (metric.unit == "1/s") return std::string(metric.name);
@@ -83,6 +85,7 @@ std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const
                                                     const std::vector<std::string>& fields) const {
   auto text_of = [](const CaseRecord& record, const std::string& field) {
     const std::string text = field_text(record, field);
+    if (field == "batch" && !text.empty()) return "batch " + text;
     if (field != "threads" || text.empty()) return text;
     return text + (text == "1" ? " thread" : " threads");
   };
@@ -254,7 +257,7 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
   spec.title = "Throughput against matrix size";
   spec.x = "dimension";
   spec.y = "elements_per_s";
-  spec.facets = {"op", "source", "backend", "threads"};
+  spec.facets = {"op", "batch", "source", "backend", "threads"};
   spec.caption =
       "One line a codec, with the configuration that was measured at the most sizes and is the fastest at "
       "the largest. "
@@ -296,15 +299,33 @@ std::vector<Figure> FigureMaker::speedup_over_sigma() const {
   spec.title = "Speed-up over raw against σ";
   spec.x = "sigma";
   spec.y = "speedup_vs_raw";
-  spec.facets = {"op", "data_source", "shape", "backend", "threads", "cache"};
+  spec.facets = {"op", "batch", "data_source", "shape", "backend", "threads", "cache"};
   spec.caption =
       "One line a codec, with the configuration measured at the most σ. Above 1: faster than uncompressed.";
   return xy(spec);
 }
 
+std::vector<Figure> FigureMaker::speed_over_batch() const {
+  XySpec spec;
+  spec.facets = {"op", "data", "backend", "threads", "cache"};
+  spec.x = "batch";
+  spec.caption =
+      "One line a codec, with the configuration that was measured at the most batches and is the fastest at the largest. A batch reads "
+      "the weights once for all of its tokens, so the lines rise until multiplying limits.";
+  std::vector<Figure> figures;
+  for (const auto& [id, title, metric] : {std::array{"batch", "Multiply-accumulates a second against batch", "macs_per_s"},
+                                          std::array{"batch_tokens", "Tokens a second against batch", "tokens_per_s"}}) {
+    spec.id = id;
+    spec.title = title;
+    spec.y = metric;
+    for (Figure& figure : xy(spec)) figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
 std::vector<Figure> FigureMaker::speedup_by_shape() const {
   std::vector<Figure> figures;
-  for (const Facet& facet : facets("shapes", ok_cases(), {"op", "source", "backend", "threads", "cache"})) {
+  for (const Facet& facet : facets("shapes", ok_cases(), {"op", "batch", "source", "backend", "threads", "cache"})) {
     std::map<std::pair<std::int64_t, std::string>, double> places;  // shapes from small to large
     std::map<std::string, Cases> by_codec;
     for (const CaseRecord* record : facet.cases) {
@@ -347,7 +368,7 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
 
 std::vector<Figure> FigureMaker::all() const {
   std::vector<Figure> figures;
-  for (auto make : {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed,
+  for (auto make : {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed, &FigureMaker::speed_over_batch,
                     &FigureMaker::speedup_over_sigma, &FigureMaker::speedup_by_shape,
                     &FigureMaker::speedup_map, &FigureMaker::roofline, &FigureMaker::break_even, &FigureMaker::decode_rate,
                     &FigureMaker::size_by_role, &FigureMaker::overhead_by_role}) {

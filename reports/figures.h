@@ -40,6 +40,7 @@ class FigureMaker {
   std::vector<Figure> size_by_role() const;
   std::vector<Figure> overhead_by_role() const;    // the same without the entropy, so that small parts show
   std::vector<Figure> speedup_over_sigma() const;  // two sigmas or more
+  std::vector<Figure> speed_over_batch() const;    // MAC/s and tokens/s, two batches or more
   std::vector<Figure> speedup_by_shape() const;    // matrices that are not square
   std::vector<Figure> speedup_map() const;         // two sigmas and two sizes or more
   std::vector<Figure> roofline() const;

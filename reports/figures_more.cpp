@@ -20,7 +20,7 @@ std::string scheme_and_kernel(const CaseRecord& record) {
 
 std::vector<Figure> FigureMaker::bits_against_speed() const {
   std::vector<Figure> figures;
-  for (const Facet& facet : facets("pareto", ok_cases(), {"op", "data", "cache", "device", "threads"})) {
+  for (const Facet& facet : facets("pareto", ok_cases(), {"op", "batch", "data", "cache", "device", "threads"})) {
     const Cases cases = fastest_kernels(facet.cases);
     if (cases.size() < 2) continue;
     XyPlot plot;
@@ -87,7 +87,7 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
 
 std::vector<Figure> FigureMaker::roofline() const {
   std::vector<Figure> figures;
-  for (const Facet& facet : facets("roofline", ok_cases(), {"op", "device", "threads", "cache"})) {
+  for (const Facet& facet : facets("roofline", ok_cases(), {"op", "batch", "device", "threads", "cache"})) {
     double bandwidth = 0, speed_min = INFINITY, speed_max = 0, dense_min = 0.9, dense_max = 2;
     std::map<std::string, Series> by_codec;
     for (const CaseRecord* record : fastest_kernels(facet.cases)) {
@@ -144,7 +144,7 @@ std::vector<Figure> FigureMaker::speedup_map() const {
   std::erase_if(
       cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || r->data.rows != r->data.cols; });
   for (const Facet& facet :
-       facets("map", cases, {"codec", "op", "data_source", "backend", "threads", "cache"})) {
+       facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "threads", "cache"})) {
     // The configuration with the most cells, then the fastest at the largest size.
     const Cases chosen = chosen_configuration(facet.cases, "elements", "speedup_vs_raw");
     std::set<double> sigmas, sizes;
@@ -177,7 +177,7 @@ std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
   Cases products = ok_cases();
   std::erase_if(products, [](const CaseRecord* r) { return r->kernel.op == "decode"; });
   for (const Facet& facet :
-       facets(spec.id, largest_of_each_source(products), {"op", "data", "cache", "device", "threads"})) {
+       facets(spec.id, largest_of_each_source(products), {"op", "batch", "data", "cache", "device", "threads"})) {
     BarPlot plot;
     plot.x = {spec.axis, false, true, 0, 1, {}};
     plot.part_names = {spec.part};

@@ -22,6 +22,19 @@ double elements_per_s(const CaseRecord& r, const Context&) {
   return per_second(r, static_cast<double>(r.time.elements), r.time.median_s);
 }
 
+// Matrix elements multiplied and added; of decoding none.
+bool is_product(const CaseRecord& r) { return r.kernel.op == "matvec" || r.kernel.op == "matmul"; }
+
+double macs_per_s(const CaseRecord& r, const Context&) {
+  const double macs = static_cast<double>(r.time.elements) * static_cast<double>(r.kernel.batch);
+  return is_product(r) ? per_second(r, macs, r.time.median_s) : kUnknown;
+}
+
+// What a pass takes if reading its stored bytes is its only cost.
+double predicted_s(const CaseRecord& r, const Context& c) {
+  return c.bandwidth && r.size.stored_bytes > 0 ? static_cast<double>(r.size.stored_bytes) / c.bandwidth->read_bytes_per_s : kUnknown;
+}
+
 double stored_bytes_per_s(const CaseRecord& r, const Context&) {
   return per_second(r, static_cast<double>(r.size.stored_bytes), r.time.median_s);
 }
@@ -61,6 +74,20 @@ constexpr std::array kMetrics = {
            "The spread's upper end: one pass in ten was at least this fast.",
            [](const CaseRecord& r, const Context&) {
              return per_second(r, static_cast<double>(r.time.elements), r.time.p10_s);
+           }},
+    Metric{"macs_per_s", "MAC/s", "1/s", Better::higher, "elements * batch / median pass time",
+           "Products: multiply-accumulates a second, every token counted. Of one token, the elements/s.", macs_per_s},
+    Metric{"tokens_per_s", "tokens/s", "1/s", Better::higher, "batch / median pass time",
+           "Products: tokens a second through this stack of layers. A batch reads the weights once for all of its tokens.",
+           [](const CaseRecord& r, const Context&) {
+             return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
+           }},
+    Metric{"weight_bytes_per_token", "weight bytes/token", "B", Better::lower, "stored bytes / batch",
+           "Products: the share of one token in what is read of the weights.",
+           [](const CaseRecord& r, const Context&) {
+             return is_product(r) && r.size.stored_bytes > 0
+                        ? static_cast<double>(r.size.stored_bytes) / static_cast<double>(r.kernel.batch)
+                        : kUnknown;
            }},
     Metric{"ns_per_element", "ns/element", "ns", Better::lower, "1e9 * median pass time / elements",
            "Time of one element, all threads together.",
@@ -136,6 +163,14 @@ constexpr std::array kMetrics = {
     Metric{"roof_elements_per_s", "memory roof", "1/s", Better::higher,
            "8 * measured read bandwidth / stored bits per element",
            "The elements/s that the measured read bandwidth would allow at this size.", roof_elements_per_s},
+    Metric{"predicted_s", "predicted pass time", "s", Better::lower, "stored bytes / measured read bandwidth",
+           "The time of a pass that nothing limits but memory, for streamed cases.", predicted_s},
+    Metric{"measured_over_predicted", "measured / predicted", "", Better::lower,
+           "median pass time * measured read bandwidth / stored bytes",
+           "How many times longer a pass takes than reading its bytes. Well above 1: limited by computing.",
+           [](const CaseRecord& r, const Context& c) {
+             return is_timed(r) ? r.time.median_s / predicted_s(r, c) : kUnknown;
+           }},
     Metric{"break_even_bandwidth_bytes_per_s", "break-even bandwidth", "B/s", Better::higher,
            "elements/s * 1 byte, of one-byte elements stored in less than 8 bits",
            "An ideal int8 product that is limited by memory alone reads one byte an element, so at bandwidth "
@@ -163,8 +198,8 @@ constexpr std::array kMetrics = {
 };
 
 std::string baseline_key(const CaseRecord& r) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
-                                r.kernel.op, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
+                                r.kernel.op, r.kernel.batch, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
                                 r.data.layers, r.data.seed, r.data.hash);
   for (const auto& [name, value] : r.data.parameters) key += fmt::format("|{}={}", name, to_string(value));
   return key;
@@ -183,11 +218,16 @@ const Metric& find_metric(std::string_view id) {
   throw ReportError(fmt::format("\"{}\" is no metric; the metrics are {}", id, known));
 }
 
-Contexts::Contexts(const RecordSet& records, std::string baseline_codec)
-    : records_(records), baseline_codec_(std::move(baseline_codec)) {
+Contexts::Contexts(const RecordSet& records, std::string baseline_codecs)
+    : records_(records), baseline_codecs_(std::move(baseline_codecs)) {
   for (const CaseRecord& record : records_.cases) {
     if (is_baseline(record)) baselines_.emplace(baseline_key(record), &record);
   }
+}
+
+bool Contexts::is_baseline(const CaseRecord& record) const {
+  const std::string listed = "," + baseline_codecs_ + ",";
+  return !record.codec.id.empty() && listed.find("," + record.codec.id + ",") != std::string::npos;
 }
 
 Context Contexts::of(const CaseRecord& record) const {
@@ -219,13 +259,13 @@ Context Contexts::of(const CaseRecord& record) const {
   if (context.baseline) return context;
   if (other_cache) {
     context.why_no_baseline =
-        fmt::format("{} has another cache class here than this case ({})", baseline_codec_,
+        fmt::format("{} has another cache class here than this case ({})", baseline_codecs_,
                     record.time.cache.empty() ? "none" : record.time.cache);
   } else if (failed) {
-    context.why_no_baseline = fmt::format("{} was not ok here", baseline_codec_);
+    context.why_no_baseline = fmt::format("{} was not ok here", baseline_codecs_);
   } else {
     context.why_no_baseline =
-        fmt::format("{} was not run with this data, backend, op and thread count", baseline_codec_);
+        fmt::format("{} was not run with this data, backend, op and thread count", baseline_codecs_);
   }
   return context;
 }
@@ -236,7 +276,7 @@ double number_of(const CaseRecord& record, const Context& context, std::string_v
   }
   const double number = field_number(record, name);
   if (std::isnan(number)) {
-    constexpr std::array kNumeric = {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements"};
+    constexpr std::array kNumeric = {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch"};
     if (std::find(kNumeric.begin(), kNumeric.end(), name) == kNumeric.end()) find_metric(name);  // throws
   }
   return number;

@@ -34,18 +34,19 @@ struct Metric {
 std::span<const Metric> all_metrics();
 const Metric& find_metric(std::string_view id);  // throws ReportError with the known ids
 
-// Finds contexts. `baseline_codec` is the id of the uncompressed codec. The records must outlive this object.
+// Finds contexts. `baseline_codecs` are the ids of the uncompressed codecs, of which each takes other element types: "a,b". The records
+// must outlive this object.
 class Contexts {
  public:
-  Contexts(const RecordSet& records, std::string baseline_codec);
-  // Baseline: the fastest ok case of the baseline codec with the same run, data, backend, op, threads and
+  Contexts(const RecordSet& records, std::string baseline_codecs);
+  // Baseline: the fastest ok case of a baseline codec with the same run, data, backend, op, batch, threads and
   // cache class. Bandwidth: the fastest record of the same run, device, threads and cache class.
   Context of(const CaseRecord& record) const;
-  bool is_baseline(const CaseRecord& record) const { return record.codec.id == baseline_codec_; }
+  bool is_baseline(const CaseRecord& record) const;
 
  private:
   const RecordSet& records_;
-  std::string baseline_codec_;
+  std::string baseline_codecs_;
   std::multimap<std::string, const CaseRecord*> baselines_;  // by everything but the cache class
 };
 

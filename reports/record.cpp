@@ -167,6 +167,7 @@ CaseRecord case_from(const Json& json) {
   take(kernel, "threads", record.kernel.threads);
   take(kernel, "device", record.kernel.device);
   take(kernel, "unfused", record.kernel.unfused);
+  take(kernel, "batch", record.kernel.batch);
   take(kernel, "launch", record.kernel.launch);
   take(kernel, "compute_units", record.kernel.compute_units);
   take(kernel, "highest_clock_hz", record.kernel.highest_clock_hz);
@@ -340,6 +341,7 @@ std::string to_json_line(const CaseRecord& r) {
                     {"variant", r.kernel.variant},         {"tuning", r.kernel.tuning},
                     {"simd_target", r.kernel.simd_target}, {"threads", r.kernel.threads},
                     {"device", r.kernel.device},           {"unfused", r.kernel.unfused}};
+  if (r.kernel.op == "matmul") json["kernel"]["batch"] = r.kernel.batch;
   if (r.kernel.compute_units > 0) {
     json["kernel"]["launch"] = r.kernel.launch;
     json["kernel"]["compute_units"] = r.kernel.compute_units;

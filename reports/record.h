@@ -88,6 +88,7 @@ struct CaseRecord {
     std::int64_t threads = 0;
     std::string device;    // as in the bandwidth record
     bool unfused = false;  // decoded to memory first, then multiplied by the harness
+    std::int64_t batch = 1;  // tokens of a matmul
     // GPUs only.
     std::string launch;                   // "graph": the pass replays one captured graph; "plain": a launch a kernel
     std::int64_t compute_units = 0;       // streaming multiprocessors

@@ -12,7 +12,7 @@
 namespace ecmv::reports {
 
 struct ReportOptions {
-  std::string baseline_codec;        // id of the uncompressed codec; "" : no comparisons with it
+  std::string baseline_codec;        // ids of the uncompressed codecs, "a,b"; "" : no comparisons with it
   std::string title;                 // "": the experiments' names
   std::string gnuplot = "gnuplot";   // program, found on PATH
   std::vector<XySpec> more_figures;  // asked for by hand: --x --y --series --facet

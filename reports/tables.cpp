@@ -38,7 +38,8 @@ struct ResultColumn {
   Column column;
   bool in_summary;
   Cell (*cell)(const CaseRecord&, const Context&);
-  enum class In { all, timed, sizes, gpus } in = In::all;  // which tables have it: gpus are those with a GPU's case
+  // Which tables have it: gpus are those with a GPU's case, batches those of op matmul.
+  enum class In { all, timed, sizes, gpus, batches } in = In::all;
 };
 
 Cell scaled(double value, double unit, int digits) {
@@ -61,6 +62,18 @@ const std::vector<ResultColumn>& result_columns() {
        true,
        [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); },
        ResultColumn::In::timed},
+      {{"batch", "batch", "", Align::right},
+       true,
+       [](const CaseRecord& r, const Context&) { return count_cell(r.kernel.batch); },
+       ResultColumn::In::batches},
+      {{"macs_per_s", "MAC/s", "G/s", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return scaled(value("macs_per_s", r, c), 1e9, 3); },
+       ResultColumn::In::batches},
+      {{"tokens_per_s", "tokens/s", "", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return scaled(value("tokens_per_s", r, c), 1, 1); },
+       ResultColumn::In::batches},
       {{"elements_per_s", "elements/s", "G/s", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) { return scaled(value("elements_per_s", r, c), 1e9, 3); },
@@ -183,7 +196,7 @@ struct Choice {
 };
 
 std::string competitors(const CaseRecord& r) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op, r.time.cache,
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op, r.kernel.batch, r.time.cache,
                      r.kernel.backend, r.kernel.device, r.kernel.threads);
 }
 
@@ -194,6 +207,7 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
   const auto shown = [&](const ResultColumn& column, const TableKey& key) {
     const bool sizes = std::get<1>(key) == "size";
     if (column.in == ResultColumn::In::sizes && !sizes) return false;
+    if (column.in == ResultColumn::In::batches && std::get<1>(key) != "matmul") return false;
     if (column.in != ResultColumn::In::sizes && column.in != ResultColumn::In::all && sizes) return false;
     return (column.in_summary || !choice.summary) && (column.in != ResultColumn::In::gpus || with_gpus.contains(key));
   };
@@ -278,7 +292,7 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
     const double sigma = std::isnan(r->data.sigma) ? -1 : r->data.sigma;
     // What was not timed goes by size.
     const double bits = std::isnan(r->size.bits_per_element) ? 0 : r->size.bits_per_element;
-    return std::tuple(r->data.source, sigma, elements_of(*r), field_text(*r, "data"),
+    return std::tuple(r->data.source, sigma, elements_of(*r), field_text(*r, "data"), r->kernel.batch,
                       std::isnan(speed) ? 0 : -speed, r->kernel.op == "size" ? bits : 0);
   };
   std::stable_sort(cases.begin(), cases.end(), [&](auto* a, auto* b) { return key(a) < key(b); });

@@ -225,6 +225,17 @@ TEST_CASE("the op size gives one case a codec, whatever the backends and threads
   CHECK(experiment.cases[0].name().ends_with("/size"));
 }
 
+TEST_CASE("batch is an axis of matmul alone, in names, exclusions and edits") {
+  const std::string block = "  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: scalar, op: [matvec, matmul], batch: [1, 16]}\n";
+  const std::string name = "gaussian[sigma=1]/8x8x1/seed1/plain/scalar/";
+  CHECK(names_of(parse(with_block(block))) == std::vector<std::string>{name + "matvec/test/default", name + "matmul:b1/unfused_test/default", name + "matmul:b16/unfused_test/default"});
+  CHECK(parse(with_block(block + "    exclude: [{op: matmul, batch: 1}]\n")).cases.size() == 2);
+  CHECK(parse(with_block(block), {.axes = {"batch=2,3,4"}}).cases.size() == 4);
+  CHECK(parse(with_block(kBlock + "    kernels: {op: matmul}\n")).cases[0].kernel.batch == 1);
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {batch: 2}\n")), ContainsSubstring("'batch' counts the tokens of a matmul"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matmul, batch: 65}\n")), ContainsSubstring("'batch' must lie between 1 and 64"));
+}
+
 TEST_CASE("keys are stable, differ with settings and format version") {
   const Case one = parse(with_block(kBlock)).cases[0];
   Case other = one;

@@ -28,6 +28,9 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"elements_per_s", 2.5e9},
       {"elements_per_s_p10", 2e9},
       {"elements_per_s_p90", 4e6 / 0.0015},
+      {"macs_per_s", 2.5e9},
+      {"tokens_per_s", 625},
+      {"weight_bytes_per_token", 2.5e6},
       {"ns_per_element", 0.4},
       {"stored_bytes_per_s", 1.5625e9},
       {"bits_per_element", 5},
@@ -45,6 +48,8 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"roof_speedup", 1.6},
       {"bandwidth_fraction", 0.625},
       {"roof_elements_per_s", 4e9},
+      {"predicted_s", 1e-3},
+      {"measured_over_predicted", 1.6},
       {"break_even_bandwidth_bytes_per_s", 2.5e9},
       {"elements_per_clock_and_unit", 0.25}};
   REQUIRE(expected.size() == all_metrics().size());
@@ -53,6 +58,37 @@ TEST_CASE("every metric has the value worked out by hand") {
     CHECK_THAT(metric.value(coded, contexts.of(coded)),
                WithinRel(expected.at(std::string(metric.id)), 1e-12));
   }
+}
+
+TEST_CASE("a batch counts for what each token does, and is compared with the same batch of any baseline codec") {
+  RecordSet records = fixture("mixed.jsonl");
+  const auto set_op = [&](const char* key, const char* op, std::int64_t batch) {
+    for (CaseRecord& record : records.cases)
+      if (record.case_key == key) record.kernel.op = op, record.kernel.batch = batch;
+  };
+  set_op("aaaa0003", "matmul", 16);  // 4e6 elements, 2.5e6 bytes, 1.6 ms
+  const CaseRecord& coded = case_of(records, "aaaa0003");
+  {
+    const Contexts contexts(records, "plain");
+    const Context context = contexts.of(coded);
+    CHECK_THAT(find_metric("macs_per_s").value(coded, context), WithinRel(4e10, 1e-12));
+    CHECK_THAT(find_metric("elements_per_s").value(coded, context), WithinRel(2.5e9, 1e-12));
+    CHECK_THAT(find_metric("tokens_per_s").value(coded, context), WithinRel(1e4, 1e-12));
+    CHECK_THAT(find_metric("weight_bytes_per_token").value(coded, context), WithinRel(156250.0, 1e-12));
+    CHECK_THAT(find_metric("measured_over_predicted").value(coded, context), WithinRel(1.6, 1e-12));
+    CHECK(number_of(coded, context, "batch") == 16);
+    CHECK(context.baseline == nullptr);
+    CHECK(field_text(coded, "batch") == "16");
+  }
+  set_op("aaaa0001", "matmul", 8);
+  CHECK(Contexts(records, "other,plain").of(coded).baseline == nullptr);
+  set_op("aaaa0001", "matmul", 16);
+  CHECK(Contexts(records, "other,plain").of(coded).baseline != nullptr);
+  CHECK(Contexts(records, "plai,other").of(coded).baseline == nullptr);
+  CaseRecord decoded = coded;
+  decoded.kernel.op = "decode";
+  for (const char* metric : {"macs_per_s", "tokens_per_s", "weight_bytes_per_token"}) CHECK(std::isnan(find_metric(metric).value(decoded, {})));
+  CHECK(field_text(decoded, "batch") == "");
 }
 
 TEST_CASE("sizes without a time have every metric of sizes, none of speeds, and do not contradict themselves") {

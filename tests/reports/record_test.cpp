@@ -45,6 +45,11 @@ TEST_CASE("a case record survives writing and reading, with every field") {
   CHECK(back.time.samples_s == r.time.samples_s);
   CHECK(back.codec.settings == r.codec.settings);
   CHECK(back.kernel.unfused);
+  CHECK(to_json_line(r).find("\"batch\"") == std::string::npos);
+  r.kernel.op = "matmul";
+  r.kernel.batch = 16;
+  std::istringstream products(to_json_line(r) + "\n");
+  CHECK(read_records(products, "memory").cases.at(0).kernel.batch == 16);
 }
 
 TEST_CASE("what only GPUs have survives writing and reading, and is left out of the records of CPUs") {

@@ -1,0 +1,53 @@
+// See products.h.
+#include "experiments/products.h"
+
+#include "backends/cpu/team.h"
+#include "datasets/normal_draws.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// A pair of numbers from each counter. Token and column make up the counter, so that no other token or layer moves them.
+void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); i += 2) {
+    const auto pair = datasets::normal_pair(datasets::random_words(seed, layer, datasets::DrawPurpose::tokens, uint64_t{static_cast<uint32_t>(token)} << 32 | i / 2));
+    out[i] = static_cast<float>(pair[0]);
+    if (i + 1 < out.size()) out[i + 1] = static_cast<float>(pair[1]);
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<float>> ReferenceProducts::first_tokens(int count) const {
+  std::vector<std::vector<float>> first;
+  for (size_t i = 0; i < tokens.size(); ++i) first.emplace_back(tokens[i].begin(), tokens[i].begin() + count * layers[i].shape.cols);
+  return first;
+}
+
+std::string why_no_float_product(std::span<const datasets::Matrix> matrices) {
+  for (const datasets::Matrix& matrix : matrices)
+    if (std::string reason = backends::why_no_float_product(matrix.view()); !reason.empty()) return reason;
+  return {};
+}
+
+ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch) {
+  ReferenceProducts products;
+  products.batch = batch;
+  products.refused = why_no_float_product(matrices);
+  if (!products.refused.empty()) return products;
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
+  for (size_t layer = 0; layer < matrices.size(); ++layer) {
+    const datasets::Matrix& matrix = matrices[layer];
+    std::vector<float>& tokens = products.tokens.emplace_back(static_cast<size_t>(batch * matrix.shape.cols));
+    const auto cols = static_cast<size_t>(matrix.shape.cols);
+    team.run([&](int thread) {
+      for (int token = thread; token < batch; token += team.threads())
+        draw_token(seed, static_cast<uint32_t>(layer), token, std::span(tokens).subspan(static_cast<size_t>(token) * cols, cols));
+    });
+    products.layers.push_back(backends::exact_product(matrix.view(), tokens, batch));
+    if (products.refused.empty() && !products.layers.back().refused.empty()) products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
+  }
+  return products;
+}
+
+}  // namespace ecmv::experiments

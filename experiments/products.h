@@ -1,0 +1,31 @@
+// Float products (op matmul): the tokens that every layer is multiplied with, and the sums in double precision that results are held to
+// (backends/exact_product.h). Layers are not chained.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/exact_product.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::experiments {
+
+struct ReferenceProducts {
+  int batch = 0;                                // tokens of each layer; those of a smaller batch are the first of them
+  std::string refused;                          // why a layer has no product
+  std::vector<std::vector<float>> tokens;       // [layers][batch, cols]
+  std::vector<backends::ExactProduct> layers;
+
+  // The first `count` tokens of every layer.
+  std::vector<std::vector<float>> first_tokens(int count) const;
+};
+
+// "" if float products of matrices of these types and shapes are defined, otherwise why not.
+std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
+
+// Tokens of N(0, 1), a function of seed, layer, token and column alone; the exact products on all threads.
+ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch);
+
+}  // namespace ecmv::experiments
