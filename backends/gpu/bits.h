@@ -75,6 +75,17 @@ ECMV_GPU_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_
 #endif
 }
 
+// The upper half of the 64 bits that low and high make up, shifted left by n modulo 32: the bits of high move up, those of low follow.
+ECMV_GPU_DEVICE uint32_t funnel_shift_left(uint32_t low, uint32_t high, uint32_t n) {
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
+  return (n & 31) == 0 ? high : __builtin_amdgcn_alignbit(high, low, 0u - n);
+#elif defined(__CUDA_ARCH__)
+  return __funnelshift_l(low, high, n);
+#else
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) << (n & 31) >> 32);
+#endif
+}
+
 ECMV_GPU_DEVICE int popcount(uint32_t bits) {
 #if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
   return __popc(bits);

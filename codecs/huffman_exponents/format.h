@@ -48,7 +48,7 @@ constexpr int64_t raw_bytes(int64_t elements, datasets::ElementType type) { retu
 namespace segments {
 
 // Sections. Tile t = group * segments + segment; groups of 32 rows, the last one of fewer.
-inline constexpr int kCode = 0;          // u8 [256]: code length of each exponent, 0: none; codes are canonical
+inline constexpr int kCode = 0;          // u16 [17]: codes of each length (of 0 bits: none); u8: their exponents, in the order of canonical codes
 inline constexpr int kStreams = 1;       // tile by tile u32 [words, rows of the group]: word k of each row's stream, first bit most significant; kSpareWords
 inline constexpr int kSignMantissa = 2;  // see raw_index()
 inline constexpr int kTiles = 3;         // u32 [tiles + 1]: first word of each tile, and their number
@@ -58,6 +58,7 @@ inline constexpr int kGroupRows = 32;
 inline constexpr int kUnitCols = 16;
 inline constexpr int kSpareWords = 4 * kGroupRows;  // a lane loads three words ahead
 inline constexpr int kMaxCodeBits = 16;  // of the setting code_bits
+inline constexpr int kOrderByte = 2 * (kMaxCodeBits + 1);  // of the section kCode
 
 // Signs and mantissas of a group of rows: unit by unit of 16 columns [rows of the group, bytes of the unit]. The last unit of a row may be
 // narrower. Columns are filled up to a multiple of 4; four columns make a word, see raw_part().

@@ -51,38 +51,48 @@ struct Words {
   }
 };
 
-// The canonical code by its lengths: for each length the first code, left-aligned in 32 bits, and the exponents in order.
+// The canonical code: codes of up to l bits lie below limit[l], left-aligned in 32 bits.
 struct Canonical {
-  std::vector<uint32_t> order;
-  std::array<uint64_t, kMaxCodeBits + 2> limit{};  // codes of up to l bits lie below limit[l], left-aligned in 32 bits
-  std::array<uint32_t, kMaxCodeBits + 2> count{};
+  std::span<const std::byte> order;
+  std::array<uint64_t, kMaxCodeBits + 1> limit{};
+  std::array<uint32_t, kMaxCodeBits + 1> count{};
 
-  explicit Canonical(std::span<const std::byte> lengths) {
-    std::vector<uint8_t> bytes;
-    for (const std::byte length : lengths) {
-      bytes.push_back(std::to_integer<uint8_t>(length));
-      if (bytes.back() > kMaxCodeBits) throw MalformedStream("A code has " + std::to_string(bytes.back()) + " bits, more than 16.");
-      if (bytes.back() > 0) ++count[bytes.back()];
+  Canonical(std::span<const std::byte> code, int code_bits) {
+    if (code.size() < size_t{kOrderByte}) throw MalformedStream("The code lacks the numbers of codes of each length.");
+    order = code.subspan(kOrderByte);
+    uint64_t next = 0, codes = 0;
+    for (int length = 0; length <= kMaxCodeBits; ++length) {
+      const size_t l = static_cast<size_t>(length);
+      codes += count[l] = std::to_integer<uint32_t>(code[2 * l]) | std::to_integer<uint32_t>(code[2 * l + 1]) << 8;
+      limit[l] = next += uint64_t{count[l]} << (32 - length);
+      if (count[l] > 0 && (length == 0 || length > code_bits)) throw MalformedStream("A code is longer than the setting code_bits allows, or of no bits.");
     }
-    uint64_t next = 0;
-    for (int length = 1; length <= kMaxCodeBits; ++length) limit[static_cast<size_t>(length)] = next += uint64_t{count[static_cast<size_t>(length)]} << (32 - length);
     if (next > uint64_t{1} << 32) throw MalformedStream("The code lengths ask for more codes than there are.");
-    order = modelling::canonical_order(bytes);
+    if (codes != order.size()) throw MalformedStream("There must be an exponent for each code.");
   }
 
   // The exponent whose code the window begins with, and its length.
   std::pair<uint32_t, int> take(uint32_t window) const {
     uint32_t before = 0;
-    uint64_t first = 0;
     for (int length = 1; length <= kMaxCodeBits; ++length) {
       const size_t l = static_cast<size_t>(length);
-      if (window < limit[l]) return {order[before + static_cast<uint32_t>((window - first) >> (32 - length))], length};
+      if (window < limit[l]) return {std::to_integer<uint32_t>(order[before + static_cast<uint32_t>((window - limit[l - 1]) >> (32 - length))]), length};
       before += count[l];
-      first = limit[l];
     }
     throw MalformedStream("No exponent has a code that begins with these bits.");
   }
 };
+
+std::vector<std::byte> code_section(const std::vector<uint8_t>& lengths) {
+  std::vector<std::byte> code(kOrderByte);
+  for (const uint32_t exponent : modelling::canonical_order(lengths)) {
+    std::byte& count = code[2 * size_t{lengths[exponent]}];
+    count = static_cast<std::byte>(std::to_integer<int>(count) + 1);
+    if (count == std::byte{0}) code[2 * size_t{lengths[exponent]} + 1] = std::byte{1};
+    code.push_back(static_cast<std::byte>(exponent));
+  }
+  return code;
+}
 
 }  // namespace
 
@@ -133,11 +143,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
       const int64_t word = raw_index(tiling.rows, tiling.cols, row, col) / 4;
       write_u32(raw, word, read_u32(raw, word) | raw_part(bits >> 7, bits & 0x7f, static_cast<int>(col % 4)));
     }
-  std::vector<std::byte> code;
-  for (const uint8_t length : lengths) code.push_back(std::byte{length});
   const int64_t raw_padding = tiling.rows * (padded_cols(tiling.cols) - tiling.cols);
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"code", Role::table, 64, std::move(code)},
+  compressed.sections = {{"code", Role::table, 64, code_section(lengths)},
                          {"streams", Role::payload, 64, std::move(streams), 4 * kSpareWords},
                          {"sign_mantissa", Role::payload, 64, std::move(raw), raw_padding},
                          {"tiles", Role::index, 64, std::move(tiles)}};
@@ -148,11 +156,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (compressed.sections.size() != kSections) throw MalformedStream("A stream of segments has four sections.");
   const auto section = [&](int i) { return compressed.sections[static_cast<size_t>(i)].bytes; };
   const Tiling tiling = tiling_of(compressed.shape, *compressed.settings);
-  if (section(kCode).size() != kBf16Exponents) throw MalformedStream("There must be a code length for each of 256 exponents.");
-  const Canonical code(section(kCode));
-  const int code_bits = code_bits_of(*compressed.settings);
-  for (const std::byte length : section(kCode))
-    if (std::to_integer<int>(length) > code_bits) throw MalformedStream("A code is longer than the setting code_bits allows.");
+  const Canonical code(section(kCode), code_bits_of(*compressed.settings));
   if (section(kStreams).size() % 4 != 0 || section(kStreams).size() < 4 * kSpareWords) throw MalformedStream("The streams lack their spare words.");
   const int64_t words = static_cast<int64_t>(section(kStreams).size() / 4) - kSpareWords;
   if (static_cast<int64_t>(section(kTiles).size()) != 4 * (tiling.tiles() + 1)) throw MalformedStream("There must be a first word for each tile, and the number of words.");
@@ -188,7 +192,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
 // The words of a tile are as many as its longest stream's, and that may have all the long codes.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Tiling tiling = tiling_of({shape.rows, shape.cols / 2}, settings);
-  return kBf16Exponents + tiling.rows * (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() + padded_cols(tiling.cols)) + 4 * kSpareWords +
+  return kOrderByte + kBf16Exponents + tiling.rows * (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() + padded_cols(tiling.cols)) + 4 * kSpareWords +
          4 * (tiling.tiles() + 1);
 }
 

@@ -18,18 +18,17 @@ inline int64_t kernel_scratch_bytes(const CompressedView& matrix, int) { return 
 
 // The canonical code: codes of up to l bits lie below limit[l], left-aligned in 32 bits.
 struct Canonical {
+  const uint8_t* order;
   uint64_t limit[kMaxCodeBits + 1] = {};
   uint32_t before[kMaxCodeBits + 1] = {};  // codes shorter than l bits
-  uint8_t order[kBf16Exponents] = {};
 
-  explicit Canonical(const uint8_t* lengths) {
-    uint32_t codes = 0;
-    uint64_t next = 0;
+  explicit Canonical(const uint8_t* code) : order(code + kOrderByte) {
+    uint32_t last = 0;
     for (int length = 1; length <= kMaxCodeBits; ++length) {
-      before[length] = codes;
-      for (int exponent = 0; exponent < kBf16Exponents; ++exponent)
-        if (lengths[exponent] == length) order[codes++] = static_cast<uint8_t>(exponent);
-      limit[length] = next += uint64_t{codes - before[length]} << (32 - length);
+      const uint32_t count = code[2 * length] | uint32_t{code[2 * length + 1]} << 8;
+      limit[length] = limit[length - 1] + (uint64_t{count} << (32 - length));
+      before[length] = before[length - 1] + last;
+      last = count;
     }
   }
   FirstCode first(uint32_t window) const {

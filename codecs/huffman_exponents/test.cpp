@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/exact_product.h"
 #include "codecs/huffman_exponents/format.h"
 #include "codecs/modelling/bit_io.h"
 #include "codecs/registry.h"
@@ -174,6 +175,21 @@ TEST_CASE("huffman_exponents_container_stores_exactly_these_bytes") {
   CHECK(values(f8.sections[container::kGaps]) == std::vector<int>{0, 0});
 }
 
+TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes") {
+  // Exponent 127 six times, 125, 126, 128 and 129 once: codes 0, 100, 101, 110, 111. Rows 000111 0 and 101 0 110 100 0.
+  const uint64_t patterns[] = {0x3F80, 0xBF81, 0x3F82, 0x4083, 0x3F80, 0x3F04, 0x3FFF, 0xC000, 0xBEFF, 0x3F80};
+  const CompressedMatrix compressed = encode(bf16({2, 5}, [&](int64_t i) { return patterns[i]; }), {{"layout", "segments"}});
+  const std::vector<int> code = values(compressed.sections[segments::kCode]), streams = values(compressed.sections[segments::kStreams]);
+  REQUIRE(code.size() == segments::kOrderByte + 5);
+  CHECK(std::vector<int>(code.begin(), code.begin() + 10) == std::vector<int>{0, 0, 1, 0, 0, 0, 4, 0, 0, 0});
+  CHECK(std::vector<int>(code.begin() + segments::kOrderByte, code.end()) == std::vector<int>{127, 125, 126, 128, 129});
+  REQUIRE(streams.size() == 8 + 4 * segments::kSpareWords);
+  CHECK(std::vector<int>(streams.begin(), streams.begin() + 9) == std::vector<int>{0, 0, 0, 0x1c, 0, 0, 0, 0xad, 0});
+  CHECK(values(compressed.sections[segments::kTiles]) == std::vector<int>{0, 0, 0, 0, 2, 0, 0, 0});
+  // Two words a row, of which the second has one column.
+  CHECK(values(compressed.sections[segments::kSignMantissa]) == std::vector<int>{0x02, 0x01, 0x80, 0x03, 0, 0, 0, 0, 0x80, 0xff, 0x04, 0x7f, 0, 0, 0, 0});
+}
+
 TEST_CASE("huffman_exponents_gaps_lead_to_codes_that_start") {
   // Fixed by hand from the definition: of every 8 coded bytes the distance to the first code that begins there.
   const Matrix matrix = tests::bf16_matrix({50, 700});
@@ -292,9 +308,11 @@ TEST_CASE("huffman_exponents_segments_refuse_damaged_streams") {
     CHECK_THROWS_AS(decoded(bad), MalformedStream);
   };
   refuses([](Sections& s) { s[segments::kCode].bytes.pop_back(); });
-  refuses([](Sections& s) { s[segments::kCode].bytes[5] = std::byte{17}; });
-  refuses([](Sections& s) { s[segments::kCode].bytes[5] = std::byte{13}; });  // beyond code_bits
-  refuses([](Sections& s) { std::fill_n(s[segments::kCode].bytes.begin(), 200, std::byte{2}); });
+  refuses([](Sections& s) { s[segments::kCode].bytes.push_back(std::byte{7}); });
+  refuses([](Sections& s) { s[segments::kCode].bytes.resize(20); });
+  refuses([](Sections& s) { s[segments::kCode].bytes[0] = std::byte{1}; });       // a code of no bits
+  refuses([](Sections& s) { s[segments::kCode].bytes[2 * 13] = std::byte{1}; });  // beyond code_bits
+  refuses([](Sections& s) { s[segments::kCode].bytes[2 * 1] = std::byte{2}; });   // more codes than there are
   refuses([](Sections& s) { std::fill(s[segments::kCode].bytes.begin(), s[segments::kCode].bytes.end(), std::byte{0}); });
   refuses([](Sections& s) { s[segments::kStreams].bytes.resize(100); });
   refuses([](Sections& s) { s[segments::kStreams].bytes.resize(s[segments::kStreams].bytes.size() - 4); });
@@ -409,4 +427,63 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   refuses("", nothing, {{"layers.0.mlp.type", "f8_e4m3"}});
   CHECK_FALSE(entry().codec->recognises_file(std::span(file).first(20)));
   for (size_t keep : {file.size() - 1, file.size() / 2, size_t{9}}) CHECK_THROWS_AS(entry().codec->read_file(std::span(file).first(keep)), MalformedStream);
+}
+
+namespace {
+
+// To be called outside of assertions, which take a skip for a failure.
+void skip_without_emulator() {
+  for (const backends::DeviceInfo& info : backends::find_backend("emulator")->devices())
+    if (!info.unavailable.empty()) SKIP(info.unavailable);
+}
+
+}  // namespace
+
+TEST_CASE("huffman_exponents_gpu_kernels_decode_codes_of_every_depth", "[emulator]") {
+  skip_without_emulator();
+  for (const auto& [matrix, given] : hard_cases()) {
+    CAPTURE(tests::describe(matrix), given);
+    CHECK(check_decoders("emulator", encode(matrix, given), matrix.elements) == 6);
+  }
+}
+
+TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_depths", "[emulator]") {
+  skip_without_emulator();
+  std::vector<Matrix> matrices = {deep_matrix(16, 1000)};
+  for (const datasets::Shape shape : tests::odd_shapes()) matrices.push_back(tests::bf16_matrix(shape));
+  tests::Random random{8};
+  matrices.push_back(bf16({70, 300}, [&](int64_t) { return random.next() & 0xBFFF; }));  // small numbers, subnormal ones among them
+  const backends::Backend* emulator = backends::find_backend("emulator");
+  for (const backends::DeviceInfo& info : emulator->devices())
+    for (const Matrix& matrix : matrices)
+      for (const char* cols : {"128", "4096"})
+        for (const int batch : {1, 3, 13}) {
+          CAPTURE(info.simd_target, tests::describe(matrix), cols, batch);
+          const CompressedMatrix compressed = encode(matrix, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", "16"}});
+          const auto device = emulator->open({1, info.simd_target});
+          const auto uploaded = device->upload(compressed);
+          backends::PassPlan plan;
+          plan.op = backends::Op::matmul;
+          plan.layers = {uploaded.get()};
+          plan.chained = false;
+          plan.batch = batch;
+          plan.tokens.emplace_back();
+          for (int64_t i = 0; i < batch * matrix.shape.cols; ++i) plan.tokens[0].push_back(static_cast<float>(random.normal()));
+          const backends::ExactProduct exact = backends::exact_product(matrix.view(), plan.tokens[0], batch);
+          REQUIRE(exact.refused == "");
+          int ran = 0;
+          for (const backends::Kernel& kernel : entry().kernels("emulator"))
+            for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+              if (kernel.op != backends::Op::matmul || (tuning > 0 && batch > 3) || !kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
+              plan.kernel = &kernel;
+              plan.tuning = static_cast<int>(tuning);
+              const auto pass = device->prepare(plan);
+              pass->poison_outputs(0);
+              pass->run();
+              CHECK(backends::check_product(pass->products(0), exact, {}).violation == "");
+              CHECK(pass->broken_guards() == "");
+              ++ran;
+            }
+          CHECK(ran >= 1);
+        }
 }

@@ -239,7 +239,7 @@ TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they 
 
 TEST_CASE("every GPU kernel is exact in the emulator with every setting", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
-  run_every_setting(each_codec(), {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74)}, std::move(emulators));
+  run_every_setting(each_codec(), {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74), tests::bf16_matrix({35, 129})}, std::move(emulators));
 }
 
 TEST_CASE("every GPU kernel is exact on this machine's GPUs, default settings", "[gpu]") {

@@ -126,7 +126,8 @@ void run_every_shape(const codecs::CodecEntry& entry, Devices devices) {
   int ran = 0;
   for (const datasets::Matrix& matrix : matrices(shapes)) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), kBatches, devices);
   INFO(entry.id);
-  CHECK((ran > 0) == fused);
+  // Where the default settings store what no product takes, run_every_setting still finds one that does.
+  CHECK((ran == 0 || fused));
 }
 
 void run_every_setting(const codecs::CodecEntry& entry, Devices devices) {
