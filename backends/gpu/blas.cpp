@@ -8,6 +8,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 std::string blas_missing() { return "The emulator has no BLAS library: it runs this project's own kernels."; }
 void blas_product(const int8_t*, datasets::Shape, const int8_t*, int, int32_t*, const BlasPlace&) { throw std::logic_error(blas_missing()); }
+void blas_product(const uint16_t*, datasets::Shape, const uint16_t*, int64_t, int, float*, const BlasPlace&) { throw std::logic_error(blas_missing()); }
 void blas_product(const float*, datasets::Shape, const float*, float*, const BlasPlace&) { throw std::logic_error(blas_missing()); }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
@@ -28,7 +29,7 @@ constexpr const char* kName = "rocBLAS";
 constexpr const char* kFiles[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0", "librocblas.so"};
 constexpr const char *kCreate = "rocblas_create_handle", *kSetStream = "rocblas_set_stream", *kSetWorkspace = "rocblas_set_workspace",
                      *kGemm = "rocblas_gemm_ex", *kGemv = "rocblas_sgemv";
-constexpr int kPlain = 111, kTransposed = 112, kInt8 = 160, kInt32 = 162;
+constexpr int kPlain = 111, kTransposed = 112, kInt8 = 160, kInt32 = 162, kBf16 = 168, kFloat = 151;
 using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int, const void*, const void*, int, int, void*,
                      int, int, int, int, int32_t, uint32_t);
 #else
@@ -36,7 +37,7 @@ constexpr const char* kName = "cuBLAS";
 constexpr const char* kFiles[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
 constexpr const char *kCreate = "cublasCreate_v2", *kSetStream = "cublasSetStream_v2", *kSetWorkspace = "cublasSetWorkspace_v2",
                      *kGemm = "cublasGemmEx", *kGemv = "cublasSgemv_v2";
-constexpr int kPlain = 0, kTransposed = 1, kInt8 = 3, kInt32 = 10, kComputeInt32 = 72, kAnyAlgorithm = -1;
+constexpr int kPlain = 0, kTransposed = 1, kInt8 = 3, kInt32 = 10, kBf16 = 14, kFloat = 0, kComputeInt32 = 72, kComputeFloat = 68, kAnyAlgorithm = -1;
 using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int, const void*, void*, int, int, int, int);
 #endif
 
@@ -121,6 +122,20 @@ void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int c
                           kInt32, 0, 0, 0);
 #else
     return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &one, w, kInt8, cols, x, kInt8, cols, &zero, y, kInt32, rows, kComputeInt32,
+                          kAnyAlgorithm);
+#endif
+  });
+}
+
+void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y, const BlasPlace& place) {
+  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols), stride = static_cast<int>(x_stride);
+  const float one = 1, zero = 0;
+  run(place, "the product of bf16", [&](Handle handle) {
+#if defined(__HIP_PLATFORM_AMD__)
+    return library().gemm(handle, kTransposed, kPlain, rows, batch, cols, &one, w, kBf16, cols, x, kBf16, stride, &zero, y, kFloat, rows, y, kFloat, rows,
+                          kFloat, 0, 0, 0);
+#else
+    return library().gemm(handle, kTransposed, kPlain, rows, batch, cols, &one, w, kBf16, cols, x, kBf16, stride, &zero, y, kFloat, rows, kComputeFloat,
                           kAnyAlgorithm);
 #endif
   });

@@ -16,7 +16,7 @@ std::string blas_missing();
 // Of the workspace that a product gets; what cuBLAS takes by itself on its largest devices.
 inline constexpr int64_t kBlasWorkspaceBytes = int64_t{32} << 20;
 
-// What both products need besides their matrices, in device memory: kBlasWorkspaceBytes aligned to 256, and the call's stream.
+// What all products need besides their matrices, in device memory: kBlasWorkspaceBytes aligned to 256, and the call's stream.
 struct BlasPlace {
   std::byte* workspace = nullptr;
   void* stream = nullptr;
@@ -25,6 +25,8 @@ struct BlasPlace {
 // `columns` products at once: w is [rows, cols] row-major, x holds `columns` vectors [cols] and y as many [rows], one behind the
 // other. Asynchronous; what the library does not do is thrown by the next Stream::synchronize(). cols and rows are multiples of 4.
 void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int columns, int32_t* y, const BlasPlace& place);
+// `batch` products at once of bf16 with sums in float32: w as above, token t at x + t * x_stride, its product at y + t * rows.
+void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y, const BlasPlace& place);
 // One product in float32, without shortening the elements to fewer bits.
 void blas_product(const float* w, datasets::Shape shape, const float* x, float* y, const BlasPlace& place);
 
