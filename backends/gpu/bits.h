@@ -64,6 +64,18 @@ ECMV_GPU_DEVICE uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t sele
 #endif
 }
 
+// Byte i of the result is byte (selectors >> 4 i) & 15 of `bytes`; the lower four nibbles of `selectors` are 0 to 3. Without the mask
+// that byte_permute puts before a selector that it does not know.
+ECMV_GPU_DEVICE uint32_t select_bytes(uint32_t bytes, uint32_t selectors) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+  uint32_t result;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(result) : "r"(bytes), "r"(selectors));
+  return result;
+#else
+  return byte_permute(bytes, 0, selectors);
+#endif
+}
+
 // Bits [n, n + 32) of the 64 that low and high make up, n taken modulo 32.
 ECMV_GPU_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_t n) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)

@@ -2,7 +2,6 @@
 // bf16, so that levels -8..7 take 8. That makes a step 3 % wider than it could be, on average.
 #include "codecs/tile_rans/levels.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -126,14 +125,6 @@ std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels
   return symbols;
 }
 
-Levels trusted_levels(std::span<const std::byte> layer) {
-  Levels levels;
-  std::memcpy(&levels.scale, layer.data(), 4);
-  std::memcpy(&levels.zero_point, layer.data() + 4, 4);
-  levels.first = static_cast<int64_t>(std::rint(static_cast<double>(levels.zero_point) / levels.scale));
-  return levels;
-}
-
 Levels read_levels(std::span<const std::byte> layer) {
   if (layer.size() != static_cast<size_t>(kLayerBytes)) throw MalformedStream("The layer section of a tile_rans stream has " + std::to_string(layer.size()) + " bytes instead of 16.");
   float scale = 0, zero_point = 0;
@@ -150,21 +141,8 @@ std::array<std::optional<uint32_t>, kLevels> level_bits(const Levels& levels, El
   std::array<std::optional<uint32_t>, kLevels> bits;
   for (int symbol = 0; symbol < kLevels; ++symbol) {
     const double value = levels.value(symbol);
-    if (type == ElementType::i8) {
-      if (value == std::rint(value) && value >= -128 && value <= 127) bits[symbol] = static_cast<uint8_t>(static_cast<int8_t>(value));
-      continue;
-    }
-    if (!is_number_of(value, float_type(type))) continue;
-    if (type == ElementType::bf16) {
-      bits[symbol] = datasets::nearest_bf16(value);
-    } else if (type == ElementType::f32) {
-      bits[symbol] = std::bit_cast<uint32_t>(static_cast<float>(value));
-    } else {
-      const double magnitude = std::fabs(value);
-      const int exponent = magnitude < 0x1p-14 ? 0 : std::ilogb(magnitude) + 15;  // as stored
-      const auto fraction = static_cast<uint32_t>(std::ldexp(magnitude, exponent == 0 ? 24 : 25 - exponent));  // with the leading bit
-      bits[symbol] = (value < 0 ? 0x8000u : 0u) | (exponent == 0 ? fraction : (static_cast<uint32_t>(exponent) << 10) + fraction - 0x400u);
-    }
+    const bool is_number = type == ElementType::i8 ? value == std::rint(value) && value >= -128 && value <= 127 : is_number_of(value, float_type(type));
+    if (is_number) bits[symbol] = exact_bits(value, type);
   }
   return bits;
 }

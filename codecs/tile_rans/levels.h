@@ -4,7 +4,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +36,24 @@ std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels
 // The levels stored in `layer`; throws MalformedStream if there are none such.
 Levels read_levels(std::span<const std::byte> layer);
 // The same without checks.
-Levels trusted_levels(std::span<const std::byte> layer);
+inline Levels trusted_levels(std::span<const std::byte> layer) {
+  Levels levels;
+  std::memcpy(&levels.scale, layer.data(), 4);
+  std::memcpy(&levels.zero_point, layer.data() + 4, 4);
+  levels.first = static_cast<int64_t>(std::rint(static_cast<double>(levels.zero_point) / levels.scale));
+  return levels;
+}
+
+// The bit pattern of a value that is a number of the type.
+inline uint32_t exact_bits(double value, datasets::ElementType type) {
+  if (type == datasets::ElementType::i8) return static_cast<uint8_t>(static_cast<int64_t>(value));
+  if (type == datasets::ElementType::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
+  if (type == datasets::ElementType::bf16) return std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+  const double magnitude = std::fabs(value);
+  const int exponent = magnitude < 0x1p-14 ? 0 : std::ilogb(magnitude) + 15;  // as stored
+  const auto fraction = static_cast<uint32_t>(std::ldexp(magnitude, exponent == 0 ? 24 : 25 - exponent));  // with the leading bit
+  return (value < 0 ? 0x8000u : 0u) | (exponent == 0 ? fraction : (static_cast<uint32_t>(exponent) << 10) + fraction - 0x400u);
+}
 
 // Bit patterns of the levels as elements of a type (in the low bytes); nothing where a level is no number of that type.
 std::array<std::optional<uint32_t>, kLevels> level_bits(const Levels& levels, datasets::ElementType type);
