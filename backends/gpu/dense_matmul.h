@@ -123,20 +123,21 @@ ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const
   }
 }
 
-// Chunk is what one load reads: uint4 or uint2; a row is `chunks` of them. kResident: as in dense_matvec.h.
+// Chunk is what one load reads: uint4 or uint2; a row is `chunks` of them, and there are at least kRows. kResident: as in dense_matvec.h.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void dense_matmul_rows(Pointer<const Chunk> w, int chunks, TokenView tokens) {
   const int token_blocks = (tokens.batch + kTokens - 1) / kTokens;
-  const int64_t first = (block_index() / token_blocks * kWaves + Wave::group()) * kRows;
+  const int64_t wanted = (block_index() / token_blocks * kWaves + Wave::group()) * kRows;
   const int first_token = static_cast<int>(block_index() % token_blocks) * kTokens;
   let_next_begin();
-  if (first >= tokens.rows) return;
+  if (wanted >= tokens.rows) return;
+  // The last wave takes rows that the one before takes too rather than fewer: they come out the same.
+  const int64_t first = wanted + kRows <= tokens.rows ? wanted : tokens.rows - kRows;
   constexpr int kNumbers = sizeof(Chunk) / 4 * Number::kPerWord;
-  Pointer<const Chunk> rows[kRows];
+  const Pointer<const Chunk> rows = w + (first * chunks + Wave::lane());
   float sums[kRows][kTokens];
   ECMV_GPU_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    rows[r] = w + (first + r < tokens.rows ? first + r : tokens.rows - 1) * chunks;
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTokens; ++t) sums[r][t] = 0;
   }
@@ -144,29 +145,33 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
   ECMV_GPU_UNROLL
   for (int t = 0; t < kTokens; ++t) x_offsets[t] = static_cast<int>(tokens.x_stride) * (first_token + t < tokens.batch ? t : tokens.batch - 1 - first_token);
   const Pointer<const float> x = tokens.x + (first_token * tokens.x_stride + int64_t{Wave::lane()} * kNumbers);
-  // The last step may be partial; all before it run without a bound check.
   const int step = kLoads * Wave::size();
-  for (int begin = 0; begin < chunks; begin += step) {
-    const bool whole = begin + step <= chunks;
+  int begin = 0;
+  for (; begin + step <= chunks; begin += step) {
     Chunk weights[kLoads][kRows];
     ECMV_GPU_UNROLL
     for (int l = 0; l < kLoads; ++l) {
-      const int chunk = begin + l * Wave::size() + Wave::lane();
       ECMV_GPU_UNROLL
-      for (int r = 0; r < kRows; ++r) weights[l][r] = whole || chunk < chunks ? load_streaming(rows[r] + chunk) : Chunk{};
+      for (int r = 0; r < kRows; ++r) weights[l][r] = load_streaming(rows + (begin + l * Wave::size() + r * chunks));
     }
     if (begin == 0) wait_for_previous();
     ECMV_GPU_UNROLL
-    for (int l = 0; l < kLoads; ++l)
-      if (whole || begin + l * Wave::size() + Wave::lane() < chunks)
-        multiply_chunk<Number>(weights[l], x + int64_t{begin + l * Wave::size()} * kNumbers, x_offsets, sums);
+    for (int l = 0; l < kLoads; ++l) multiply_chunk<Number>(weights[l], x + (begin + l * Wave::size()) * kNumbers, x_offsets, sums);
+  }
+  if (begin == 0) wait_for_previous();
+  ECMV_GPU_NO_UNROLL
+  for (; begin + Wave::lane() < chunks; begin += Wave::size()) {
+    Chunk weights[kRows];
+    ECMV_GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) weights[r] = load_streaming(rows + (begin + r * chunks));
+    multiply_chunk<Number>(weights, x + begin * kNumbers, x_offsets, sums);
   }
   ECMV_GPU_UNROLL
   for (int r = 0; r < kRows; ++r) {
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTokens; ++t) {
       const float sum = wave_sum(sums[r][t]);
-      if (Wave::lane() == 0 && first + r < tokens.rows && first_token + t < tokens.batch) tokens.store(first + r, first_token + t, sum);
+      if (Wave::lane() == 0 && first_token + t < tokens.batch) tokens.store(first + r, first_token + t, sum);
     }
   }
 }
@@ -215,11 +220,12 @@ inline void launch_matmul_elements(const std::byte* w, const KernelCall& call) {
          call.matrix->type, shape.cols, tokens_of(call));
 }
 
-// y_tokens of `call` = W X_t for elements at w, [call.matrix->shape] row-major, aligned to 256 bytes, rows of a multiple of
-// sizeof(Chunk) bytes. `early`: nothing in the stream writes w, so a wave may begin to load it while the launch before runs.
+// y_tokens of `call` = W X_t for elements at w, [call.matrix->shape] row-major, aligned to 256 bytes. Rows that are no multiples of
+// sizeof(Chunk) bytes, or fewer than kRows of them, are multiplied element by element. `early`: nothing in the stream writes w, so a wave may begin to load it while the launch before runs.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
 void launch_matmul_rows(const std::byte* w, const KernelCall& call, bool early) {
   const datasets::Shape shape = call.matrix->shape;
+  if (shape.cols * datasets::element_bytes(call.matrix->type) % static_cast<int64_t>(sizeof(Chunk)) != 0 || shape.rows < kRows) return launch_matmul_elements(w, call);
   constexpr int64_t kRowsOfBlock = kWaves * kRows, kNumbers = sizeof(Chunk) / 4 * Number::kPerWord;
   const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock * ((call.batch + kTokens - 1) / kTokens), kWaves * call.device->wave_size, 0,
                                  early && have_early_launches(*call.device)};

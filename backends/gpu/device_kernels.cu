@@ -80,7 +80,6 @@ void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8
 
 void dense_float_product(const std::byte* w, const KernelCall& call) {
   const datasets::ElementType type = call.matrix->type;
-  if (call.matrix->shape.cols * datasets::element_bytes(type) % 16 != 0) return launch_matmul_elements(w, call);
   using enum datasets::ElementType;
   switch (type) {
     case i8: return launch_float_product<Integers<int8_t>>(w, call);
