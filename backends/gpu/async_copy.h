@@ -39,6 +39,7 @@ void wait_copies() {
 }
 
 inline bool have_bulk_copies(const DeviceInfo&) { return true; }
+inline void order_before_bulk_copies() {}
 class Arrival {
  public:
   static constexpr int kBytes = 8;
@@ -119,6 +120,13 @@ ECMV_GPU_DEVICE void wait_copies() {
 }
 
 inline bool have_bulk_copies(const DeviceInfo& device) { return have_early_launches(device); }
+
+// What this lane has written to shared memory is ordered before bulk copies to the same place that begin behind a following barrier.
+ECMV_GPU_DEVICE void order_before_bulk_copies() {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
 
 // 8 bytes of shared memory in which one phase of copies after the other ends.
 class Arrival {

@@ -1,9 +1,11 @@
 // A whole chain in one launch, for layers of which every worker has one tile of 256 columns: while a layer's x is still travelling between the
 // blocks, its tile has been decoded to 64 registers of each lane, so that behind the arrival of x only products of bytes are left, and
 // the next tile is decoded while this one's results travel. A block a row group, a worker a column tile; a layer is
-//   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the one behind it
-//   2. await x (exchange.h); barrier: x is there, and nobody needs the table any more
-//   3. make the next layer's table, multiply, add to the sums of the rows; barrier; hand out the results
+//   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the one behind it; make the next
+//      layer's table beside this one's
+//   2. await x (exchange.h); barrier
+//   3. multiply, add to the sums of the rows; barrier; hand out the results
+// Bulk copies, because copies of lanes pass the unit that also looks for x (H200, d = 4096: 1300 clocks to start them for a layer).
 // Eight columns a symbol only: other tiles of 256 columns have several segments.
 #pragma once
 
@@ -15,7 +17,7 @@ inline constexpr int kAheadCols = segment_cols(8);
 // A segment's codes are at most T lines, and a window reads the line behind its first bit's. Masks of partial lines come before them.
 inline constexpr int kAheadLines = most_table_bits(8) + 1, kAheadMaskBytes = kMostPartialLines * 4;
 inline constexpr int kAheadCodeBytes = kAheadMaskBytes + kAheadLines * kLineBytes;
-inline constexpr int ahead_bytes(int raw_bits) { return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, raw_bits)); }
+inline constexpr int ahead_bytes(int raw_bits) { return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, raw_bits)) + 2 * gpu::Arrival::kBytes; }
 
 template <int kRawBits, int kSymbolsOfWindow>
 class AheadWorker {
@@ -24,7 +26,12 @@ class AheadWorker {
   static constexpr int kSharedBytes = ahead_bytes(kRawBits);
 
   ECMV_GPU_DEVICE AheadWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden)
-      : hidden_(hidden), codes_(shared), raw_(shared + kAheadCodeBytes), column_(Worker::uniform(Worker::group())) {}
+      : hidden_(hidden), codes_(shared), raw_(shared + kAheadCodeBytes), arrival_(shared + (kAheadCodeBytes + kRawBytes)), column_(Worker::uniform(Worker::group())) {}
+
+  // By all lanes, before a barrier of the block.
+  ECMV_GPU_DEVICE void init() const {
+    if (Worker::lane() == 0) arrival_.init();
+  }
 
   // Whether this worker has a tile of the layer.
   ECMV_GPU_DEVICE bool has_tile(const Matrix& matrix) const { return gpu::block_index() < matrix.row_groups && column_ < matrix.column_tiles; }
@@ -43,25 +50,26 @@ class AheadWorker {
     const int lane = Worker::lane();
     const uint32_t first_unit = Worker::pick(index_, 0), lines = Worker::pick(index_, 3);
     const int stored = static_cast<int>(Worker::pick(index_, 4) - first_unit) * kUnitBytes;
-    next_patches_ = {Worker::pick(index_, 1), Worker::pick(index_, 5) - Worker::pick(index_, 1), 0};
+    next_patches_ = {Worker::pick(index_, 1), Worker::pick(index_, 5) - Worker::pick(index_, 1), {}};
     full_ = static_cast<int>(lines & 0xFFFF) * kBlockLines;
     partial_ = static_cast<int>(lines >> 16);
-    const gpu::Pointer<const std::byte> codes = matrix.streams.codes + static_cast<int64_t>(first_unit) * kUnitBytes;
-    const int bytes = stored < kAheadCodeBytes ? stored : kAheadCodeBytes;
-    for (int at = lane * kUnitBytes; at < bytes; at += kLanes * kUnitBytes) gpu::copy_async<kUnitBytes>(codes_ + at, codes + at);
-    const gpu::Pointer<const std::byte> raw = raw_of_tile(matrix);
+    if (lane == 0) {
+      const int bytes = stored < kAheadCodeBytes ? stored : kAheadCodeBytes;
+      arrival_.expect(bytes + kRawBytes);
+      arrival_.copy(codes_, matrix.streams.codes + static_cast<int64_t>(first_unit) * kUnitBytes, bytes);
+      if (kRawBits > 0) arrival_.copy(raw_, raw_of_tile(matrix), kRawBytes);
+    }
     ECMV_GPU_UNROLL
-    for (int at = 0; at < kRawBytes; at += kLanes * kUnitBytes)
-      if (at + lane * kUnitBytes < kRawBytes) gpu::copy_async<kUnitBytes>(raw_ + (at + lane * kUnitBytes), raw + (at + lane * kUnitBytes));
-    gpu::commit_copies();
-    if (static_cast<uint32_t>(lane) < next_patches_.count) next_patches_.own = matrix.streams.patches[next_patches_.first + static_cast<uint32_t>(lane)];
+    for (int k = 0; k < kOwnPatches; ++k)
+      if (patch_of(k) < next_patches_.count) next_patches_.own[k] = matrix.streams.patches[next_patches_.first + patch_of(k)];
   }
 
   // Decodes the tile to registers.
   ECMV_GPU_DEVICE void decode(const Matrix& matrix, const Table<8>& table) {
     if (!has_tile(matrix)) return;
     patches_ = next_patches_;
-    gpu::wait_copies<0>();
+    arrival_.wait(parity_);
+    parity_ ^= 1;
     Worker::sync();
     const int mask_bytes = (partial_ + 3) / 4 * kUnitBytes;
     spread_partial_lines(mask_bytes);
@@ -82,6 +90,7 @@ class AheadWorker {
       bytes_[2 * i] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2), entry.first);
       bytes_[2 * i + 1] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2 + 1), entry.second);
     }
+    gpu::order_before_bulk_copies();
     Worker::sync();
   }
 
@@ -100,20 +109,27 @@ class AheadWorker {
     }
     const int32_t product = products[0] + products[1];
     gpu::atomic_add(sums + Worker::lane(), kDoubled ? product / 2 : product);
-    for (uint32_t i = static_cast<uint32_t>(Worker::lane()); i < patches_.count; i += kLanes) {
-      const uint32_t patch = i < kLanes ? patches_.own : matrix.streams.patches[patches_.first + i];
-      const int32_t input = gpu::cast<const int8_t>(own_inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
-      gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << kRawBits);
-    }
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kOwnPatches; ++k)
+      if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t i = patch_of(kOwnPatches); i < patches_.count; i += kLanes) add_patch(matrix.streams.patches[patches_.first + i], own_inputs, sums);
   }
 
  private:
   static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kRawBits));
   static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kRawBits), kUnitWords = raw_unit_words(8, kRawBits);
 
+  static constexpr int kOwnPatches = 2;
   struct Patches {
-    uint32_t first, count, own;  // of the tile; patch number `lane` of it
+    uint32_t first, count;  // of the tile
+    uint16_t own[kOwnPatches];
   };
+  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + Worker::lane()); }
+  ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) {
+    const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
+    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << kRawBits);
+  }
 
   ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const { return gpu::block_index() * matrix.column_tiles + column_; }
   ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of_tile(const Matrix& matrix) const {
@@ -161,12 +177,65 @@ class AheadWorker {
 
   const Hidden& hidden_;
   gpu::Pointer<std::byte> codes_, raw_;
+  gpu::Arrival arrival_;  // of codes and raw bits
+  int parity_ = 0;
   int column_;
   uint32_t index_ = 0;
   int full_ = 0, partial_ = 0;
   Patches patches_{}, next_patches_{};
   uint32_t bytes_[kAheadCols / 4];
 };
+
+// x of a layer, two words a thread, which are looked at before they are needed; zeros behind the last column.
+class Inputs {
+ public:
+  ECMV_GPU_DEVICE Inputs(gpu::Pointer<std::byte> shared, const gpu::Exchange& exchange) : shared_(shared), exchange_(exchange) {}
+
+  // Who has no rows of the layer reads nothing (the exchange's first rule).
+  ECMV_GPU_DEVICE void look(const Matrix& matrix, int number) {
+    pairs_ = gpu::block_index() < matrix.row_groups ? (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair : 0;
+    if (gpu::thread_index() < pairs_) words_ = exchange_.look(number, gpu::thread_index());
+  }
+  // Layer number's results, which the layer of `matrix` multiplies; their elements are added to *sum.
+  ECMV_GPU_DEVICE void await(const Matrix& matrix, int number, gpu::Pointer<int32_t> sum) {
+    if (pairs_ == 0) return;
+    uint32_t own = 0;
+    gpu::uint2 values{};
+    if (gpu::thread_index() < pairs_) {
+      while (!exchange_.are_there(number, words_)) {
+        gpu::pause();
+        words_ = exchange_.look(number, gpu::thread_index());
+      }
+      values = {words_.x, words_.z};
+      own = static_cast<uint32_t>(sum_of_bytes(values.y, sum_of_bytes(values.x, 0)));
+    }
+    if (gpu::thread_index() * kColsOfPair < matrix.streams.row_segments * kAheadCols) gpu::cast<gpu::uint2>(shared_)[gpu::thread_index()] = values;
+    Worker::sync();
+    add_to(sum, static_cast<int32_t>(own));
+  }
+
+ private:
+  static constexpr int kColsOfPair = 2 * kRowsOfWord;
+  gpu::Pointer<std::byte> shared_;
+  const gpu::Exchange& exchange_;
+  int pairs_ = 0;
+  gpu::uint4 words_{};
+};
+
+// A worker hands out the results of the block's rows, a row a lane; the sums are zero again.
+ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum, const gpu::Exchange& exchange, int number, bool last) {
+  const int lane = Worker::lane();
+  const int64_t row = gpu::block_index() * kLanes + lane;
+  if (gpu::block_index() >= layer.matrix.row_groups) return;
+  const int32_t total = sums[lane] + layer.matrix.lowest * x_sum;
+  sums[lane] = 0;
+  const bool exists = row < layer.matrix.rows;
+  uint32_t word = exists ? static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)) : 0u;
+  word |= Worker::shuffle_xor(word, 1) << 8;
+  word = (word & 0xFFFFu) | Worker::shuffle_xor(word, 2) << 16;
+  if (!last && lane % kRowsOfWord == 0) exchange.put(number, gpu::block_index() * kWordsOfGroup + lane / kRowsOfWord, word);
+  if (exists) layer.epilogue.store(row, total);
+}
 
 // Of shared memory behind the plan's: the sums of x of two layers by turns, the sums of the rows, the descriptions of all layers.
 inline constexpr int kAheadRowSums = 16, kAheadLayers = kAheadRowSums + kLanes * 4;
@@ -176,6 +245,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared), sums = gpu::cast<int32_t>(shared + kAheadRowSums);
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
+  // Two tables take turns.
+  const auto table_at = [&](int number) { return gpu::shared_memory() + number % 2 * (plan.rings / 2); };
   const auto layer_of = [&](int number) -> const ChainLayer& { return *gpu::cast<const ChainLayer>(shared + (kAheadLayers + number * static_cast<int>(kStoredLayerBytes))); };
 
   exchange.begin();
@@ -185,33 +256,39 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   gpu::sync_block();
   using Ahead = AheadWorker<kRawBits, kSymbolsOfWindow>;
   Ahead worker(gpu::shared_memory() + (plan.rings + Worker::uniform(Worker::group()) * Ahead::kSharedBytes), hidden);
+  worker.init();
   worker.load_index(layer_of(0).matrix);
+  gpu::sync_block();
   worker.begin(layer_of(0).matrix);
   if (count > 1) worker.load_index(layer_of(1).matrix);
-  fill_table<8>(layer_of(0).matrix, plan, load_entry<8>(layer_of(0).matrix, gpu::thread_index()));
+  fill_table<8>(layer_of(0).matrix, plan, load_own_entry<8>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
+  Entry entry = count > 1 ? load_own_entry<8>(layer_of(1).matrix) : Entry{};
+  Inputs next_inputs(inputs, exchange);
   gpu::sync_block();
 
   for (int k = 0; k < count; ++k) {
     const bool last = k + 1 == count;
     const ChainLayer& layer = layer_of(k);
     // 1.
-    worker.decode(layer.matrix, table_of<8>(layer.matrix, plan));
-    Entry entry{};
+    worker.decode(layer.matrix, table_of<8>(layer.matrix, plan, table_at(k)));
+    if (k > 0) next_inputs.look(layer.matrix, k - 1);
     if (!last) {
       worker.begin(layer_of(k + 1).matrix);
-      entry = load_entry<8>(layer_of(k + 1).matrix, gpu::thread_index());
+      fill_table<8>(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
     }
-    if (k + 2 < count) worker.load_index(layer_of(k + 2).matrix);
-    // 2. Who has no rows reads nothing (the exchange's first rule).
-    if (k > 0 && gpu::block_index() < layer.matrix.row_groups) await_inputs(layer, exchange, k - 1, layer.matrix.streams.row_segments * kAheadCols, inputs, x_sums + k % 2);
+    if (k + 2 < count) {
+      worker.load_index(layer_of(k + 2).matrix);
+      entry = load_own_entry<8>(layer_of(k + 2).matrix);
+    }
+    // 2.
+    if (k > 0) next_inputs.await(layer.matrix, k - 1, x_sums + k % 2);
     gpu::sync_block();
     // 3.
     worker.multiply(layer.matrix, inputs, sums);
-    if (!last) fill_table<8>(layer_of(k + 1).matrix, plan, entry);
     if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
     gpu::sync_block();
-    hand_out(layer, sums, x_sums[k % 2], exchange, k, last);
+    if (Worker::group() == k % plan.workers) hand_out_rows(layer, sums, x_sums[k % 2], exchange, k, last);
   }
   if (gpu::thread_index() == 0) exchange.end(count);
 }

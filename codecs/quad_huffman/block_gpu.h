@@ -24,10 +24,8 @@ struct Plan {
   int bytes;
 };
 
-// Entry number thread_index() of the table, of those that there are.
 template <int kSymbolCols>
 ECMV_GPU_DEVICE Entry load_entry(const Matrix& matrix, int number) {
-  if (number >= matrix.entries) return {};
   if constexpr (kSymbolCols == 8) {
     const gpu::uint2 pair = gpu::load_shared_by_many(gpu::cast<const gpu::uint2>(matrix.table) + number);
     return {pair.x, pair.y};
@@ -36,28 +34,38 @@ ECMV_GPU_DEVICE Entry load_entry(const Matrix& matrix, int number) {
   }
 }
 
-// Makes the copies of the table; `own` is this thread's load_entry(matrix, thread_index()). A worker takes 32 entries at a time and stores the
-// copies line by line out of its lanes' registers. (With one load a word, a layer of d = 16384 with 32 copies took an H200 56.4 us
-// instead of 52.8.)
+// The first entry of which this thread stores copies. There are a power of two, and threads beyond that many share the work on one.
 template <int kSymbolCols>
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, Entry own) {
-  for (int first = Worker::group() * kLanes; first < matrix.entries; first += gpu::block_size()) {
-    if (first != Worker::group() * kLanes) own = load_entry<kSymbolCols>(matrix, first + Worker::lane());
-    for (int i = Worker::lane(); i < kLanes << plan.copy_shift; i += kLanes) {
-      const int to = (first << plan.copy_shift) + i, from = i >> plan.copy_shift;
-      if constexpr (kSymbolCols == 8)
-        gpu::cast<gpu::uint2>(gpu::shared_memory())[to] = gpu::uint2{Worker::shuffle(own.first, from), Worker::shuffle(own.second, from)};
-      else
-        gpu::cast<uint32_t>(gpu::shared_memory())[to] = Worker::shuffle(own.first, from);
-    }
+ECMV_GPU_DEVICE Entry load_own_entry(const Matrix& matrix) {
+  return load_entry<kSymbolCols>(matrix, gpu::thread_index() & (matrix.entries - 1));
+}
+
+// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entry(matrix). They are stored 16 bytes at a time, and each
+// eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word 56.4 us a layer; entries handed from lane to lane so that
+// copies are stored line by line 52.8. In chain_ahead, where it is a larger part, that took 2200 clocks a layer
+// of d = 4096, and this takes 1400.)
+template <int kSymbolCols>
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, Entry own, gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+  constexpr int kEntryBytes = kSymbolCols == 8 ? 8 : 4, kChunkBytes = 16;
+  const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes, first = gpu::thread_index() & (matrix.entries - 1);
+  const int threads = gpu::block_size() / matrix.entries, most = threads < chunks ? threads : chunks, sharers = most > 0 ? most : 1, sharer = gpu::thread_index() / matrix.entries;
+  const int turn = gpu::thread_index() % 8 * chunks / 8 + sharer;
+  for (int number = first; number < matrix.entries && sharer < sharers; number += gpu::block_size()) {
+    if (number != first) own = load_entry<kSymbolCols>(matrix, number);
+    const gpu::Pointer<std::byte> to = table + number * bytes;
+    const gpu::uint4 chunk = kSymbolCols == 8 ? gpu::uint4{own.first, own.second, own.first, own.second} : gpu::uint4{own.first, own.first, own.first, own.first};
+    for (int i = 0; i < chunks; i += sharers) gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = chunk;
+    if (chunks > 0) continue;
+    gpu::cast<uint32_t>(to)[0] = own.first;
+    if (bytes == 8) gpu::cast<uint32_t>(to)[1] = kSymbolCols == 8 ? own.second : own.first;
   }
 }
 
 // This lane's copy.
 template <int kSymbolCols>
-ECMV_GPU_DEVICE Table<kSymbolCols> table_of(const Matrix& matrix, const Plan& plan) {
+ECMV_GPU_DEVICE Table<kSymbolCols> table_of(const Matrix& matrix, const Plan& plan, gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = kSymbolCols == 8 ? 8 : 4;
-  return {gpu::SharedWords(gpu::shared_memory() + kEntryBytes * (Worker::lane() & (plan.copies - 1))), static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
+  return {gpu::SharedWords(table + kEntryBytes * (Worker::lane() & (plan.copies - 1))), static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
 }
 
 ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) { return gpu::dot4(0x01010101, static_cast<int32_t>(word), sum); }

@@ -140,7 +140,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
   gpu::sync_block();
   ChainWorker<kSymbolCols, kRawBits, kSymbolsOfWindow> worker(plan, hidden);
   worker.begin_layer(layer_of(0));
-  fill_table<kSymbolCols>(layer_of(0).matrix, plan, load_entry<kSymbolCols>(layer_of(0).matrix, gpu::thread_index()));
+  fill_table<kSymbolCols>(layer_of(0).matrix, plan, load_own_entry<kSymbolCols>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
   gpu::sync_block();
 
@@ -154,7 +154,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     Entry entry{};
     if (!last) {
       worker.begin_layer(layer_of(k + 1));
-      entry = load_entry<kSymbolCols>(layer_of(k + 1).matrix, gpu::thread_index());
+      entry = load_own_entry<kSymbolCols>(layer_of(k + 1).matrix);
     }
     gpu::sync_block();
     // 2.

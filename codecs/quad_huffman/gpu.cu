@@ -34,7 +34,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   int column = stack * kTiles < matrix.row_groups ? worker % plan.workers_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   if (column < matrix.column_tiles) tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
-  fill_table<kSymbolCols>(matrix, plan, load_entry<kSymbolCols>(matrix, gpu::thread_index()));
+  fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
   for (int i = gpu::thread_index(); i <= parts * kRowsOfSums; i += gpu::block_size()) sums[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
@@ -62,7 +62,7 @@ template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
   using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
   TileOf tile(gpu::shared_memory() + (plan.rings + Worker::group() * TileOf::kSharedBytes), hidden);
-  fill_table<kSymbolCols>(matrix, plan, load_entry<kSymbolCols>(matrix, gpu::thread_index()));
+  fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
   gpu::sync_block();
   const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
   const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
@@ -243,6 +243,7 @@ constexpr backends::Tuning kChainTunings[] = {{"waves32"}, {"waves16"}, {"waves1
 constexpr int kAheadTuning = 2, kAheadWorkers = 16;
 
 std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, const backends::DeviceInfo& device) {
+  if (!gpu::have_bulk_copies(device)) return "Decoding ahead of the vector needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
   if (shape.symbol_cols != 8 || shape.tile_cols != kAheadCols) return "Decoding ahead of the vector takes tiles of one segment: 256 columns, 8 a symbol.";
   if (column_tiles(matrix.cols, kAheadCols) > kAheadWorkers || row_groups(matrix.rows) > device.compute_units)
     return "Decoding ahead of the vector is for layers of at most 4096 columns and 32 rows for each multiprocessor.";
@@ -276,7 +277,7 @@ void plan_ahead(Calls calls, ChainLaunch& launch) {
   int copies = kLanes;
   do {
     copies /= 2;
-    table = (int64_t{4} * entry_words(8) << launch.shape.table_bits) * copies;
+    table = 2 * (int64_t{4} * entry_words(8) << launch.shape.table_bits) * copies;
     rings = int64_t{workers} * ahead_bytes(launch.shape.raw_bits), inputs = tiles * kAheadCols;
     bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(calls.size());
   } while (bytes > calls.front().device->shared_bytes && copies > 1);
