@@ -66,9 +66,11 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
   exact.sums.resize(static_cast<size_t>(batch * rows));
   exact.magnitudes.resize(exact.sums.size());
   for (int token = 0; token < batch; ++token) {
+    const auto numbers = tokens.subspan(static_cast<size_t>(token * cols), static_cast<size_t>(cols));
     double sum = 0;
-    for (int64_t c = 0; c < cols; ++c) sum += std::fabs(double{tokens[static_cast<size_t>(token * cols + c)]});
+    for (const float x : numbers) sum += std::fabs(double{x});
     exact.x_magnitudes.push_back(sum);
+    exact.terms = std::max<int64_t>(exact.terms, cols - std::count(numbers.begin(), numbers.end(), 0.0f));
   }
   const cpu::Team team(cpu::Team::available_threads());
   const int64_t row_bytes = cols * datasets::element_bytes(matrix.type);
@@ -99,28 +101,38 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
   return exact;
 }
 
-double product_bound(const ProductRounding& rounding, int64_t cols, double magnitude, double x_magnitude) {
-  const double n = static_cast<double>(cols) + rounding.more_roundings;
+ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens) {
+  ExactProduct chosen{exact.shape, static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {}};
+  for (const int token : tokens) {
+    const auto begin = token * exact.shape.rows, end = begin + exact.shape.rows;
+    chosen.sums.insert(chosen.sums.end(), exact.sums.begin() + begin, exact.sums.begin() + end);
+    chosen.magnitudes.insert(chosen.magnitudes.end(), exact.magnitudes.begin() + begin, exact.magnitudes.begin() + end);
+    chosen.x_magnitudes.push_back(exact.x_magnitudes[static_cast<size_t>(token)]);
+  }
+  return chosen;
+}
+
+double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude) {
+  const double count = static_cast<double>(terms), n = count + rounding.more_roundings;
   const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
-  const double columns = static_cast<double>(cols);
-  return (g + rounding.narrowing) * (magnitude + rounding.offset * x_magnitude) + columns * 0x1p-149 + columns * 0x1p-52 * magnitude;
+  return (g + rounding.narrowing) * (magnitude + rounding.offset * x_magnitude) + count * 0x1p-149 + count * 0x1p-52 * magnitude;
 }
 
 ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding) {
-  const auto [rows, cols] = exact.shape;
+  const int64_t rows = exact.shape.rows;
   ProductCheck check;
   if (rows == 0 ? !got.empty() : got.size() % static_cast<size_t>(rows) != 0 || static_cast<int64_t>(got.size()) > exact.batch * rows) {
     check.violation = "there are " + std::to_string(got.size()) + " results instead of " + std::to_string(rows) + " a token";
     return check;
   }
-  if (!((static_cast<double>(cols) + rounding.more_roundings) * kUnitRoundoff < 0.5)) {
+  if (!((static_cast<double>(exact.terms) + rounding.more_roundings) * kUnitRoundoff < 0.5)) {
     check.violation = "the kernel's bound says nothing for so many roundings";
     return check;
   }
   int64_t first = -1, wrong = 0;
   double first_bound = 0;
   for (size_t i = 0; i < got.size(); ++i) {
-    const double bound = product_bound(rounding, cols, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)]);
+    const double bound = product_bound(rounding, exact.terms, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)]);
     const double error = std::fabs(double{got[i]} - exact.sums[i]);
     if (error <= bound) {
       if (error > 0) check.used = std::max(check.used, error / bound);

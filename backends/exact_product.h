@@ -16,6 +16,7 @@ namespace ecmv::backends {
 struct ExactProduct {
   datasets::Shape shape;
   int batch = 0;
+  int64_t terms = 0;                 // products of a sum that are not zero by a zero of the token, of the token with the most
   std::string refused;               // why there is no such product: NaN, infinities, or sums that float32 does not hold
   std::vector<double> sums;          // [batch, rows]: W x
   std::vector<double> magnitudes;    // [batch, rows]: sums of |w| |x|
@@ -29,9 +30,13 @@ std::string why_no_float_product(const datasets::MatrixView& matrix);
 // `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass.
 ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch);
 
-// How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding, cols * 2^-149 for
-// products below float32's normal numbers, and what double sums may be off themselves.
-double product_bound(const ProductRounding& rounding, int64_t cols, double magnitude, double x_magnitude);
+// The products of these tokens of `exact`, in this order; a token may come again.
+ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens);
+
+// How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding, terms * 2^-149 for
+// products below float32's normal numbers, and what double sums may be off themselves. A product with zero is exact, and so is adding it, so
+// only `terms` of the columns count.
+double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude);
 
 struct ProductCheck {
   std::string violation;  // "" if every result keeps the bound, otherwise the first that does not, as a sentence

@@ -40,15 +40,18 @@ std::string compare_product(backends::Pass& pass, const ReferenceChain& chain, s
   return difference;
 }
 
+backends::ProductRounding rounding_of(const backends::PassPlan& plan, size_t layer) {
+  const bool fused = plan.kernel != nullptr && plan.kernel->op == backends::Op::matmul;
+  return fused && plan.kernel->rounding != nullptr ? plan.kernel->rounding(plan.layers[layer]->view(), plan.tuning) : backends::ProductRounding{};
+}
+
 void compare_layer(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference, size_t layer, OutputCheck& check) {
   if (plan.op == backends::Op::decode) {
     check.outputs = compare_decoded(pass, (*reference.matrices)[layer], layer);
   } else if (plan.op == backends::Op::matvec) {
     check.outputs = compare_product(pass, *reference.chain, layer);
   } else {
-    const bool rounds = plan.kernel != nullptr && plan.kernel->op == backends::Op::matmul && plan.kernel->rounding != nullptr;
-    const auto rounding = rounds ? plan.kernel->rounding(plan.layers[layer]->view(), plan.tuning) : backends::ProductRounding{};
-    const backends::ProductCheck product = backends::check_product(pass.products(static_cast<int>(layer)), reference.products->layers[layer], rounding);
+    const backends::ProductCheck product = backends::check_product(pass.products(static_cast<int>(layer)), reference.products->layers[layer], rounding_of(plan, layer));
     if (!product.violation.empty()) check.outputs = fmt::format("layer {}: {}", layer, product.violation);
     check.bound_used = std::max(check.bound_used, product.used);
   }
@@ -152,6 +155,37 @@ OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& pl
       compare_layer(pass, plan, reference, layer, check);
     }
     check.guards = pass.broken_guards();
+  }
+  return check;
+}
+
+OutputCheck check_probes(backends::Device& device, backends::PassPlan plan, const ReferenceProducts& probes) {
+  constexpr int kMostPasses = 4;
+  OutputCheck check;
+  const int passes = std::min((probes.batch + plan.batch - 1) / plan.batch, kMostPasses);
+  for (int number = 0; number < passes && check.fine(); ++number) {
+    std::vector<backends::ExactProduct> expected;
+    plan.tokens.clear();
+    for (size_t layer = 0; layer < probes.layers.size(); ++layer) {
+      const auto cols = probes.layers[layer].shape.cols;
+      std::vector<int> chosen;
+      std::vector<float>& tokens = plan.tokens.emplace_back();
+      for (int token = 0; token < plan.batch; ++token) {
+        chosen.push_back(static_cast<int>(((static_cast<int64_t>(layer) * passes + number) * plan.batch + token) % probes.batch));
+        const auto first = probes.tokens[layer].begin() + chosen.back() * cols;
+        tokens.insert(tokens.end(), first, first + cols);
+      }
+      expected.push_back(backends::chosen_tokens(probes.layers[layer], chosen));
+    }
+    const auto pass = device.prepare(plan);
+    pass->poison_outputs(0);
+    for (size_t layer = 0; layer < expected.size() && check.outputs.empty(); ++layer) {
+      pass->run_layer(static_cast<int>(layer));
+      const backends::ProductCheck product = backends::check_product(pass->products(static_cast<int>(layer)), expected[layer], rounding_of(plan, layer));
+      if (!product.violation.empty()) check.outputs = fmt::format("layer {}, sparse tokens: {}", layer, product.violation);
+      check.bound_used = std::max(check.bound_used, product.used);
+    }
+    check.guards = pass->broken_guards();
   }
   return check;
 }

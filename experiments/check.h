@@ -56,6 +56,10 @@ struct OutputCheck {
 // Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
 OutputCheck check_every_layer(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference);
 
+// Tier 2a of matmuls with long rows: the same with sparse tokens (compute_probes), in passes of their own. Of a small batch not all tokens are
+// taken for every layer, but other ones for the next.
+OutputCheck check_probes(backends::Device& device, backends::PassPlan plan, const ReferenceProducts& probes);
+
 // Tier 2b: what the last timed pass left behind.
 OutputCheck check_last_pass(backends::Pass& pass, const backends::PassPlan& plan, const Reference& reference);
 

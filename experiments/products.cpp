@@ -1,6 +1,8 @@
 // See products.h.
 #include "experiments/products.h"
 
+#include <algorithm>
+
 #include "backends/cpu/team.h"
 #include "datasets/normal_draws.h"
 
@@ -14,6 +16,32 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
     out[i] = static_cast<float>(pair[0]);
     if (i + 1 < out.size()) out[i + 1] = static_cast<float>(pair[1]);
   }
+}
+
+// `keep`(token, column): whether that number stays; the others are zero.
+template <typename Keep>
+ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch, Keep keep) {
+  ReferenceProducts products;
+  products.batch = batch;
+  products.refused = why_no_float_product(matrices);
+  if (!products.refused.empty()) return products;
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
+  for (size_t layer = 0; layer < matrices.size(); ++layer) {
+    const datasets::Matrix& matrix = matrices[layer];
+    std::vector<float>& tokens = products.tokens.emplace_back(static_cast<size_t>(batch * matrix.shape.cols));
+    const auto cols = static_cast<size_t>(matrix.shape.cols);
+    team.run([&](int thread) {
+      for (int token = thread; token < batch; token += team.threads()) {
+        const auto numbers = std::span(tokens).subspan(static_cast<size_t>(token) * cols, cols);
+        draw_token(seed, static_cast<uint32_t>(layer), token, numbers);
+        for (size_t c = 0; c < cols; ++c)
+          if (!keep(token, c)) numbers[c] = 0;
+      }
+    });
+    products.layers.push_back(backends::exact_product(matrix.view(), tokens, batch));
+    if (products.refused.empty() && !products.layers.back().refused.empty()) products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
+  }
+  return products;
 }
 
 }  // namespace
@@ -31,23 +59,15 @@ std::string why_no_float_product(std::span<const datasets::Matrix> matrices) {
 }
 
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch) {
-  ReferenceProducts products;
-  products.batch = batch;
-  products.refused = why_no_float_product(matrices);
-  if (!products.refused.empty()) return products;
-  const backends::cpu::Team team(backends::cpu::Team::available_threads());
-  for (size_t layer = 0; layer < matrices.size(); ++layer) {
-    const datasets::Matrix& matrix = matrices[layer];
-    std::vector<float>& tokens = products.tokens.emplace_back(static_cast<size_t>(batch * matrix.shape.cols));
-    const auto cols = static_cast<size_t>(matrix.shape.cols);
-    team.run([&](int thread) {
-      for (int token = thread; token < batch; token += team.threads())
-        draw_token(seed, static_cast<uint32_t>(layer), token, std::span(tokens).subspan(static_cast<size_t>(token) * cols, cols));
-    });
-    products.layers.push_back(backends::exact_product(matrix.view(), tokens, batch));
-    if (products.refused.empty() && !products.layers.back().refused.empty()) products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
-  }
-  return products;
+  return products_of(matrices, seed, batch, [](int, size_t) { return true; });
+}
+
+ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed) {
+  int64_t longest = 0;
+  for (const datasets::Matrix& matrix : matrices) longest = std::max(longest, matrix.shape.cols);
+  const auto strips = static_cast<int>(std::min<int64_t>((longest + kProbeTerms - 1) / kProbeTerms, backends::kMaxBatch));
+  if (strips <= 1) return {};
+  return products_of(matrices, seed, strips, [strips](int token, size_t column) { return static_cast<int>(column % static_cast<size_t>(strips)) == token; });
 }
 
 }  // namespace ecmv::experiments

@@ -28,4 +28,10 @@ std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
 // Tokens of N(0, 1), a function of seed, layer, token and column alone; the exact products on all threads.
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch);
 
+// The bound of a sum grows with its terms and the error that one wrong element makes does not: over 16384 columns it hides there. So long rows are
+// also multiplied with sparse tokens. Token s of as many as it takes has the numbers of columns s, s + batch, ..., about kProbeTerms of them,
+// and zeros elsewhere; then a single element that is off by a tenth of the others' mean shows. A batch of 0 where no row is that long.
+inline constexpr int64_t kProbeTerms = 1024;
+ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed);
+
 }  // namespace ecmv::experiments

@@ -41,6 +41,7 @@ struct Prepared {
   std::unique_ptr<backends::Pass> pass;
   std::shared_ptr<const std::vector<datasets::Matrix>> decoded;  // of lossy codecs: what kernels must reproduce
   std::shared_ptr<const ReferenceProducts> products;             // matmul
+  double bound_used = 0;                                         // matmul: in tier 2a
   double estimate_s = 0;
   std::string failed;  // tier 2b after a sample
 };
@@ -116,7 +117,7 @@ class Run {
   std::pair<Status, std::string> load(std::span<const Case> cases) {
     const DataSpec& data = cases.front().data;
     data_.reset();
-    products_.reset();
+    float_reference_ = {};
     largest_batch_ = 0;
     for (const Case& one : cases)
       if (one.kernel.op == backends::Op::matmul && !done(one)) largest_batch_ = std::max(largest_batch_, one.kernel.batch);
@@ -177,7 +178,7 @@ class Run {
 
   void run_codec(const CodecCases& codec, const EncodedLayers& encoded) {
     uploads_.clear();
-    lossy_products_.reset();
+    lossy_reference_ = {};
     for (const Case* one : codec.cases) {
       if (stopped()) return;
       reports::CaseRecord record = begin_record(*one);
@@ -242,7 +243,12 @@ class Run {
     prepared.upload = upload(*device, layers);
     for (const auto& matrix : prepared.upload->matrices) prepared.plan.layers.push_back(matrix.get());
     prepared.pass = device->prepare(prepared.plan);
-    const OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, reference(prepared));
+    OutputCheck check = check_every_layer(*prepared.pass, prepared.plan, reference(prepared));
+    if (check.fine() && prepared.products != nullptr) {
+      const double used = check.bound_used;
+      check = check_probes(*device, prepared.plan, *probes_for(one, encoded));
+      prepared.bound_used = check.bound_used = std::max(check.bound_used, used);
+    }
     fill_check(record, check);
     if (!check.fine()) return finish(one, record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
     if (!options_.time || device->info().emulated) return finish(one, record, Status::ok, "");
@@ -265,10 +271,16 @@ class Run {
 
   // Of the source, computed once for its largest batch; of a lossy codec those of what its reference decoder made.
   std::shared_ptr<const ReferenceProducts> products_for(const Case& one, const EncodedLayers& encoded) {
-    std::shared_ptr<const ReferenceProducts>& products = encoded.decoded == nullptr ? products_ : lossy_products_;
-    if (products == nullptr)
-      products = std::make_shared<ReferenceProducts>(compute_reference_products(encoded.decoded == nullptr ? dataset_.layers : *encoded.decoded, one.data.seed, largest_batch_));
-    return products;
+    FloatReference& kept = encoded.decoded == nullptr ? float_reference_ : lossy_reference_;
+    if (kept.products == nullptr)
+      kept.products = std::make_shared<ReferenceProducts>(compute_reference_products(encoded.decoded == nullptr ? dataset_.layers : *encoded.decoded, one.data.seed, largest_batch_));
+    return kept.products;
+  }
+  std::shared_ptr<const ReferenceProducts> probes_for(const Case& one, const EncodedLayers& encoded) {
+    FloatReference& kept = encoded.decoded == nullptr ? float_reference_ : lossy_reference_;
+    if (kept.probes == nullptr)
+      kept.probes = std::make_shared<ReferenceProducts>(compute_probes(encoded.decoded == nullptr ? dataset_.layers : *encoded.decoded, one.data.seed));
+    return kept.probes;
   }
 
   // A yardstick that cannot be measured costs no case.
@@ -306,6 +318,7 @@ class Run {
       }
       OutputCheck check = check_last_pass(*prepared.pass, prepared.plan, reference(prepared));
       if (!prepared.failed.empty()) check.outputs = prepared.failed;
+      check.bound_used = std::max(check.bound_used, prepared.bound_used);
       fill_check(prepared.record, check);
       if (!check.fine()) {
         finish(*prepared.one, prepared.record, Status::incorrect, check.outputs.empty() ? check.guards : check.outputs);
@@ -388,7 +401,10 @@ class Run {
   ReferenceChain chain_;
   std::string no_product_;  // why these matrices have no int8 products; "" if they have
   int largest_batch_ = 0;   // of the dataset's matmuls
-  std::shared_ptr<const ReferenceProducts> products_, lossy_products_;  // of the source; of the codec in hand
+  struct FloatReference {
+    std::shared_ptr<const ReferenceProducts> products, probes;
+  };
+  FloatReference float_reference_, lossy_reference_;  // of the source; of the codec in hand
   std::optional<reports::CaseRecord::Data> data_;
   double entropy_ = 0;
   std::map<std::string, std::shared_ptr<Upload>> uploads_;  // of the codec in hand, by memory

@@ -52,14 +52,11 @@ void launch_form(const backends::KernelCall& call, bool early) {
 
 void launch_tuned(const backends::KernelCall& call) {
   switch (call.tuning) {
-    case 0: return launch_form<gpu::uint4, 8, 4, 2, 24>(call, true);
-    case 1: return launch_form<gpu::uint4, 8, 4, 2, 24>(call, false);
-    case 2: return launch_form<gpu::uint4, 8, 8, 1, 24>(call, true);
-    case 3: return launch_form<gpu::uint4, 16, 4, 2, 32>(call, true);
-    case 4: return launch_form<gpu::uint2, 8, 8, 2, 24>(call, true);
-    case 5: return launch_form<gpu::uint2, 8, 4, 4, 24>(call, true);
-    case 6: return launch_form<gpu::uint2, 8, 1, 8, 16>(call, true);
-    case 7: return launch_form<gpu::uint4, 8, 1, 4, 24>(call, true);
+    case 0: return launch_form<gpu::uint4, 8, 1, 4, 24>(call, true);
+    case 1: return launch_form<gpu::uint4, 16, 4, 2, 32>(call, true);
+    case 2: return launch_form<gpu::uint2, 8, 4, 4, 24>(call, true);
+    case 3: return launch_form<gpu::uint2, 8, 1, 8, 16>(call, true);
+    case 4: return launch_form<gpu::uint4, 8, 4, 2, 24>(call, false);
   }
 }
 
@@ -89,8 +86,8 @@ void launch_blas(const backends::KernelCall& call) {
 
 // Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins to load while the layer
 // before ends, where the device can.
-constexpr backends::Tuning kTunedTunings[] = {{"rows2_loads4_early"},        {"rows2_loads4"},           {"rows1_loads8_early"},      {"waves16_rows2_loads4_early"},
-                                              {"narrow_rows2_loads8_early"}, {"narrow_rows4_loads4_early"}, {"narrow_rows8_loads1_early"}, {"rows4_loads1_early"}};
+constexpr backends::Tuning kTunedTunings[] = {
+    {"rows4_loads1_early"}, {"waves16_rows2_loads4_early"}, {"narrow_rows4_loads4_early"}, {"narrow_rows8_loads1_early"}, {"rows2_loads4"}};
 constexpr backends::Tuning kBlasTunings[] = {{"gemm"}};
 
 constexpr backends::Kernel kKernels[] = {

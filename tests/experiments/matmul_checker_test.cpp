@@ -59,6 +59,10 @@ void tokens_rounded(const KernelCall& call) {
   multiply_tokens(call);
   for (int64_t i = 0; i < call.batch * call.matrix->shape.rows; ++i) call.y_tokens[i] *= 1.0001f;
 }
+void one_weight_wrongly(const KernelCall& call) {  // by 1, in row 2
+  multiply_tokens(call);
+  for (int token = 0; token < call.batch && call.row_begin == 0; ++token) call.y_tokens[token * call.matrix->shape.rows + 2] += call.x_tokens[token * call.x_stride + 77];
+}
 backends::ProductRounding rounds_much(const codecs::CompressedView&, int) { return {.narrowing = 1e-4}; }
 
 const std::string kInt8 = "{source: gaussian, sigma: 4, d: 33, layers: 3}";
@@ -121,6 +125,14 @@ TEST_CASE("float products that break a promise are incorrect, with row, token an
   expect(run(make_codec(), {make_kernel(Op::matmul, tokens_beyond_the_end)}), Status::incorrect, "wrote outside the products of layer 0");
 #endif
   expect(run(make_codec(), {make_kernel(Op::matmul, scribble_behind_tokens)}), Status::incorrect, "wrote to the tokens of layer 0, behind them or outside them");
+}
+
+TEST_CASE("one wrong weight that hides in the bound of long rows shows with sparse tokens") {
+  const std::string data = "{source: gaussian, sigma: 4, shapes: [[33, 4096]], layers: 1}";
+  for (const char* batch : {"1", "3", "16"}) {
+    expect(run(make_codec(), {make_kernel(Op::matmul, multiply_tokens)}, data, batch), Status::ok, "");
+    expect(run(make_codec(), {make_kernel(Op::matmul, one_weight_wrongly)}, data, batch), Status::incorrect, "layer 0, sparse tokens: row 2, token ");
+  }
 }
 
 TEST_CASE("a kernel is held to the bound that it states, and no other") {
