@@ -64,6 +64,11 @@ struct Lanes {
     for (int i = 0; i < size(); ++i) sum += static_cast<uint32_t>(met[i]);
     return static_cast<int32_t>(sum);
   }
+  static int32_t reduce_max(int32_t value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const uint64_t* met = meet({"reduce_max", file, line, size()}, bits_of(value));
+    for (int i = 0; i < size(); ++i) value = static_cast<int32_t>(met[i]) > value ? static_cast<int32_t>(met[i]) : value;
+    return value;
+  }
   template <typename T>
   static T prefix_add(T value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     const uint64_t* met = meet({"prefix_add", file, line, size()}, bits_of(value));

@@ -120,6 +120,22 @@ struct Lanes {
       return value;
     }
   }
+  // The greatest over the group, in every lane.
+  static ECMV_GPU_DEVICE int32_t reduce_max(int32_t value) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (size() == 32) {
+      return __reduce_max_sync(members(), value);
+    } else
+#endif
+    {
+      ECMV_GPU_UNROLL
+      for (int distance = size() / 2; distance > 0; distance /= 2) {
+        const int32_t other = shuffle_xor(value, distance);
+        value = other > value ? other : value;
+      }
+      return value;
+    }
+  }
   // The sum over the lanes before this one.
   template <typename T>
   static ECMV_GPU_DEVICE T prefix_add(T value) {

@@ -1,12 +1,11 @@
-// The layout `container` on a GPU, `two_phase`, as in DFloat11: a thread owns 8 coded bytes, enters them at its gap, and a block of 512 threads
-// begins at a stored position.
-//  1. A thread counts the codes that start in its bytes.
-//  2. A prefix sum over the thread block gives its place.
-//  3. It decodes again, into a buffer of exponents in shared memory.
-//  4. The thread block joins signs and mantissas to them and stores 16 bytes a thread.
-// Both passes take up to 4 codes a look-up, from tables of 2^kBits entries that a small kernel makes of the stored ones: for counting the bits at
-// which codes start, so that those beyond a thread's end can be taken off again; for decoding the exponents.
-// Source: DFloat11 (Zhang et al., arXiv 2504.11651); the tables are our own. Assumes a verified stream.
+// The layout `container` on a GPU, `two_phase`: as in DFloat11 a thread owns 8 coded bytes, enters them at its gap, and a block of 512 threads
+// begins at a stored position; a prefix sum over the thread block places each thread's exponents.
+//  1. A thread decodes the codes that start in its bytes, up to 4 a look-up, into a column of shared memory, and so counts them.
+//  2. It takes its column into registers; a prefix sum gives its place.
+//  3. Shifted to that place, words go to one buffer of all threads, in the columns' memory.
+//  4. The thread block joins signs and mantissas to the exponents and stores 16 bytes a thread.
+// The article's kernel decodes twice, once to count; one with both passes took 33 instructions an element, 21 of them for decoding.
+// Source: DFloat11 (Zhang et al., arXiv 2504.11651); columns and the table of several codes are our own. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -17,20 +16,26 @@ namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::entered {
 namespace gpu = backends::gpu;
 using namespace huffman_exponents::container;
 
-inline constexpr int kMaxBits = 12;  // of a table index
 inline constexpr int kMostCodes = 4;  // of a look-up
 inline constexpr int kTeamLanes = 32;
 using Team = gpu::Lanes<kTeamLanes>;
 
+// A thread's exponents that fit its column, 4 a word: 36 codes in 64 bits. Threads with more decode again.
+inline constexpr int kColumnWords = 9;
 // Exponents of a format's block that fit the buffer: 2 bits each. A block of more is stored element by element.
 inline constexpr int kStagedOfBlock = 16384;
 inline constexpr int kSkew = 16;  // the buffer begins at a multiple of that many elements
 
+// What a look-up tells besides the exponents. Added up, the low byte is the bit at which a thread stands (64: it is through), and from bit 8
+// on stand 8 bits for each of its exponents.
+inline constexpr uint32_t kBitsField = 0x7F, kThrough = kThreadBits;
+inline constexpr int kCodesShift = 8, kStartsShift = 20;  // from there on a bit where each code starts
+
 struct Stream {
   gpu::Pointer<const uint8_t> luts, encoded, raw, gaps;
   gpu::Pointer<const uint32_t> positions;
-  gpu::Pointer<const uint32_t> exponents;  // [2^kBits]: of the whole codes that an index begins with, 4 at most, the first lowest
-  gpu::Pointer<const uint16_t> starts;     // [2^kBits]: their bits in bits 0..3 (0: the first is longer), from bit 4 on a bit where each starts
+  // [2^kBits]: of the whole codes that an index begins with, 4 at most: x: their exponents, the first lowest; y: see kBitsField; 0: the first is longer.
+  gpu::Pointer<const gpu::uint2> runs;
   int64_t threads, blocks, position_count, elements;
   int tables;
 
@@ -54,38 +59,38 @@ ECMV_GPU_DEVICE uint32_t first_code(gpu::Pointer<const uint8_t> luts, int tables
 }
 
 template <int kBits>
-ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint32_t> exponents, gpu::Pointer<uint16_t> starts) {
+ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<gpu::uint2> runs) {
+  static_assert(kBits <= 32 - kStartsShift);
   const uint32_t index = static_cast<uint32_t>(gpu::block_index() * gpu::block_size() + gpu::thread_index());
   if (index >= 1u << kBits) return;
   const uint32_t window = index << (32 - kBits);
-  uint32_t bits = 0, codes = 0, start_bits = 0;
-  for (int i = 0; i < kMostCodes; ++i) {
+  uint32_t bits = 0, exponents = 0, starts = 0, codes = 0;
+  for (; codes < static_cast<uint32_t>(kMostCodes); ++codes) {
     const uint32_t code = first_code(stream.luts, stream.tables, window << bits), length = code & 0xFF;
     if (length == 0 || bits + length > kBits) break;
-    codes |= (code >> 8) << (8 * i);
-    start_bits |= 1u << bits;
+    exponents |= (code >> 8) << (8 * codes);
+    starts |= 1u << bits;
     bits += length;
   }
-  exponents[index] = codes;
-  starts[index] = static_cast<uint16_t>(bits | start_bits << 4);
+  runs[index] = {exponents, bits | codes << (kCodesShift + 3) | starts << kStartsShift};
 }
 
 // The next 32 bits of a thread's 96.
 struct Window {
   uint32_t now, then, last;
 
-  ECMV_GPU_DEVICE void skip(uint32_t bits) {  // 1..32
-    now = gpu::funnel_shift_right(then, now, 0u - bits);
-    then = gpu::funnel_shift_right(last, then, 0u - bits);
-    last = gpu::funnel_shift_right(0, last, 0u - bits);
+  ECMV_GPU_DEVICE void skip(uint32_t bits) {  // modulo 32
+    now = gpu::funnel_shift_left(then, now, bits);
+    then = gpu::funnel_shift_left(last, then, bits);
+    last = gpu::funnel_shift_left(0, last, bits);
   }
 };
 
-// What one thread has of a block. Past the last thread there is nothing: a gap of 64 bits.
+// What one thread has of a block. Past the last thread there is nothing: a gap of 64 bits, which is through.
 template <bool kBf16>
 struct Part {
   Window window{};
-  uint32_t gap = kThreadBits;
+  uint32_t gap = kThrough;
 
   Part() = default;
   ECMV_GPU_DEVICE Part(const Stream& stream, int64_t thread) {
@@ -101,35 +106,51 @@ struct Part {
   }
 };
 
-// Writes a thread's exponents at a place of the buffer that is no multiple of 4: whole words by the thread that has their last byte, its bytes of
-// another thread's word behind a barrier.
-class Stager {
- public:
-  ECMV_GPU_DEVICE Stager(gpu::Pointer<uint32_t> buffer, int at) : word_(buffer + at / 4), used_(at % 4 * 8), first_(used_) {}
-  ECMV_GPU_DEVICE void put(uint32_t exponents, int count) {
-    pending_ |= exponents << used_;
-    const uint32_t rest = gpu::funnel_shift_left(exponents, 0, static_cast<uint32_t>(used_));
-    used_ += 8 * count;
-    if (used_ >= 32) {
-      *word_ = pending_;
-      ++word_;
-      pending_ = rest;
-      used_ -= 32;
-      first_ = 0;
+// Calls use(exponents, 8 bits for each before, 8 bits for each with them; of both numbers the low 9 bits count) for the codes that start in a thread's 64 bits, up to 4 at once, in
+// order; the last ones may start behind them. Returns how many do not.
+template <int kBits, bool kBf16, typename Use>
+ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::uint2> runs, const Part<kBf16>& part, const Use& use) {
+  Window window = part.window;
+  window.skip(part.gap);
+  uint32_t state = part.gap, told = 0;
+  while ((state & kThrough) == 0) {
+    const gpu::uint2 run = runs[window.now >> (32 - kBits)];
+    told = run.y;
+    uint32_t exponents = run.x;
+    if (told == 0) {
+      const uint32_t code = first_code(stream.luts, stream.tables, window.now), length = code & 0xFF;
+      // 0: behind the last code of the stream.
+      told = (length == 0 ? kThrough : length) | 8u << kCodesShift | 1u << kStartsShift;
+      exponents = code >> 8;
+      if (length == 32) window.skip(16);
+      window.skip(length == 32 ? 16 : length);
+    } else {
+      window.skip(told);
     }
+    use(exponents, state >> kCodesShift, (state + told) >> kCodesShift);
+    state += told;
   }
-  // Behind a barrier that all threads of the block pass after their last put().
-  ECMV_GPU_DEVICE void finish() const {
-    const gpu::Pointer<uint8_t> bytes = gpu::cast<uint8_t>(word_);
+  const uint32_t within = kThreadBits - (state - told & kBitsField);
+  return static_cast<int>(state >> kCodesShift & 0xFFF) / 8 - gpu::popcount(told >> kStartsShift >> (within < 31 ? within : 31));
+}
+
+// Puts bytes at a place of the buffer that is no multiple of 4: words whose last byte it is that they have, and behind a barrier the bytes of words that
+// others have put.
+class Tail {
+ public:
+  // The low `end` bits of the word, but for those below `begin`.
+  ECMV_GPU_DEVICE Tail(gpu::Pointer<uint32_t> word, uint32_t bytes, int begin, int end) : word_(word), bytes_(bytes), begin_(begin), end_(end) {}
+  ECMV_GPU_DEVICE void put() const {
+    const gpu::Pointer<uint8_t> out = gpu::cast<uint8_t>(word_);
     ECMV_GPU_UNROLL
     for (int i = 0; i < 3; ++i)
-      if (8 * i >= first_ && 8 * i < used_) bytes[i] = static_cast<uint8_t>(pending_ >> (8 * i));
+      if (8 * i >= begin_ && 8 * i < end_) out[i] = static_cast<uint8_t>(bytes_ >> (8 * i));
   }
 
  private:
   gpu::Pointer<uint32_t> word_;
-  uint32_t pending_ = 0;
-  int used_, first_;  // bits of the word that are taken, and those of other threads in front of them
+  uint32_t bytes_;
+  int begin_, end_;
 };
 
 // The sum of `count` over the threads of the block before this one. All threads take part.
@@ -164,23 +185,48 @@ ECMV_GPU_DEVICE uint32_t join_four(uint32_t exponents, uint32_t raw) {
   return (bits & 0x08080808u) << 4 | exponents << kF8MantissaBits | (bits & 0x07070707u);
 }
 
-// Shared memory: both tables, the teams' sums, the buffer.
-ECMV_GPU_BOTH constexpr int64_t table_bytes_of(int bits) { return int64_t{6} << bits; }
+// Shared memory: the table, the teams' sums, and the columns or the buffer.
+ECMV_GPU_BOTH constexpr int64_t table_bytes_of(int bits) { return int64_t{8} << bits; }
 inline constexpr int64_t kSumBytes = 32 * 4;
-ECMV_GPU_BOTH constexpr int64_t shared_bytes_of(int bits, int threads) { return table_bytes_of(bits) + kSumBytes + threads / kBlockThreads * kStagedOfBlock + kSkew; }
+ECMV_GPU_BOTH constexpr int64_t shared_bytes_of(int bits, int threads) {
+  const int64_t columns = int64_t{4} * kColumnWords * threads, staged = threads / kBlockThreads * kStagedOfBlock + kSkew;
+  return table_bytes_of(bits) + kSumBytes + (columns > staged ? columns : staged);
+}
+
+// Joins the elements [skew, end) of the buffer, which are those from `base` + skew on.
+template <bool kBf16, int kThreads>
+ECMV_GPU_DEVICE void store_staged(const Stream& stream, gpu::Pointer<const uint32_t> staged, int64_t base, int skew, int end, gpu::Pointer<uint8_t> decoded) {
+  constexpr int kPiece = kBf16 ? 8 : 16;  // elements: 16 bytes
+  const int thread = gpu::thread_index(), first = (skew + kPiece - 1) / kPiece, pieces = end / kPiece;
+  const gpu::Pointer<const gpu::uint2> raws = gpu::cast<const gpu::uint2>(stream.raw + (kBf16 ? base : base / 2));
+  const gpu::Pointer<gpu::uint4> outs = gpu::cast<gpu::uint4>(decoded + (kBf16 ? 2 * base : base));
+  for (int i = first + thread; i < pieces; i += kThreads) {
+    const gpu::uint2 raw = gpu::load_streaming(raws + i);
+    if constexpr (kBf16) {
+      const gpu::uint2 exponents = gpu::cast<const gpu::uint2>(staged)[i];
+      outs[i] = {join_two<0>(exponents.x, raw.x), join_two<2>(exponents.x, raw.x), join_two<0>(exponents.y, raw.y), join_two<2>(exponents.y, raw.y)};
+    } else {
+      const gpu::uint4 exponents = gpu::cast<const gpu::uint4>(staged)[i];
+      outs[i] = {join_four(exponents.x, raw.x & 0xFFFF), join_four(exponents.y, raw.x >> 16), join_four(exponents.z, raw.y & 0xFFFF), join_four(exponents.w, raw.y >> 16)};
+    }
+  }
+  // What shares its 16 bytes with the blocks before and behind; in a block of a few elements all of them.
+  const gpu::Pointer<const uint8_t> bytes = gpu::cast<const uint8_t>(staged);
+  const int front = first * kPiece < end ? first * kPiece : end, back = pieces < first ? front : pieces * kPiece;
+  if (skew + thread < front) store_element<kBf16>(stream, base + skew + thread, bytes[skew + thread], decoded);
+  if (back + thread < end) store_element<kBf16>(stream, base + back + thread, bytes[back + thread], decoded);
+}
 
 template <bool kBf16, int kBits, int kThreads, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream stream, gpu::Pointer<uint8_t> decoded) {
   constexpr int kBlocks = kThreads / kBlockThreads;  // of the format, neighbours
   constexpr int kStaged = kBlocks * kStagedOfBlock;
-  const gpu::Pointer<uint32_t> exponents_of = gpu::cast<uint32_t>(gpu::shared_memory());
-  const gpu::Pointer<uint16_t> starts_of = gpu::cast<uint16_t>(gpu::shared_memory() + (4 << kBits));
+  const gpu::Pointer<gpu::uint2> table = gpu::cast<gpu::uint2>(gpu::shared_memory());
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + table_bytes_of(kBits));
   const gpu::Pointer<uint32_t> staged = gpu::cast<uint32_t>(gpu::shared_memory() + table_bytes_of(kBits) + kSumBytes);
-  for (int i = gpu::thread_index(); i < (1 << kBits) / 4; i += kThreads)
-    gpu::cast<gpu::uint4>(exponents_of)[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(stream.exponents) + i);
-  for (int i = gpu::thread_index(); i < (1 << kBits) / 8; i += kThreads)
-    gpu::cast<gpu::uint4>(starts_of)[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(stream.starts) + i);
+  const gpu::Pointer<uint32_t> column = staged + gpu::thread_index();
+  for (int i = gpu::thread_index(); i < (1 << kBits) / 2; i += kThreads)
+    gpu::cast<gpu::uint4>(table)[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(stream.runs) + i);
   gpu::sync_block();
 
   const int64_t units = (stream.blocks + kBlocks - 1) / kBlocks;
@@ -193,92 +239,69 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
     const int elements = static_cast<int>(stream.position(after < stream.blocks ? after : stream.blocks) - first);
 
     // 1
-    int count = 0;
-    {
-      Window window = part.window;
-      uint32_t at = part.gap, last_at = 0, last_starts = 0;
-      if (at > 0 && at < kThreadBits) window.skip(at);
-      while (at < kThreadBits) {
-        const uint32_t entry = starts_of[window.now >> (32 - kBits)];
-        uint32_t bits = entry & 15;
-        last_starts = entry >> 4;
-        if (bits == 0) {
-          bits = first_code(stream.luts, stream.tables, window.now) & 0xFF;
-          last_starts = 1;
-          if (bits == 0) bits = kThreadBits;  // behind the last code
-        }
-        last_at = at;
-        count += gpu::popcount(last_starts);
-        at += bits;
-        if (at < kThreadBits) window.skip(bits);
-      }
-      // Codes of the last look-up that start in the next thread's bytes.
-      const uint32_t within = kThreadBits - last_at;
-      count -= gpu::popcount(last_starts >> (within < 31 ? within : 31));
-    }
+    uint32_t pending = 0;
+    gpu::Pointer<uint32_t> word = column;
+    // Writes behind the column's end are another thread's words or the sums': none are made.
+    const auto end_of_column = column + kColumnWords * kThreads;
+    const int count = for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t before, uint32_t with) {
+      pending |= gpu::funnel_shift_left(0, exponents, before);
+      if (((before ^ with) & 32) == 0) return;
+      if (word < end_of_column) *word = pending;
+      word += kThreads;
+      pending = gpu::funnel_shift_left(exponents, 0, before);
+    });
+    if (word < end_of_column) *word = pending;
     // 2
+    uint32_t words[kColumnWords];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kColumnWords; ++i) words[i] = column[i * kThreads];
     const int before = sum_before(count, sums);
-    int left = elements - before < count ? elements - before : count;  // behind the last element come the bits that fill the last byte
+    const int left = elements - before < count ? elements - before : count;  // behind the last element come the bits that fill the last byte
+    const int skew = static_cast<int>(first % kSkew), end = skew + elements;
 
     // 3
-    Window window = part.window;
-    if (part.gap > 0 && part.gap < kThreadBits) window.skip(part.gap);
-    // Calls use(exponents, how many) for the codes that start in this thread's bytes, in order.
-    const auto decode = [&](const auto& use) {
-      while (left > 0) {
-        const uint32_t index = window.now >> (32 - kBits), entry = starts_of[index];
-        uint32_t exponents = exponents_of[index], bits = entry & 15;
-        int codes = gpu::popcount(entry >> 4);
-        if (bits == 0) {
-          const uint32_t code = first_code(stream.luts, stream.tables, window.now);
-          exponents = code >> 8;
-          bits = code & 0xFF;
-          codes = 1;
-        }
-        codes = codes < left ? codes : left;
-        use(exponents, codes);
-        left -= codes;
-        if (left > 0) window.skip(bits);
-      }
-    };
-    const int skew = static_cast<int>(first % kSkew), end = skew + elements;
     if (end > kStaged) {
       int64_t element = first + before;
-      decode([&](uint32_t exponents, int codes) {
-        for (int i = 0; i < codes; ++i) store_element<kBf16>(stream, element++, exponents >> (8 * i) & 0xFF, decoded);
+      const int64_t last = element + left;
+      for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t from, uint32_t to) {
+        for (uint32_t here = to - from & 0x3F; here > 0 && element < last; here -= 8, exponents >>= 8) store_element<kBf16>(stream, element++, exponents & 0xFF, decoded);
       });
-      gpu::sync_block();  // the next unit's sums come to the same place
+      gpu::sync_block();  // the next unit's columns and sums come to the same place
       continue;
     }
-    Stager stager(staged, before + skew);
-    decode([&](uint32_t exponents, int codes) { stager.put(exponents, codes); });
+    const int at = before + skew, lead = at % 4, taken = left > 0 ? lead + left : 0;  // bytes of the first word that are others', and up to this thread's last
+    const gpu::Pointer<uint32_t> out = staged + at / 4;
+    uint32_t rest = 0;
+    if (count <= 4 * kColumnWords) {
+      uint32_t below = 0;
+      ECMV_GPU_UNROLL
+      for (int i = 0; i <= kColumnWords; ++i) {
+        const uint32_t own = i < kColumnWords ? words[i < kColumnWords ? i : 0] : 0, shifted = gpu::funnel_shift_left(below, own, static_cast<uint32_t>(8 * lead));
+        if (4 * i + 4 <= taken)
+          out[i] = shifted;
+        else if (4 * i < taken)
+          rest = shifted;
+        below = own;
+      }
+    } else {
+      int place = lead;
+      for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t from, uint32_t to) {
+        for (uint32_t here = to - from & 0x3F; here > 0 && place < taken; here -= 8, exponents >>= 8, ++place) {
+          rest |= (exponents & 0xFF) << (place % 4 * 8);
+          if (place % 4 == 3) {
+            out[place / 4] = rest;
+            rest = 0;
+          }
+        }
+      });
+    }
     gpu::sync_block();
-    stager.finish();
+    Tail(out + taken / 4, rest, taken < 4 ? 8 * lead : 0, taken % 4 * 8).put();
     gpu::sync_block();
 
     // 4
-    constexpr int kPiece = kBf16 ? 8 : 16;  // elements: 16 bytes
-    const int64_t base = first - skew;
-    for (int i = kPiece * gpu::thread_index(); i < end; i += kPiece * kThreads) {
-      if (i < skew || i + kPiece > end) {
-        const gpu::Pointer<const uint8_t> bytes = gpu::cast<const uint8_t>(staged);
-        for (int k = i < skew ? skew : i; k < i + kPiece && k < end; ++k) store_element<kBf16>(stream, base + k, bytes[k], decoded);
-        continue;
-      }
-      gpu::uint4 out;
-      if constexpr (kBf16) {
-        const gpu::uint2 raw = gpu::load_streaming(gpu::cast<const gpu::uint2>(stream.raw + (base + i)));
-        const gpu::uint2 exponents = *gpu::cast<const gpu::uint2>(staged + i / 4);
-        out = {join_two<0>(exponents.x, raw.x), join_two<2>(exponents.x, raw.x), join_two<0>(exponents.y, raw.y), join_two<2>(exponents.y, raw.y)};
-        *gpu::cast<gpu::uint4>(decoded + 2 * (base + i)) = out;
-      } else {
-        const gpu::uint2 raw = gpu::load_streaming(gpu::cast<const gpu::uint2>(stream.raw + (base + i) / 2));
-        const gpu::uint4 exponents = *gpu::cast<const gpu::uint4>(staged + i / 4);
-        out = {join_four(exponents.x, raw.x & 0xFFFF), join_four(exponents.y, raw.x >> 16), join_four(exponents.z, raw.y & 0xFFFF), join_four(exponents.w, raw.y >> 16)};
-        *gpu::cast<gpu::uint4>(decoded + (base + i)) = out;
-      }
-    }
-    gpu::sync_block();  // the next unit's exponents come to the same place
+    store_staged<kBf16, kThreads>(stream, staged, first - skew, skew, end, decoded);
+    gpu::sync_block();  // the next unit's columns come to the same place
   }
 }
 

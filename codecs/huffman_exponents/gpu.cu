@@ -3,8 +3,10 @@
 // only copy.
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "codecs/huffman_exponents/container_gpu.h"
+#include "codecs/huffman_exponents/ring_gpu.h"
 #include "codecs/huffman_exponents/segments_gpu.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE {
@@ -27,8 +29,8 @@ std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
 // ---- container
 
 // Thread blocks of one or two of the format's blocks, and how many of them share a multiprocessor.
-constexpr backends::Tuning kContainerTunings[] = {{"threads1024"}, {"threads512"}, {"threads512_bits11"}};
-constexpr int kContainerThreads[] = {1024, 512, 512}, kContainerBits[] = {12, 12, 11}, kContainerResident[] = {2, 3, 4};
+constexpr backends::Tuning kContainerTunings[] = {{"threads512"}, {"threads512_waves64"}, {"threads512_bits11"}, {"threads1024"}};
+constexpr int kContainerThreads[] = {512, 512, 512, 1024}, kContainerBits[] = {12, 12, 11, 12}, kContainerResident[] = {3, 4, 3, 2};
 
 std::string refuses_container(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "container") return "This kernel decodes the layout container only.";
@@ -42,21 +44,19 @@ void launch_container_as(const backends::KernelCall& call) {
   constexpr int kBits = kContainerBits[kTuning], kThreads = kContainerThreads[kTuning], kResident = kContainerResident[kTuning];
   const codecs::CompressedView& matrix = *call.matrix;
   const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
-  uint32_t* const exponents = reinterpret_cast<uint32_t*>(call.scratch);
-  uint16_t* const starts = reinterpret_cast<uint16_t*>(exponents + (1 << kBits));
+  gpu::uint2* const runs = reinterpret_cast<gpu::uint2*>(call.scratch);
   const entered::Stream stream = {.luts = bytes_of(matrix, kLuts),
                                   .encoded = bytes_of(matrix, kEncoded),
                                   .raw = bytes_of(matrix, kSignMantissa),
                                   .gaps = bytes_of(matrix, kGaps),
                                   .positions = words_of(matrix, kOutputPositions),
-                                  .exponents = exponents,
-                                  .starts = starts,
+                                  .runs = runs,
                                   .threads = (bytes + kThreadBytes - 1) / kThreadBytes,
                                   .blocks = (bytes + kBlockBytes - 1) / kBlockBytes,
                                   .position_count = size_of(matrix, kOutputPositions) / 4,
                                   .elements = matrix.shape.elements(),
                                   .tables = static_cast<int>(size_of(matrix, kLuts) / 256) - 1};
-  gpu::launch(entered::lay_out<kBits>, a_thread_each(1 << kBits), call.stream, stream, exponents, starts);
+  gpu::launch(entered::lay_out<kBits>, a_thread_each(1 << kBits), call.stream, stream, runs);
   // As many thread blocks as are resident at once: each copies the tables once and then takes piece after piece.
   const int64_t pieces = (stream.blocks * kBlockThreads + kThreads - 1) / kThreads;
   const gpu::LaunchShape shape{std::min<int64_t>(pieces, int64_t{call.device->compute_units} * kResident), kThreads, entered::shared_bytes_of(kBits, kThreads)};
@@ -72,13 +72,15 @@ void launch_container(const backends::KernelCall& call) {
     case 0: return launch_container_as<0>(call);
     case 1: return launch_container_as<1>(call);
     case 2: return launch_container_as<2>(call);
+    case 3: return launch_container_as<3>(call);
   }
 }
 
 // ---- segments
 
-constexpr backends::Tuning kSegmentTunings[] = {{"bits13"}, {"bits14"}, {"bits12"}};
-constexpr int kSegmentBits[] = {13, 14, 12};
+// The index of the table of pairs, and how many thread blocks share a multiprocessor.
+constexpr backends::Tuning kSegmentTunings[] = {{"bits13"}, {"bits14"}, {"bits12_waves48"}, {"bits13_waves48"}};
+constexpr int kSegmentBits[] = {13, 14, 12, 13}, kSegmentResident[] = {2, 2, 3, 3};
 constexpr int kTokensAtOnce = 8;
 
 int code_bits_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("code_bits")); }
@@ -95,24 +97,28 @@ std::string refuses_segments(const codecs::CompressedView& matrix, const backend
 }
 int64_t segment_table_bytes(const codecs::CompressedView& matrix, int tuning) { return pair_bytes(tuning) + (int64_t{2} << code_bits_of(matrix)); }
 // Behind the tables the sums of each segment, for the tokens that are multiplied at once.
-int64_t product_scratch_bytes(const codecs::CompressedView& matrix, int tuning) {
-  return segment_table_bytes(matrix, tuning) + (segments_of(matrix) > 1 ? segments_of(matrix) * kTokensAtOnce * matrix.shape.rows * int64_t{sizeof(float)} : 0);
+int64_t partial_bytes(const codecs::CompressedView& matrix) {
+  return segments_of(matrix) > 1 ? segments_of(matrix) * kTokensAtOnce * matrix.shape.rows * int64_t{sizeof(float)} : 0;
 }
+int64_t product_scratch_bytes(const codecs::CompressedView& matrix, int tuning) { return segment_table_bytes(matrix, tuning) + partial_bytes(matrix); }
 
+// Calls f(tuning) with the number of the tuning as a constant.
 template <typename F>
-void with_bits(int tuning, F f) {
-  switch (kSegmentBits[tuning]) {
-    case 12: return f(std::integral_constant<int, 12>{});
-    case 13: return f(std::integral_constant<int, 13>{});
-    case 14: return f(std::integral_constant<int, 14>{});
+void with_tuning(int tuning, F f) {
+  switch (tuning) {
+    case 0: return f(std::integral_constant<int, 0>{});
+    case 1: return f(std::integral_constant<int, 1>{});
+    case 2: return f(std::integral_constant<int, 2>{});
+    case 3: return f(std::integral_constant<int, 3>{});
   }
 }
 
-tiled::Matrix lay_out_segments(const backends::KernelCall& call) {
+// The tables at the beginning of the scratch: pairs of `bits` bits, single codes.
+tiled::Matrix lay_out_segments(const backends::KernelCall& call, int bits) {
   using namespace segments;
   const codecs::CompressedView& view = *call.matrix;
   uint32_t* const pairs = reinterpret_cast<uint32_t*>(call.scratch);
-  uint16_t* const singles = reinterpret_cast<uint16_t*>(call.scratch + pair_bytes(call.tuning));
+  uint16_t* const singles = reinterpret_cast<uint16_t*>(call.scratch + (int64_t{4} << bits));
   const tiled::Matrix matrix = {.code = bytes_of(view, kCode),
                                .streams = words_of(view, kStreams),
                                .raw = words_of(view, kSignMantissa),
@@ -124,59 +130,126 @@ tiled::Matrix lay_out_segments(const backends::KernelCall& call) {
                                .segment_cols = std::stoi(view.settings->text("segment_cols")),
                                .segments = static_cast<int>(segments_of(view)),
                                .code_bits = code_bits_of(view)};
-  with_bits(call.tuning, [&](auto bits) {
-    gpu::launch(tiled::lay_out<decltype(bits)::value>, a_thread_each(int64_t{1} << std::max(kSegmentBits[call.tuning], matrix.code_bits)), call.stream, matrix, pairs, singles);
-  });
+  gpu::launch(tiled::lay_out, a_thread_each(int64_t{1} << std::max(bits, matrix.code_bits)), call.stream, matrix, bits, pairs, singles);
   return matrix;
 }
 
 // As many thread blocks as are resident at once: each copies the table once and then takes tile after tile.
-gpu::LaunchShape segments_shape(const backends::KernelCall& call) {
-  constexpr int kResident = 2;
+gpu::LaunchShape segments_shape(const backends::KernelCall& call, int resident) {
   const int64_t tiles = (call.matrix->shape.rows + segments::kGroupRows - 1) / segments::kGroupRows * segments_of(*call.matrix);
-  return {std::min<int64_t>((tiles + tiled::kTilesOfBlock - 1) / tiled::kTilesOfBlock, int64_t{call.device->compute_units} * kResident), tiled::kThreads, pair_bytes(call.tuning)};
+  return {std::min<int64_t>((tiles + tiled::kTilesOfBlock - 1) / tiled::kTilesOfBlock, int64_t{call.device->compute_units} * resident), tiled::kThreads, pair_bytes(call.tuning)};
 }
 
 void launch_segments_decode(const backends::KernelCall& call) {
   if (call.matrix->shape.elements() == 0) return;
-  const tiled::Matrix matrix = lay_out_segments(call);
-  with_bits(call.tuning, [&](auto bits) { gpu::launch(tiled::decode<decltype(bits)::value>, segments_shape(call), call.stream, matrix, reinterpret_cast<uint8_t*>(call.decoded)); });
+  const tiled::Matrix matrix = lay_out_segments(call, kSegmentBits[call.tuning]);
+  with_tuning(call.tuning, [&](auto tuning) {
+    constexpr int kTuning = decltype(tuning)::value;
+    gpu::launch(tiled::decode<kSegmentBits[kTuning], kSegmentResident[kTuning]>, segments_shape(call, kSegmentResident[kTuning]), call.stream, matrix, reinterpret_cast<uint8_t*>(call.decoded));
+  });
 }
 
 template <int kTokens>
 void launch_multiply(const backends::KernelCall& call, const tiled::Matrix& matrix, int first, int tokens, float* partial, int64_t segment_stride) {
-  with_bits(call.tuning, [&](auto bits) {
-    gpu::launch(tiled::multiply<decltype(bits)::value, kTokens>, segments_shape(call), call.stream, matrix, call.x_tokens + first * call.x_stride, static_cast<int>(call.x_stride), tokens, partial,
-                segment_stride);
+  with_tuning(call.tuning, [&](auto tuning) {
+    // Several tokens would not fit the registers of 48 waves.
+    constexpr int kTuning = decltype(tuning)::value, kResident = kTokens == 1 ? kSegmentResident[kTuning] : 2;
+    gpu::launch(tiled::multiply<kSegmentBits[kTuning], kTokens, kResident>, segments_shape(call, kResident), call.stream, matrix, call.x_tokens + first * call.x_stride,
+                static_cast<int>(call.x_stride), tokens, partial, segment_stride);
   });
 }
 
-// Up to 8 tokens in a pass over the codes, the passes one after the other.
-void launch_segments_product(const backends::KernelCall& call) {
+// Up to 8 tokens in a pass over the codes, the passes one after the other. Calls multiply(kTokens, first token, tokens, sums, their stride from segment
+// to segment).
+template <typename Multiply>
+void launch_passes(const backends::KernelCall& call, const tiled::Matrix& matrix, int64_t table_bytes, Multiply multiply) {
   const int64_t rows = call.matrix->shape.rows;
-  if (rows == 0) return;
-  if (call.matrix->shape.cols == 0) return gpu::launch(tiled::add_segments, a_thread_each(call.batch * rows), call.stream, call.y_tokens, 0, 0, call.y_tokens, call.batch * rows);
-  const tiled::Matrix matrix = lay_out_segments(call);
   const bool whole_rows = matrix.segments == 1;
   for (int first = 0; first < call.batch; first += kTokensAtOnce) {
     const int tokens = std::min(kTokensAtOnce, call.batch - first);
     float* const y = call.y_tokens + first * rows;
-    float* const partial = whole_rows ? y : reinterpret_cast<float*>(call.scratch + segment_table_bytes(*call.matrix, call.tuning));
+    float* const partial = whole_rows ? y : reinterpret_cast<float*>(call.scratch + table_bytes);
     if (tokens == 1)
-      launch_multiply<1>(call, matrix, first, tokens, partial, tokens * rows);
+      multiply(std::integral_constant<int, 1>{}, first, tokens, partial, tokens * rows);
     else if (tokens == 2)
-      launch_multiply<2>(call, matrix, first, tokens, partial, tokens * rows);
+      multiply(std::integral_constant<int, 2>{}, first, tokens, partial, tokens * rows);
     else if (tokens <= 4)
-      launch_multiply<4>(call, matrix, first, tokens, partial, tokens * rows);
+      multiply(std::integral_constant<int, 4>{}, first, tokens, partial, tokens * rows);
     else
-      launch_multiply<8>(call, matrix, first, tokens, partial, tokens * rows);
+      multiply(std::integral_constant<int, 8>{}, first, tokens, partial, tokens * rows);
     if (!whole_rows) gpu::launch(tiled::add_segments, a_thread_each(tokens * rows), call.stream, partial, tokens * rows, matrix.segments, y, tokens * rows);
   }
 }
 
+// Rows without columns: all sums are 0.
+bool store_zeros(const backends::KernelCall& call) {
+  const int64_t rows = call.matrix->shape.rows;
+  if (rows > 0 && call.matrix->shape.cols > 0) return false;
+  gpu::launch(tiled::add_segments, a_thread_each(call.batch * rows), call.stream, call.y_tokens, 0, 0, call.y_tokens, call.batch * rows);
+  return true;
+}
+
+void launch_segments_product(const backends::KernelCall& call) {
+  if (store_zeros(call)) return;
+  const tiled::Matrix matrix = lay_out_segments(call, kSegmentBits[call.tuning]);
+  launch_passes(call, matrix, segment_table_bytes(*call.matrix, call.tuning), [&](auto tokens_at_once, int first, int tokens, float* partial, int64_t segment_stride) {
+    launch_multiply<decltype(tokens_at_once)::value>(call, matrix, first, tokens, partial, segment_stride);
+  });
+}
+
+// ---- segments through rings
+
+constexpr backends::Tuning kRingTunings[] = {{"bits13"}, {"bits14"}, {"bits12"}, {"bits11_threads256"}};
+constexpr int kRingBits[] = {13, 14, 12, 11}, kRingThreads[] = {512, 1024, 512, 256}, kRingResident[] = {2, 1, 2, 4};
+
+std::string refuses_rings(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  if (matrix.settings->text("layout") != "segments") return "This kernel decodes the layout segments only.";
+  if (matrix.shape.rows % segments::kGroupRows != 0) return "The rings hold whole groups of 32 rows; " + std::to_string(matrix.shape.rows) + " rows are no multiple of that.";
+  if (matrix.shape.cols >= int64_t{1} << 27) return "The kernel counts columns of 8 tokens in 32 bits: fewer than 2^27 of them.";
+  return refuses_shared(tiled::ring_bytes_of(kRingBits[tuning], kRingThreads[tuning]), device);
+}
+int64_t ring_table_bytes(const codecs::CompressedView& matrix, int tuning) { return (int64_t{4} << kRingBits[tuning]) + (int64_t{2} << code_bits_of(matrix)); }
+int64_t ring_scratch_bytes(const codecs::CompressedView& matrix, int tuning) { return ring_table_bytes(matrix, tuning) + partial_bytes(matrix); }
+
+template <int kTuning>
+gpu::LaunchShape rings_shape(const backends::KernelCall& call, const tiled::Matrix& matrix) {
+  constexpr int kThreads = kRingThreads[kTuning], kGroups = kThreads / segments::kGroupRows;
+  const int64_t tiles = matrix.rows / segments::kGroupRows * matrix.segments;
+  return {std::min<int64_t>((tiles + kGroups - 1) / kGroups, int64_t{call.device->compute_units} * kRingResident[kTuning]), kThreads, tiled::ring_bytes_of(kRingBits[kTuning], kThreads)};
+}
+
+void launch_rings_decode(const backends::KernelCall& call) {
+  if (call.matrix->shape.elements() == 0) return;
+  const tiled::Matrix matrix = lay_out_segments(call, kRingBits[call.tuning]);
+  with_tuning(call.tuning, [&](auto tuning) {
+    constexpr int kTuning = decltype(tuning)::value;
+    gpu::launch(tiled::decode_in_rings<kRingBits[kTuning], kRingThreads[kTuning], kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix,
+                reinterpret_cast<uint8_t*>(call.decoded));
+  });
+}
+
+template <int kTokens>
+void launch_multiply_in_rings(const backends::KernelCall& call, const tiled::Matrix& matrix, int first, int tokens, float* partial, int64_t segment_stride) {
+  with_tuning(call.tuning, [&](auto tuning) {
+    constexpr int kTuning = decltype(tuning)::value;
+    gpu::launch(tiled::multiply_in_rings<kRingBits[kTuning], kRingThreads[kTuning], kTokens, kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix, call.x_tokens + first * call.x_stride,
+                static_cast<int>(call.x_stride), tokens, partial, segment_stride);
+  });
+}
+
+void launch_rings_product(const backends::KernelCall& call) {
+  if (store_zeros(call)) return;
+  const tiled::Matrix matrix = lay_out_segments(call, kRingBits[call.tuning]);
+  launch_passes(call, matrix, ring_table_bytes(*call.matrix, call.tuning), [&](auto tokens_at_once, int first, int tokens, float* partial, int64_t segment_stride) {
+    launch_multiply_in_rings<decltype(tokens_at_once)::value>(call, matrix, first, tokens, partial, segment_stride);
+  });
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "two_phase", .tunings = kContainerTunings, .refuses = refuses_container, .scratch_bytes = container_scratch_bytes, .launch = launch_container},
+    {.op = backends::Op::decode, .variant = "rings", .tunings = kRingTunings, .refuses = refuses_rings, .scratch_bytes = ring_table_bytes, .launch = launch_rings_decode},
     {.op = backends::Op::decode, .variant = "segments", .tunings = kSegmentTunings, .refuses = refuses_segments, .scratch_bytes = segment_table_bytes, .launch = launch_segments_decode},
+    {.op = backends::Op::matmul, .variant = "rings", .tunings = kRingTunings, .refuses = refuses_rings, .scratch_bytes = ring_scratch_bytes, .launch = launch_rings_product},
     {.op = backends::Op::matmul, .variant = "segments", .tunings = kSegmentTunings, .refuses = refuses_segments, .scratch_bytes = product_scratch_bytes, .launch = launch_segments_product},
 };
 

@@ -22,7 +22,7 @@ inline constexpr uint32_t kLength = 31;  // bits 0..4 of a pair; 0: it is longer
 struct Matrix {
   gpu::Pointer<const uint8_t> code;
   gpu::Pointer<const uint32_t> streams, raw, tiles;
-  gpu::Pointer<const uint32_t> pairs;    // [2^kBits]: first exponent in bits 30..23, second in bits 14..7, length of both
+  gpu::Pointer<const uint32_t> pairs;    // [2^bits]: first exponent in bits 30..23, second in bits 22..15, length of both
   gpu::Pointer<const uint16_t> singles;  // [2^code_bits]: exponent << 8 | length
   int64_t rows;
   int cols, segment_cols, segments, code_bits;
@@ -57,14 +57,13 @@ ECMV_GPU_DEVICE uint32_t first_code(gpu::Pointer<const uint8_t> code, uint32_t w
 }
 
 // An entry of each table a thread.
-template <int kBits>
-ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> pairs, gpu::Pointer<uint16_t> singles) {
+static ECMV_GPU_KERNEL void lay_out(Matrix matrix, int bits, gpu::Pointer<uint32_t> pairs, gpu::Pointer<uint16_t> singles) {
   const uint32_t index = static_cast<uint32_t>(gpu::block_index() * gpu::block_size() + gpu::thread_index());
   if (index < 1u << matrix.code_bits) singles[index] = static_cast<uint16_t>(first_code(matrix.code, index << (32 - matrix.code_bits)));
-  if (index >= 1u << kBits) return;
-  const uint32_t window = index << (32 - kBits), first = first_code(matrix.code, window), length = first & 0xFF;
+  if (index >= 1u << bits) return;
+  const uint32_t window = index << (32 - bits), first = first_code(matrix.code, window), length = first & 0xFF;
   const uint32_t second = length == 0 ? 0 : first_code(matrix.code, window << length), both = length + (second & 0xFF);
-  pairs[index] = (second & 0xFF) != 0 && both <= kBits ? (first >> 8) << 23 | (second >> 8) << 7 | both : 0;
+  pairs[index] = (second & 0xFF) != 0 && both <= static_cast<uint32_t>(bits) ? (first >> 8) << 23 | (second >> 8) << 15 | both : 0;
 }
 
 // A row's stream.
@@ -117,7 +116,7 @@ class Lane {
     const uint32_t second = singles_[now_ >> code_shift_];
     skip(second);
     used_ += (first & kLength) + (second & kLength);
-    return (first >> 8) << 23 | (second >> 8) << 7;
+    return (first >> 8) << 23 | (second >> 8) << 15;
   }
 
   gpu::Pointer<const uint32_t> pairs_;
@@ -131,9 +130,9 @@ class Lane {
 ECMV_GPU_DEVICE void make_floats(uint32_t first, uint32_t second, uint32_t raw, uint32_t (&out)[4]) {
   constexpr uint32_t kRest = 0x807F0000u;
   out[0] = gpu::select_bits(kRest, raw, first & 0xFFFF0000u);
-  out[1] = gpu::select_bits(kRest, raw << 8, first << 16);
+  out[1] = gpu::select_bits(kRest, raw << 8, gpu::byte_permute(first, 0, 0x2144));
   out[2] = gpu::select_bits(kRest, raw << 16, second & 0xFFFF0000u);
-  out[3] = gpu::select_bits(kRest, gpu::funnel_shift_right(raw, raw, 8), second << 16);
+  out[3] = gpu::select_bits(kRest, gpu::funnel_shift_right(raw, raw, 8), gpu::byte_permute(second, 0, 0x2144));
 }
 
 // Calls quad(column, its number in its unit, 4 floats' bits) for the whole units of a lane's row of a tile, and one(column, a float's bits) for the
@@ -173,17 +172,17 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint
   }
 }
 
-template <int kBits>
+template <int kBits, int kThreadsOfBlock = kThreads>
 ECMV_GPU_DEVICE gpu::Pointer<const uint32_t> copy_pairs(const Matrix& matrix) {
   const gpu::Pointer<gpu::uint4> to = gpu::cast<gpu::uint4>(gpu::shared_memory());
-  for (int i = gpu::thread_index(); i < (1 << kBits) / 4; i += kThreads) to[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(matrix.pairs) + i);
+  for (int i = gpu::thread_index(); i < (1 << kBits) / 4; i += kThreadsOfBlock) to[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(matrix.pairs) + i);
   gpu::sync_block();
   return gpu::cast<const uint32_t>(gpu::shared_memory());
 }
 
 // partial[segment, token, row] for kTokens tokens from `token` on; tokens behind the batch are computed like its last and not stored.
-template <int kBits, int kTokens>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, 2) void multiply(Matrix matrix, gpu::Pointer<const float> x, int x_stride, int tokens, gpu::Pointer<float> partial, int64_t segment_stride) {
+template <int kBits, int kTokens, int kResident>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix, gpu::Pointer<const float> x, int x_stride, int tokens, gpu::Pointer<float> partial, int64_t segment_stride) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);
   const int tiles = static_cast<int>((matrix.rows + kGroupRows - 1) / kGroupRows) * matrix.segments;
   int x_offsets[kTokens];
@@ -223,8 +222,8 @@ static ECMV_GPU_KERNEL void add_segments(gpu::Pointer<const float> partial, int6
   y[i] = sum;
 }
 
-template <int kBits>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, 2) void decode(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
+template <int kBits, int kResident>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);
   const int tiles = static_cast<int>((matrix.rows + kGroupRows - 1) / kGroupRows) * matrix.segments;
   const bool aligned = matrix.cols % 8 == 0;  // every row begins at a multiple of 16 bytes

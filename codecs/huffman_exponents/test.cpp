@@ -126,7 +126,8 @@ std::vector<std::pair<Matrix, Given>> hard_cases() {
   // One row of one-bit codes beside rows of long ones.
   const Matrix uneven = bf16({40, 1030}, [&](int64_t i) { return (i / 1030 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); });
   std::vector<std::pair<Matrix, Given>> cases;
-  for (const Matrix& matrix : {deep, constant, binary, flat, uneven, tests::bf16_matrix({1, 50000}), tests::bf16_matrix({3000, 17})}) {
+  const Matrix groups = bf16({64, 2008}, [&](int64_t i) { return (i / 2008 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); });
+  for (const Matrix& matrix : {deep, constant, binary, flat, uneven, groups, tests::bf16_matrix({96, 1003}), tests::bf16_matrix({1, 50000}), tests::bf16_matrix({3000, 17})}) {
     cases.push_back({matrix, {}});
     for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({matrix, given});
   }
@@ -443,7 +444,7 @@ TEST_CASE("huffman_exponents_gpu_kernels_decode_codes_of_every_depth", "[emulato
   skip_without_emulator();
   for (const auto& [matrix, given] : hard_cases()) {
     CAPTURE(tests::describe(matrix), given);
-    CHECK(check_decoders("emulator", encode(matrix, given), matrix.elements) == 6);
+    CHECK(check_decoders("emulator", encode(matrix, given), matrix.elements) >= 6);
   }
 }
 
@@ -453,6 +454,9 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
   for (const datasets::Shape shape : tests::odd_shapes()) matrices.push_back(tests::bf16_matrix(shape));
   tests::Random random{8};
   matrices.push_back(bf16({70, 300}, [&](int64_t) { return random.next() & 0xBFFF; }));  // small numbers, subnormal ones among them
+  // Rows of one-bit codes beside rows of long ones, in whole groups.
+  matrices.push_back(bf16({64, 2003}, [&](int64_t i) { return (i / 2003 % 7 == 0 ? 120 : 90 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); }));
+  matrices.push_back(tests::bf16_matrix({96, 4100}));
   const backends::Backend* emulator = backends::find_backend("emulator");
   for (const backends::DeviceInfo& info : emulator->devices())
     for (const Matrix& matrix : matrices)
@@ -474,7 +478,7 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
           int ran = 0;
           for (const backends::Kernel& kernel : entry().kernels("emulator"))
             for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-              if (kernel.op != backends::Op::matmul || (tuning > 0 && batch > 3) || !kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
+              if (kernel.op != backends::Op::matmul || (kernel.variant == "segments" && tuning > 0 && batch > 3) || !kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
               plan.kernel = &kernel;
               plan.tuning = static_cast<int>(tuning);
               const auto pass = device->prepare(plan);
@@ -484,6 +488,6 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
               CHECK(pass->broken_guards() == "");
               ++ran;
             }
-          CHECK(ran >= 1);
+          CHECK(ran >= (matrix.shape.rows % 32 == 0 ? 2 : 1));  // rings of whole groups
         }
 }
