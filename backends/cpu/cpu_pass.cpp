@@ -46,6 +46,7 @@ CpuPass::CpuPass(const PassPlan& plan, Team team, DenseProducts dense, int64_t t
     : plan_(plan), team_(team), dense_(dense), target_(target) {
   select_target(target_);
   if (plan.kernel != nullptr && plan.kernel->runs_chains()) throw std::invalid_argument("CPU backends run layer by layer, and the kernel takes a whole chain.");
+  if (plan.op == Op::matmul) check_tokens(plan);
   for (const std::vector<int8_t>& input : plan.inputs) inputs_.push_back(filled<int8_t>(input, kVectorPaddingBytes));
   for (const UploadedMatrix* uploaded : plan.layers) add_layer(*uploaded);
   if (plan.op == Op::matvec)

@@ -93,18 +93,21 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
     }
 }
 
-// The same for any number of tokens, four at a time.
+// Four rows times four tokens keep 16 sums: as many as there are registers at all before AVX-512.
+inline constexpr int kTokensAtOnce = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 2 : 4;
+
+// The same for any number of tokens.
 template <class Elements, int kRows, int kPrefetchBytes>
 HWY_INLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count, const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {
   int t = 0;
-  for (; t + 4 <= batch; t += 4)
-    MatmulGroup<Elements, kRows, 4, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
+  for (; t + kTokensAtOnce <= batch; t += kTokensAtOnce)
+    MatmulGroup<Elements, kRows, kTokensAtOnce, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
   const float* rest = x + t * x_stride;
   const Products rest_out{out.y + t * out.stride, out.stride, out.add};
-  switch (batch - t) {
-    case 1: return MatmulGroup<Elements, kRows, 1, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
-    case 2: return MatmulGroup<Elements, kRows, 2, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
-    case 3: return MatmulGroup<Elements, kRows, 3, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
+  if (batch - t == 1) return MatmulGroup<Elements, kRows, 1, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
+  if constexpr (kTokensAtOnce == 4) {
+    if (batch - t == 2) return MatmulGroup<Elements, kRows, 2, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
+    if (batch - t == 3) return MatmulGroup<Elements, kRows, 3, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
   }
 }
 

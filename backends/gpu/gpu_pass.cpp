@@ -28,6 +28,7 @@ int activated(int index) {
 GpuPass::GpuPass(const PassPlan& plan, const DeviceInfo& device, int index)
     : plan_(plan), device_(device), index_(activated(index)), stream_(device.wave_size) {
   if (plan.kernel == nullptr) throw std::invalid_argument("The backend '" + device.backend + "' runs no reference decoders, and the codec has no kernel for it.");
+  if (plan.op == Op::matmul) check_tokens(plan);
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     GpuBuffer buffer(static_cast<int64_t>(plan.inputs[i].size()) + kVectorPaddingBytes, "the input vector");
     buffer.write(std::as_bytes(std::span(plan.inputs[i])));

@@ -120,11 +120,11 @@ std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shape
 
 void run_every_shape(const codecs::CodecEntry& entry, Devices devices) {
   const bool fused = has_matmul(entry, devices);
-  std::vector<datasets::Shape> shapes = {{67, 203}, {64, 512}};
-  if (fused)
-    for (const datasets::Shape shape : odd_shapes()) shapes.push_back(shape);
   int ran = 0;
-  for (const datasets::Matrix& matrix : matrices(shapes)) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), kBatches, devices);
+  for (const datasets::Matrix& matrix : matrices({{67, 203}, {64, 512}})) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), kBatches, devices);
+  const int fewer[] = {1, 3, 16};
+  if (fused)
+    for (const datasets::Matrix& matrix : matrices(odd_shapes())) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), fewer, devices);
   INFO(entry.id);
   // Where the default settings store what no product takes, run_every_setting still finds one that does.
   CHECK((ran == 0 || fused));
@@ -194,6 +194,32 @@ TEST_CASE("unfused products take every element type that float32 holds") {
           }
         }
     }
+}
+
+TEST_CASE("passes refuse batches without their tokens") {
+  const Product product = multiply(weights(datasets::ElementType::i8, {3, 5}));
+  codecs::CompressedMatrix compressed;
+  compressed.shape = product.matrix.shape;
+  compressed.sections.push_back({"elements", codecs::Role::payload, 64, product.matrix.elements});
+  backends::Kernel kernel;
+  kernel.op = backends::Op::decode;
+  kernel.refuses = backends::refuses_nothing;
+  kernel.launch = copy_elements;
+  for (auto& device : devices(Place::cpu, 1)) {
+    const auto uploaded = device->upload(compressed);
+    backends::PassPlan plan;
+    plan.kernel = &kernel;
+    plan.op = backends::Op::matmul;
+    plan.layers = {uploaded.get()};
+    for (const auto& [batch, numbers] : {std::pair{1, 0}, std::pair{2, 5}, std::pair{0, 0}, std::pair{65, 325}}) {
+      plan.batch = batch;
+      plan.tokens = {std::vector<float>(static_cast<size_t>(numbers))};
+      CHECK_THROWS_AS(device->prepare(plan), std::invalid_argument);
+    }
+    plan.tokens.clear();
+    plan.batch = 1;
+    CHECK_THROWS_AS(device->prepare(plan), std::invalid_argument);
+  }
 }
 
 TEST_CASE("exact products refuse what has no bound, and their check finds one wrong result") {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "reports/figures.h"
 #include "reports/gnuplot.h"
 #include "reports/html.h"
 #include "reports/pgfplots.h"
@@ -37,6 +38,33 @@ const Figure& figure_of(const std::vector<Figure>& figures, const std::string& p
 }
 
 }  // namespace
+
+TEST_CASE("batches are the x axis of figures of their own and never share another figure") {
+  const ScratchFolder folder;
+  RecordSet records = fixture("sweep.jsonl");
+  std::vector<CaseRecord> batches;
+  for (const CaseRecord& record : records.cases)
+    for (const std::int64_t batch : {1, 4, 16}) {
+      CaseRecord product = record;
+      product.kernel.op = "matmul";
+      product.kernel.batch = batch;
+      batches.push_back(product);
+    }
+  const Contexts before(records, "plain");
+  for (const Figure& figure : FigureMaker(records, before).all()) CHECK_FALSE(figure.id.starts_with("batch"));
+  records.cases = batches;
+  const Contexts contexts(records, "plain");
+  const std::vector<Figure> figures = FigureMaker(records, contexts).all();
+  const auto& macs = std::get<XyPlot>(figure_of(figures, "batch").plot);
+  const auto& tokens = std::get<XyPlot>(figure_of(figures, "batch_tokens").plot);
+  REQUIRE(!macs.series.empty());
+  CHECK(macs.series.front().points.size() == 3);
+  CHECK(macs.series.front().points.back().x == 16);
+  CHECK(std::abs(macs.series.front().points[1].y / macs.series.front().points[0].y - 4) < 1e-9);  // the same times
+  CHECK(std::abs(tokens.series.front().points[2].y / tokens.series.front().points[0].y - 16) < 1e-9);
+  for (const Figure& figure : figures)
+    if (figure.id.starts_with("pareto") || figure.id.starts_with("roofline")) CHECK(figure.subtitle.find("batch ") != std::string::npos);
+}
 
 TEST_CASE("without gnuplot the report is made, with scripts, data and a clear warning") {
   const ScratchFolder folder;
