@@ -4,7 +4,11 @@
 // operations and two for the ring, of four elements; ballot and prefix count would take five more. StreamTiles decode whole tiles of interleaved bytes, a lane a stream.
 #pragma once
 
+#include <utility>
+
+#include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
+#include "backends/gpu/shared_address.h"
 #include "codecs/tile_rans/format.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
@@ -28,55 +32,99 @@ ECMV_GPU_DEVICE uint32_t entry_of(uint32_t symbol, uint32_t rank, uint32_t frequ
 struct Stream {
   gpu::Pointer<const std::byte> tables, index, codes, raw;
   uint32_t last_chunk;  // of 16 bytes of codes
-  int64_t rows, cols, tiles_down, tiles_across, steps;  // steps of 32 columns
-  int tile_steps, tile_cols;
-  int streams, prob_bits;
+  int64_t rows, cols;
+  int tiles_across, steps;  // steps of 32 columns
+  int tile_steps, tile_shift, tile_cols;
+  int prob_bits;
   int table_bytes, copy_bits;  // of the table in shared memory, which has 2^copy_bits copies
+  uint32_t zero;               // which nvcc does not know
 };
 
-// The strip of tiles that a thread block has, and where it stores operands: panel `rg` of step `step` of a slot.
+// The strip of tiles that a thread block has, and where it stores operands.
 struct Strip {
   int64_t down;
   int panels_down;       // that exist
   int64_t first_panel;   // of the matrix
   gpu::Pointer<gpu::uint4> operands;
-  ECMV_GPU_DEVICE int64_t panel(int64_t step, int rg) const { return first_panel + step * panels_down + rg; }
+  // The first panel of a step; the others of the tile's column follow.
+  ECMV_GPU_DEVICE int64_t panel(int step) const { return first_panel + int64_t{step} * panels_down; }
+};
+
+// Steps that are on their way to the L2 cache before a worker loads them.
+inline constexpr int kAheadSteps = 3;
+
+// Brings panels of kBytes of some steps to the L2 cache.
+template <int64_t kBytes>
+ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const Stream& stream, const Strip& strip, int step, int steps) {
+  if (step >= stream.steps || Worker::lane() != 0) return;
+  if (steps > stream.steps - step) steps = stream.steps - step;
+  gpu::prefetch_l2(panels + strip.panel(step) * kBytes, steps * strip.panels_down * static_cast<int>(kBytes));
+}
+
+// A lane's words of a column of panels; of those that are not there anything.
+template <int kPanels, typename Words>
+ECMV_GPU_DEVICE void load_panels(gpu::Pointer<const Words> words, int panels_down, Words (&out)[kPanels]) {
+  if (panels_down == kPanels) {
+    ECMV_GPU_UNROLL
+    for (int rg = 0; rg < kPanels; ++rg) out[rg] = gpu::load_streaming_here(words + rg * kLanes);
+  } else {
+    ECMV_GPU_UNROLL
+    for (int rg = 0; rg < kPanels; ++rg)
+      if (rg < panels_down) out[rg] = gpu::load_streaming_here(words + rg * kLanes);
+  }
+}
+
+// The tiles of a worker between two beginnings: each one's number, its first step, and that of the tile after it, beyond the matrix where there is none.
+template <int kTiles>
+struct Round {
+  int across[kTiles], first[kTiles], after[kTiles];
 };
 
 // kPanels: panels of a tile's column of panels, 4 or 8.
 template <int kPanels>
 struct PackedTiles {
   static constexpr int kTiles = 8 / kPanels, kSteps = 1;  // tiles of a worker at once, steps that one call decodes
+  static constexpr int kSmallOperands = 3;               // up to which 64 registers do
+  static constexpr bool kIsForThreeBlocks = false;       // of 8 waves, with 80 registers
   static constexpr int64_t kSharedBytes = 0;             // of a worker
 
-  ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, gpu::Pointer<std::byte>, int) : stream_(stream), strip_(strip) {}
-  static ECMV_GPU_DEVICE void fill_table(const Stream&, gpu::Pointer<std::byte>) {}
-  // Of the tile number `across` of the strip, or the one next to it. `anew`: nothing has been loaded for its first step.
-  ECMV_GPU_DEVICE void begin(int tile, int64_t across, bool anew) {
-    if (anew) load(tile, across * stream_.tile_steps);
-  }
-
-  // The panels of these steps into the worker's slots; `next`: the steps after them. Steps may be beyond the matrix.
-  ECMV_GPU_DEVICE void decode(const int64_t (&)[kTiles], const int64_t (&next)[kTiles], int slot) {
+  ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress) : stream_(stream), strip_(strip) {}
+  static ECMV_GPU_DEVICE void fill_table(const Stream&, gpu::SharedAddress) {}
+  // `anew`: nothing has been loaded for the first step.
+  ECMV_GPU_DEVICE void begin(const Round<kTiles>& round, bool anew) {
+    if (!anew) return;
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      gpu::uint2 words[kPanels];
+      prefetch_steps<kPackedPanelBytes>(stream_.codes, stream_, strip_, round.first[tile], kAheadSteps < stream_.tile_steps ? kAheadSteps : stream_.tile_steps);
+      load(tile, round.first[tile], 0);
+    }
+  }
+
+  // The panels of step number `step` of the tiles, which may be beyond the matrix, into the worker's slots.
+  ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, int slot) {
+    // Everything that has been loaded is used before the first new load, whose address depends on it: who waits for one load waits for the newest.
+    uint32_t newest = stream_.zero;
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      newest &= ahead_[tile][kPanels - 1].y;
       ECMV_GPU_UNROLL
-      for (int rg = 0; rg < kPanels; ++rg) words[rg] = ahead_[tile][rg];
-      load(tile, next[tile]);
-      ECMV_GPU_UNROLL
-      for (int rg = 0; rg < kPanels; ++rg)
+      for (int rg = 0; rg < kPanels; ++rg) {
+        const gpu::uint2 words = ahead_[tile][rg];
         strip_.operands[((slot + tile) * kPanels + rg) * kLanes + Worker::lane()] =
-            gpu::uint4{words[rg].x & 0x0F0F0F0Fu, words[rg].x >> 4 & 0x0F0F0F0Fu, words[rg].y & 0x0F0F0F0Fu, words[rg].y >> 4 & 0x0F0F0F0Fu};
+            gpu::uint4{words.x & 0x0F0F0F0Fu, words.x >> 4 & 0x0F0F0F0Fu, words.y & 0x0F0F0F0Fu, words.y >> 4 & 0x0F0F0F0Fu};
+      }
+    }
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      load(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile], static_cast<int>(newest));
+      if (step + kAheadSteps < stream_.tile_steps) prefetch_steps<kPackedPanelBytes>(stream_.codes, stream_, strip_, round.first[tile] + step + kAheadSteps, 1);
     }
   }
 
  private:
-  ECMV_GPU_DEVICE void load(int tile, int64_t step) {
-    const gpu::Pointer<const gpu::uint2> words = gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step, 0) * kLanes + Worker::lane());
+  ECMV_GPU_DEVICE void load(int tile, int step, int zero) {
     if (step >= stream_.steps) return;
-    ECMV_GPU_UNROLL
-    for (int rg = 0; rg < kPanels; ++rg) ahead_[tile][rg] = gpu::load_streaming_here(words + (rg < strip_.panels_down ? rg * kLanes : 0));
+    load_panels<kPanels>(gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)), strip_.panels_down, ahead_[tile]);
   }
 
   const Stream& stream_;
@@ -91,32 +139,35 @@ class LaneWords {
   static constexpr int kChunkBytes = 16, kRingBytes = 3 * kChunkBytes;
   static constexpr int kStepsOfChunk = 8;  // a step takes a word at most
 
-  // `ring`: where this lane's kRingBytes of shared memory begin. `first`: its first word, counted from `codes`.
-  ECMV_GPU_DEVICE void begin(const Stream& stream, int ring, int64_t first) {
-    ring_ = ring;
+  explicit ECMV_GPU_DEVICE LaneWords(gpu::SharedAddress ring) : ring_(ring), place_(ring), chunk_end_(ring) {}
+
+  // `first`: the tile's first word of this lane, counted from `codes`. Returns the lane's first two words.
+  ECMV_GPU_DEVICE uint32_t begin(const Stream& stream, int64_t first) {
     next_ = static_cast<uint32_t>(2 * first / kChunkBytes);
-    place_ = ring + static_cast<int>(2 * first % kChunkBytes);
-    chunk_end_ = ring + kChunkBytes;
+    place_ = ring_ + static_cast<int>(2 * first % kChunkBytes);
+    chunk_end_ = ring_ + kChunkBytes;
     load(stream);
-    store(ring);
-    store(ring + 2 * kChunkBytes);
+    ring_.store(ahead_);
+    (ring_ + 2 * kChunkBytes).store(ahead_);
     load(stream);
-    store(ring + kChunkBytes);
+    chunk_end_.store(ahead_);
     load(stream);
+    const uint32_t low = place_.load16(), high = (place_ + 2).load16();
+    place_ += 4;
+    word_ = place_.load16();
+    advance(stream);
+    return low | high << 16;
   }
-  ECMV_GPU_DEVICE uint32_t take() {
-    const uint32_t word = *gpu::cast<const uint16_t>(gpu::shared_memory() + place_);
-    place_ += 2;
-    return word;
-  }
+  // Brings a state below the lower bound back. The word for it was loaded when the one before was taken, so that nobody waits for shared memory.
+  ECMV_GPU_DEVICE void refill(uint32_t& state) { place_.refill(state, word_); }
   // After every kStepsOfChunk steps, or earlier: if the chunk in use has been used up, the one in registers takes its place.
   ECMV_GPU_DEVICE void advance(const Stream& stream) {
     if (place_ < chunk_end_) return;
-    store(chunk_end_ - kChunkBytes);
-    const bool second = chunk_end_ != ring_ + kChunkBytes;
-    if (!second) store(ring_ + 2 * kChunkBytes);
-    place_ -= second ? 2 * kChunkBytes : 0;
-    chunk_end_ += second ? -kChunkBytes : kChunkBytes;
+    (chunk_end_ + -kChunkBytes).store(ahead_);
+    const bool is_first = chunk_end_ == ring_ + kChunkBytes;
+    if (is_first) (ring_ + 2 * kChunkBytes).store(ahead_);
+    place_ += is_first ? 0 : -2 * kChunkBytes;
+    chunk_end_ += is_first ? kChunkBytes : -kChunkBytes;
     load(stream);
   }
 
@@ -126,28 +177,27 @@ class LaneWords {
     ahead_ = gpu::load_streaming_here(gpu::cast<const gpu::uint4>(stream.codes) + (next_ < stream.last_chunk ? next_ : stream.last_chunk));
     ++next_;
   }
-  ECMV_GPU_DEVICE void store(int place) const { *gpu::cast<gpu::uint4>(gpu::shared_memory() + place) = ahead_; }
 
-  gpu::uint4 ahead_;
-  uint32_t next_;  // chunk of `codes` to load next
-  int ring_;
-  int place_;      // in shared memory: the next word
-  int chunk_end_;  // where the chunk in use ends
+  gpu::SharedAddress ring_, place_, chunk_end_;  // the ring, the next word, where the chunk in use ends
+  uint32_t word_ = 0;
+  gpu::uint4 ahead_{};
+  uint32_t next_ = 0;  // chunk of `codes` to load next
 };
 
 template <int kPanels, int kSymbolCols>
 struct LaneTiles {
   static constexpr int kTiles = 8 / kPanels, kSteps = 1;
+  static constexpr int kSmallOperands = 0;
+  static constexpr bool kIsForThreeBlocks = true;
   static constexpr int64_t kSharedBytes = int64_t{kTiles} * kLanes * LaneWords::kRingBytes;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
-  ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, gpu::Pointer<std::byte> table, int own)
-      : stream_(stream), strip_(strip), table_(table), ring_(own + Worker::lane() * LaneWords::kRingBytes), copy_(4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))),
-        stride_(4u << stream.copy_bits), mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)) {}
+  ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
+      : LaneTiles(stream, strip, gpu::SharedAddress(gpu::shared_memory() + (own + Worker::lane() * LaneWords::kRingBytes)), table, std::make_index_sequence<kTiles>()) {}
 
   // All threads of the block.
-  static ECMV_GPU_DEVICE void fill_table(const Stream& stream, gpu::Pointer<std::byte> table) {
-    const gpu::Pointer<uint32_t> entries = gpu::cast<uint32_t>(table), first = gpu::cast<uint32_t>(gpu::shared_memory());  // where operands will be
+  static ECMV_GPU_DEVICE void fill_table(const Stream& stream, gpu::SharedAddress table) {
+    const gpu::Pointer<uint32_t> first = gpu::cast<uint32_t>(gpu::shared_memory());  // where operands will be
     const gpu::Pointer<const uint16_t> frequencies = gpu::cast<const uint16_t>(stream.tables);
     if (Worker::group() == 0) {
       uint32_t before = 0;
@@ -158,33 +208,46 @@ struct LaneTiles {
       }
     }
     gpu::sync_block();
-    for (uint32_t slot = static_cast<uint32_t>(gpu::thread_index()); slot < 1u << stream.prob_bits; slot += static_cast<uint32_t>(gpu::block_size())) {
-      uint32_t symbol = 0;
-      ECMV_GPU_UNROLL
-      for (uint32_t half = kLaneSymbols / 2; half > 0; half /= 2)
-        if (first[symbol + half] <= slot) symbol += half;
-      const uint32_t entry = entry_of<kSymbolCols>(symbol, slot - first[symbol], frequencies[symbol]);
-      for (int copy = 0; copy < 1 << stream.copy_bits; ++copy) entries[(slot << stream.copy_bits) + copy] = entry;
+    // A worker stores all copies of a symbol's entries, a word a lane.
+    for (int symbol = Worker::group(); symbol < kLaneSymbols; symbol += gpu::block_size() / kLanes) {
+      const uint32_t begin = first[symbol], end = symbol + 1 < kLaneSymbols ? first[symbol + 1] : 1u << stream.prob_bits;
+      const gpu::SharedAddress place = table + static_cast<int>((begin << stream.copy_bits) * 4);
+      for (uint32_t word = static_cast<uint32_t>(Worker::lane()); word < (end - begin) << stream.copy_bits; word += kLanes)
+        (place + static_cast<int>(4 * word)).store(entry_of<kSymbolCols>(static_cast<uint32_t>(symbol), word >> stream.copy_bits, end - begin));
     }
   }
 
-  ECMV_GPU_DEVICE void begin(int tile, int64_t across, bool anew) {
-    const gpu::Pointer<const std::byte> entry = stream_.index + (strip_.down * stream_.tiles_across + across) * kLaneIndexBytes;
-    const int64_t first = *gpu::cast<const uint32_t>(entry) + int64_t{gpu::cast<const uint16_t>(entry + 4)[Worker::lane()]};
-    if (anew) load_raw(tile, across * stream_.tile_steps);
-    words_[tile].begin(stream_, ring_ + tile * kLanes * LaneWords::kRingBytes, first);
-    states_[tile] = words_[tile].take();
-    states_[tile] |= words_[tile].take() << 16;
-    words_[tile].advance(stream_);
-  }
-
-  ECMV_GPU_DEVICE void decode(const int64_t (&)[kTiles], const int64_t (&next)[kTiles], int slot) {
-    uint32_t raw[kTiles][kPanels];
+  ECMV_GPU_DEVICE void begin(const Round<kTiles>& round, bool anew) {
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
+      const gpu::Pointer<const std::byte> entry = stream_.index + (strip_.down * stream_.tiles_across + round.across[tile]) * kLaneIndexBytes;
+      states_[tile] = words_[tile].begin(stream_, *gpu::cast<const uint32_t>(entry) + int64_t{gpu::cast<const uint16_t>(entry + 4)[Worker::lane()]});
+    }
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      if (anew) {
+        prefetch_codes(round.first[tile]);
+        load_raw(tile, round.first[tile], 0);
+      }
+      prefetch_raw(round.first[tile], kAheadSteps < stream_.tile_steps ? kAheadSteps : stream_.tile_steps);
+      prefetch_codes(round.after[tile]);
+    }
+  }
+
+  ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, int slot) {
+    // Everything that has been loaded is there before the first new load, whose address depends on it: who waits for one load waits for the newest.
+    uint32_t raw[kTiles][kPanels];
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile)
       ECMV_GPU_UNROLL
       for (int rg = 0; rg < kPanels; ++rg) raw[tile][rg] = ahead_[tile][rg];
-      load_raw(tile, next[tile]);
+    uint32_t newest = stream_.zero;
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) newest &= raw[tile][kPanels - 1];
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      load_raw(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile], static_cast<int>(newest));
+      if (step + kAheadSteps < stream_.tile_steps) prefetch_raw(round.first[tile] + step + kAheadSteps, 1);
     }
     ECMV_GPU_UNROLL
     for (int rg = 0; rg < kPanels; ++rg) {
@@ -213,28 +276,40 @@ struct LaneTiles {
   }
 
  private:
+  template <size_t... kTile>
+  ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, gpu::SharedAddress ring, gpu::SharedAddress table, std::index_sequence<kTile...>)
+      : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), stride_(4u << stream.copy_bits),
+        mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)), words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...} {}
+
   // A step: the entry of the state's slot, the state before it.
   ECMV_GPU_DEVICE uint32_t take(int tile) {
     uint32_t& x = states_[tile];
-    const uint32_t entry = *gpu::cast<const uint32_t>(table_ + (((x * stride_) & mask_) | copy_));
+    const uint32_t entry = table_.load32_with((x * stride_) & mask_);
     x = (entry >> 24) * (x >> stream_.prob_bits) + gpu::byte_permute(entry, 0, 0x4442);
-    if (x < kWordLower) x = x << 16 | words_[tile].take();
+    words_[tile].refill(x);
     return entry;
   }
-  ECMV_GPU_DEVICE void load_raw(int tile, int64_t step) {
+  ECMV_GPU_DEVICE void load_raw(int tile, int step, int zero) {
     if constexpr (kSymbolCols != 4) return;
-    const gpu::Pointer<const uint32_t> words = gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step, 0) * kLanes + Worker::lane());
     if (step >= stream_.steps) return;
-    ECMV_GPU_UNROLL
-    for (int rg = 0; rg < kPanels; ++rg) ahead_[tile][rg] = gpu::load_streaming_here(words + (rg < strip_.panels_down ? rg * kLanes : 0));
+    load_panels<kPanels>(gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)), strip_.panels_down, ahead_[tile]);
+  }
+  ECMV_GPU_DEVICE void prefetch_raw(int step, int steps) const {
+    if constexpr (kSymbolCols == 4) prefetch_steps<kRawPanelBytes>(stream_.raw, stream_, strip_, step, steps);
+  }
+  // The codes of the tile that begins with this step; every lane reads them in a place of its own.
+  ECMV_GPU_DEVICE void prefetch_codes(int step) const {
+    if (step >= stream_.steps || Worker::lane() != 0) return;
+    const gpu::Pointer<const std::byte> entry = stream_.index + (strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)) * kLaneIndexBytes;
+    const int64_t first = int64_t{*gpu::cast<const uint32_t>(entry)} * 2 & -kCodesAlign, end = (int64_t{*gpu::cast<const uint32_t>(entry + kLaneIndexBytes)} * 2 + kCodesAlign - 1) & -kCodesAlign;
+    gpu::prefetch_l2(stream_.codes + first, static_cast<int>(end - first));
   }
 
   const Stream& stream_;
   const Strip& strip_;
-  gpu::Pointer<const std::byte> table_;
-  int ring_;
-  uint32_t copy_, stride_, mask_;
-  uint32_t states_[kTiles];
+  gpu::SharedAddress table_;  // this lane's copy
+  uint32_t stride_, mask_;
+  uint32_t states_[kTiles] = {};
   LaneWords words_[kTiles];
   uint32_t ahead_[kTiles][kPanels] = {};
 };
@@ -243,16 +318,18 @@ struct LaneTiles {
 // other lanes are idle. Bytes come from global memory as they are needed, through the first-level cache.
 template <int kPanels, int kStreams>
 struct StreamTiles {
-  static constexpr int kTiles = 1, kSteps = 8 / kPanels;
+  static constexpr int kTiles = 1, kSteps = 8 / kPanels, kSmallOperands = 6;
+  static constexpr bool kIsForThreeBlocks = false;
   static constexpr int kLanesUsed = kStreams < kLanes ? kStreams : kLanes, kStates = kStreams / kLanesUsed;
   static constexpr int64_t kSharedBytes = kTileSlots / 2 + 4 * kLevels;  // symbols of slots, two a byte; frequency | first << 16
   using Group = gpu::Lanes<kLanesUsed>;
 
-  ECMV_GPU_DEVICE StreamTiles(const Stream& stream, const Strip& strip, gpu::Pointer<std::byte>, int own)
+  ECMV_GPU_DEVICE StreamTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress)
       : stream_(stream), strip_(strip), slots_(gpu::cast<uint8_t>(gpu::shared_memory() + own)), symbols_(gpu::cast<uint32_t>(gpu::shared_memory() + (own + static_cast<int>(kTileSlots / 2)))) {}
-  static ECMV_GPU_DEVICE void fill_table(const Stream&, gpu::Pointer<std::byte>) {}
+  static ECMV_GPU_DEVICE void fill_table(const Stream&, gpu::SharedAddress) {}
 
-  ECMV_GPU_DEVICE void begin(int, int64_t across, bool) {
+  ECMV_GPU_DEVICE void begin(const Round<kTiles>& round, bool) {
+    const int across = round.across[0];
     const int64_t number = strip_.down * stream_.tiles_across + across;
     Worker::sync();
     const uint32_t frequency = Worker::lane() < kLevels ? uint32_t{gpu::cast<const uint16_t>(stream_.tables + number * kTileTableBytes)[Worker::lane() & (kLevels - 1)]} : 0;
@@ -269,13 +346,13 @@ struct StreamTiles {
         eight += first_of[s] <= 8 * word ? 0x11111111u : first_of[s] < 8 * word + 8 ? 0x11111111u << (4 * (first_of[s] - 8 * word)) : 0;
       gpu::cast<uint32_t>(slots_)[word] = eight;
     }
-    const int64_t tile_cols = stream_.cols - across * stream_.tile_cols;
+    const int64_t tile_cols = stream_.cols - int64_t{across} * stream_.tile_cols;
     cols_ = tile_cols < stream_.tile_cols ? static_cast<int>(tile_cols) : stream_.tile_cols;
     next_ = *gpu::cast<const uint32_t>(stream_.index + number * kTileIndexBytes);
     Worker::sync();
   }
 
-  ECMV_GPU_DEVICE void decode(const int64_t (&)[kTiles], const int64_t (&)[kTiles], int slot) {
+  ECMV_GPU_DEVICE void decode(const Round<kTiles>&, int, int slot) {
     if (Worker::lane() < kLanesUsed) decode_tile(gpu::cast<uint8_t>(strip_.operands + slot * kSteps * kPanels * kLanes));
     Worker::sync();
   }
