@@ -66,8 +66,13 @@ CumulativeTable rounded_symmetric_table(Tail tail) {
 
 }  // namespace
 
-CumulativeTable gaussian_table(double sigma) {
-  return rounded_symmetric_table([&](double x) { return normal_tail(x / sigma); });
+CumulativeTable gaussian_table(double sigma, int clip) {
+  CumulativeTable upper = rounded_symmetric_table([&](double x) { return normal_tail(x / sigma); });
+  for (int v = -128; v < 128; ++v) {
+    if (v < -clip) upper[size_t(v + 128)] = 0;
+    if (v >= clip) upper[size_t(v + 128)] = kProbabilityOne;
+  }
+  return upper;
 }
 
 CumulativeTable laplace_table(double scale) {

@@ -7,8 +7,8 @@
 
 namespace ecmv::datasets {
 
-// N(0, sigma^2) rounded to the nearest integer, clipped to +-127.
-CumulativeTable gaussian_table(double sigma);
+// N(0, sigma^2) rounded to the nearest integer, clipped to +-clip, at most 127.
+CumulativeTable gaussian_table(double sigma, int clip = 127);
 
 // Density exp(-|x| / scale) / (2 scale), rounded to the nearest integer, clipped to +-127.
 CumulativeTable laplace_table(double scale);

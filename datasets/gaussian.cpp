@@ -1,5 +1,5 @@
 // Source `gaussian`: elements of N(0, sigma^2), rounded to the nearest integer and clipped to +-127, the
-// weights of the MatVANS experiments. The width is given directly or by the differential entropy of the
+// weights of the MatVANS experiments, or to fewer values for quantisers of few levels. The width is given directly or by the differential entropy of the
 // unrounded density: sigma = 2^H / sqrt(2 pi e). (Rounding adds log2(1 + 1/(12 sigma^2)) / 2 bits to it:
 // 0.004 at sigma 4.)
 #include "datasets/distributions.h"
@@ -20,6 +20,11 @@ constexpr ParameterInfo kParameters[] = {
      .help = "entropy in bits per element; gives sigma = 2^H / sqrt(2 pi e)",
      .min = 0,
      .max = 8},
+    {.name = "clip",
+     .help = "largest magnitude, 127 if not given: what is beyond becomes it",
+     .min = 1,
+     .max = 127,
+     .is_integer = true},
 };
 
 Dataset load(const SourceRequest& request);
@@ -36,7 +41,7 @@ Dataset load(const SourceRequest& request) {
   const bool direct = parameters.exactly_one("sigma", "entropy_bits") == "sigma";
   const double sigma =
       direct ? parameters.number("sigma") : exact_exp2(parameters.number("entropy_bits")) / kRoot2PiE;
-  return draw_dataset(kGaussianSource, request, gaussian_table(sigma));
+  return draw_dataset(kGaussianSource, request, gaussian_table(sigma, parameters.has("clip") ? parameters.integer("clip") : 127));
 }
 
 }  // namespace

@@ -112,6 +112,8 @@ TEST_CASE("the tables agree with the mathematical library to three units of 2^-4
       CHECK_THAT(double(table[size_t(v + 128)]), WithinAbs(expected, 3.0));
     }
   }
+  const CumulativeTable all = gaussian_table(2), clipped = gaussian_table(2, 7);
+  for (int v = -128; v < 128; ++v) CHECK(clipped[size_t(v + 128)] == (v < -7 ? 0 : v < 7 ? all[size_t(v + 128)] : kProbabilityOne));
   for (const double scale : {0.05, 1.0, 20.0}) {
     const CumulativeTable table = laplace_table(scale);
     for (int v = 0; v < 127; ++v) {
