@@ -39,7 +39,23 @@ constexpr int kWindow = 31;              // exponents
 constexpr int64_t kFewestToFill = 4096;  // elements, for missing exponents to be given away
 constexpr int64_t kChunkPairs = 1 << 17;
 
-constexpr ParameterInfo kParameters[] = {kQuantiseBits};
+constexpr ParameterInfo kParameters[] = {
+    kQuantiseBits,
+    {.name = "type", .help = "of the elements: bf16, or f8_e4m3 for matrices divided by their largest weight / 448; bf16 if left out", .is_text = true}};
+
+// As checkpoints of such weights are made: a scale a matrix, its largest weight the greatest e4m3.
+Matrix to_f8(const Matrix& weights) {
+  Matrix matrix = weights;
+  matrix.type = ElementType::f8_e4m3;
+  matrix.elements.resize(static_cast<size_t>(weights.shape.elements()));
+  std::vector<double> numbers(matrix.elements.size());
+  read_numbers(weights.view(), 0, numbers);
+  double largest = 0;
+  for (const double number : numbers) largest = std::max(largest, std::fabs(number));
+  for (size_t i = 0; i < numbers.size(); ++i) matrix.elements[i] = static_cast<std::byte>(nearest_f8_e4m3(numbers[i] * (448 / largest)));
+  matrix.content_hash = content_hash(matrix.view());
+  return matrix;
+}
 
 int exponent_of(uint16_t weight) { return weight >> 7 & 255; }
 
@@ -150,11 +166,15 @@ namespace {
 Dataset load(const SourceRequest& request) {
   const Parameters parameters(kLlmLikeSource, request);
   check_request(kLlmLikeSource, request);
+  const std::string& type = parameters.text("type");
+  if (type != "" && type != "bf16" && type != "f8_e4m3") throw DatasetError("The source llm_like makes weights of the type bf16 or f8_e4m3, not \"" + type + "\".");
+  if (type == "f8_e4m3" && parameters.has("quantise_bits")) throw DatasetError("The source llm_like quantises bf16 weights only, not those of the type f8_e4m3.");
   Dataset dataset;
   try {
     for (int layer = 0; layer < request.layers; ++layer) {
       Matrix matrix = Weights(request.shape, request.seed, layer).matrix();
       if (parameters.has("quantise_bits")) matrix = quantise(matrix, parameters.integer("quantise_bits"));
+      if (type == "f8_e4m3") matrix = to_f8(matrix);
       dataset.layers.push_back(std::move(matrix));
     }
     dataset.initial_vector = draw_initial_vector(request.seed, request.shape.cols);

@@ -65,6 +65,19 @@ uint16_t nearest_bf16(double value) {
   return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+uint8_t nearest_f8_e4m3(double value) {
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  const double magnitude = std::fabs(value);
+  if (std::isnan(magnitude)) return sign | 0x7F;
+  if (magnitude >= 448) return sign | 0x7E;
+  if (magnitude == 0) return sign;
+  // Eighths of the power of two below; of subnormal numbers those of the smallest normal one. 16 of them are 8 of the next power.
+  const int exponent = std::max(std::ilogb(magnitude), -6);
+  const double scaled = std::ldexp(magnitude, 3 - exponent), below = std::floor(scaled), rest = scaled - below;
+  const int whole = static_cast<int>(below), eighths = whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
+  return static_cast<uint8_t>(sign | ((exponent + 6) * 8 + eighths));
+}
+
 void read_numbers(const MatrixView& matrix, int64_t first, std::span<double> out) {
   const std::byte* elements = matrix.elements.data() + first * element_bytes(matrix.type);
   switch (matrix.type) {

@@ -19,6 +19,9 @@ double f8_e4m3_value(uint8_t bits);  // no infinities; 0x7F and 0xFF are NaN, th
 // quiet NaN.
 uint16_t nearest_bf16(double value);
 
+// The nearest e4m3, of two equally near ones the even one; values beyond the greatest become the greatest, NaN a NaN.
+uint8_t nearest_f8_e4m3(double value);
+
 // Elements first, first + 1, ... of any type; 64-bit integers beyond 2^53 are rounded.
 void read_numbers(const MatrixView& matrix, int64_t first, std::span<double> out);
 

@@ -120,6 +120,7 @@ inline std::vector<datasets::Matrix> typed_matrices() {
   using enum datasets::ElementType;
   std::vector<datasets::Matrix> out = {bf16_matrix({33, 331}), bf16_matrix({64, 512}), bf16_matrix({1, 1}), bf16_matrix({0, 5}), bf16_matrix({300, 1})};
   for (const auto type : {bf16, f16, i16, u16}) out.push_back(make_typed_matrix("all_patterns_" + std::string(element_type_name(type)), type, {256, 256}, [](int64_t i) { return i; }));
+  out.push_back(make_typed_matrix("all_patterns_f8_e4m3", f8_e4m3, {32, 96}, [](int64_t i) { return i * 93; }));
   out.push_back(make_typed_matrix("zeros_bf16", bf16, {16, 64}, [](int64_t) { return 0; }));
   Random random{5};
   for (const auto type : {u8, f16, f32, f64, i16, u16, i32, u32, i64, u64, f8_e5m2, f8_e4m3})

@@ -8,6 +8,7 @@
 // Source: DFloat11 (Zhang et al., arXiv 2504.11651); columns and the table of several codes are our own. Assumes a verified stream.
 #pragma once
 
+#include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/huffman_exponents/format.h"
 
@@ -39,7 +40,8 @@ struct Stream {
   int64_t threads, blocks, position_count, elements;
   int tables;
 
-  ECMV_GPU_DEVICE int64_t position(int64_t block) const { return block < position_count ? static_cast<int64_t>(positions[block]) : elements; }
+  // The first element of a block of the format; behind the last one, and where the file has no entry for it, their number.
+  ECMV_GPU_DEVICE uint32_t position(int64_t block) const { return block < position_count ? positions[block] : static_cast<uint32_t>(elements); }
 };
 
 // Exponent << 8 | length of the first code, through the stored tables; length 0 where no code begins so (behind the last one, and in
@@ -86,30 +88,50 @@ struct Window {
   }
 };
 
-// What one thread has of a block. Past the last thread there is nothing: a gap of 64 bits, which is through.
-template <bool kBf16>
-struct Part {
-  Window window{};
-  uint32_t gap = kThrough;
+// What is loaded for one thread of a unit of kThreads of them. Nothing is computed from it before its unit comes: whoever used a loaded byte
+// at once would wait for memory there, and what was to be loaded ahead would not be ahead.
+template <bool kBf16, int kThreads>
+struct Loaded {
+  static constexpr int kGapBits = kBf16 ? 5 : 4;
+  gpu::uint2 own{};
+  uint32_t next = 0;
+  uint8_t gap_bytes[2] = {};
+  uint32_t first = 0, behind = 0;  // elements of the unit
 
-  Part() = default;
-  ECMV_GPU_DEVICE Part(const Stream& stream, int64_t thread) {
-    if (thread >= stream.threads) return;
-    const gpu::Pointer<const uint8_t> bytes = stream.encoded + thread * kThreadBytes;
-    const gpu::uint2 own = *gpu::cast<const gpu::uint2>(bytes);
-    const uint32_t next = *gpu::cast<const uint32_t>(bytes + kThreadBytes);
-    window = {gpu::byte_permute(own.x, 0, 0x0123), gpu::byte_permute(own.y, 0, 0x0123), gpu::byte_permute(next, 0, 0x0123)};
-    constexpr int kGapBits = kBf16 ? 5 : 4;
-    const int64_t bit = thread * kGapBits;
-    const uint32_t both = static_cast<uint32_t>(stream.gaps[bit / 8]) << 8 | stream.gaps[bit / 8 + 1];
-    gap = both >> (16 - kGapBits - bit % 8) & ((1u << kGapBits) - 1);
+  ECMV_GPU_DEVICE Loaded(const Stream& stream, int64_t unit) {
+    constexpr int kBlocks = kThreads / kBlockThreads;
+    first = stream.position(unit * kBlocks);
+    behind = stream.position((unit + 1) * kBlocks);
+    const int thread = gpu::thread_index();
+    if (unit * kThreads + thread >= stream.threads) return;
+    const gpu::Pointer<const uint8_t> bytes = stream.encoded + (unit * (kThreads * kThreadBytes) + thread * kThreadBytes);
+    own = *gpu::cast<const gpu::uint2>(bytes);
+    next = *gpu::cast<const uint32_t>(bytes + kThreadBytes);
+    const gpu::Pointer<const uint8_t> gap = stream.gaps + (unit * (kThreads * kGapBits / 8) + thread * kGapBits / 8);
+    gap_bytes[0] = gap[0];
+    gap_bytes[1] = gap[1];
+  }
+};
+
+// Its thread's bits. Past the last thread there is nothing: a gap of 64 bits, which is through.
+struct Part {
+  Window window;
+  uint32_t gap;
+
+  template <bool kBf16, int kThreads>
+  ECMV_GPU_DEVICE Part(const Loaded<kBf16, kThreads>& loaded, bool exists)
+      : window{gpu::byte_permute(loaded.own.x, 0, 0x0123), gpu::byte_permute(loaded.own.y, 0, 0x0123), gpu::byte_permute(loaded.next, 0, 0x0123)} {
+    constexpr int kGapBits = Loaded<kBf16, kThreads>::kGapBits;
+    const uint32_t both = static_cast<uint32_t>(loaded.gap_bytes[0]) << 8 | loaded.gap_bytes[1];
+    const uint32_t stored = both >> (16 - kGapBits - gpu::thread_index() * kGapBits % 8) & ((1u << kGapBits) - 1);
+    gap = exists ? stored : kThrough;
   }
 };
 
 // Calls use(exponents, 8 bits for each before, 8 bits for each with them; of both numbers the low 9 bits count) for the codes that start in a thread's 64 bits, up to 4 at once, in
 // order; the last ones may start behind them. Returns how many do not.
-template <int kBits, bool kBf16, typename Use>
-ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::uint2> runs, const Part<kBf16>& part, const Use& use) {
+template <int kBits, typename Use>
+ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::uint2> runs, const Part& part, const Use& use) {
   Window window = part.window;
   window.skip(part.gap);
   uint32_t state = part.gap, told = 0;
@@ -193,6 +215,13 @@ ECMV_GPU_BOTH constexpr int64_t shared_bytes_of(int bits, int threads) {
   return table_bytes_of(bits) + kSumBytes + (columns > staged ? columns : staged);
 }
 
+// Brings the raw bits of the elements [first, behind) to the L2 cache.
+template <bool kBf16>
+ECMV_GPU_DEVICE void prefetch_raw(const Stream& stream, uint32_t first, uint32_t behind) {
+  const int64_t begin = (kBf16 ? first : first / 2) / 16 * 16, end = (kBf16 ? behind : behind / 2) / 16 * 16;
+  if (begin < end) gpu::prefetch_l2(gpu::cast<const std::byte>(stream.raw) + begin, static_cast<int>(end - begin));
+}
+
 // Joins the elements [skew, end) of the buffer, which are those from `base` + skew on.
 template <bool kBf16, int kThreads>
 ECMV_GPU_DEVICE void store_staged(const Stream& stream, gpu::Pointer<const uint32_t> staged, int64_t base, int skew, int end, gpu::Pointer<uint8_t> decoded) {
@@ -230,13 +259,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
   gpu::sync_block();
 
   const int64_t units = (stream.blocks + kBlocks - 1) / kBlocks;
-  Part<kBf16> next(stream, gpu::block_index() * kThreads + gpu::thread_index());
+  Loaded<kBf16, kThreads> next(stream, gpu::block_index());
   for (int64_t unit = gpu::block_index(); unit < units; unit += gpu::grid_size()) {
-    const Part<kBf16> part = next;
-    next = Part<kBf16>(stream, (unit + gpu::grid_size()) * kThreads + gpu::thread_index());
-    const int64_t first = stream.position(unit * kBlocks);
-    const int64_t after = (unit + 1) * kBlocks;
-    const int elements = static_cast<int>(stream.position(after < stream.blocks ? after : stream.blocks) - first);
+    const Part part(next, unit * kThreads + gpu::thread_index() < stream.threads);
+    const int64_t first = next.first;
+    const int elements = static_cast<int>(next.behind - next.first);
+    next = Loaded<kBf16, kThreads>(stream, unit + gpu::grid_size());
 
     // 1
     uint32_t pending = 0;
@@ -300,6 +328,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
     gpu::sync_block();
 
     // 4
+    if (gpu::thread_index() == 0) prefetch_raw<kBf16>(stream, next.first, next.behind);
     store_staged<kBf16, kThreads>(stream, staged, first - skew, skew, end, decoded);
     gpu::sync_block();  // the next unit's columns come to the same place
   }

@@ -2,6 +2,7 @@
 // (segments). Every launch lays out its look-up tables in scratch first: a small kernel of its own, so that the thread blocks of the main one
 // only copy.
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <type_traits>
 
@@ -26,22 +27,30 @@ std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
   return bytes <= device.shared_bytes ? "" : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " + std::to_string(device.shared_bytes) + ".";
 }
 
+// Calls f(tuning) with the number of the tuning, below kCount, as a constant.
+template <size_t kCount, int kTuning = 0, typename F>
+void with_tuning(int tuning, F f) {
+  if (tuning == kTuning) return f(std::integral_constant<int, kTuning>{});
+  if constexpr (kTuning + 1 < static_cast<int>(kCount)) with_tuning<kCount, kTuning + 1>(tuning, f);
+}
+
 // ---- container
 
 // Thread blocks of one or two of the format's blocks, and how many of them share a multiprocessor.
-constexpr backends::Tuning kContainerTunings[] = {{"threads512"}, {"threads512_waves64"}, {"threads512_bits11"}, {"threads1024"}};
-constexpr int kContainerThreads[] = {512, 512, 512, 1024}, kContainerBits[] = {12, 12, 11, 12}, kContainerResident[] = {3, 4, 3, 2};
+constexpr int kContainerBits = 12;
+constexpr backends::Tuning kContainerTunings[] = {{"threads512_waves64"}, {"threads512_waves48"}, {"threads1024"}};
+constexpr int kContainerThreads[] = {512, 512, 1024}, kContainerResident[] = {4, 3, 2};
 
 std::string refuses_container(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "container") return "This kernel decodes the layout container only.";
-  return refuses_shared(entered::shared_bytes_of(kContainerBits[tuning], kContainerThreads[tuning]), device);
+  return refuses_shared(entered::shared_bytes_of(kContainerBits, kContainerThreads[tuning]), device);
 }
-int64_t container_scratch_bytes(const codecs::CompressedView&, int tuning) { return entered::table_bytes_of(kContainerBits[tuning]); }
+int64_t container_scratch_bytes(const codecs::CompressedView&, int) { return entered::table_bytes_of(kContainerBits); }
 
 template <int kTuning>
 void launch_container_as(const backends::KernelCall& call) {
   using namespace container;
-  constexpr int kBits = kContainerBits[kTuning], kThreads = kContainerThreads[kTuning], kResident = kContainerResident[kTuning];
+  constexpr int kBits = kContainerBits, kThreads = kContainerThreads[kTuning], kResident = kContainerResident[kTuning];
   const codecs::CompressedView& matrix = *call.matrix;
   const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
   gpu::uint2* const runs = reinterpret_cast<gpu::uint2*>(call.scratch);
@@ -68,19 +77,14 @@ void launch_container_as(const backends::KernelCall& call) {
 }
 
 void launch_container(const backends::KernelCall& call) {
-  switch (call.tuning) {
-    case 0: return launch_container_as<0>(call);
-    case 1: return launch_container_as<1>(call);
-    case 2: return launch_container_as<2>(call);
-    case 3: return launch_container_as<3>(call);
-  }
+  with_tuning<std::size(kContainerTunings)>(call.tuning, [&](auto tuning) { launch_container_as<decltype(tuning)::value>(call); });
 }
 
 // ---- segments
 
 // The index of the table of pairs, and how many thread blocks share a multiprocessor.
-constexpr backends::Tuning kSegmentTunings[] = {{"bits13"}, {"bits14"}, {"bits12_waves48"}, {"bits13_waves48"}};
-constexpr int kSegmentBits[] = {13, 14, 12, 13}, kSegmentResident[] = {2, 2, 3, 3};
+constexpr backends::Tuning kSegmentTunings[] = {{"bits14"}, {"bits13_waves48"}};
+constexpr int kSegmentBits[] = {14, 13}, kSegmentResident[] = {2, 3};
 constexpr int kTokensAtOnce = 8;
 
 int code_bits_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("code_bits")); }
@@ -101,17 +105,6 @@ int64_t partial_bytes(const codecs::CompressedView& matrix) {
   return segments_of(matrix) > 1 ? segments_of(matrix) * kTokensAtOnce * matrix.shape.rows * int64_t{sizeof(float)} : 0;
 }
 int64_t product_scratch_bytes(const codecs::CompressedView& matrix, int tuning) { return segment_table_bytes(matrix, tuning) + partial_bytes(matrix); }
-
-// Calls f(tuning) with the number of the tuning as a constant.
-template <typename F>
-void with_tuning(int tuning, F f) {
-  switch (tuning) {
-    case 0: return f(std::integral_constant<int, 0>{});
-    case 1: return f(std::integral_constant<int, 1>{});
-    case 2: return f(std::integral_constant<int, 2>{});
-    case 3: return f(std::integral_constant<int, 3>{});
-  }
-}
 
 // The tables at the beginning of the scratch: pairs of `bits` bits, single codes.
 tiled::Matrix lay_out_segments(const backends::KernelCall& call, int bits) {
@@ -135,26 +128,26 @@ tiled::Matrix lay_out_segments(const backends::KernelCall& call, int bits) {
 }
 
 // As many thread blocks as are resident at once: each copies the table once and then takes tile after tile.
-gpu::LaunchShape segments_shape(const backends::KernelCall& call, int resident) {
+gpu::LaunchShape segments_shape(const backends::KernelCall& call, int resident, int bits) {
   const int64_t tiles = (call.matrix->shape.rows + segments::kGroupRows - 1) / segments::kGroupRows * segments_of(*call.matrix);
-  return {std::min<int64_t>((tiles + tiled::kTilesOfBlock - 1) / tiled::kTilesOfBlock, int64_t{call.device->compute_units} * resident), tiled::kThreads, pair_bytes(call.tuning)};
+  return {std::min<int64_t>((tiles + tiled::kTilesOfBlock - 1) / tiled::kTilesOfBlock, int64_t{call.device->compute_units} * resident), tiled::kThreads, int64_t{4} << bits};
 }
 
 void launch_segments_decode(const backends::KernelCall& call) {
   if (call.matrix->shape.elements() == 0) return;
   const tiled::Matrix matrix = lay_out_segments(call, kSegmentBits[call.tuning]);
-  with_tuning(call.tuning, [&](auto tuning) {
+  with_tuning<std::size(kSegmentTunings)>(call.tuning, [&](auto tuning) {
     constexpr int kTuning = decltype(tuning)::value;
-    gpu::launch(tiled::decode<kSegmentBits[kTuning], kSegmentResident[kTuning]>, segments_shape(call, kSegmentResident[kTuning]), call.stream, matrix, reinterpret_cast<uint8_t*>(call.decoded));
+    gpu::launch(tiled::decode<kSegmentBits[kTuning], kSegmentResident[kTuning]>, segments_shape(call, kSegmentResident[kTuning], kSegmentBits[kTuning]), call.stream, matrix, reinterpret_cast<uint8_t*>(call.decoded));
   });
 }
 
 template <int kTokens>
 void launch_multiply(const backends::KernelCall& call, const tiled::Matrix& matrix, int first, int tokens, float* partial, int64_t segment_stride) {
-  with_tuning(call.tuning, [&](auto tuning) {
+  with_tuning<std::size(kSegmentTunings)>(call.tuning, [&](auto tuning) {
     // Several tokens would not fit the registers of 48 waves.
     constexpr int kTuning = decltype(tuning)::value, kResident = kTokens == 1 ? kSegmentResident[kTuning] : 2;
-    gpu::launch(tiled::multiply<kSegmentBits[kTuning], kTokens, kResident>, segments_shape(call, kResident), call.stream, matrix, call.x_tokens + first * call.x_stride,
+    gpu::launch(tiled::multiply<kSegmentBits[kTuning], kTokens, kResident>, segments_shape(call, kResident, kSegmentBits[kTuning]), call.stream, matrix, call.x_tokens + first * call.x_stride,
                 static_cast<int>(call.x_stride), tokens, partial, segment_stride);
   });
 }
@@ -199,8 +192,8 @@ void launch_segments_product(const backends::KernelCall& call) {
 
 // ---- segments through rings
 
-constexpr backends::Tuning kRingTunings[] = {{"bits13"}, {"bits14"}, {"bits12"}, {"bits11_threads256"}};
-constexpr int kRingBits[] = {13, 14, 12, 11}, kRingThreads[] = {512, 1024, 512, 256}, kRingResident[] = {2, 1, 2, 4};
+constexpr backends::Tuning kRingTunings[] = {{"bits14"}, {"bits13"}, {"bits11_threads256"}};
+constexpr int kRingBits[] = {14, 13, 11}, kRingThreads[] = {1024, 512, 256}, kRingResident[] = {1, 2, 4};
 
 std::string refuses_rings(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (matrix.settings->text("layout") != "segments") return "This kernel decodes the layout segments only.";
@@ -221,7 +214,7 @@ gpu::LaunchShape rings_shape(const backends::KernelCall& call, const tiled::Matr
 void launch_rings_decode(const backends::KernelCall& call) {
   if (call.matrix->shape.elements() == 0) return;
   const tiled::Matrix matrix = lay_out_segments(call, kRingBits[call.tuning]);
-  with_tuning(call.tuning, [&](auto tuning) {
+  with_tuning<std::size(kRingTunings)>(call.tuning, [&](auto tuning) {
     constexpr int kTuning = decltype(tuning)::value;
     gpu::launch(tiled::decode_in_rings<kRingBits[kTuning], kRingThreads[kTuning], kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix,
                 reinterpret_cast<uint8_t*>(call.decoded));
@@ -230,10 +223,16 @@ void launch_rings_decode(const backends::KernelCall& call) {
 
 template <int kTokens>
 void launch_multiply_in_rings(const backends::KernelCall& call, const tiled::Matrix& matrix, int first, int tokens, float* partial, int64_t segment_stride) {
-  with_tuning(call.tuning, [&](auto tuning) {
-    constexpr int kTuning = decltype(tuning)::value;
-    gpu::launch(tiled::multiply_in_rings<kRingBits[kTuning], kRingThreads[kTuning], kTokens, kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix, call.x_tokens + first * call.x_stride,
-                static_cast<int>(call.x_stride), tokens, partial, segment_stride);
+  with_tuning<std::size(kRingTunings)>(call.tuning, [&](auto tuning) {
+    constexpr int kTuning = decltype(tuning)::value, kBits = kRingBits[kTuning];
+    const float* const x = call.x_tokens + first * call.x_stride;
+    const int x_stride = static_cast<int>(call.x_stride);
+    // Sums of more tokens and what the rings need do not fit the registers: 8 tokens take 1.6 times as long there.
+    if constexpr (kTokens <= 2)
+      gpu::launch(tiled::multiply_in_rings<kBits, kRingThreads[kTuning], kTokens, kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix, x, x_stride, tokens,
+                  partial, segment_stride);
+    else
+      gpu::launch(tiled::multiply<kBits, kTokens, 2>, segments_shape(call, 2, kBits), call.stream, matrix, x, x_stride, tokens, partial, segment_stride);
   });
 }
 

@@ -1,7 +1,7 @@
 // The layout `segments` through rings: as in segments_gpu.h a lane has one row of a tile, but the tile's words come to a ring of 32 lines in shared
 // memory by asynchronous copies, lines ahead of the lanes, and a lane keeps nothing but its position in its stream. Where words come to a register
 // instead, a lane that needs its next one makes all others wait for memory every four columns: some lane always does.
-//  1. Every 32 columns a group of lanes finds its most and least advanced, copies the lines that there is room for, and waits for those that these
+//  1. Every 32 or 64 columns a group of lanes finds its most and least advanced, copies the lines that there is room for, and waits for those that these
 //     columns may need.
 //  2. Four columns: two words of the lane's own bank make a window, which serves two look-ups of two exponents each.
 // Lanes that are too far apart for the ring (one row of short codes beside one of long ones) take these columns' words from global memory.
@@ -15,9 +15,9 @@ namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::tiled {
 
 inline constexpr int kRingLines = 32, kLineBytes = 4 * kGroupRows, kCopiedLines = 4;  // one copy of 16 bytes a lane
 inline constexpr int kRingBytes = (kRingLines + kCopiedLines) * kLineBytes;           // the first lines stand behind the last ones again
-inline constexpr int kRingBlockCols = 32;
-// Lines that the columns of a block may reach, from the line of the most advanced lane on: their codes, the bits of that line, one line for windows.
-inline constexpr int kReach = kRingBlockCols * kMaxCodeBits / 32 + 2;
+// Columns between two looks at the ring: 64 where no code has more than 8 bits, otherwise 32, or the ring would have to hold more lines for what
+// lanes might take than for what they do take.
+inline constexpr int kRingBlockCols = 32, kShortCodeBits = 8;
 inline constexpr uint32_t kPosition = 0x7FFF;  // of a position: entries that are added to it leave their exponents above
 
 template <int kBits>
@@ -25,18 +25,20 @@ class RingLane {
  public:
   // `ring` and `pairs` in shared memory; the tile's lines at `lines` in global memory, `count` of them.
   ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix, gpu::Pointer<const uint32_t> lines, int count)
-      : ring_(ring), pairs_(pairs), singles_(matrix.singles), lines_(lines), code_shift_(32 - matrix.code_bits), count_(count) {
+      : ring_(ring), pairs_(pairs), singles_(matrix.singles), lines_(lines), code_shift_(32 - matrix.code_bits), count_(count),
+        // In 32 columns as many lines as a code has bits, the bits of the first line, and one line for windows.
+        reach_((matrix.code_bits <= kShortCodeBits ? 2 : 1) * matrix.code_bits + 2) {
     copy(kRingLines - kCopiedLines);
   }
 
-  // Before each block of 32 columns; all lanes of the group. False: the next columns are to be taken by take_far().
+  // Before each block of columns; all lanes of the group. False: the next columns are to be taken by take_far().
   ECMV_GPU_DEVICE bool begin_block() {
     const int line = before_ + static_cast<int>((position_ & kPosition) >> 5);
     before_ = line & ~(kRingLines - 1);
     position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5 | (position_ & 31);
     const int most = Team::reduce_max(line), least = -Team::reduce_max(-line);
     copy(least + kRingLines - kCopiedLines);
-    const int needed = most + kReach < count_ + 1 ? most + kReach : count_ + 1;
+    const int needed = most + reach_ < count_ + 1 ? most + reach_ : count_ + 1;
     if (needed <= landed_) {
       gpu::wait_copies<1>();  // what was copied before the last block is there
       landed_ = copied_before_;
@@ -101,7 +103,7 @@ class RingLane {
   gpu::Pointer<const uint32_t> pairs_;
   gpu::Pointer<const uint16_t> singles_;
   gpu::Pointer<const uint32_t> lines_;
-  int code_shift_, count_;
+  int code_shift_, count_, reach_;
   uint32_t position_ = 0;  // in bits, from line before_ on, a multiple of kRingLines
   int before_ = 0, copied_ = 0, copied_before_ = 0, landed_ = 0;  // lines
 };
@@ -120,32 +122,34 @@ ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<st
     if ((i + 1) * kUnitCols <= cols) ahead[i] = gpu::load_streaming_here(raw + i * kGroupRows);
   const uint32_t begin = matrix.tiles[tile];
   RingLane<kBits> lane(ring, pairs, matrix, matrix.streams + static_cast<int64_t>(begin), static_cast<int>(matrix.tiles[tile + 1] - begin) / kGroupRows);
-  int col = 0;
-  for (; col + kUnitCols <= cols; col += kRingBlockCols) {
-    const bool near = lane.begin_block();
+  const int block_mask = (matrix.code_bits <= kShortCodeBits ? 2 : 1) * kRingBlockCols - 1;
+  bool near = true;
+  for (int col = 0; col + kUnitCols <= cols; col += kRingBlockCols) {
+    if ((col & block_mask) == 0) near = lane.begin_block();
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2; ++i) {
       const int unit = col + i * kUnitCols;
-      if (unit + kUnitCols > cols) break;
-      const gpu::uint4 own = ahead[i];
-      raw += kGroupRows;
-      if (unit + 3 * kUnitCols <= cols) ahead[i] = gpu::load_streaming_here(raw + kGroupRows);
-      if (near) {
-        ECMV_GPU_UNROLL
-        for (int k = 0; k < 4; ++k) {
-          const auto loaded = load(first_col + unit + 4 * k);
-          uint32_t first, second, floats[4];
-          lane.take(first, second);
-          make_floats(first, second, gpu::word_of(own, k), floats);
-          quad(first_col + unit + 4 * k, k, floats, loaded);
-        }
-      } else {
-        ECMV_GPU_NO_UNROLL
-        for (int k = 0; k < 4; ++k) {
-          uint32_t first, second, floats[4];
-          lane.take_far(first, second);
-          make_floats(first, second, gpu::word_of(own, k), floats);
-          quad(first_col + unit + 4 * k, k, floats, load(first_col + unit + 4 * k));
+      if (unit + kUnitCols <= cols) {
+        const gpu::uint4 own = ahead[i];
+        raw += kGroupRows;
+        if (unit + 3 * kUnitCols <= cols) ahead[i] = gpu::load_streaming_here(raw + kGroupRows);
+        if (near) {
+          ECMV_GPU_UNROLL
+          for (int k = 0; k < 4; ++k) {
+            const auto loaded = load(first_col + unit + 4 * k);
+            uint32_t first, second, floats[4];
+            lane.take(first, second);
+            make_floats(first, second, gpu::word_of(own, k), floats);
+            quad(first_col + unit + 4 * k, k, floats, loaded);
+          }
+        } else {
+          ECMV_GPU_NO_UNROLL
+          for (int k = 0; k < 4; ++k) {
+            uint32_t first, second, floats[4];
+            lane.take_far(first, second);
+            make_floats(first, second, gpu::word_of(own, k), floats);
+            quad(first_col + unit + 4 * k, k, floats, load(first_col + unit + 4 * k));
+          }
         }
       }
     }

@@ -8,6 +8,7 @@
 
 #include "datasets/distributions.h"
 #include "datasets/normal_draws.h"
+#include "datasets/numbers.h"
 #include "datasets/quantise.h"
 #include "tests/datasets/temporary_file.h"
 
@@ -99,6 +100,29 @@ TEST_CASE("llm_like is the same on every platform, and a layer does not depend o
   REQUIRE_DATASET_ERROR(load("llm_like", bits), "must be at most 15");
   bits.numbers["quantise_bits"] = 8;
   CHECK(load("llm_like", bits).layers[0].type == ElementType::i16);
+}
+
+TEST_CASE("llm_like as f8_e4m3 fills the range of the type, with the exponents of its bf16 weights") {
+  SourceRequest small = request({256, 1024}, 2);
+  small.texts["type"] = "f8_e4m3";
+  const Dataset f8 = load("llm_like", small), bf16 = load("llm_like", request({256, 1024}, 2));
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const Matrix& matrix = f8.layers[layer];
+    REQUIRE(matrix.type == ElementType::f8_e4m3);
+    std::vector<double> scaled(static_cast<size_t>(matrix.shape.elements())), weights = scaled;
+    read_numbers(matrix.view(), 0, scaled);
+    read_numbers(bf16.layers[layer].view(), 0, weights);
+    const auto magnitude = [](double a, double b) { return std::fabs(a) < std::fabs(b); };
+    CHECK(std::fabs(*std::ranges::max_element(scaled, magnitude)) == 448);
+    const double scale = 448 / std::fabs(*std::ranges::max_element(weights, magnitude));
+    for (size_t i = 0; i < scaled.size(); ++i)
+      if (!(std::fabs(scaled[i] - weights[i] * scale) <= std::max(std::fabs(scaled[i]) / 16, 0x1p-10))) FAIL(i);
+  }
+  small.texts["type"] = "f16";
+  REQUIRE_DATASET_ERROR(load("llm_like", small), "bf16 or f8_e4m3");
+  small.texts["type"] = "f8_e4m3";
+  small.numbers["quantise_bits"] = 8;
+  REQUIRE_DATASET_ERROR(load("llm_like", small), "bf16 weights only");
 }
 
 TEST_CASE("normal pairs have the moments of two independent normal variates") {

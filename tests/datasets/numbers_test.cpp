@@ -51,6 +51,24 @@ TEST_CASE("every bf16 is its own nearest bf16, and what lies between goes to the
   CHECK(nearest_bf16(-1e300) == 0xFF80);
 }
 
+TEST_CASE("nearest_f8_e4m3 gives every value its own bits and the even one of two neighbours between them") {
+  for (int bits = 0; bits < 256; ++bits) {
+    const double value = f8_e4m3_value(static_cast<uint8_t>(bits));
+    if (std::isnan(value)) {
+      CHECK(std::isnan(f8_e4m3_value(nearest_f8_e4m3(value))));
+      continue;
+    }
+    if (nearest_f8_e4m3(value) != bits) FAIL(bits);
+    if ((bits & 0x7F) == 0x7E) continue;
+    const double next = f8_e4m3_value(static_cast<uint8_t>(bits + 1)), middle = (value + next) / 2;
+    if (nearest_f8_e4m3(middle) != bits + (bits & 1)) FAIL(bits);
+    if (nearest_f8_e4m3(middle + (value - next) * 0x1p-30) != bits) FAIL(bits);
+    if (nearest_f8_e4m3(middle + (next - value) * 0x1p-30) != bits + 1) FAIL(bits);
+  }
+  CHECK(nearest_f8_e4m3(1e9) == 0x7E);
+  CHECK(nearest_f8_e4m3(-HUGE_VAL) == 0xFE);
+}
+
 TEST_CASE("numbers are read from every element type") {
   const auto read = [](ElementType type, auto value) {
     std::vector<std::byte> bytes(2 * sizeof value);

@@ -91,6 +91,35 @@ TEST_CASE("verify_file passes for a chain of every layout that can be written") 
   }
 }
 
+TEST_CASE("verify_file decodes files of modules by the reference and by every kernel") {
+  const codecs::CodecEntry* entry = codecs::find_codec("huffman_exponents");
+  if (entry == nullptr) SKIP("huffman_exponents is not in this build");
+  const Folder folder;
+  codecs::ChainFile modules;
+  for (const char* name : {"layers.0.mlp", "layers.1.mlp"}) {
+    modules.layers.push_back(codecs::encode_matrix(*entry, tests::bf16_matrix({70, 300}, 0.02, modules.names.size() + 1).view(), codecs::default_settings(*entry->codec)));
+    modules.names.push_back(name);
+  }
+  const std::vector<std::byte> bytes = entry->codec->write_file(modules);
+  const std::string path = folder.write("modules.safetensors", bytes);
+  const FileVerification verification = verify_file(path);
+  INFO(printed({path}, 0));
+  CHECK(verification.passed());
+  CHECK(verification.codec == "huffman_exponents");
+  CHECK(verification.shapes == std::vector<datasets::Shape>{{70, 300}, {70, 300}});
+  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what.starts_with("scalar decode") && check.result == FileCheck::Result::ok; }));
+  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what == "modules written again" && check.detail == "identical"; }));
+  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what == "modules encoded again"; }));
+
+  // A position beyond the elements: the file cannot be read.
+  std::vector<std::byte> damaged = bytes;
+  damaged.back() = std::byte{0xff};  // of the last module's gaps, or its spare byte
+  CHECK(verify_file(folder.write("spare.safetensors", damaged)).unreadable.empty());
+  damaged[damaged.size() - 40] ^= std::byte{0x55};
+  CHECK(verify_file(folder.write("damaged.safetensors", damaged)).unreadable.find("gap") != std::string::npos);
+  CHECK(!verify_file(folder.write("cut.safetensors", std::span(bytes).first(bytes.size() - 100))).unreadable.empty());
+}
+
 TEST_CASE("verify_file finds a wrong hash in the reference chain and in every fused kernel") {
   const Folder folder;
   for (const Layout& layout : kLayouts) {
