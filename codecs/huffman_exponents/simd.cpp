@@ -1,4 +1,4 @@
-// SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), bf16 elements are joined 16 at a time.
+// SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), elements are joined by vectors.
 #include "codecs/huffman_exponents/container_walk.h"
 #include "codecs/huffman_exponents/segments_walk.h"
 
@@ -29,6 +29,24 @@ void JoinBf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_
     elements[i] = static_cast<uint16_t>((raw[i] & 0x80u) << 8 | uint32_t{exponents[i]} << kBf16MantissaBits | (raw[i] & 0x7fu));
 }
 
+// Two f8 a lane: a byte of raw bits has the first one's above.
+void JoinF8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out, int64_t at) {
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const hn::Repartition<uint8_t, decltype(d)> d8;
+  const int64_t elements = 2 * static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = std::min(count, from % 2);
+  if (i > 0) container::join_f8(exponents, raw, from, i, out, at);
+  for (; i + elements <= count; i += elements) {
+    const auto both = hn::PromoteTo(d, hn::LoadU(bytes, raw + (from + i) / 2));
+    const auto bits = hn::And(hn::Or(hn::ShiftRight<4>(both), hn::ShiftLeft<8>(both)), hn::Set(d, 0x0f0f));
+    const auto exponent = hn::ShiftLeft<kF8MantissaBits>(hn::BitCast(d, hn::LoadU(d8, exponents + i)));  // below 16: no bit leaves its byte
+    const auto joined = hn::Or(hn::Or(hn::ShiftLeft<4>(hn::And(bits, hn::Set(d, 0x0808))), hn::And(bits, hn::Set(d, 0x0707))), exponent);
+    hn::StoreU(hn::BitCast(d8, joined), d8, reinterpret_cast<uint8_t*>(out) + at + i);
+  }
+  container::join_f8(exponents + i, raw, from + i, count - i, out, at + i);
+}
+
 // Segments: of the word of four columns, column k has its sign in byte 3 - k and its mantissa in byte 2 - k, or 3.
 void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   if (count < segments::kUnitCols) return segments::join_unit(exponents, raw, count, out);
@@ -49,7 +67,7 @@ void DecodeContainer(const KernelCall& call) {
   if (container::is_bf16(call.matrix->type))
     container::run_decode(call, JoinBf16);
   else
-    container::run_decode(call, container::join_f8);
+    container::run_decode(call, JoinF8);
 }
 
 void DecodeSegments(const KernelCall& call) { segments::run_decode(call, JoinUnit); }
