@@ -1,207 +1,20 @@
-// GPU kernels of tile_rans. A thread block of 16 workers (32 lanes each; fewer where shared memory is small) has a strip of tile rows and walks its
-// columns: the workers decode panels of 32 tiles to shared memory (coders_gpu.h), then multiply them, a worker 16 rows and a part of the
-// columns with all tokens at once, and again. Tokens are digits of a fixed point number (digits_gpu.h), made by a launch before, so the products are those
-// of bytes on matrix units and their sums exact integers: no order of adding matters, and splits of the columns over thread blocks (where
-// there are few strips) are added up by a third launch. All coders run through these loops.
+// GPU kernels of tile_rans: what to launch for which matrix, tuning and number of tokens (products_gpu.h has the products, panels_gpu.h, lanes_gpu.h and
+// streams_gpu.h the coders), and the decode kernel. Three launches at most: tokens become digits, products, and, where the columns of a strip
+// are split over thread blocks because there are few strips, the splits' sums are added up.
 #include <algorithm>
 #include <span>
 #include <string>
 #include <type_traits>
 
-#include "backends/gpu/matrix_units.h"
-#include "codecs/tile_rans/coders_gpu.h"
 #include "codecs/tile_rans/digits_gpu.h"
 #include "codecs/tile_rans/format.h"
+#include "codecs/tile_rans/lanes_gpu.h"
 #include "codecs/tile_rans/levels.h"
+#include "codecs/tile_rans/products_gpu.h"
+#include "codecs/tile_rans/streams_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace {
-
-constexpr int kMostThreads = kMostWorkers * kLanes;
-constexpr int kMostOperands = 12;  // of a worker: 32 tokens
-
-// Where results go: to y, or, of splits, to sums [splits][columns][rows].
-struct Output {
-  gpu::TokenView tokens;
-  Dequantise dequantise;
-  gpu::Pointer<int32_t> sums;
-  int splits;
-};
-
-// The columns of tiles that a block walks, `slots` at a time.
-struct Walk {
-  int first, end;
-  int worker, slots, tile_shift, steps;  // a tile has 2^tile_shift steps
-
-  // The worker's tiles of the round from `base`. Behind the end the last tile is there again, and nobody uses its operands.
-  template <int kTiles>
-  ECMV_GPU_DEVICE Round<kTiles> round(int base) const {
-    Round<kTiles> round;
-    const int first_tile = base + worker * kTiles;
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < kTiles; ++i) {
-      round.across[i] = first_tile + i < end ? first_tile + i : first_tile;
-      round.first[i] = round.across[i] << tile_shift;
-      round.after[i] = round.across[i] + slots < end ? (round.across[i] + slots) << tile_shift : steps;
-    }
-    return round;
-  }
-};
-
-ECMV_GPU_DEVICE Strip strip_of(const Stream& stream, int64_t down, int panels) {
-  const int64_t rows = stream.rows - down * panels * kPanelRows;
-  return {down, rows < panels * kPanelRows ? static_cast<int>((rows + kPanelRows - 1) / kPanelRows) : panels, down * panels * int64_t{stream.steps}, gpu::cast<gpu::uint4>(gpu::shared_memory())};
-}
-
-// A block's shared memory: operands, what the workers have for themselves, levels of the decode kernel, the table at a multiple of its size.
-template <class Coder>
-ECMV_GPU_BOTH int levels_place(int workers) {
-  return workers * (kWorkerPanels * kPanelBytes + static_cast<int>(Coder::kSharedBytes));
-}
-template <class Coder>
-ECMV_GPU_DEVICE gpu::SharedAddress table_of(const Stream& stream, int workers) {
-  const gpu::SharedAddress end(gpu::shared_memory() + (levels_place<Coder>(workers) + 4 * kLevels));
-  return stream.table_bytes > 0 ? end.aligned(stream.table_bytes) : end;
-}
-
-// Adds the sums of the workers that have operands from `first_operand` on, in shared memory, and stores the results of their tokens.
-template <int kOperands>
-ECMV_GPU_DEVICE void store_sums(const int32_t (&sums)[kOperands][4], bool has_them, int first_operand, int panels, int rg, int64_t first_row, int split, const Output& output) {
-  constexpr int kStride = kOperands * kUnitColumns + 1, kTokens = kOperands * kUnitColumns / kDigits;
-  const gpu::Pointer<int32_t> shared = gpu::cast<int32_t>(gpu::shared_memory());
-  const int rows = panels * kPanelRows;
-  for (int i = gpu::thread_index(); i < rows * kStride; i += gpu::block_size()) shared[i] = 0;
-  gpu::sync_block();
-  if (has_them) {
-    ECMV_GPU_UNROLL
-    for (int operand = 0; operand < kOperands; ++operand) {
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int row = rg * kPanelRows + Worker::lane() / 4 + i / 2 * 8, column = operand * kUnitColumns + Worker::lane() % 4 * 2 + i % 2;
-        gpu::atomic_add(shared + (row * kStride + column), sums[operand][i]);
-      }
-    }
-  }
-  gpu::sync_block();
-  const int first_token = first_operand * kUnitColumns / kDigits, tokens = output.tokens.batch - first_token < kTokens ? output.tokens.batch - first_token : kTokens;
-  const int columns = output.tokens.batch * kDigits;
-  for (int i = gpu::thread_index(); i < rows * tokens; i += gpu::block_size()) {
-    const int row = i % rows, token = i / rows;
-    if (first_row + row >= output.tokens.rows) continue;
-    const gpu::Pointer<const int32_t> digits = shared + (row * kStride + token * kDigits);
-    if (output.splits == 1) {
-      output.tokens.store(first_row + row, first_token + token, output.dequantise.value(first_token + token, digits[0], digits[1], digits[2]));
-    } else {
-      ECMV_GPU_UNROLL
-      for (int digit = 0; digit < kDigits; ++digit)
-        output.sums[(int64_t{split} * columns + (first_token + token) * kDigits + digit) * output.tokens.rows + first_row + row] = digits[digit];
-    }
-  }
-  gpu::sync_block();
-}
-
-// Blocks that shall fit on a multiprocessor: registers are chosen so.
-template <class Coder, int kOperands>
-constexpr int blocks_of(int threads) {
-  return threads < kMostThreads ? 3 : kOperands <= Coder::kSmallOperands ? 2 : 1;
-}
-
-// Y = W X, or the sums of a split of the columns.
-// `halves`: 2 where operands are too many for the registers of a worker, which then has one half of them and twice the columns.
-template <class Coder, int kPanels, int kOperands, int kThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, (blocks_of<Coder, kOperands>(kThreads))) void matmul(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
-  // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in kWorkerPanels columns.
-  static_assert(Coder::kTiles * Coder::kSteps * kPanels == kWorkerPanels);
-  const int slots = workers * Coder::kTiles;
-  const int worker = Worker::uniform(Worker::group()), rg = worker % kPanels, half = worker / kPanels % halves, part = worker / kPanels / halves, split = static_cast<int>(gpu::block_index() % output.splits);
-  const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
-  const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
-  const gpu::SharedAddress table = table_of<Coder>(stream, workers);
-  Coder coder(stream, strip, workers * kWorkerPanels * kPanelBytes + worker * static_cast<int>(Coder::kSharedBytes), table);
-  gpu::let_next_begin();
-  Coder::fill_table(stream, table);
-  auto round = walk.round<Coder::kTiles>(walk.first);
-  if (round.across[0] < walk.end) coder.begin(round, true);
-  gpu::sync_block();
-  gpu::wait_for_previous();
-
-  int32_t sums[kOperands][4] = {};
-  int32_t other_sums[4] = {};  // with one operand, so that not every product waits for the one before
-  for (int base = walk.first; base < walk.end; base += slots) {
-    if (base != walk.first) {
-      round = walk.round<Coder::kTiles>(base);
-      if (round.across[0] < walk.end) coder.begin(round, false);
-    }
-    ECMV_GPU_NO_UNROLL
-    for (int step = 0; step < stream.tile_steps; step += Coder::kSteps) {
-      if (round.across[0] < walk.end && round.first[0] + step < stream.steps) coder.decode(round, step, worker * Coder::kTiles);
-      // The columns of panels of this worker's part: every `distance` steps from the first on, up to the end of the walk or of the matrix.
-      const int columns = kOperands == 1 ? kWorkerPanels : kWorkerPanels * halves, column = part * columns, distance = Coder::kSteps == 1 ? stream.tile_steps : 1;
-      const int first = (base + column / Coder::kSteps) * stream.tile_steps + step + column % Coder::kSteps;
-      const int room = (walk.end * stream.tile_steps < stream.steps ? walk.end * stream.tile_steps : stream.steps) - first;
-      const gpu::Pointer<const gpu::uint4> operands = strip.operands + (column * kPanels + rg) * kLanes + Worker::lane();
-      // Inputs of a column of panels; zeros for what was not decoded. Those of the next one are on their way while one is multiplied.
-      gpu::Pointer<const gpu::uint2> inputs = digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + Worker::lane());
-      const int next_inputs = distance * halves * kOperands * kLanes;
-      int left = room;
-      const auto load_inputs = [&](gpu::uint2 (&input)[kOperands]) {
-        ECMV_GPU_UNROLL
-        for (int operand = 0; operand < kOperands; ++operand) {
-          input[operand] = gpu::uint2{};
-          if (left > 0) input[operand] = inputs[operand * kLanes];
-        }
-        inputs += next_inputs;
-        left -= distance;
-      };
-      if constexpr (kOperands == 1) {
-        gpu::uint2 input[kWorkerPanels][1];
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < kWorkerPanels; ++i) load_inputs(input[i]);
-        gpu::sync_block();
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < kWorkerPanels; ++i) gpu::multiply_panels(operands[i * kPanels * kLanes], input[i][0], i % 2 == 0 ? sums[0] : other_sums);
-      } else {
-        gpu::uint2 input[2][kOperands];
-        load_inputs(input[0]);
-        gpu::sync_block();
-        ECMV_GPU_NO_UNROLL
-        for (int i = 0; i < columns; i += 2)
-          ECMV_GPU_UNROLL
-          for (int odd = 0; odd < 2; ++odd) {
-            const gpu::uint4 weights = operands[(i + odd) * kPanels * kLanes];
-            load_inputs(input[1 - odd]);
-            ECMV_GPU_UNROLL
-            for (int operand = 0; operand < kOperands; ++operand) gpu::multiply_panels(weights, input[odd][operand], sums[operand]);
-          }
-      }
-      gpu::sync_block();
-    }
-  }
-  ECMV_GPU_UNROLL
-  for (int i = 0; i < 4; ++i) sums[0][i] += other_sums[i];
-  const int64_t first_row = strip.down * kPanels * kPanelRows;
-  for (int i = 0; i < halves; ++i) store_sums(sums, half == i, i * kOperands, kPanels, rg, first_row, split, output);
-}
-
-// Adds up the splits' sums.
-ECMV_GPU_KERNEL void add_splits(Output output) {
-  gpu::let_next_begin();
-  gpu::wait_for_previous();
-  const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index(), rows = output.tokens.rows;
-  if (i >= rows * output.tokens.batch) return;
-  const int token = static_cast<int>(i / rows);
-  int64_t digits[kDigits] = {};
-  for (int split = 0; split < output.splits; ++split)
-    ECMV_GPU_UNROLL
-    for (int digit = 0; digit < kDigits; ++digit)
-      digits[digit] += output.sums[(int64_t{split} * output.tokens.batch * kDigits + token * kDigits + digit) * rows + i % rows];
-  output.tokens.store(i % rows, token, output.dequantise.value(token, digits[0], digits[1], digits[2]));
-}
-
-ECMV_GPU_KERNEL void store_zeros(gpu::TokenView tokens) {
-  const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
-  if (i < tokens.rows * tokens.batch) tokens.y[i] = 0;
-}
 
 struct LevelBits {
   uint32_t bits[kLevels];
@@ -214,26 +27,23 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
   const int worker = Worker::uniform(Worker::group());
   const Strip strip = strip_of(stream, gpu::block_index(), kPanels);
   const Walk walk{0, stream.tiles_across, worker, slots, stream.tile_shift, stream.steps};
-  const gpu::SharedAddress table = table_of<Coder>(stream, workers);
-  const gpu::Pointer<uint32_t> values = gpu::cast<uint32_t>(gpu::shared_memory() + levels_place<Coder>(workers));
-  Coder coder(stream, strip, workers * kWorkerPanels * kPanelBytes + worker * static_cast<int>(Coder::kSharedBytes), table);
-  Coder::fill_table(stream, table);
+  const gpu::Pointer<uint32_t> values = gpu::cast<uint32_t>(gpu::shared_memory() + stream.levels_place);
+  Coder coder(stream, strip, stream.own_place + worker * static_cast<int>(Coder::kSharedBytes), table_of(stream));
   if (gpu::thread_index() == 0)
     ECMV_GPU_UNROLL
     for (int s = 0; s < kLevels; ++s) values[s] = levels.bits[s];
-  gpu::sync_block();
+  auto round = begin_block(coder, stream, walk);
   for (int base = 0; base < walk.end; base += slots) {
-    const auto round = walk.round<Coder::kTiles>(base);
+    next_round(coder, walk, base, round);
     if (round.across[0] >= walk.end) break;
-    coder.begin(round, base == 0);
     for (int step = 0; step < stream.tile_steps && round.first[0] + step < stream.steps; step += Coder::kSteps) {
-      coder.decode(round, step, worker * Coder::kTiles);
+      coder.decode(round, step, to_shared<Coder, kPanels>(worker));
       Worker::sync();
       for (int column = 0; column < Coder::kTiles * Coder::kSteps; ++column) {
         const int64_t tile = base + worker * Coder::kTiles + column / Coder::kSteps, first_col = (tile * stream.tile_steps + step + column % Coder::kSteps) * kPanelCols;
         if (tile >= walk.end) continue;
         for (int rg = 0; rg < strip.panels_down; ++rg) {
-          const gpu::Pointer<const uint8_t> bytes = gpu::cast<const uint8_t>(strip.operands + (((worker * Coder::kTiles * Coder::kSteps + column) * kPanels + rg) * kLanes));
+          const gpu::Pointer<const uint8_t> bytes = gpu::cast<const uint8_t>(gpu::shared_memory()) + ((worker * Coder::kTiles * Coder::kSteps + column) * kPanels + rg) * kPanelBytes;
           for (int row = 0; row < kPanelRows; ++row) {  // a lane a column
             const int64_t at = strip.down * kPanels * kPanelRows + rg * kPanelRows + row, col = first_col + Worker::lane();
             if (at < stream.rows && col < stream.cols)
@@ -248,7 +58,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
 
 constexpr int64_t kMostCols = int64_t{1} << 19;
 constexpr int64_t kReservedBytes = 1024;
-constexpr int kMostSplits = 8, kMostTableBits = 14;  // 64 KiB of a table and its copies
+constexpr int kMostSplits = 8, kMostTableBits = 14;  // 64 KiB of a table and its copies, twice that without operands
 constexpr int64_t kDigitSharedBytes = 512;
 
 template <int kValue>
@@ -286,15 +96,17 @@ void with_operands(int batch, F f) {
 // What a tuning asks for.
 struct Wish {
   int workers, blocks;  // of a block; on a multiprocessor
+  bool registers;       // for few tokens, multiplied where they are decoded
 };
-constexpr Wish kWishes[] = {{16, 1}, {8, 2}, {16, 2}, {8, 3}};
-constexpr backends::Tuning kTunings[] = {{"waves16"}, {"waves8_twice"}, {"waves16_twice"}, {"waves8_thrice"}};
-constexpr int64_t kSystemBytes = 1024;  // of shared memory that every block needs besides its own
+constexpr Wish kWishes[] = {{16, 1, false}, {8, 2, false}, {16, 2, false}, {16, 1, true}, {8, 2, true}, {16, 2, true}};
+constexpr backends::Tuning kTunings[] = {{"panels16"}, {"panels8_twice"}, {"panels16_twice"}, {"registers16"}, {"registers8_twice"}, {"registers16_twice"}};
+constexpr int64_t kSystemBytes = 1024;        // of shared memory that every block needs besides its own
+constexpr int kMostRegisterTokens = 5;        // two operands, of which every worker has the sums of all panels in registers
 
-// A block's workers and shared memory.
+// A block's workers and shared memory: operands or, without them, room for making the table; what workers have for themselves; levels; the table.
 struct Plan {
   int workers = 0;  // 0: there is no room
-  int copy_bits = 0, table_bytes = 0;
+  int copy_bits = 0, table_bytes = 0, own_place = 0, levels_place = 0;
   int64_t shared_bytes = 0;
 };
 
@@ -305,12 +117,13 @@ Plan plan_of(const Layout& layout, const Wish& wish, int64_t block_bytes) {
   with_coder(layout, [&](auto coder, auto) { own = decltype(coder)::type::kSharedBytes; });
   const bool has_table = layout.coder == Coder::rans_lanes;
   for (int workers = wish.workers; workers * kPanelRows >= layout.tile_rows; workers /= 2)
-    for (int bits = has_table ? kMostTableBits - layout.prob_bits : 0; bits >= 0; --bits) {
-      const int64_t table = has_table ? int64_t{4} << (layout.prob_bits + bits) : 0, before = workers * (kWorkerPanels * kPanelBytes + own) + 4 * kLevels;
+    for (int bits = has_table ? (wish.registers ? kMostTableBits + 1 : kMostTableBits) - layout.prob_bits : 0; bits >= 0; --bits) {
+      const int64_t table = has_table ? int64_t{4} << (layout.prob_bits + bits) : 0, own_place = wish.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;
+      const int64_t levels_place = own_place + workers * own, before = levels_place + 4 * kLevels;
       // Shared memory begins up to kReservedBytes behind a multiple of everything.
       const int64_t needed = has_table ? (kReservedBytes + before + table - 1) / table * table + table : before;
-      const int64_t shared = std::max(needed, layout.tile_rows * (kMostOperands * kUnitColumns + 1) * 4);
-      if (shared <= room) return {workers, bits, static_cast<int>(table), shared};
+      const int64_t sums = layout.tile_rows * (kMostOperands * kUnitColumns + 1) * 4, shared = std::max(needed, sums);
+      if (shared <= room) return {workers, bits, static_cast<int>(table), static_cast<int>(own_place), static_cast<int>(levels_place), shared};
     }
   return {};
 }
@@ -332,6 +145,8 @@ Stream stream_of(const CompressedView& view, const Layout& layout, const Plan& p
   stream.prob_bits = layout.prob_bits;
   stream.table_bytes = plan.table_bytes;
   stream.copy_bits = plan.copy_bits;
+  stream.own_place = plan.own_place;
+  stream.levels_place = plan.levels_place;
   return stream;
 }
 
@@ -339,7 +154,7 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo& devi
   const Layout layout = layout_of(view.shape, *view.settings);
   if (layout.coder == Coder::rans && layout.tile_rows * layout.tile_cols != 4096) return "A worker has room for 4096 elements of interleaved streams, not for tiles of " + std::to_string(layout.tile_rows * layout.tile_cols) + ".";
   if (view.shape.cols > kMostCols) return "Sums of more than 2^19 columns may not fit int32.";
-  if (kWishes[tuning].blocks == 3 && layout.coder != Coder::rans_lanes) return "Three thread blocks with few registers are for lanes with words of their own, coder=rans_lanes.";
+  if (kWishes[tuning].registers && layout.coder == Coder::rans) return "Interleaved streams are not decoded to where matrix units expect them in registers.";
   const Plan plan = plan_of(layout, kWishes[tuning], device.shared_bytes);
   if (plan.workers == 0) return "Operands, table and rings of the least number of waves need more shared memory than a thread block may have: " + std::to_string(device.shared_bytes) + " bytes.";
   if (kWishes[tuning].blocks > 1 && plan.workers < kWishes[tuning].workers && plan_of(layout, kWishes[0], device.shared_bytes).workers > plan.workers)
@@ -382,38 +197,51 @@ backends::ProductRounding rounding(const CompressedView& view, int) {
 constexpr int kStoreThreads = 256;
 gpu::LaunchShape one_thread_each(int64_t count, bool early) { return {(count + kStoreThreads - 1) / kStoreThreads, kStoreThreads, 0, early}; }
 
-// The tokens from `first` on, as many as the workers take at once; returns how many.
+// Launches the products; `halves` as matmul_panels has them.
+template <int kOperands>
+void launch_products(const backends::KernelCall& call, const Layout& layout, const Plan& plan, bool registers, int halves, const Digits& digits, const Output& output) {
+  const Stream stream = stream_of(*call.matrix, layout, plan);
+  const gpu::LaunchShape shape{layout.tiles_down * output.splits, plan.workers * kLanes, plan.shared_bytes, gpu::have_early_launches(*call.device)};
+  with_coder(layout, [&](auto coder, auto panels) {
+    using Type = typename decltype(coder)::type;
+    constexpr int kPanels = decltype(panels)::value;
+    if constexpr (Type::kIsForRegisters && kPanels * kOperands <= 8) {
+      if (registers) return gpu::launch(matmul_registers<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, digits.operands, output);
+    }
+    if constexpr (kOperands != 2) gpu::launch(matmul_panels<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, halves, digits.operands, output);
+  });
+}
+
+// The tokens from `first` on, as many as are taken at once; returns how many. The tunings for registers have more tokens multiplied as panels are.
 int launch_tokens(const backends::KernelCall& call, const Layout& layout, int first) {
-  const Wish& wish = kWishes[call.tuning];
-  const Plan plan = plan_of(layout, wish, call.device->shared_bytes);
+  const int left = call.batch - first, most_in_registers = layout.tile_rows == 64 ? kMostRegisterTokens : kUnitColumns / kDigits;
+  Wish wish = kWishes[call.tuning];
+  wish.registers = wish.registers && left <= most_in_registers;
+  Plan plan = plan_of(layout, wish, call.device->shared_bytes);
+  if (plan.workers == 0) plan = plan_of(layout, wish = kWishes[0], call.device->shared_bytes);
   const bool has_halves = plan.workers * kPanelRows > layout.tile_rows;
   gpu::TokenView tokens = gpu::tokens_of(call);
   tokens.x += first * tokens.x_stride;
   tokens.y += first * tokens.rows;
-  tokens.batch = std::min(call.batch - first, has_halves ? backends::kMaxBatch : kMostOperands * kUnitColumns / kDigits);
+  tokens.batch = std::min(left, has_halves ? backends::kMaxBatch : kMostOperands * kUnitColumns / kDigits);
   const Levels levels = trusted_levels(call.matrix->sections[kLayer].host);
   const bool early = gpu::have_early_launches(*call.device);
-  const Stream stream = stream_of(*call.matrix, layout, plan);
-  const int64_t operands_at = aligned(operand_bytes(stream.cols, operands_of(backends::kMaxBatch)));
+  const int64_t operands_at = aligned(operand_bytes(layout.shape.cols, operands_of(backends::kMaxBatch)));
   const Digits digits{reinterpret_cast<gpu::uint2*>(call.scratch), reinterpret_cast<double*>(call.scratch + operands_at), reinterpret_cast<int64_t*>(call.scratch + operands_at + backends::kMaxBatch * 8)};
   const Output output{.tokens = tokens,
                       .dequantise = {static_cast<double>(levels.scale), levels.first, digits.units, digits.sums},
                       .sums = reinterpret_cast<int32_t*>(call.scratch + operands_at + aligned(backends::kMaxBatch * 16)),
                       .splits = splits_of(layout, plan, wish.blocks, *call.device)};
-  with_operands(tokens.batch, [&](auto operands) {
+  const auto launch = [&](auto operands) {
     constexpr int kOperands = decltype(operands)::value;
     const int halves = operands_of(tokens.batch) > kOperands ? 2 : 1;
-    gpu::launch(make_digits, {int64_t{tokens.batch} * kDigitParts, kDigitThreads, kDigitSharedBytes, early}, call.stream, tokens, stream.cols, kOperands * halves, digits);
-    with_coder(layout, [&](auto coder, auto panels) {
-      using Type = typename decltype(coder)::type;
-      constexpr int kPanels = decltype(panels)::value;
-      const gpu::LaunchShape launch_shape{layout.tiles_down * output.splits, plan.workers * kLanes, plan.shared_bytes, early};
-      if constexpr (Type::kIsForThreeBlocks && kOperands <= 6) {
-        if (wish.blocks == 3) return gpu::launch(matmul<Type, kPanels, kOperands, kMostThreads / 2>, launch_shape, call.stream, stream, plan.workers, halves, digits.operands, output);
-      }
-      gpu::launch(matmul<Type, kPanels, kOperands, kMostThreads>, launch_shape, call.stream, stream, plan.workers, halves, digits.operands, output);
-    });
-  });
+    gpu::launch(make_digits, {int64_t{tokens.batch} * kDigitParts, kDigitThreads, kDigitSharedBytes, early}, call.stream, tokens, layout.shape.cols, kOperands * halves, digits);
+    launch_products<kOperands>(call, layout, plan, wish.registers, halves, digits, output);
+  };
+  if (wish.registers && operands_of(tokens.batch) == 2)
+    launch(Constant<2>{});
+  else
+    with_operands(tokens.batch, launch);
   if (output.splits > 1) gpu::launch(add_splits, one_thread_each(tokens.rows * tokens.batch, early), call.stream, output);
   return tokens.batch;
 }
