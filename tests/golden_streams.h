@@ -21,11 +21,12 @@ inline std::filesystem::path golden_folder(const codecs::CodecEntry& entry, uint
   return std::filesystem::path(ECMV_SOURCE_DIR) / "codecs" / entry.id / "golden" / ("v" + std::to_string(version));
 }
 
-// The matrices whose whole streams are kept, with the codec's default settings. Float elements are kept of codecs that refuse int8.
+// The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both.
 inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& entry) {
+  const auto takes = [&](const datasets::Matrix& matrix) { return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty(); };
   std::vector<datasets::Matrix> matrices = {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4), distributions({32, 512})[8]};
-  const bool takes_int8 = entry.codec->refuses(matrices[1].view(), codecs::default_settings(*entry.codec)).empty();
-  if (!takes_int8) matrices = {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
+  if (!takes(matrices[1])) return {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
+  if (takes(bf16_matrix({33, 331}))) matrices.push_back(bf16_matrix({33, 331}));
   return matrices;
 }
 

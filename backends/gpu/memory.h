@@ -86,6 +86,7 @@ ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
 // Adds atomically, in global or shared memory; returns what was there.
 ECMV_GPU_DEVICE int32_t atomic_add(int32_t* pointer, int32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }
+ECMV_GPU_DEVICE float atomic_add(float* pointer, float value) { return atomicAdd(pointer, value); }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
 

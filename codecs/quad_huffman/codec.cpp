@@ -30,9 +30,12 @@ int tile_cols_for(datasets::Shape shape, const Settings& settings) {
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
-  if (matrix.type != datasets::ElementType::i8) return "quad_huffman stores int8 elements only.";
+  const bool floats = matrix.type == datasets::ElementType::bf16;
+  if (matrix.type != datasets::ElementType::i8 && !floats) return "quad_huffman stores int8 and bf16 elements.";
   if (matrix.shape.elements() > kMostElements) return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
   const int symbol_cols = number_of(settings.text("symbol_cols"));
+  if (floats && symbol_cols > most_float_symbol_cols()) return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
+  if (floats && settings.integer("raw_bits") >= 0) return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
   if (symbol_cols != 0 && settings.integer("raw_bits") > most_raw_bits(symbol_cols)) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
   if (symbol_cols != 0 && number_of(settings.text("table_bits")) > most_table_bits(symbol_cols)) return "quad_huffman has tables of at most 10 bits for symbols of 8 columns.";
   return "";
@@ -79,34 +82,41 @@ void check_tile(const Stored& stored, const TileIndex& tile, const TileIndex& ne
 Stored open_checked(const CompressedView& view) {
   require(view.sections.size() == kSections, "A quad_huffman stream has seven sections.");
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
-  require(bytes(kHeader) == kHeaderBytes, "The header of a quad_huffman stream has 6 bytes.");
+  const bool floats = view.type == datasets::ElementType::bf16;
+  require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8 or bf16 elements.");
+  require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes), "The header of a quad_huffman stream has 6 bytes, of bf16 elements 7.");
   const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]), log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
-  require(stored.raw_bits <= most_raw_bits(stored.symbol_cols), "A quad_huffman stream has at most 7 raw bits, 4 beside symbols of 2 columns.");
+  if (floats)
+    require(stored.symbol_cols <= most_float_symbol_cols() && stored.raw_bits == float_raw_bits(stored.symbol_cols), "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9.");
+  else
+    require(stored.raw_bits <= most_raw_bits(stored.symbol_cols), "A quad_huffman stream has at most 7 raw bits, 4 beside symbols of 2 columns.");
   require(stored.table_bits >= kLeastTableBits && stored.table_bits <= most_table_bits(stored.symbol_cols),
           "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most.");
-  require(stored.lowest >= -128 && stored.lowest <= 127, "The lowest element that a quad_huffman stream codes is no int8.");
+  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127), "The lowest element or exponent that a quad_huffman stream codes is none.");
   require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols) << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
   check_table(stored);
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
   require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
   require(bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.raw_bits), "The raw bits of a quad_huffman stream have a wrong size.");
-  require(bytes(kPatches) % 2 == 0, "The patches of a quad_huffman stream have no whole number.");
+  require(bytes(kPatches) % patch_bytes(stored.raw_bits) == 0, "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);
-  require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 && end.first_unit * kUnitBytes == bytes(kCodes) && end.first_patch * 2 == bytes(kPatches),
+  require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 && end.first_unit * kUnitBytes == bytes(kCodes) && end.first_patch * patch_bytes(stored.raw_bits) == bytes(kPatches),
           "The index of tiles of a quad_huffman stream does not cover its codes and patches.");
   for (int64_t i = 0; i < tiles; ++i) check_tile(stored, stored.tile(i), stored.tile(i + 1));
   return stored;
 }
 
-// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct.
+// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct; of floats the exponents, and their signs and
+// mantissas beside them.
 struct TileDecoder {
   const Stored& stored;
   int64_t group, column;
   std::vector<int16_t> elements = std::vector<int16_t>(kLanes * kMostTileCols);
+  std::vector<uint8_t> signs = std::vector<uint8_t>(stored.floats() ? kLanes * kMostTileCols : 0);
 
   void decode() {
     const int64_t tile = group * stored.column_tiles + column;
@@ -128,6 +138,7 @@ struct TileDecoder {
         add_raw(lane, s);
       }
     }
+    if (stored.floats()) return replace(index.first_patch, stored.first_patch(tile + 1));
     for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
       const Patch patch = stored.patch(index, i);
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), "A patch of a quad_huffman stream leaves its tile.");
@@ -139,8 +150,23 @@ struct TileDecoder {
   }
 
   int16_t& at(int lane, int col) { return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)]; }
+  // The bits of a bf16 element.
+  uint16_t float_at(int lane, int col) {
+    const int exponent = at(lane, col), sign = signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
+    require(exponent >= 0 && exponent <= 255, "An exponent of a quad_huffman stream is none of bf16.");
+    return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
+  }
 
  private:
+  void replace(int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) {
+      const FloatPatch patch = stored.float_patch(i);
+      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), "A patch of a quad_huffman stream leaves its tile.");
+      require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in, "A patch of a quad_huffman stream replaces an exponent that is not there.");
+      at(patch.row, patch.col) = static_cast<int16_t>(patch.exponent);
+    }
+  }
+
   void decode_codes(const TileCodes& codes, int lane, int segment, int64_t end, int64_t& position) {
     const int each = stored.symbol_cols;
     for (int i = 0; i < kSegmentSymbols; ++i) {
@@ -149,20 +175,22 @@ struct TileDecoder {
       position += stored.entry_length(entry);
       require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
       for (int k = 0; k < each; ++k)
-        at(lane, (segment * kSegmentSymbols + i) * each + k) = static_cast<int16_t>(stored.lowest + stored.entry_high(entry, k) * (1 << stored.raw_bits));
+        at(lane, (segment * kSegmentSymbols + i) * each + k) = static_cast<int16_t>(stored.lowest + stored.entry_high(entry, k) * (1 << cell_bits(stored.raw_bits)));
     }
   }
 
   void add_raw(int lane, int segment) {
     const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
     for (int part = 0; part < stored.segment_cols() / 32; ++part) {
-      std::array<uint32_t, kMostRawBits> words{};
+      std::array<uint32_t, kMostPlaneWords> words{};
       for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + stored.raw_word_offset(part, j));
       std::array<uint32_t, 8> quads;
-      unpack_raw(stored.raw_bits, words.data(), quads.data());
+      unpack_raw(cell_bits(stored.raw_bits), words.data() + (stored.floats() ? kSignMantissaBits : 0), quads.data());
       for (int i = 0; i < 32; ++i) {
-        int16_t& element = at(lane, segment * stored.segment_cols() + 32 * part + i);
+        const int col = segment * stored.segment_cols() + 32 * part + i;
+        int16_t& element = at(lane, col);
         element = static_cast<int16_t>(element + static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff));
+        if (stored.floats()) signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
       }
     }
   }
@@ -176,15 +204,22 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
       tile.decode();
       for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row)
         for (int64_t col = 0; col < stored.cols_of(column); ++col) {
-          const int element = tile.at(static_cast<int>(row - group * kLanes), static_cast<int>(col));
+          const int lane = static_cast<int>(row - group * kLanes);
+          const size_t number = static_cast<size_t>(row * stored.cols + column * stored.tile_cols + col);
+          if (stored.floats()) {
+            const uint16_t bits = tile.float_at(lane, static_cast<int>(col));
+            out[2 * number] = static_cast<std::byte>(bits & 0xff), out[2 * number + 1] = static_cast<std::byte>(bits >> 8);
+            continue;
+          }
+          const int element = tile.at(lane, static_cast<int>(col));
           require(element >= -128 && element <= 127, "An element of a quad_huffman stream leaves the range of int8.");
-          out[static_cast<size_t>(row * stored.cols + column * stored.tile_cols + col)] = static_cast<std::byte>(element & 0xff);
+          out[number] = static_cast<std::byte>(element & 0xff);
         }
     }
 }
 
 // Every code as long as codes get and every element patched all the way across the cells of int8; open settings may become any.
-int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
   const int64_t raw_bits = settings.integer("raw_bits");
   const int symbol_cols = number_of(settings.text("symbol_cols"));
   const int least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols, most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
@@ -197,11 +232,22 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
          tiles * (4 * kMostPartialLines + 2 * kUnitBytes) + groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) + 2 * shape.elements() * (256 >> least_raw);
 }
 
+// The shape is that of bytes, and says nothing of their type: bf16 rows of half as many elements, each with a patch, take less than
+// int8 elements with all of theirs, but for what is rounded up to whole segments and tiles of them.
+int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
+  const datasets::Shape halves{shape.rows, (shape.cols + 1) / 2};
+  const int tile_cols = tile_cols_for(halves, settings);
+  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols), segments = groups * row_segments(halves.cols, kLeastSymbolCols);
+  const int64_t floats = kFloatHeaderBytes + (int64_t{4} << kMostTableBits) + (tiles + 1) * (kTileBytes + kMostTileCols / segment_cols(kLeastSymbolCols) + 4 * kMostPartialLines + 2 * kUnitBytes) +
+                         segments * (kSegmentSymbols * kMostTableBits / 32 * kLineBytes + 3 * raw_bytes_of_segment(kLeastSymbolCols, kSignMantissaBits + 1)) + 4 * halves.elements();
+  return std::max(max_stored_int8(shape, settings), floats);
+}
+
 }  // namespace
 
 const Codec& codec() {
   static const Codec codec = {
-      .summary = "high parts of 2, 4 or 8 columns in one Huffman code, low bits raw, patches; a lane a row, a symbol a look-up",
+      .summary = "high parts of 2, 4 or 8 columns (of bf16: exponents) in one Huffman code, low bits raw, patches; a lane a row, a symbol a look-up",
       .source = "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski et al., ICDE 2006)",
       .format_version = 2,
       .lossless = true,

@@ -15,29 +15,37 @@ using backends::KernelCall;
 
 int64_t rows_per_block(const CompressedView&) { return kLanes; }
 
-// The next segment's w - lowest, 0..255.
-void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw, std::array<uint8_t, kMostSegmentCols>& offsets) {
+// A segment's w - lowest, 0..255; of floats exponent - lowest, and the byte of sign and mantissa.
+struct SegmentBytes {
+  std::array<uint8_t, kMostSegmentCols> offsets, signs;
+};
+
+void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw, SegmentBytes& bytes) {
+  auto& [offsets, signs] = bytes;
+  const int cell = cell_bits(stored.raw_bits);
   const int each = stored.symbol_cols;
   const uint32_t mask = (1u << stored.table_bits) - 1;
   for (int i = 0; i < kSegmentSymbols; ++i) {
     const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane)) << 32;
     const int64_t entry = static_cast<uint32_t>(both >> (position % 32)) & mask;
     position += stored.entry_length(entry);
-    for (int k = 0; k < each; ++k) offsets[each * i + k] = static_cast<uint8_t>(stored.entry_high(entry, k) << stored.raw_bits);
+    for (int k = 0; k < each; ++k) offsets[each * i + k] = static_cast<uint8_t>(stored.entry_high(entry, k) << cell);
   }
   for (int group = 0; group < stored.segment_cols() / 32; ++group) {
-    std::array<uint32_t, kMostRawBits> words{};
+    std::array<uint32_t, kMostPlaneWords> words{};
     for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + stored.raw_word_offset(group, j));
     std::array<uint32_t, 8> quads;
-    unpack_raw(stored.raw_bits, words.data(), quads.data());
+    unpack_raw(cell, words.data() + (stored.raw_bits - cell), quads.data());
+    if (stored.floats())
+      for (int i = 0; i < 32; ++i) signs[32 * group + i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
     for (int i = 0; i < 32; ++i) offsets[32 * group + i] |= static_cast<uint8_t>(quads[i / 4] >> (8 * (i % 4)));
   }
 }
 
-// Calls f(row, col, columns that there are, offsets) for every segment of the call's rows.
+// Calls f(row, col, columns that there are, bytes) for every segment of the call's rows.
 template <class F>
 void for_each_segment(const Stored& stored, const KernelCall& call, F f) {
-  std::array<uint8_t, kMostSegmentCols> offsets;
+  SegmentBytes bytes;
   std::array<int64_t, kMostSegments> reach;
   const int segment_cols = stored.segment_cols();
   for (int64_t group = call.row_begin / kLanes; group * kLanes < call.row_end; ++group)
@@ -51,38 +59,53 @@ void for_each_segment(const Stored& stored, const KernelCall& call, F f) {
         int64_t position = 0;
         for (int64_t s = 0; s < segments; ++s) {
           position = std::max(position, 32 * (reach[std::min(s + kAhead, segments - 1)] - kRingLines));
-          decode_segment(stored, codes, lane, position, stored.raw_of(group, column * stored.tile_segments + s) + stored.raw_lane_bytes() * lane, offsets);
+          decode_segment(stored, codes, lane, position, stored.raw_of(group, column * stored.tile_segments + s) + stored.raw_lane_bytes() * lane, bytes);
           const int64_t col = column * stored.tile_cols + s * segment_cols;
-          f(row, col, std::min<int64_t>(segment_cols, stored.cols - col), offsets.data());
+          f(row, col, std::min<int64_t>(segment_cols, stored.cols - col), bytes);
         }
       }
     }
 }
 
-// Calls f(row, col, what to add) for every patch of the call's rows.
+// Calls f(number of the patch, first row and column of its tile, index of the tile) for every patch of the call's rows.
 template <class F>
 void for_each_patch(const Stored& stored, const KernelCall& call, F f) {
   for (int64_t group = call.row_begin / kLanes; group * kLanes < call.row_end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column;
       const TileIndex index = stored.tile(tile);
-      for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
-        const Patch patch = stored.patch(index, i);
-        f(group * kLanes + patch.row, column * stored.tile_cols + patch.col, patch.delta);
-      }
+      for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) f(i, group * kLanes, column * stored.tile_cols, index);
     }
+}
+
+void decode_floats(const Stored& stored, const KernelCall& call) {
+  int8_t* decoded = call.decoded - 2 * call.row_begin * stored.cols;
+  const auto store = [&](int64_t row, int64_t col, int exponent, int sign) {
+    int8_t* to = decoded + 2 * (row * stored.cols + col);
+    to[0] = static_cast<int8_t>(exponent << 7 | (sign & 0x7f)), to[1] = static_cast<int8_t>((sign & 0x80) | exponent >> 1);
+  };
+  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
+    for (int64_t i = 0; i < count; ++i) store(row, col + i, stored.lowest + bytes.offsets[i], bytes.signs[i]);
+  });
+  for_each_patch(stored, call, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex&) {
+    const FloatPatch patch = stored.float_patch(i);
+    const int8_t* at = decoded + 2 * ((first_row + patch.row) * stored.cols + first_col + patch.col);
+    store(first_row + patch.row, first_col + patch.col, patch.exponent, (at[1] & 0x80) | (at[0] & 0x7f));
+  });
 }
 
 void decode(const KernelCall& call) {
   if (call.row_begin >= call.row_end) return;
   const Stored stored = open_stored(*call.matrix);
+  if (stored.floats()) return decode_floats(stored, call);
   int8_t* decoded = call.decoded - call.row_begin * stored.cols;
-  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const uint8_t* offsets) {
-    for (int64_t i = 0; i < count; ++i) decoded[row * stored.cols + col + i] = static_cast<int8_t>(offsets[i] + stored.lowest);
+  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
+    for (int64_t i = 0; i < count; ++i) decoded[row * stored.cols + col + i] = static_cast<int8_t>(bytes.offsets[i] + stored.lowest);
   });
-  for_each_patch(stored, call, [&](int64_t row, int64_t col, int delta) {
-    int8_t& element = decoded[row * stored.cols + col];
-    element = static_cast<int8_t>(element + delta);
+  for_each_patch(stored, call, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
+    const Patch patch = stored.patch(tile, i);
+    int8_t& element = decoded[(first_row + patch.row) * stored.cols + first_col + patch.col];
+    element = static_cast<int8_t>(element + patch.delta);
   });
 }
 
@@ -94,17 +117,24 @@ void matvec(const KernelCall& call) {
   uint32_t offset = 0;
   for (int64_t col = 0; col < stored.cols; ++col) offset += static_cast<uint32_t>(stored.lowest * call.x[col]);
   std::fill(y + call.row_begin, y + call.row_end, offset);
-  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const uint8_t* offsets) {
+  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
     int32_t sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += offsets[i] * call.x[col + i];
+    for (int64_t i = 0; i < count; ++i) sum += bytes.offsets[i] * call.x[col + i];
     y[row] += static_cast<uint32_t>(sum);
   });
-  for_each_patch(stored, call, [&](int64_t row, int64_t col, int delta) { y[row] += static_cast<uint32_t>(delta * call.x[col]); });
+  for_each_patch(stored, call, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
+    const Patch patch = stored.patch(tile, i);
+    y[first_row + patch.row] += static_cast<uint32_t>(patch.delta * call.x[first_col + patch.col]);
+  });
+}
+
+std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo&, int) {
+  return view.type == datasets::ElementType::i8 ? "" : "The kernel multiplies int8 elements.";
 }
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "lanes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "lanes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = matvec},
+    {.op = backends::Op::matvec, .variant = "lanes", .tunings = backends::kDefaultTuning, .refuses = refuses_matvec, .rows_per_block = rows_per_block, .launch = matvec},
 };
 
 }  // namespace

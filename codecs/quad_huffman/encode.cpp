@@ -54,10 +54,10 @@ struct BitString {
 class Encoder {
  public:
   Encoder(datasets::MatrixView matrix, const Model& model, int tile_cols)
-      : elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())), rows_(matrix.shape.rows), cols_(matrix.shape.cols), model_(model), tile_cols_(tile_cols), segment_cols_(segment_cols(model.symbol_cols)) {
-    for (int w = -128; w < 128; ++w) {
-      const int high = model.high(w), clamped = std::clamp(high, 0, model.most_high());
-      high_[w & 255] = static_cast<uint32_t>(clamped) | (high == clamped ? 0 : kOutside);
+      : elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())), rows_(matrix.shape.rows), cols_(matrix.shape.cols), model_(model), raw_bits_(model.stored_raw_bits()), tile_cols_(tile_cols), segment_cols_(segment_cols(model.symbol_cols)) {
+    for (int i = 0; i < 256; ++i) {
+      const int high = model.high(model.floats ? i : static_cast<int8_t>(i)), clamped = std::clamp(high, 0, model.most_high());
+      high_[i] = static_cast<uint32_t>(clamped) | (high == clamped ? 0 : kOutside);
     }
   }
 
@@ -65,7 +65,7 @@ class Encoder {
   void encode_tile(int64_t group, int64_t column) {
     const int64_t first_col = column * tile_cols_, tile_width = std::min<int64_t>(tile_cols_, cols_ - first_col);
     const int segments = static_cast<int>((tile_width + segment_cols_ - 1) / segment_cols_);
-    const size_t segment_bytes = raw_bytes_of_segment(model_.symbol_cols, model_.raw_bits), raw_begin = raw.size();
+    const size_t segment_bytes = raw_bytes_of_segment(model_.symbol_cols, raw_bits_), raw_begin = raw.size();
     raw.resize(raw_begin + segment_bytes * static_cast<size_t>(segments));
     tile_patches_.clear();
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -75,7 +75,9 @@ class Encoder {
         const int32_t before = strings_[lane].size();
         const int64_t col = first_col + int64_t{s} * segment_cols_;
         const int64_t there = row < rows_ ? std::min<int64_t>(segment_cols_, cols_ - col) : 0;
-        encode_segment(there > 0 ? elements_ + row * cols_ + col : elements_, there, lane, s * segment_cols_, raw.data() + raw_begin + segment_bytes * static_cast<size_t>(s));
+        load_segment(row * cols_ + col, there);
+        encode_codes(there, lane, s * segment_cols_);
+        store_raw(lane, raw.data() + raw_begin + segment_bytes * static_cast<size_t>(s));
         lanes_[lane].bits[s] = strings_[lane].size() - before;
         lanes_[lane].begin[s] = before;
       }
@@ -109,22 +111,32 @@ class Encoder {
 
   std::vector<std::byte> tiles, schedule, codes, raw, patches;
   int64_t code_bits = 0;
+  int largest_stand_in = 0;
 
  private:
   static constexpr uint32_t kOutside = 1u << 16;
 
-  void encode_segment(const uint8_t* w, int64_t there, int lane, int first_col, std::byte* raw_words) {
-    std::array<uint8_t, kMostSegmentCols> filled;
-    if (there < segment_cols_) {
-      filled.fill(static_cast<uint8_t>(model_.lowest));
-      std::copy_n(w, there, filled.data());
-      w = filled.data();
+  // Of the segment in hand: what is coded, as it is and as high parts, and what is raw; columns that are not there become the lowest of all.
+  void load_segment(int64_t first, int64_t there) {
+    const auto lowest = static_cast<uint8_t>(model_.lowest);
+    values_.fill(lowest), signs_.fill(0);
+    for (int64_t i = 0; i < there; ++i) {
+      if (model_.floats) {
+        const uint32_t bits = load_u16(elements_ + 2 * (first + i));
+        values_[i] = static_cast<uint8_t>(bits >> 7), signs_[i] = static_cast<uint8_t>((bits >> 8 & 0x80) | (bits & 0x7f));
+      } else {
+        values_[i] = elements_[first + i];
+      }
     }
+    for (int i = 0; i < segment_cols_; ++i) lows_[i] = static_cast<uint8_t>((values_[i] - lowest) & ((1 << model_.raw_bits) - 1));
+  }
+
+  void encode_codes(int64_t there, int lane, int first_col) {
     const int each = model_.symbol_cols, bits = high_bits(each);
     for (int col = 0; col < segment_cols_; col += each) {
       uint32_t symbol = 0, outside = 0;
       for (int k = 0; k < each; ++k) {
-        const uint32_t high = high_[w[col + k]];
+        const uint32_t high = high_[values_[col + k]];
         symbol |= (high & 0xffff) << (bits * k);
         outside |= high;
       }
@@ -132,18 +144,29 @@ class Encoder {
       const SymbolCode& code = left >= each ? model_.codes[symbol] : left > 0 ? model_.partial[symbol & ((1u << (bits * left)) - 1)] : model_.shortest;
       strings_[lane].put(code.bits, code.length);
       if (((outside & kOutside) != 0 || code.coded != symbol) && left > 0)
-        for (int k = 0; k < std::min<int64_t>(left, each); ++k)
-          add_patches(lane, first_col + col + k, model_.high(static_cast<int8_t>(w[col + k])) - high_of_symbol(code.coded, each, k));
+        for (int k = 0; k < std::min<int64_t>(left, each); ++k) patch(lane, first_col + col + k, values_[col + k], lows_[col + k], high_of_symbol(code.coded, each, k));
     }
-    const uint32_t raw_mask = low_bits_of_bytes(model_.raw_bits);
-    const uint32_t offset = 0x01010101u * (static_cast<uint32_t>(-model_.lowest) & 0x7f);
+  }
+
+  void patch(int row, int col, uint8_t value, int low, int coded_high) {
+    if (!model_.floats) return add_patches(row, col, model_.high(static_cast<int8_t>(value)) - coded_high);
+    const int stand_in = model_.lowest + (coded_high << model_.raw_bits) + low;
+    if (stand_in == value) return;
+    largest_stand_in = std::max(largest_stand_in, stand_in);
+    tile_patches_.push_back(static_cast<uint32_t>(row | kLanes * col | value << 16) | static_cast<uint32_t>(stand_in) << 24);
+  }
+
+  void store_raw(int lane, std::byte* raw_words) {
+    const int each = model_.symbol_cols;
     for (int group = 0; group < segment_cols_ / 32; ++group) {
       std::array<uint32_t, 8> quads;
-      for (int q = 0; q < 8; ++q) quads[q] = ((load_u32(w + 32 * group + 4 * q) & 0x7f7f7f7fu) + offset) & raw_mask;  // 7 bits each: no carry between bytes
-      std::array<uint32_t, kMostRawBits> words;
-      pack_raw(model_.raw_bits, quads.data(), words.data());
-      for (int j = 0; j < model_.raw_bits; ++j)
-        store_u32(words[j], raw_words + raw_word_offset(each, model_.raw_bits, group, j) + 4 * raw_unit_words(each, model_.raw_bits) * lane);
+      std::array<uint32_t, kMostPlaneWords> words{};
+      const int planes = raw_bits_ - model_.raw_bits;
+      for (int q = 0; q < 8; ++q) quads[q] = load_u32(lows_.data() + 32 * group + 4 * q);
+      if (planes > 0)
+        for (int q = 0; q < 8; ++q) words[q] = load_u32(signs_.data() + 32 * group + 4 * q);
+      pack_raw(model_.raw_bits, quads.data(), words.data() + planes);
+      for (int j = 0; j < raw_bits_; ++j) store_u32(words[j], raw_words + raw_word_offset(each, raw_bits_, group, j) + 4 * raw_unit_words(each, raw_bits_) * lane);
     }
   }
 
@@ -154,6 +177,12 @@ class Encoder {
 
   // Column by column: neighbouring patches then are for different rows. Returns how many are for the first kPatchCols columns.
   int64_t append_patches() {
+    patch_count_ += static_cast<int64_t>(tile_patches_.size());
+    if (model_.floats) {
+      std::sort(tile_patches_.begin(), tile_patches_.end(), [](uint32_t a, uint32_t b) { return (a & 0xffff) < (b & 0xffff); });
+      for (const uint32_t patch : tile_patches_) append_u32(patches, patch);
+      return 0;
+    }
     std::sort(tile_patches_.begin(), tile_patches_.end());
     int64_t left = 0;
     for (const uint32_t patch : tile_patches_) {
@@ -163,7 +192,6 @@ class Encoder {
       patches.push_back(static_cast<std::byte>(bits & 0xff));
       patches.push_back(static_cast<std::byte>(bits >> 8));
     }
-    patch_count_ += static_cast<int64_t>(tile_patches_.size());
     return left;
   }
 
@@ -208,11 +236,12 @@ class Encoder {
   const uint8_t* elements_;
   int64_t rows_, cols_;
   const Model& model_;
-  int tile_cols_, segment_cols_;
-  std::array<uint32_t, 256> high_;  // of an element, clamped; kOutside where that changed it
+  int raw_bits_, tile_cols_, segment_cols_;
+  std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
+  std::array<uint8_t, kMostSegmentCols> values_, lows_, signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  std::vector<uint32_t> tile_patches_;  // of the tile: column, row, whether it takes one
+  std::vector<uint32_t> tile_patches_;  // of the tile: column, row, whether it takes one; of floats as stored
   std::vector<uint32_t> lines_words_;   // of the tile, word `lane` of line after line
   int64_t patch_count_ = 0;
 };
@@ -226,8 +255,9 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   encoder.finish();
 
   const auto byte = [](int value) { return static_cast<std::byte>(value & 0xff); };
-  std::vector<std::byte> header = {byte(model.raw_bits), byte(model.table_bits), byte(model.lowest), byte(model.lowest >> 8), byte(std::countr_zero(static_cast<uint32_t>(tile_cols))),
+  std::vector<std::byte> header = {byte(model.stored_raw_bits()), byte(model.table_bits), byte(model.lowest), byte(model.lowest >> 8), byte(std::countr_zero(static_cast<uint32_t>(tile_cols))),
                                    byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)))};
+  if (model.floats) header.push_back(byte(encoder.largest_stand_in));
   std::vector<std::byte> table;
   for (const uint32_t entry : model.table) append_u32(table, entry);
 

@@ -4,7 +4,7 @@
 // of one length-limited Huffman code for the whole matrix, K = 2, 4 (a quad) or 8. A symbol is a number of 16 bits, 16 / K for each h,
 // so h below 2^(16 / K) can have codes. What the code cannot say is said nearly, and patches add the difference.
 //
-//   header     6 bytes: B, T, lowest (int16, little-endian), log2 of columns of a tile, log2 of K
+//   header     6 bytes: B, T, lowest (int16, little-endian), log2 of columns of a tile, log2 of K; of bf16 a seventh, see below
 //   table      2^T entries of one uint32 (K = 8: two). Entry i is for streams whose next bits, first bit lowest, are i.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by B, the upper half the length of the code (1..T)
 //              K = 4, 8: byte k holds h of column k shifted left by max(B, 1); bit 0 of byte k < 4 is bit k of the length
@@ -31,6 +31,12 @@
 // planes of 4, 3, 2 and 1 bits, the widest first and for the lowest bits (kPlanes); fields of a plane, from the low end of each byte:
 //   4 bits: word q / 2, field q % 2    2 bits: word q / 4, field q % 4    1 bit: word 0, field q
 //   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of quads 6, 7
+//
+// bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. Of the B raw bits, 8 (K = 2) or 9 (K = 4), the first
+// eight are sign and mantissa, a byte with the sign on top: word q is quad q's. The ninth, r, is a plane of one bit. K = 2 has h of 8 bits and
+// no r, K = 4 cells of two exponents. A patch is a uint32 and replaces an exponent: row, from bit 5 on the column in the tile, from bit 16 on
+// the exponent, from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte
+// is the largest exponent that stands in for another one, 0 if there are no patches.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +46,7 @@ namespace ecmv::codecs::quad_huffman {
 // Section numbers.
 inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes = 4, kRaw = 5, kPatches = 6, kSections = 7;
 
-inline constexpr int kHeaderBytes = 6, kTileBytes = 16;
+inline constexpr int kHeaderBytes = 6, kFloatHeaderBytes = 7, kTileBytes = 16;
 inline constexpr int kLanes = 32;            // rows of a tile
 inline constexpr int kSegmentSymbols = 32;
 inline constexpr int kLeastSymbolCols = 2, kMostSymbolCols = 8;
@@ -51,7 +57,15 @@ inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords, kUnitByte
 inline constexpr int kBlockLines = 4;
 inline constexpr int kMostPartialLines = 32;
 inline constexpr int kRingLines = 32, kAhead = 1;
-inline constexpr int kMostRawBits = 7;
+inline constexpr int kMostRawBits = 7;       // of int8
+inline constexpr int kSignMantissaBits = 8;  // of bf16
+inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 32 columns
+inline constexpr bool is_float(int raw_bits) { return raw_bits >= kSignMantissaBits; }
+// Raw bits of what is coded in cells: of the element or of the exponent.
+inline constexpr int cell_bits(int raw_bits) { return is_float(raw_bits) ? raw_bits - kSignMantissaBits : raw_bits; }
+inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits + (symbol_cols == 4 ? 1 : 0); }
+inline constexpr int most_float_symbol_cols() { return 4; }
+inline constexpr int patch_bytes(int raw_bits) { return is_float(raw_bits) ? 4 : 2; }
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 // Two columns are for narrow cells, eight for small tables: beyond these neither is the best at anything, and every combination is a kernel more.
 inline constexpr int most_raw_bits(int symbol_cols) { return symbol_cols == 2 ? 4 : kMostRawBits; }
@@ -67,7 +81,7 @@ inline constexpr int kPlanes[kMostRawBits + 1][2] = {{0, 0}, {1, 0}, {2, 0}, {3,
 inline constexpr int high_bits(int symbol_cols) { return 16 / symbol_cols; }
 // Bits by which h is shifted inside a table entry. Where lengths are in the bytes' lowest bits, matrices without raw bits have twice the
 // elements there.
-inline constexpr int entry_shift(int symbol_cols, int raw_bits) { return raw_bits == 0 && symbol_cols > 2 ? 1 : raw_bits; }
+inline constexpr int entry_shift(int symbol_cols, int raw_bits) { return raw_bits == 0 && symbol_cols > 2 ? 1 : cell_bits(raw_bits); }
 inline constexpr int entry_words(int symbol_cols) { return symbol_cols == 8 ? 2 : 1; }
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }

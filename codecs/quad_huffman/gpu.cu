@@ -6,6 +6,7 @@
 // ahead. x is in shared memory as a whole. Patches are added to the sums there before the codes are multiplied.
 // The workers of a block share rows: each has some of their column tiles.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/quad_huffman/ahead_gpu.h"
+#include "codecs/quad_huffman/floats_gpu.h"
 #include "codecs/quad_huffman/format.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -118,6 +120,9 @@ Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
           .column_tiles = static_cast<int>(column_tiles(view.shape.cols, shape.tile_cols))};
 }
 
+// Whether the elements are bf16; those products are `matmul`.
+bool has_floats(const codecs::CompressedView& view) { return view.type == datasets::ElementType::bf16; }
+
 // What a tuning asks for: waves of 32 lanes a block, tiles a worker, copies of the table at most, blocks that shall fit on a
 // multiprocessor, early launches.
 struct Wish {
@@ -130,17 +135,20 @@ constexpr Wish kDecodeWish{16, 1, 1, 1, false};
 // Of shared memory, that every block needs besides its own.
 constexpr int64_t kSystemBytes = 1024;
 
+// What a kernel keeps of x in shared memory, in bytes a column. Sums of floats are each worker's own.
+enum class Inputs { none = 0, int8 = 1, float32 = 4 };
+
 // The table gets as many copies as fit beside the rings and x; 0 workers if not even one does.
-Plan plan_of(const Wish& wish, const Shape& shape, datasets::Shape matrix, bool with_inputs, int64_t block_bytes) {
+Plan plan_of(const Wish& wish, const Shape& shape, datasets::Shape matrix, Inputs inputs, int64_t block_bytes) {
   const int64_t shared_bytes = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
-  const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols), input_bytes = with_inputs ? row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols) : 0;
+  const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols), input_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols);
   // Pairs of words are loaded by halves of 32 lanes.
   const int most_copies = shape.symbol_cols == 8 ? std::min(wish.copies, kLanes / 2) : wish.copies;
   Plan plan{};
   for (int workers = wish.workers; workers >= 2; workers /= 2) {
     int of_rows = 1;
     while (of_rows * 2 <= workers && of_rows < tiles && workers % (of_rows * 2) == 0) of_rows *= 2;
-    const int64_t rings = int64_t{workers} * wish.tiles * kRingBytes, sums = (int64_t{workers} / of_rows * wish.tiles * kLanes * 4 + 16) / 16 * 16;
+    const int64_t rings = int64_t{workers} * wish.tiles * kRingBytes, sums = (int64_t{workers} / (inputs == Inputs::float32 ? 1 : of_rows) * wish.tiles * kLanes * 4 + 16) / 16 * 16;
     for (int copies = most_copies; copies >= 1; copies /= 2) {
       const int64_t table = (int64_t{4} * entry_words(shape.symbol_cols) << shape.table_bits) * copies;
       if (table + rings + sums + input_bytes > shared_bytes) continue;
@@ -193,6 +201,18 @@ void with_shape(const Shape& shape, F f) {
   }
 }
 
+// The same of bf16 elements.
+template <typename F>
+void with_float_shape(const Shape& shape, F f) {
+  const auto with_window = [&](auto symbol_cols) {
+    constexpr Constant<float_raw_bits(symbol_cols)> kBits;
+    if (shape.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
+    f(symbol_cols, kBits, Constant<2>{});
+  };
+  if (shape.symbol_cols == 2) return with_window(Constant<2>{});
+  with_window(Constant<4>{});
+}
+
 template <int kTiles, int kMostThreads>
 void launch_tiles(const backends::KernelCall& call, const Shape& shape, const Plan& plan, bool early) {
   const Matrix matrix = matrix_of(*call.matrix, shape);
@@ -207,7 +227,7 @@ void launch_tiles(const backends::KernelCall& call, const Shape& shape, const Pl
 void launch_matvec(const backends::KernelCall& call) {
   const Shape shape = shape_of(*call.matrix);
   const Wish& wish = kWishes[call.tuning];
-  const Plan plan = plan_of(wish, shape, call.matrix->shape, true, call.device->shared_bytes);
+  const Plan plan = plan_of(wish, shape, call.matrix->shape, Inputs::int8, call.device->shared_bytes);
   if (wish.tiles == 2)
     launch_tiles<2, 512>(call, shape, plan, wish.early);
   else if (wish.workers * wish.blocks <= 16)  // with twice the registers
@@ -216,20 +236,49 @@ void launch_matvec(const backends::KernelCall& call) {
     launch_tiles<1, 1024>(call, shape, plan, wish.early);
 }
 
+// Waves of 32 lanes a block, and copies of the table at most.
+constexpr Wish kMatmulWishes[] = {{16, 1, 32, 1, true}, {32, 1, 32, 1, true}, {8, 1, 32, 2, true}, {16, 1, 32, 1, false}};
+constexpr backends::Tuning kMatmulTunings[] = {{"waves16"}, {"waves32"}, {"waves8_fit2"}, {"waves16_in_order"}};
+
+// Token by token: one is what the kernel is for.
+void launch_matmul(const backends::KernelCall& call) {
+  const Shape shape = shape_of(*call.matrix);
+  const Wish& wish = kMatmulWishes[call.tuning];
+  const Plan plan = plan_of(wish, shape, call.matrix->shape, Inputs::float32, call.device->shared_bytes);
+  const Matrix matrix = matrix_of(*call.matrix, shape);
+  const int64_t rows_of_block = int64_t{plan.workers} / plan.workers_of_rows * kLanes;
+  const gpu::LaunchShape launch_shape{(matrix.rows + rows_of_block - 1) / rows_of_block, plan.workers * kLanes, plan.bytes, wish.early && gpu::have_early_launches(*call.device)};
+  with_float_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
+    const auto launch_with = [&](auto kernel) {
+      for (int token = 0; token < call.batch; ++token) gpu::launch(kernel, launch_shape, call.stream, matrix, plan, Hidden{}, gpu::tokens_of(call), token);
+    };
+    if (plan.workers <= 16)
+      launch_with(matmul<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 512>);
+    else
+      launch_with(matmul<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>);
+  });
+}
+
 void launch_decode(const backends::KernelCall& call) {
   const Shape shape = shape_of(*call.matrix);
   const Matrix matrix = matrix_of(*call.matrix, shape);
-  const Plan plan = plan_of(kDecodeWish, shape, call.matrix->shape, false, call.device->shared_bytes);
+  const Plan plan = plan_of(kDecodeWish, shape, call.matrix->shape, Inputs::none, call.device->shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.workers - 1) / plan.workers;
   const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, call.device->compute_units), plan.workers * kLanes, plan.bytes};
+  if (has_floats(*call.matrix))
+    return with_float_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
+      gpu::launch(decode_floats<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value>, launch_shape, call.stream, matrix, plan, Hidden{},
+                  reinterpret_cast<uint16_t*>(call.decoded));
+    });
   with_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) {
     gpu::launch(decode<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value>, launch_shape, call.stream, matrix, plan, Hidden{}, call.decoded);
   });
 }
 
-std::string refuses_wish(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, const Wish& wish, bool with_inputs) {
+std::string refuses_wish(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, const Wish& wish, Inputs inputs) {
+  if (inputs != Inputs::none && has_floats(matrix) != (inputs == Inputs::float32)) return inputs == Inputs::int8 ? "The kernel multiplies int8 elements." : "The kernel multiplies bf16 elements.";
   if (matrix.shape.cols > (int64_t{1} << 19)) return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 columns.";
-  if (plan_of(wish, shape_of(matrix), matrix.shape, with_inputs, device.shared_bytes).workers == 0)
+  if (plan_of(wish, shape_of(matrix), matrix.shape, inputs, device.shared_bytes).workers == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
   return "";
 }
@@ -319,7 +368,7 @@ ChainLaunch plan_chain(Calls calls) {
       most_rows = std::max<int64_t>(most_rows, int64_t{layer.rounds} * layer.parts * kLanes);
       launch.layers.push_back(layer);
     }
-    launch.plan = plan_of({workers, 1, wish.copies, 1, false}, launch.shape, largest, true, device.shared_bytes - chain_bytes(most_rows));
+    launch.plan = plan_of({workers, 1, wish.copies, 1, false}, launch.shape, largest, Inputs::int8, device.shared_bytes - chain_bytes(most_rows));
     if (launch.plan.workers == workers) break;
     launch.possible = workers > 2;
   }
@@ -371,9 +420,9 @@ void launch_chain(Calls calls) {
   });
 }
 
-std::string refuses_decode(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int) { return refuses_wish(matrix, device, kDecodeWish, false); }
+std::string refuses_decode(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int) { return refuses_wish(matrix, device, kDecodeWish, Inputs::none); }
 std::string refuses_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  return refuses_wish(matrix, device, kWishes[tuning], true);
+  return refuses_wish(matrix, device, kWishes[tuning], Inputs::int8);
 }
 
 // Waves a block, tiles a wave where two, blocks that fit on a multiprocessor where several.
@@ -382,9 +431,21 @@ constexpr backends::Tuning kTunings[] = {{"waves32"}, {"waves16_tiles2"}, {"wave
 std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
   if (tuning == kAheadTuning) {
     const std::string refused = refuses_ahead(shape_of(matrix), matrix.shape, device);
-    return refused.empty() ? refuses_wish(matrix, device, kWishes[0], true) : refused;
+    return refused.empty() ? refuses_wish(matrix, device, kWishes[0], Inputs::int8) : refused;
   }
-  return refuses_wish(matrix, device, kChainWishes[tuning], true);
+  return refuses_wish(matrix, device, kChainWishes[tuning], Inputs::int8);
+}
+
+int largest_stand_in(const codecs::CompressedView& matrix) { return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]); }
+std::string refuses_matmul(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+  const std::string refused = refuses_wish(matrix, device, kMatmulWishes[tuning], Inputs::float32);
+  if (refused.empty() && largest_stand_in(matrix) == 255) return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  return refused;
+}
+// What stands in for an exponent is multiplied too, and taken away again.
+backends::ProductRounding rounding(const codecs::CompressedView& matrix, int) {
+  const int largest = largest_stand_in(matrix);
+  return {.more_roundings = largest == 0 ? 0 : static_cast<int>(2 * matrix.shape.cols), .offset = largest == 0 ? 0.0 : std::ldexp(2.0, largest + 1 - 127)};
 }
 
 constexpr backends::Kernel kKernels[] = {
@@ -392,6 +453,7 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::matvec, .variant = "rings", .tunings = kTunings, .refuses = refuses_matvec, .launch = launch_matvec},
     {.op = backends::Op::matvec, .variant = "chain", .tunings = kChainTunings, .refuses = refuses_chain, .chain_scratch_bytes = chain_scratch_bytes, .prepare_chain = prepare_chain,
      .launch_chain = launch_chain},
+    {.op = backends::Op::matmul, .variant = "rings", .tunings = kMatmulTunings, .refuses = refuses_matmul, .rounding = rounding, .launch = launch_matmul},
 };
 
 }  // namespace

@@ -39,19 +39,23 @@ double order0_bits(std::span<const uint64_t> counts) {
   return total == 0 ? 0.0 : static_cast<double>(total * log2_q16(total) - logs) / 65536.0;
 }
 
-// How many columns a symbol has, how many bits are raw, where the first cell begins.
+// How many columns a symbol has, how many bits are raw, where the first cell begins; of exponents as bytes w = exponent - 128 where elements are floats.
 struct Cells {
   int symbol_cols = 4, raw_bits = 0, lowest = 0;
+  bool floats = false;
   int values() const { return 1 << high_bits(symbol_cols); }
   int high(int w) const { return (w - lowest) >> raw_bits; }
   int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
+  int patch_bits() const { return 8 * patch_bytes(floats ? kSignMantissaBits : 0); }
+  // A patch of a float replaces, one of an int8 adds or takes one.
+  int patches_of(int w) const { return floats ? clamped_high(w) != high(w) : std::abs(clamped_high(w) - high(w)); }
 };
 
 // Bits of patches of the elements outside the cells.
 uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) {
   uint64_t records = 0;
-  for (int w = -128; w < 128; ++w) records += elements[w + 128] * static_cast<uint64_t>(std::abs(cells.clamped_high(w) - cells.high(w)));
-  return records * kPatchBits;
+  for (int w = -128; w < 128; ++w) records += elements[w + 128] * static_cast<uint64_t>(cells.patches_of(w));
+  return records * static_cast<uint64_t>(cells.patch_bits());
 }
 
 // -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign.
@@ -117,6 +121,7 @@ struct Ranking {
 struct CodeChoice {
   size_t codes = 0;   // that many of the most frequent symbols get one
   uint64_t bits = 0;  // of codes and of the patches for other symbols, about
+  uint64_t left_out = 0;
 };
 
 // Bits for `codes` codes of ideal lengths up to table_bits: the longest ones for the rarest, and of what those leave of the code
@@ -131,32 +136,32 @@ uint64_t ideal_bits(const Ranking& ranking, size_t codes, int table_bits) {
   return std::max(bits + static_cast<uint64_t>(table_bits) * (ranking.sum[codes] - sum), ranking.sum[codes]);
 }
 
-CodeChoice choose_codes(const Ranking& ranking, int table_bits) {
+CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) {
   const size_t most = std::min(ranking.symbols.size(), size_t{1} << table_bits);
   CodeChoice best;
   for (size_t part = 1; part <= 16 && most > 0; ++part) {
     const size_t codes = std::max<size_t>(std::min<size_t>(most, 2), most * part / 16);
     const uint64_t left_out = ranking.sum.back() - ranking.sum[codes];
     // What stands in has a code of average length or more, and a patch in twenty needs a second record.
-    const uint64_t bits = ideal_bits(ranking, codes, table_bits) + left_out * static_cast<uint64_t>(table_bits - 1 + kPatchBits + 1);
-    if (best.codes == 0 || bits < best.bits) best = {codes, bits};
+    const uint64_t bits = ideal_bits(ranking, codes, table_bits) + left_out * static_cast<uint64_t>(table_bits - 1 + patch_bits + 1);
+    if (best.codes == 0 || bits < best.bits) best = {codes, bits, left_out};
   }
   return best;
 }
 
 // Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither quite hides the other, and
-// the making of the table's copies in each layer. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
+// the making of the table's copies in each layer; of floats also patches, which need their element's sign and mantissa. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
 // planes of three bits or two planes, more for windows that only serve two symbols and for tables with so few copies that lanes meet
 // in banks. Rates, the power and those last numbers are fitted to measurements (README.md).
-double picoseconds(double bits, int symbol_cols, int raw_bits, int table_bits, double elements) {
-  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700;
-  const double planes = (raw_bits % 4 == 3 ? 0.18 : 0.0) + (raw_bits > 4 ? 0.25 : 0.0);
+double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
+  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfFloatPatch = 15;
+  const double planes = (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) + (cells.floats ? kOfFloat : 0.0);
   const double wide_table = table_bits <= 10 ? 0.0 : 2.7 + 0.65 * (table_bits - 11);
-  const double memory = kOfBit * bits, units = kOfOperation * ((9.5 + wide_table) / symbol_cols + 0.72 + planes);
+  const double memory = kOfBit * bits, units = kOfOperation * ((9.5 + wide_table) / cells.symbol_cols + 0.72 + planes);
   const double sum = memory * memory * memory * memory * memory + units * units * units * units * units;
   double root = memory + units;  // the fifth root of the sum is below that
   for (int i = 0; i < 20; ++i) root -= (root - sum / (root * root * root * root)) / 5;
-  return root + kOfEntry * static_cast<double>(1 << table_bits) / elements;
+  return root + (kOfEntry * static_cast<double>(1 << table_bits) + (cells.floats ? kOfFloatPatch * patches : 0.0)) / elements;
 }
 
 struct Parameters {
@@ -166,27 +171,30 @@ struct Parameters {
 
 struct Candidate {
   Parameters parameters;
-  double bits;
+  double bits, patches;
 };
 
 // With the estimated bits of the whole matrix, patches and table included, before the padding of tiles.
-std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, int symbol_cols, int raw_bits, int table_bits) {
+std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats, int symbol_cols, int raw_bits, int table_bits) {
   const int64_t rows = matrix.shape.rows, stride = std::max<int64_t>(1, matrix.shape.elements() / kSampleElements);
   const double of_sample = static_cast<double>(rows) / static_cast<double>((rows + stride - 1) / stride);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   std::vector<Candidate> candidates;
-  for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? kMostSymbolCols : symbol_cols); k *= 2) {
+  const int most_cols = floats ? most_float_symbol_cols() : kMostSymbolCols;
+  for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? most_cols : symbol_cols); k *= 2) {
+    if (floats) raw_bits = cell_bits(float_raw_bits(k));
     if (raw_bits > most_raw_bits(k) || table_bits > most_table_bits(k)) continue;
     double least = -1;  // of this k
     for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? most_raw_bits(k) : raw_bits); ++b) {
-      Cells cells{k, b, 0};
+      Cells cells{k, b, 0, floats};
       cells.lowest = best_lowest(elements, cells);
-      const double rest = static_cast<double>(b) * elements_in_all + static_cast<double>(outside_bits(elements, cells));
+      const double rest = static_cast<double>(b + (floats ? kSignMantissaBits : 0)) * elements_in_all + static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
       for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? most_table_bits(k) : table_bits); ++t) {
         const double table = static_cast<double>(32 * entry_words(k)) * static_cast<double>(1 << t);
-        candidates.push_back({{cells, t}, static_cast<double>(choose_codes(ranking, t).bits) * of_sample + rest + table});
+        const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
+        candidates.push_back({{cells, t}, static_cast<double>(choice.bits) * of_sample + rest + table, static_cast<double>(choice.left_out) * of_sample});
         if (least < 0 || candidates.back().bits < least) least = candidates.back().bits;
       }
     }
@@ -194,22 +202,22 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   return candidates;
 }
 
-Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
-  const std::vector<Candidate> candidates = all_candidates(matrix, elements, symbol_cols, raw_bits, table_bits);
+Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
+  const std::vector<Candidate> candidates = all_candidates(matrix, elements, floats, symbol_cols, raw_bits, table_bits);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   const Candidate* best = nullptr;
   double best_cost = 0;
   for (const Candidate& candidate : candidates) {
     const Cells& cells = candidate.parameters.cells;
-    const double cost = aim == Aim::size ? candidate.bits : picoseconds(candidate.bits / elements_in_all, cells.symbol_cols, cells.raw_bits, candidate.parameters.table_bits, elements_in_all);
+    const double cost = aim == Aim::size ? candidate.bits : picoseconds(candidate.bits / elements_in_all, candidate.patches, cells, candidate.parameters.table_bits, elements_in_all);
     if (best == nullptr || cost < best_cost) best = &candidate, best_cost = cost;
   }
   return best->parameters;
 }
 
 // For every symbol the best of those with a code: patches first, then length. Patches of columns add up, so passes of
-// minima along one column each find it. A state is cost << 16 | symbol.
-std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int symbol_cols) {
+// minima along one column each find it. A state is cost << 16 | symbol. A patch of floats replaces an exponent by any other.
+std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int symbol_cols, bool floats) {
   constexpr uint32_t kOfPatch = 32u << 16, kNone = 1u << 30;
   const uint32_t values = 1u << high_bits(symbol_cols);
   static_assert(2 * 255 * kOfPatch + (kMostTableBits << 16 | 0xffff) < kNone);
@@ -219,6 +227,14 @@ std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int 
     for (uint32_t first = 0; first < kSymbols; first += step * values) {
       // One record a step of h, so the minimum over all distances is found by going up and coming down.
       std::copy_n(best.data() + first, step * values, next.data() + first);
+      if (floats) {
+        for (uint32_t low = first; low < first + step; ++low) {
+          uint32_t least = kNone;
+          for (uint32_t i = low; i < low + step * values; i += step) least = std::min(least, best[i]);
+          for (uint32_t i = low; i < low + step * values; i += step) next[i] = std::min(best[i], least + kOfPatch);
+        }
+        continue;
+      }
       for (uint32_t value = 1; value < values; ++value)
         for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i) next[i] = std::min(next[i], next[i - step] + kOfPatch);
       for (uint32_t value = values - 1; value-- > 0;)
@@ -247,18 +263,18 @@ std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t l
   return words;
 }
 
-void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t cols) {
+void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t cols, int patch_bits) {
   const Ranking ranking(histogram);
-  const size_t codes = choose_codes(ranking, model.table_bits).codes;
+  const size_t codes = choose_codes(ranking, model.table_bits, patch_bits).codes;
   std::vector<uint64_t> counts(kSymbols, 0);
   for (size_t i = 0; i < codes; ++i) counts[ranking.symbols[i]] = ranking.counts[i];
   if (codes == 0) counts[0] = 1;  // no elements
   std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, model.table_bits);
-  std::vector<uint32_t> substitutes = best_substitutes(lengths, model.symbol_cols);
+  std::vector<uint32_t> substitutes = best_substitutes(lengths, model.symbol_cols, model.floats);
   if (codes < ranking.symbols.size()) {
     for (size_t i = codes; i < ranking.symbols.size(); ++i) counts[substitutes[ranking.symbols[i]] & 0xffff] += ranking.counts[i];
     lengths = modelling::limited_code_lengths(counts, model.table_bits);
-    substitutes = best_substitutes(lengths, model.symbol_cols);
+    substitutes = best_substitutes(lengths, model.symbol_cols, model.floats);
   }
 
   const std::vector<uint32_t> canonical = modelling::canonical_codes(lengths);
@@ -286,15 +302,31 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
   }
 }
 
+// The exponents of a bf16 matrix as int8, less 128.
+std::vector<std::byte> exponents_of(datasets::MatrixView matrix) {
+  std::vector<std::byte> out(static_cast<size_t>(matrix.shape.elements()));
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = ((matrix.elements[2 * i + 1] << 1 & std::byte{0xFE}) | matrix.elements[2 * i] >> 7) ^ std::byte{0x80};
+  return out;
+}
+
 }  // namespace
 
 Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
   Model model;
-  Parameters parameters{{symbol_cols == 0 ? 4 : symbol_cols, std::max(raw_bits, 0), 0}, std::max(table_bits, kLeastTableBits)};
-  if (matrix.shape.elements() > 0) parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), symbol_cols, raw_bits, table_bits, aim);
+  model.floats = matrix.type == datasets::ElementType::bf16;
+  std::vector<std::byte> exponents;
+  if (model.floats) {
+    exponents = exponents_of(matrix);
+    matrix = {matrix.shape, datasets::ElementType::i8, exponents};
+  }
+  Parameters parameters{{symbol_cols == 0 ? 4 : symbol_cols, std::max(raw_bits, 0), 0, model.floats}, std::max(table_bits, kLeastTableBits)};
+  if (model.floats) parameters.cells.raw_bits = cell_bits(float_raw_bits(parameters.cells.symbol_cols));
+  if (matrix.shape.elements() > 0) parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, symbol_cols, raw_bits, table_bits, aim);
   model.symbol_cols = parameters.cells.symbol_cols, model.raw_bits = parameters.cells.raw_bits, model.lowest = parameters.cells.lowest;
   model.table_bits = parameters.table_bits;
-  make_code(model, count_symbols(matrix, parameters.cells, 1), matrix.shape.cols);
+  make_code(model, count_symbols(matrix, parameters.cells, 1), matrix.shape.cols, parameters.cells.patch_bits());
+  if (model.floats) model.lowest += 128;
   return model;
 }
 

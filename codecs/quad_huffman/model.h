@@ -10,7 +10,6 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-inline constexpr int kPatchBits = 16;
 
 struct SymbolCode {
   uint16_t bits = 0;    // the code, first bit lowest
@@ -23,7 +22,9 @@ inline constexpr int high_of_symbol(uint32_t symbol, int symbol_cols, int k) {
   return static_cast<int>(symbol >> (high_bits(symbol_cols) * k) & ((1u << high_bits(symbol_cols)) - 1));
 }
 
+// Of bf16 matrices the exponents are modelled: raw_bits are those of a cell of exponents, `lowest` is an exponent.
 struct Model {
+  bool floats = false;
   int symbol_cols = 4, raw_bits = 0, table_bits = 0, lowest = 0;
   std::vector<SymbolCode> codes;   // [kSymbols]: what stands for a symbol, with the fewest patches and then the shortest code
   SymbolCode shortest;             // for columns and rows that are not there
@@ -31,14 +32,15 @@ struct Model {
   std::vector<uint32_t> table;     // [2^table_bits * entry_words], as stored
 
   int most_high() const { return (1 << high_bits(symbol_cols)) - 1; }
-  // Of element w, not clamped.
+  // Of element or exponent w, not clamped.
   int high(int w) const { return (w - lowest) >> raw_bits; }
+  int stored_raw_bits() const { return raw_bits + (floats ? kSignMantissaBits : 0); }
 };
 
 // What the model shall be chosen for.
 enum class Aim { size, speed };
 
-// 0 columns of a symbol, -1 raw bits and 0 table bits: chosen. Deterministic on every platform: counts and logarithms are integers,
+// Of an int8 or a bf16 matrix, whose raw bits are not open. 0 columns of a symbol, -1 raw bits and 0 table bits: chosen. Deterministic on every platform: counts and logarithms are integers,
 // what is compared are sums and products of them.
 Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int table_bits, Aim aim);
 

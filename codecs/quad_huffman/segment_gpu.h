@@ -90,6 +90,12 @@ ECMV_GPU_DEVICE uint32_t raw_of(Word word, int quad) {
   }
 }
 
+// Where the element is, its exponent, and the coded one.
+struct FloatPatch {
+  int row, col;
+  uint32_t exponent, stand_in;
+};
+
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kTiles>
 class TileWorker {
   static_assert(kTiles <= 2);
@@ -98,7 +104,8 @@ class TileWorker {
   static constexpr int kSharedBytes = kTiles * kRingBytes;
   static constexpr int kSegmentCols = segment_cols(kSymbolCols);
   // Whether the bytes that are visited are twice the elements.
-  static constexpr bool kDoubled = entry_shift(kSymbolCols, kRawBits) > kRawBits;
+  static constexpr int kCellBits = cell_bits(kRawBits);
+  static constexpr bool kFloats = is_float(kRawBits), kDoubled = entry_shift(kSymbolCols, kRawBits) > kCellBits;
 
   ECMV_GPU_DEVICE TileWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden) : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * Worker::lane()) {}
 
@@ -130,11 +137,13 @@ class TileWorker {
       one.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
       one.fetched = 0;
       one.position = 0;
+      if (kFloats) continue;
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
         if (patch_of(k) < one.patches) one.patches_ahead[k] = streams.patches[one.first_patch + patch_of(k)];
     }
     load_batch(0, 0, 0);
+    if constexpr (kFloats) prefetch_float_patches();
     // Nothing else hides the raw bits of a tile of one segment.
     if (kRawBits > 0 && segments_ == 1)
       prefetch_raw(1, kBatches - 1);
@@ -181,8 +190,33 @@ class TileWorker {
     }
   }
 
+  // Calls f(lane's patch, sign and mantissa of its element) for the patches of tile 0, of bf16 elements; before decode().
+  template <typename F>
+  ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
+    constexpr int kTogether = 4;
+    const Tile& one = tiles_[0];
+    const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + one.first_patch;
+    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(one.raw);
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t first = 0; first < one.patches; first += kTogether * kLanes) {
+      FloatPatch patch[kTogether];
+      uint32_t sign[kTogether];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kTogether; ++k) {
+        const uint32_t bits = first + patch_of(k) < one.patches ? patches[first + patch_of(k)] : 0;
+        patch[k] = {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255, bits >> 24};
+      }
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kTogether; ++k) sign[k] = raw[sign_offset(patch[k].row, patch[k].col)];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kTogether; ++k)
+        if (first + patch_of(k) < one.patches) f(patch[k], sign[k]);
+    }
+  }
+
   // Calls visit(t, segment, quad of the segment, bytes) for all quads in order: byte k is element - lowest of column k (twice that
-  // where entries are shifted by more than there are raw bits) in this lane's row of tile t.
+  // where entries are shifted by more than there are raw bits) in this lane's row of tile t. Of floats it is exponent - lowest, and a fifth argument
+  // has the bytes of sign and mantissa.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table<kSymbolCols>& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -211,6 +245,17 @@ class TileWorker {
   ECMV_GPU_DEVICE void add_patch(int t, uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
     const int32_t input = x[first_col_ + (i < tiles_[t].left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
     gpu::atomic_add(sums + (t * kLanes + static_cast<int>(patch % kLanes)), (patch >> 15 != 0 ? -input : input) << kRawBits);
+  }
+
+  // Of the byte with sign and mantissa of an element of tile 0, from the tile's first raw byte.
+  ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
+    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / 4;
+    return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes + word % kUnitWords * 4 + row * 4 * kUnitWords + col % 4;
+  }
+  // Patches of floats to the L2, but for parts of 16 bytes at both ends.
+  ECMV_GPU_DEVICE void prefetch_float_patches() const {
+    const uint32_t begin = (tiles_[0].first_patch + 3) / 4, end = (tiles_[0].first_patch + tiles_[0].patches) / 4;
+    if (Worker::lane() == 0 && begin < end) gpu::prefetch_l2(gpu::cast<const std::byte>(gpu::cast<const uint32_t>(patches_) + 4 * begin), static_cast<int>(end - begin) * 16);
   }
 
   struct Tile {
@@ -347,7 +392,12 @@ class TileWorker {
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const auto word = [&](int j) { return tiles_[t].words[batch % 2][group * kRawBits + j]; };
-      visit(t, s, quad, gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kRawBits>(word, quad % 8), high(t)));
+      if constexpr (kFloats) {
+        const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
+        visit(t, s, quad, gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kCellBits>(cell_word, quad % 8), high(t)), word(quad % 8));
+      } else {
+        visit(t, s, quad, gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kRawBits>(word, quad % 8), high(t)));
+      }
     }
   }
 

@@ -446,6 +446,7 @@ int64_t scratch_bytes(const CompressedView& view, int) { return static_cast<int6
 
 // Entries are read as halves and bytes by the vector code, which splits quads.
 std::string refuses(const CompressedView& view, const backends::DeviceInfo&, int) {
+  if (view.type != datasets::ElementType::i8) return "The vectors of this kernel are of int8 elements.";
   if (open_stored(view).symbol_cols != 4) return "The vectors of this kernel split symbols of 4 columns only.";
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
 }

@@ -26,6 +26,11 @@ struct Patch {
   int row, col, delta;
 };
 
+// The same of bf16: the exponent that the element has, and the coded one.
+struct FloatPatch {
+  int row, col, exponent, stand_in;
+};
+
 // A tile's place in the sections, and its size.
 struct TileIndex {
   int64_t first_unit, first_patch, left_patches;
@@ -38,6 +43,7 @@ struct TileIndex {
 struct Stored {
   int64_t rows, cols;
   int raw_bits, table_bits, lowest, tile_cols, symbol_cols;
+  int largest_stand_in;  // of floats
   int64_t row_groups, column_tiles, row_segments, tile_segments;
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
 
@@ -58,6 +64,11 @@ struct Stored {
   // Bytes from a lane's raw words to the next one's.
   int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, raw_bits); }
 
+  bool floats() const { return is_float(raw_bits); }
+  FloatPatch float_patch(int64_t i) const {
+    const uint32_t bits = load_u32(patches + 4 * i);
+    return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), static_cast<int>(bits >> 16 & 255), static_cast<int>(bits >> 24)};
+  }
   // Patch number i of the matrix, of a tile.
   Patch patch(const TileIndex& tile, int64_t i) const {
     const uint32_t bits = load_u16(patches + 2 * i);
@@ -85,6 +96,7 @@ inline Stored open_stored(const CompressedView& view) {
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
   s.tile_cols = 1 << (header[4] & 15);
   s.symbol_cols = 1 << (header[5] & 3);
+  s.largest_stand_in = is_float(s.raw_bits) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6] : 0;
   s.row_groups = row_groups(s.rows), s.column_tiles = column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols), s.tile_segments = s.tile_cols / s.segment_cols();
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);

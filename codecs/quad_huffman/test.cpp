@@ -1,6 +1,7 @@
 // What the generic conformance tests cannot know of quad_huffman: the stored sizes, the planes of raw bits, lanes that lag and are moved,
 // patches of several records, every number of raw bits with every table on every instruction set, and streams that lie.
 #include <algorithm>
+#include <cmath>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <map>
@@ -17,6 +18,7 @@
 #include "datasets/discrete_sampler.h"
 #include "datasets/distributions.h"
 #include "hwy/targets.h"
+#include "tests/test_matrices.h"
 
 namespace {
 
@@ -342,4 +344,71 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
   REQUIRE(good.sections[format::kPatches].bytes.size() > 100);
   std::fill(far.sections[format::kPatches].bytes.begin(), far.sections[format::kPatches].bytes.end(), std::byte{0x7f});
   CHECK_THROWS_AS(decode(far), MalformedStream);
+}
+
+TEST_CASE("quad_huffman keeps every pattern of bf16, coding exponents", "[quad_huffman]") {
+  for (const std::string cols : {"2", "4", "0"}) {
+    INFO(cols);
+    // All of them in disorder; all exponents, so most are outside what 4 columns' cells reach; one exponent; NaN and infinities only.
+    const auto bits_of = [](int kind, uint32_t i) {
+      const uint32_t pattern = i * 40503u & 0xffff;
+      return kind == 0 ? pattern : kind == 1 ? (pattern & 0x807f) | (i % 200 == 0 ? pattern & 0x7f80 : 0x3f80) : kind == 2 ? (pattern & 0x807f) | 0x3f80 : pattern | 0x7f80;
+    };
+    for (int kind = 0; kind < 4; ++kind) {
+      datasets::Matrix matrix;
+      matrix.type = datasets::ElementType::bf16;
+      matrix.shape = {131, 501};
+      for (uint32_t i = 0; i < 131 * 501; ++i)
+        for (int byte = 0; byte < 2; ++byte) matrix.elements.push_back(static_cast<std::byte>(bits_of(kind, i) >> (8 * byte)));
+      const CompressedMatrix compressed = encode(matrix, {{"symbol_cols", cols}});
+      std::vector<std::byte> out(matrix.elements.size());
+      entry().codec->decode(compressed.view(), out);
+      CHECK(out == matrix.elements);
+      for (const backends::Kernel& kernel : entry().kernels("scalar")) {
+        const CompressedView view = compressed.view();
+        if (!kernel.refuses(view, {}, 0).empty()) continue;
+        std::vector<std::byte> decoded(matrix.elements.size());
+        backends::KernelCall call;
+        call.matrix = &view;
+        call.row_end = matrix.shape.rows;
+        call.decoded = reinterpret_cast<int8_t*>(decoded.data());
+        kernel.launch(call);
+        CHECK(decoded == matrix.elements);
+      }
+    }
+  }
+}
+
+TEST_CASE("quad_huffman's bf16 takes a tenth of a bit more than the entropy of exponents", "[quad_huffman]") {
+  const datasets::Matrix matrix = tests::bf16_matrix({512, 8192});
+  std::map<int, double> counts;
+  for (size_t i = 0; i < matrix.elements.size(); i += 2) ++counts[std::to_integer<int>(matrix.elements[i + 1]) << 1 & 254 | std::to_integer<int>(matrix.elements[i]) >> 7];
+  double entropy = 8;
+  for (const auto& [exponent, count] : counts) entropy -= count / static_cast<double>(matrix.shape.elements()) * std::log2(count / static_cast<double>(matrix.shape.elements()));
+  const auto over = [&](const Given& given) { return bits(encode(matrix, given)) - entropy; };
+  CHECK(over({{"symbol_cols", "2"}, {"table_bits", "10"}, {"tile_cols", "2048"}}) < 0.12);
+  CHECK(over({{"symbol_cols", "4"}, {"table_bits", "12"}, {"tile_cols", "2048"}}) < 0.27);
+}
+
+TEST_CASE("quad_huffman refuses bf16 streams that lead outside", "[quad_huffman]") {
+  const datasets::Matrix matrix = tests::bf16_matrix({40, 300});
+  const CompressedMatrix good = encode(matrix, {{"symbol_cols", "4"}, {"table_bits", "8"}});
+  REQUIRE(good.sections[format::kPatches].bytes.size() > 100);
+  const auto refused = [&](int section, size_t at, int value) {
+    CompressedMatrix bad = good;
+    bad.sections[section].bytes[at] = std::byte(value);
+    std::vector<std::byte> out(matrix.elements.size());
+    CHECK_THROWS_AS(entry().codec->decode(bad.view(), out), MalformedStream);
+  };
+  refused(format::kHeader, 0, 8);    // raw bits of 2 columns
+  refused(format::kHeader, 0, 3);    // of int8
+  refused(format::kHeader, 3, 1);    // no exponent
+  refused(format::kHeader, 5, 1);    // 2 columns
+  refused(format::kHeader, 6, 0);    // a stand-in that is larger than the largest
+  refused(format::kPatches, 3, 0);   // replaces what is not there
+  refused(format::kPatches, 1, 255); // a column behind the last
+  CompressedMatrix other = good;
+  other.type = datasets::ElementType::i8;
+  std::vector<std::byte> out(matrix.elements.size());
+  CHECK_THROWS_AS(entry().codec->decode(other.view(), out), MalformedStream);
 }

@@ -1,5 +1,5 @@
-// write_golden CODEC...: freezes the streams of the current format version of these codecs (all without arguments). Refuses to
-// touch a version that is there already: a changed byte needs a new version number.
+// write_golden CODEC...: freezes the streams of the current format version of these codecs (all without arguments). Of a version that is
+// there already it only adds streams of matrices that are not: a changed byte needs a new version number.
 #include <fstream>
 #include <iostream>
 
@@ -16,22 +16,28 @@ void write(const fs::path& path, std::span<const std::byte> bytes) {
   if (!file) throw std::runtime_error("Cannot write " + path.string() + ".");
 }
 
+// False if all streams were there.
 bool freeze(const codecs::CodecEntry& entry) {
   const fs::path folder = tests::golden_folder(entry, entry.codec->format_version);
-  if (fs::exists(folder)) {
-    std::cerr << folder.string() << " exists; a changed stream needs a new format_version.\n";
-    return false;
-  }
   fs::create_directories(folder);
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  int added = 0;
+  const auto add = [&](const fs::path& path, const auto& bytes) {
+    if (fs::exists(path)) return;
+    write(path, bytes());
+    std::cout << path.string() << "\n";
+    ++added;
+  };
   for (const datasets::Matrix& matrix : tests::golden_matrices(entry))
     if (entry.codec->refuses(matrix.view(), settings).empty())
-      write(folder / (tests::golden_name(matrix) + ".safetensors"), tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings)));
+      add(folder / (tests::golden_name(matrix) + ".safetensors"), [&] { return tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings)); });
   std::string csv;
-  for (const std::string& line : tests::size_lines(entry)) csv += line + "\n";
-  write(folder / "sizes.csv", std::as_bytes(std::span(csv)));
-  std::cout << folder.string() << "\n";
-  return true;
+  add(folder / "sizes.csv", [&] {
+    for (const std::string& line : tests::size_lines(entry)) csv += line + "\n";
+    return std::as_bytes(std::span(csv));
+  });
+  if (added == 0) std::cerr << folder.string() << " has all streams; a changed one needs a new format_version.\n";
+  return added > 0;
 }
 
 }  // namespace
