@@ -175,9 +175,10 @@ std::vector<Figure> FigureMaker::speedup_map() const {
 std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
   std::vector<Figure> figures;
   Cases products = ok_cases();
-  std::erase_if(products, [](const CaseRecord* r) { return r->kernel.op == "decode"; });
+  // Of batches the figures over batch say more.
+  std::erase_if(products, [](const CaseRecord* r) { return r->kernel.op == "decode" || r->kernel.batch > 1; });
   for (const Facet& facet :
-       facets(spec.id, largest_of_each_source(products), {"op", "batch", "data", "cache", "device", "threads"})) {
+       facets(spec.id, largest_of_each_source(products), {"op", "data", "cache", "device", "threads"})) {
     BarPlot plot;
     plot.x = {spec.axis, false, true, 0, 1, {}};
     plot.part_names = {spec.part};
