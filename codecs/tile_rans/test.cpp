@@ -9,9 +9,11 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/exact_product.h"
 #include "codecs/registry.h"
 #include "codecs/tile_rans/encode.h"
 #include "codecs/tile_rans/levels.h"
@@ -289,6 +291,61 @@ TEST_CASE("hostile tile_rans streams are refused in every coder") {
         }
       }
     CHECK(threw > tried / 8);
+  }
+}
+
+// Tokens of ordinary numbers, with one element far above the others, of zeros, and of the least and greatest numbers that there are.
+std::vector<float> hard_tokens(int64_t cols, int batch) {
+  std::vector<float> tokens;
+  tests::Random random{31};
+  for (int t = 0; t < batch; ++t)
+    for (int64_t c = 0; c < cols; ++c) {
+      const double value = random.normal() * (c == cols / 2 ? 1e5 : 1);
+      tokens.push_back(static_cast<float>(t % 5 == 1 ? 0 : t % 5 == 2 ? value * 0x1p-140 : t % 5 == 3 ? value * 0x1p100 : value));
+    }
+  return tokens;
+}
+
+TEST_CASE("GPU products of tile_rans are the same bits whatever the coder, tile, tuning and wave, and within the bound") {
+  const datasets::Matrix matrix = gaussian16({70, 140});
+  for (const int batch : {1, 4, 40}) {
+    const std::vector<float> tokens = hard_tokens(matrix.shape.cols, batch);
+    const backends::ExactProduct exact = backends::exact_product(matrix.view(), tokens, batch);
+    std::optional<std::vector<float>> first;
+    int ran = 0;
+    for (const backends::Backend& backend : backends::all_backends())
+      for (const backends::DeviceInfo& info : backend.devices()) {
+        if (!info.unavailable.empty() || info.wave_size == 0) continue;
+        const auto device = backend.open({1, info.simd_target});
+        for (const Settings& settings : all_settings()) {
+          if (batch > 1 && (settings.integer("prob_bits") != 11 || settings.text("tile").substr(0, 4) == "64x2" || settings.text("tile").substr(0, 4) == "64x5")) continue;
+          const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+          const auto uploaded = device->upload(compressed);
+          for (const backends::Kernel& kernel : entry().kernels(backend.id))
+            for (size_t tuning = 0; tuning < kernel.tunings.size() && kernel.op == backends::Op::matmul; ++tuning) {
+              if (!kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
+              INFO(settings.to_string() << " " << kernel.tunings[tuning].name << " on " << backend.id << " " << info.simd_target << ", batch " << batch);
+              backends::PassPlan plan;
+              plan.kernel = &kernel;
+              plan.op = backends::Op::matmul;
+              plan.tuning = static_cast<int>(tuning);
+              plan.layers = {uploaded.get()};
+              plan.chained = false;
+              plan.batch = batch;
+              plan.tokens = {tokens};
+              const auto pass = device->prepare(plan);
+              pass->poison_outputs(0);
+              pass->run();
+              const std::vector<float> got(pass->products(0).begin(), pass->products(0).end());
+              REQUIRE(backends::check_product(got, exact, kernel.rounding(uploaded->view(), static_cast<int>(tuning))).violation == "");
+              if (!first) first = got;
+              REQUIRE(got == *first);
+              REQUIRE(pass->broken_guards() == "");
+              ++ran;
+            }
+        }
+      }
+    if (ran == 0) SKIP("this build has no GPU backend");
   }
 }
 

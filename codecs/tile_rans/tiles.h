@@ -1,6 +1,7 @@
 // Tiles for CPU kernels: a tile's symbols into a buffer, row by row, without checks (the stream was verified before). A state of rans looks its symbol
 // up in 4096 bytes made for each tile; one of rans_lanes finds symbol, frequency and rank in one entry of a table of the layer. The
-// states of a step are independent, which is what keeps a core busy.
+// states of a step are independent, which is what keeps a core busy. Whether a state needs a byte or word no branch predictor learns, so words
+// are loaded in any case and masked; that reads beyond the last tile's codes, which has branches instead.
 #pragma once
 
 #include <array>
@@ -44,13 +45,19 @@ class TileDecoder {
 
   // Writes the tile's symbols to `out`; returns the columns of a row there.
   int decode(const Tile& tile, uint8_t* out) const {
+    return tile.number + 1 < layout_.tiles() ? decode_with<true>(tile, out) : decode_with<false>(tile, out);
+  }
+
+ private:
+  template <bool kMasked>
+  int decode_with(const Tile& tile, uint8_t* out) const {
     if (layout_.coder == Coder::rans) {
       switch (layout_.streams) {
-        case 4: decode_bytes<4>(tile, out); break;
-        case 8: decode_bytes<8>(tile, out); break;
-        case 16: decode_bytes<16>(tile, out); break;
-        case 32: decode_bytes<32>(tile, out); break;
-        default: decode_bytes<64>(tile, out);
+        case 4: decode_bytes<kMasked, 4>(tile, out); break;
+        case 8: decode_bytes<kMasked, 8>(tile, out); break;
+        case 16: decode_bytes<kMasked, 16>(tile, out); break;
+        case 32: decode_bytes<kMasked, 32>(tile, out); break;
+        default: decode_bytes<kMasked, 64>(tile, out);
       }
       return tile.cols;
     }
@@ -58,14 +65,13 @@ class TileDecoder {
     if (layout_.coder == Coder::packed)
       unpack(tile, stride, out);
     else if (layout_.symbol_cols == 2)
-      decode_lanes<2>(tile, stride, out);
+      decode_lanes<kMasked, 2>(tile, stride, out);
     else
-      decode_lanes<4>(tile, stride, out);
+      decode_lanes<kMasked, 4>(tile, stride, out);
     return stride;
   }
 
- private:
-  template <int kStreams>
+  template <bool kMasked, int kStreams>
   void decode_bytes(const Tile& tile, uint8_t* out) const {
     std::array<uint32_t, kLevels> frequency, first;
     uint32_t slot = 0;
@@ -76,7 +82,7 @@ class TileDecoder {
       slot += frequency[s];
     }
     const std::byte* next = sections_[kCodes] + load<uint32_t>(sections_[kIndex] + tile.number * kTileIndexBytes);
-    std::array<uint32_t, kStreams> states;
+    std::array<uint32_t, kStreams> states;  // in registers where there are few
     for (uint32_t& x : states) {
       x = load<uint32_t>(next);
       next += 4;
@@ -85,7 +91,15 @@ class TileDecoder {
     const auto step = [&](uint32_t& x) {
       const uint32_t at = x & (kTileSlots - 1), s = slots[at];
       x = frequency[s] * (x >> kTileProbBits) + at - first[s];
-      while (x < kByteLower) x = x << 8 | std::to_integer<uint32_t>(*next++);
+      if constexpr (kMasked) {
+        for (int refill = 0; refill < 2; ++refill) {
+          const uint32_t low = x < kByteLower;
+          x += ((x << 8 | std::to_integer<uint32_t>(*next)) - x) & (0 - low);
+          next += low;
+        }
+      } else {
+        while (x < kByteLower) x = x << 8 | std::to_integer<uint32_t>(*next++);
+      }
       return static_cast<uint8_t>(s);
     };
     const int count = tile.rows * tile.cols, whole = count / kStreams * kStreams;
@@ -94,7 +108,7 @@ class TileDecoder {
     for (int i = whole; i < count; ++i) out[i] = step(states[i - whole]);
   }
 
-  template <int kCols>
+  template <bool kMasked, int kCols>
   void decode_lanes(const Tile& tile, int stride, uint8_t* out) const {
     const std::byte* entry = sections_[kIndex] + tile.number * kLaneIndexBytes;
     const std::byte* begin = sections_[kCodes] + 2 * size_t{load<uint32_t>(entry)};
@@ -110,7 +124,11 @@ class TileDecoder {
       uint32_t x = states[lane];
       const uint32_t found = scratch_.entries[x & mask];
       x = (found >> 24) * (x >> layout_.prob_bits) + (found >> 16 & 0xFF);
-      if (x < kWordLower) {
+      if constexpr (kMasked) {
+        const uint32_t low = x < kWordLower;
+        x += ((x << 16 | load<uint16_t>(next[lane])) - x) & (0 - low);
+        next[lane] += 2 * low;
+      } else if (x < kWordLower) {
         x = x << 16 | load<uint16_t>(next[lane]);
         next[lane] += 2;
       }
