@@ -92,18 +92,16 @@ class TileDecoder {
       const uint32_t at = x & (kTileSlots - 1), s = slots[at];
       x = frequency[s] * (x >> kTileProbBits) + at - first[s];
       if constexpr (kMasked) {
-        for (int refill = 0; refill < 2; ++refill) {
-          const uint32_t low = x < kByteLower;
-          x += ((x << 8 | std::to_integer<uint32_t>(*next)) - x) & (0 - low);
-          next += low;
-        }
-      } else {
-        while (x < kByteLower) x = x << 8 | std::to_integer<uint32_t>(*next++);
+        const uint32_t low = x < kByteLower;
+        x += ((x << 8 | std::to_integer<uint32_t>(*next)) - x) & (0 - low);
+        next += low;
       }
+      while (x < kByteLower) x = x << 8 | std::to_integer<uint32_t>(*next++);  // if masked, a second one: rare
       return static_cast<uint8_t>(s);
     };
     const int count = tile.rows * tile.cols, whole = count / kStreams * kStreams;
     for (int i = 0; i < whole; i += kStreams)
+#pragma GCC unroll 8
       for (int stream = 0; stream < kStreams; ++stream) out[i + stream] = step(states[stream]);
     for (int i = whole; i < count; ++i) out[i] = step(states[i - whole]);
   }
