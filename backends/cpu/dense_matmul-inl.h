@@ -18,29 +18,30 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatD = hn::ScalableTag<float>;
 
-// Stored elements as vectors of float32, in their order. LoadFirst: the first `count` of a vector, zeros behind them.
+// Stored elements as vectors of float32, in their order. kWhole: what lies behind a row in its last vector is zero.
 struct FloatElements {
   using Stored = float;
+  static constexpr bool kWhole = true;
   static HWY_INLINE hn::Vec<FloatD> Load(const float* p) { return hn::LoadU(FloatD(), p); }
-  static HWY_INLINE hn::Vec<FloatD> LoadFirst(const float* p, size_t count) { return hn::LoadN(FloatD(), p, count); }
 };
 struct Bf16Elements {
   using Stored = uint16_t;
-  using Bits = hn::Rebind<uint16_t, FloatD>;
-  static HWY_INLINE hn::Vec<FloatD> Widen(hn::Vec<Bits> bits) {
+  static constexpr bool kWhole = false;
+  static HWY_INLINE hn::Vec<FloatD> Load(const uint16_t* p) {
+    const hn::Rebind<uint16_t, FloatD> bits;
     const hn::RebindToUnsigned<FloatD> du;
-    return hn::BitCast(FloatD(), hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+    return hn::BitCast(FloatD(), hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(bits, p))));
   }
-  static HWY_INLINE hn::Vec<FloatD> Load(const uint16_t* p) { return Widen(hn::LoadU(Bits(), p)); }
-  static HWY_INLINE hn::Vec<FloatD> LoadFirst(const uint16_t* p, size_t count) { return Widen(hn::LoadN(Bits(), p, count)); }
 };
-struct Int8Elements {
-  using Stored = int8_t;
-  using Bytes = hn::Rebind<int8_t, FloatD>;
-  static HWY_INLINE hn::Vec<FloatD> Widen(hn::Vec<Bytes> bytes) { return hn::ConvertTo(FloatD(), hn::PromoteTo(hn::RebindToSigned<FloatD>(), bytes)); }
-  static HWY_INLINE hn::Vec<FloatD> Load(const int8_t* p) { return Widen(hn::LoadU(Bytes(), p)); }
-  static HWY_INLINE hn::Vec<FloatD> LoadFirst(const int8_t* p, size_t count) { return Widen(hn::LoadN(Bytes(), p, count)); }
-};
+
+// The first `count` elements of a vector and zeros behind them, by way of memory: it is done once a row, and with LoadN, which is long code for 16-bit
+// elements, in every form below, raw_bf16 took 41 s to compile instead of 12.
+template <class Elements>
+HWY_INLINE hn::Vec<FloatD> LoadFirst(const typename Elements::Stored* HWY_RESTRICT p, int64_t count) {
+  HWY_ALIGN typename Elements::Stored last[hn::MaxLanes(FloatD())] = {};
+  for (int64_t i = 0; i < count; ++i) last[i] = p[i];
+  return Elements::Load(last);
+}
 
 // Where results go and whether they are added to what is there.
 struct Products {
@@ -49,8 +50,8 @@ struct Products {
   bool add;
 };
 
-// Rows w, w + stride, ...; columns [0, count) of them and of the tokens at x, x + x_stride, ... `x` may be read up to a vector behind
-// `count`, where it is zero or meets zeros. kPrefetchBytes: as in dense_matvec-inl.h.
+// Rows w, w + stride, ...; columns [0, count) of them and of the tokens at x, x + x_stride, ..., which may be read up to a vector behind `count`.
+// kPrefetchBytes: as in dense_matvec-inl.h.
 template <class Elements, int kRows, int kTokens, int kPrefetchBytes>
 HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count, const float* HWY_RESTRICT x, int64_t x_stride, Products out) {
   const FloatD df;
@@ -78,10 +79,12 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
     }
   }
   for (; c < count; c += lanes) {
-    const size_t left = static_cast<size_t>(HWY_MIN(lanes, count - c));
+    hn::Vec<FloatD> tokens[kTokens];
+    for (int t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(df, x + t * x_stride + c);
     for (int r = 0; r < kRows; ++r) {
-      const auto weights = Elements::LoadFirst(w + r * stride + c, left);
-      for (int t = 0; t < kTokens; ++t) sums[0][r][t] = hn::MulAdd(weights, hn::LoadN(df, x + t * x_stride + c, left), sums[0][r][t]);
+      const auto* row = w + r * stride + c;
+      const auto weights = Elements::kWhole || c + lanes <= count ? Elements::Load(row) : LoadFirst<Elements>(row, count - c);
+      for (int t = 0; t < kTokens; ++t) sums[0][r][t] = hn::MulAdd(weights, tokens[t], sums[0][r][t]);
     }
   }
   for (int r = 0; r < kRows; ++r)
@@ -96,25 +99,21 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
 // Four rows times four tokens keep 16 sums: as many as there are registers at all before AVX-512.
 inline constexpr int kTokensAtOnce = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 2 : 4;
 
-// The same for any number of tokens.
+// The same for any number of tokens. Not inlined: several forms of a kernel share it.
 template <class Elements, int kRows, int kPrefetchBytes>
-HWY_INLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count, const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {
+HWY_NOINLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count, const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {
   int t = 0;
   for (; t + kTokensAtOnce <= batch; t += kTokensAtOnce)
     MatmulGroup<Elements, kRows, kTokensAtOnce, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
-  const float* rest = x + t * x_stride;
-  const Products rest_out{out.y + t * out.stride, out.stride, out.add};
-  if (batch - t == 1) return MatmulGroup<Elements, kRows, 1, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
-  if constexpr (kTokensAtOnce == 4) {
-    if (batch - t == 2) return MatmulGroup<Elements, kRows, 2, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
-    if (batch - t == 3) return MatmulGroup<Elements, kRows, 3, kPrefetchBytes>(w, stride, count, rest, x_stride, rest_out);
-  }
+  if constexpr (kTokensAtOnce == 4)
+    for (; t + 2 <= batch; t += 2) MatmulGroup<Elements, kRows, 2, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
+  if (t < batch) MatmulGroup<Elements, kRows, 1, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
 }
 
 // Columns that are widened at once for many tokens: with the tokens' parts of them, a first-level cache full.
 inline constexpr int64_t kWidenedColumns = 1024;
 
-// `count` elements as float32, and what lies behind them in the last vector.
+// `count` elements as float32, and zeros up to the end of the last vector.
 template <class Elements, int kPrefetchBytes>
 HWY_INLINE void WidenRow(const typename Elements::Stored* HWY_RESTRICT w, int64_t count, float* HWY_RESTRICT out) {
   const FloatD df;
@@ -124,7 +123,7 @@ HWY_INLINE void WidenRow(const typename Elements::Stored* HWY_RESTRICT w, int64_
     if constexpr (kPrefetchBytes > 0) __builtin_prefetch(reinterpret_cast<const char*>(w + c) + kPrefetchBytes, 0, 2);
     hn::StoreU(Elements::Load(w + c), df, out + c);
   }
-  if (c < count) hn::StoreU(Elements::LoadFirst(w + c, static_cast<size_t>(count - c)), df, out + c);
+  if (c < count) hn::StoreU(LoadFirst<Elements>(w + c, count - c), df, out + c);
 }
 
 // Columns [begin, end) of up to kRows rows, widened piece by piece into memory that lies together.

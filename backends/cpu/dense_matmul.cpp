@@ -24,7 +24,10 @@ void Dense(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t
     const int64_t count = HWY_MIN(kColumns, cols - begin);
     for (int64_t row = 0; row < rows; row += kRows) {
       const int64_t group = HWY_MIN(kRows, rows - row);
-      for (int64_t r = 0; r < group; ++r) elements_to_floats(type, w + ((row + r) * cols + begin) * bytes, count, floats + r * kColumns);
+      for (int64_t r = 0; r < group; ++r) {
+        elements_to_floats(type, w + ((row + r) * cols + begin) * bytes, count, floats + r * kColumns);
+        for (int64_t c = count; c % static_cast<int64_t>(hn::Lanes(FloatD())) != 0; ++c) floats[r * kColumns + c] = 0;
+      }
       if (group == kRows)
         MatmulRows<FloatElements, kRows, 0>(floats, kColumns, count, x + begin, x_stride, batch, {y + row, y_stride, begin > 0});
       else
