@@ -152,11 +152,14 @@ Stream stream_of(const CompressedView& view, const Layout& layout, const Plan& p
 
 std::string refuses(const CompressedView& view, const backends::DeviceInfo& device, int tuning) {
   const Layout layout = layout_of(view.shape, *view.settings);
-  if (layout.coder == Coder::rans && layout.tile_rows * layout.tile_cols != 4096) return "A worker has room for 4096 elements of interleaved streams, not for tiles of " + std::to_string(layout.tile_rows * layout.tile_cols) + ".";
+  if (layout.coder == Coder::rans && layout.tile_rows * layout.tile_cols != 4096)
+    return "A worker has room for 4096 elements of interleaved streams, not for tiles of " + std::to_string(layout.tile_rows * layout.tile_cols) + ".";
   if (view.shape.cols > kMostCols) return "Sums of more than 2^19 columns may not fit int32.";
   if (kWishes[tuning].registers && layout.coder == Coder::rans) return "Interleaved streams are not decoded to where matrix units expect them in registers.";
   const Plan plan = plan_of(layout, kWishes[tuning], device.shared_bytes);
-  if (plan.workers == 0) return "Operands, table and rings of the least number of waves need more shared memory than a thread block may have: " + std::to_string(device.shared_bytes) + " bytes.";
+  if (plan.workers == 0)
+    return "Operands, table and rings of the least number of waves need more shared memory than a thread block may have: " +
+           std::to_string(device.shared_bytes) + " bytes.";
   if (kWishes[tuning].blocks > 1 && plan.workers < kWishes[tuning].workers && plan_of(layout, kWishes[0], device.shared_bytes).workers > plan.workers)
     return "The shared memory of two thread blocks has not room for as many waves as that of one.";
   return "";
@@ -227,7 +230,8 @@ int launch_tokens(const backends::KernelCall& call, const Layout& layout, int fi
   const Levels levels = trusted_levels(call.matrix->sections[kLayer].host);
   const bool early = gpu::have_early_launches(*call.device);
   const int64_t operands_at = aligned(operand_bytes(layout.shape.cols, operands_of(backends::kMaxBatch)));
-  const Digits digits{reinterpret_cast<gpu::uint2*>(call.scratch), reinterpret_cast<double*>(call.scratch + operands_at), reinterpret_cast<int64_t*>(call.scratch + operands_at + backends::kMaxBatch * 8)};
+  const Digits digits{reinterpret_cast<gpu::uint2*>(call.scratch), reinterpret_cast<double*>(call.scratch + operands_at),
+                      reinterpret_cast<int64_t*>(call.scratch + operands_at + backends::kMaxBatch * 8)};
   const Output output{.tokens = tokens,
                       .dequantise = {static_cast<double>(levels.scale), levels.first, digits.units, digits.sums},
                       .sums = reinterpret_cast<int32_t*>(call.scratch + operands_at + aligned(backends::kMaxBatch * 16)),
@@ -277,7 +281,8 @@ void launch_decode(const backends::KernelCall& call) {
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "panels", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_decode},
-    {.op = backends::Op::matmul, .variant = "panels", .tunings = kTunings, .refuses = refuses, .scratch_bytes = scratch_bytes, .rounding = rounding, .launch = launch_matmul},
+    {.op = backends::Op::matmul, .variant = "panels", .tunings = kTunings, .refuses = refuses,
+     .scratch_bytes = scratch_bytes, .rounding = rounding, .launch = launch_matmul},
 };
 
 }  // namespace

@@ -141,14 +141,14 @@ constexpr int blocks_of() {
   return kOperands <= Coder::kSmallOperands ? 2 : 1;
 }
 
-// Y = W X, or the sums of a split of the columns.
-// `halves`: 2 where operands are too many for the registers of a worker, which then has one half of them and twice the columns.
+// Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a worker, which then has one half of them and twice the columns.
 template <class Coder, int kPanels, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
   // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in kWorkerPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kWorkerPanels);
   const int slots = workers * Coder::kTiles;
-  const int worker = Worker::uniform(Worker::group()), rg = worker % kPanels, half = worker / kPanels % halves, part = worker / kPanels / halves, split = static_cast<int>(gpu::block_index() % output.splits);
+  const int worker = Worker::uniform(Worker::group()), rg = worker % kPanels, half = worker / kPanels % halves, part = worker / kPanels / halves;
+  const int split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
   const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
   Coder coder(stream, strip, stream.own_place + worker * static_cast<int>(Coder::kSharedBytes), table_of(stream));
