@@ -37,6 +37,7 @@ class RingLane {
     before_ = line & ~(kRingLines - 1);
     position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5 | (position_ & 31);
     const int most = Team::reduce_max(line), least = -Team::reduce_max(-line);
+    Team::sync();  // all lanes have read what the copies overwrite
     copy(least + kRingLines - kCopiedLines);
     const int needed = most + reach_ < count_ + 1 ? most + reach_ : count_ + 1;
     if (needed <= landed_) {
