@@ -1,5 +1,5 @@
-// tile_rans: matrices of 16 levels in tiles that decode by themselves, rANS with streams and frequencies of each tile, a form of it for lanes that
-// multiply at once, and plain packed 4 bits in the same tiles as the baseline. Here the settings and the reference decoder.
+// tile_rans: matrices of 16 levels in tiles that decode by themselves, rANS with streams and frequencies of each tile, a form of it and one
+// of Huffman codes for lanes that multiply at once, and plain packed 4 bits in the same tiles as the baseline. Here the settings and the reference decoder.
 #include "codecs/codec.h"
 
 #include <array>
@@ -85,6 +85,11 @@ class Elements {
     const auto element = static_cast<size_t>((tile.row + row) * layout_.shape.cols + tile.col + col);
     std::memcpy(out_.data() + element * bytes_, &*bits_[symbol], bytes_);
   }
+  // A lane's quad of a panel of the tile.
+  void put_quad(const Tile& tile, int panel, int lane, int quad, uint32_t bytes) {
+    const int row = panel % tile.panels_down * kPanelRows + row_of(lane, quad), col = panel / tile.panels_down * kPanelCols + col_of(lane, quad);
+    for (int i = 0; i < 4; ++i) put(tile, row, col + i, bytes >> (8 * i) & 15);
+  }
 
  private:
   const Layout& layout_;
@@ -156,8 +161,7 @@ void decode_lane(const Layout& layout, const Tile& tile, int lane, const Slots& 
         bytes = high_bytes(value) | (raw.at<uint32_t>(place) >> (2 * quad) & 0x03030303u);
       }
     }
-    const int row = panel % tile.panels_down * kPanelRows + row_of(lane, quad), col = panel / tile.panels_down * kPanelCols + col_of(lane, quad);
-    for (int i = 0; i < 4; ++i) out.put(tile, row, col + i, bytes >> (8 * i) & 15);
+    out.put_quad(tile, panel, lane, quad, bytes);
   }
   if (x != kWordLower) throw MalformedStream("A lane of a tile_rans stream does not end in its start state.");
   if (at != end) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
@@ -183,6 +187,98 @@ void decode_lanes(const Layout& layout, const CompressedView& compressed, Elemen
   check_size(codes.size(), static_cast<int64_t>(filled_up(2 * size_t{index.at<uint32_t>(index.size() - 4)})), "codes");
 }
 
+// A tile of huffman_lanes: masks and lines from `codes`, all reads checked. A lane's string must end in its last word.
+class HuffmanTile {
+ public:
+  // `unit`: where its masks begin.
+  HuffmanTile(const Reader& codes, size_t unit, int full, int partial) : codes_(codes), full_(full), lines_(full + partial) {
+    if (partial > kMostPartialLines || full % kBlockLines != 0) throw MalformedStream("A tile of a tile_rans stream has partial lines that it cannot have masks of, or full ones that fill no block.");
+    size_t at = unit * kCodesAlign;
+    for (int line = 0; line < partial; ++line) {
+      masks_[line] = codes.at<uint32_t>(at + size_t(4) * line);
+      if (line > 0 && (masks_[line] & ~masks_[line - 1]) != 0) throw MalformedStream("A lane of a tile_rans stream goes on behind its end.");
+    }
+    lines_at_ = filled_up(at + size_t(4) * partial);
+    at = lines_at_ + size_t(full) * kLineBytes;
+    for (int line = 0; line < partial; ++line) {
+      partial_at_[line] = at;
+      at += size_t(4) * std::popcount(masks_[line]);
+    }
+    end_ = filled_up(at);
+  }
+  int lines() const { return lines_; }
+  size_t end() const { return end_; }
+
+  // The next bits of a lane, zeros behind its words.
+  uint32_t window(int lane, uint32_t position) const {
+    const uint64_t both = word(lane, static_cast<int>(position / 32)) | uint64_t{word(lane, static_cast<int>(position / 32) + 1)} << 32;
+    return static_cast<uint32_t>(both >> position % 32);
+  }
+  void check_end(int lane, uint32_t position) const {
+    const int words = static_cast<int>((position + 31) / 32);
+    if (words > 0 && !has_word(lane, words - 1)) throw MalformedStream("A lane of a tile_rans stream ends too early.");
+    if (words >= full_ && has_word(lane, words)) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
+  }
+
+ private:
+  bool has_word(int lane, int line) const { return line < full_ || (line < lines_ && (masks_[line - full_] >> lane & 1) != 0); }
+  uint32_t word(int lane, int line) const {
+    if (!has_word(lane, line)) return 0;
+    if (line < full_) return codes_.at<uint32_t>(lines_at_ + size_t(line) * kLineBytes + size_t(4) * lane);
+    return codes_.at<uint32_t>(partial_at_[line - full_] + size_t(4) * std::popcount(masks_[line - full_] & ((1u << lane) - 1)));
+  }
+
+  const Reader& codes_;
+  int full_, lines_;
+  size_t lines_at_, end_;
+  std::array<uint32_t, kMostPartialLines> masks_{};
+  std::array<size_t, kMostPartialLines> partial_at_{};
+};
+
+void decode_huffman(const Layout& layout, const CompressedView& compressed, Elements& out) {
+  const Reader tables(compressed.sections[kTables].bytes), index(compressed.sections[kIndex].bytes), codes(compressed.sections[kCodes].bytes), raw(compressed.sections[kRaw].bytes);
+  check_size(tables.size(), int64_t{4} << layout.table_bits, "tables");
+  check_size(index.size(), (layout.tiles() + 1) * kHuffmanIndexBytes, "index entries");
+  check_size(raw.size(), layout.has_raw() ? panels_of(layout.shape) * kRawPanelBytes : 0, "raw bits");
+  std::vector<uint32_t> entries;
+  const uint32_t columns = layout.symbol_cols == 4 ? kHighBits : kPairBits;
+  for (size_t i = 0; i < tables.size(); i += 4) {
+    entries.push_back(tables.at<uint32_t>(i));
+    const uint32_t length = length_of_entry(layout.symbol_cols, entries.back());
+    if (length < 1 || length > static_cast<uint32_t>(layout.table_bits) || (entries.back() & ~columns) != huffman_entry(layout.symbol_cols, 0, length))
+      throw MalformedStream("An entry of the table of a tile_rans stream is none.");
+  }
+  size_t at = 0;
+  int most_lines = 0;
+  for (int64_t down = 0; down < layout.tiles_down; ++down)
+    for (int64_t across = 0; across < layout.tiles_across; ++across) {
+      const Tile tile = tile_at(layout, down, across);
+      const auto entry = static_cast<size_t>(tile.number * kHuffmanIndexBytes);
+      const HuffmanTile lines(codes, index.at<uint32_t>(entry), index.at<uint16_t>(entry + 4), index.at<uint16_t>(entry + 6));
+      if (index.at<uint32_t>(entry) * size_t{kCodesAlign} != at) throw MalformedStream("A tile of a tile_rans stream does not begin where the one before ends.");
+      at = lines.end();
+      most_lines = std::max(most_lines, lines.lines());
+      for (int lane = 0; lane < kLanes; ++lane) {
+        uint32_t position = 0;
+        for (int number = 0; number < tile.lane_quads(); ++number) {
+          uint32_t bytes = 0;
+          for (int part = 0; part < 4 / layout.symbol_cols; ++part) {
+            const uint32_t found = entries[lines.window(lane, position) & ((1u << layout.table_bits) - 1)];
+            position += length_of_entry(layout.symbol_cols, found);
+            bytes |= (found & columns) << (16 * part);
+          }
+          const int panel = number / kPanelQuads, quad = number % kPanelQuads;
+          if (layout.has_raw()) bytes |= raw.at<uint32_t>(static_cast<size_t>(((tile.first_panel + panel) * kLanes + lane) * 4)) >> (2 * quad) & 0x03030303u;
+          out.put_quad(tile, panel, lane, quad, bytes);
+        }
+        lines.check_end(lane, position);
+      }
+    }
+  check_size(codes.size(), static_cast<int64_t>(filled_up(at)), "codes");
+  if (index.at<uint32_t>(index.size() - 8) * size_t{kCodesAlign} != at || index.at<uint32_t>(index.size() - 4) != 0) throw MalformedStream("The index of a tile_rans stream does not end where its tiles do.");
+  if (Reader(compressed.sections[kLayer].bytes).at<uint32_t>(kLayerBytes) != static_cast<uint32_t>(most_lines)) throw MalformedStream("The longest tile of a tile_rans stream has not as many lines as the stream says.");
+}
+
 void decode_packed(const Layout& layout, const CompressedView& compressed, Elements& out) {
   const Reader codes(compressed.sections[kCodes].bytes);
   check_size(codes.size(), panels_of(layout.shape) * kPackedPanelBytes, "codes");
@@ -203,12 +299,14 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (compressed.sections.size() != kSections) throw MalformedStream("A tile_rans stream has five sections, not " + std::to_string(compressed.sections.size()) + ".");
   const Layout layout = layout_of(compressed.shape, *compressed.settings);
   if (layout.tiles() == 0) return;
+  check_size(compressed.sections[kLayer].bytes.size(), layout.layer_bytes(), "layer's numbers");
   const Levels levels = read_levels(compressed.sections[kLayer].bytes);
   const Reader layer(compressed.sections[kLayer].bytes);
   if (layer.at<uint32_t>(8) != layout.tiles_down || layer.at<uint32_t>(12) != layout.tiles_across) throw MalformedStream("The tile counts of a tile_rans stream are not those of its shape.");
   Elements elements(layout, levels, compressed.type, out);
   if (layout.coder == Coder::rans) decode_tiles(layout, compressed, elements);
   if (layout.coder == Coder::rans_lanes) decode_lanes(layout, compressed, elements);
+  if (layout.coder == Coder::huffman_lanes) decode_huffman(layout, compressed, elements);
   if (layout.coder == Coder::packed) decode_packed(layout, compressed, elements);
 }
 
@@ -219,6 +317,8 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   if (layout.coder == Coder::packed) return kLayerBytes + padded / 2;
   // A symbol of rans takes up to 12 bits, one of two or four columns as many as prob_bits and a word rounded up, and two raw bits an element.
   if (layout.coder == Coder::rans) return kLayerBytes + kCodesAlign + layout.tiles() * (kTileTableBytes + kTileIndexBytes + 4 * layout.streams) + shape.elements() * 2;
+  if (layout.coder == Coder::huffman_lanes)  // lines as long as the longest lane's, which takes table_bits a symbol, masks, and blocks begun
+    return kHuffmanLayerBytes + (int64_t{4} << kMostTableBits) + (layout.tiles() + 1) * (kHuffmanIndexBytes + 2 * kCodesAlign + 4 * kMostPartialLines + (kBlockLines + 1) * kLineBytes) + padded * 2;
   return kLayerBytes + kCodesAlign + kLaneTableBytes + 4 + layout.tiles() * (kLaneIndexBytes + kLanes * 6) + padded * 2;
 }
 
@@ -243,7 +343,7 @@ double ideal_bits_per_element(datasets::MatrixView matrix, const Settings&) {
 
 const Codec& codec() {
   static const Codec codec = {
-      .summary = "16 levels in tiles of their own: rANS or packed, fused with dequantisation",
+      .summary = "16 levels in tiles of their own: rANS, Huffman codes or packed, fused with dequantisation",
       .source = "a design for fused rANS decoding and matrix products on GPUs (tiles, interleaved streams); layout for lanes of matrix units: this project",
       .format_version = 1,
       .lossless = false,
@@ -251,17 +351,19 @@ const Codec& codec() {
           {
               {.name = "coder",
                .unit = "",
-               .help = "rans: frequencies and interleaved bytes of each tile; rans_lanes: symbols of several columns, a lane's words by themselves; packed: 4 bits",
+               .help = "rans: frequencies and interleaved bytes of each tile; rans_lanes: symbols of several columns, a lane's words by themselves; "
+                       "huffman_lanes: the same symbols in prefix codes, lanes' words side by side; packed: 4 bits",
                .default_value = std::string("rans"),
-               .choices = {"rans", "rans_lanes", "packed"}},
+               .choices = {"rans", "rans_lanes", "huffman_lanes", "packed"}},
               {.name = "tile", .unit = "", .help = "rows x columns of a tile", .default_value = std::string("64x64"), .choices = {"64x64", "128x32", "64x256", "64x512"}},
               {.name = "streams", .unit = "streams", .help = "rans: states of a tile, 4, 8, 16, 32 or 64", .default_value = int64_t{8}, .min = 4, .max = kMostStreams},
               {.name = "symbol_cols",
                .unit = "columns",
-               .help = "rans_lanes: columns of a symbol, 2, or 4 and two bits of each stored plainly",
+               .help = "rans_lanes, huffman_lanes: columns of a symbol, 2, or 4 and two bits of each stored plainly",
                .default_value = std::string("4"),
                .choices = {"2", "4"}},
               {.name = "prob_bits", .unit = "bits", .help = "rans_lanes: frequencies add up to 2^prob_bits", .default_value = int64_t{11}, .min = 10, .max = 12},
+              {.name = "table_bits", .unit = "bits", .help = "huffman_lanes: the longest code", .default_value = int64_t{10}, .min = kLeastTableBits, .max = kMostTableBits},
           },
       .refuses = refuses,
       .encode = encode,

@@ -1,10 +1,11 @@
-// rANS runs backwards: the encoder takes the symbols from the last to the first and ends in the state with which decoding begins.
+// Sections of each coder. rANS runs backwards: the encoder takes the symbols from the last to the first and ends in the state with which decoding begins.
 #include "codecs/tile_rans/encode.h"
 
 #include <array>
 #include <limits>
 #include <stdexcept>
 
+#include "codecs/modelling/code_lengths.h"
 #include "codecs/modelling/normalise.h"
 
 namespace ecmv::codecs::tile_rans {
@@ -103,23 +104,50 @@ void encode_tiles(const Layout& layout, std::span<const uint8_t> symbols, std::v
   });
 }
 
-void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections) {
-  std::array<uint64_t, kLevels> level_counts{};
-  for (const uint8_t symbol : symbols) ++level_counts[symbol];
-  const auto filler = static_cast<uint8_t>(std::max_element(level_counts.begin(), level_counts.end()) - level_counts.begin());
-  const TileQuads quads(layout, symbols, filler);
-  const int cols = layout.symbol_cols, symbols_of_quad = 4 / cols;
-  const auto symbol_at = [&](const Tile& tile, int lane, int number) {
-    const uint32_t quad = quads.at(tile, lane, number / symbols_of_quad);
-    return cols == 4 ? symbol_of_four(quad) : symbol_of_two(quad >> (number % 2 * 16));
-  };
+// What rans_lanes and huffman_lanes code: symbols of columns of a lane's quads, for a table of the layer, and raw bits.
+class LaneSymbols {
+ public:
+  LaneSymbols(const Layout& layout, std::span<const uint8_t> symbols) : layout_(layout), quads_(layout, symbols, most_frequent(symbols)) {}
 
-  std::vector<uint64_t> counts(kLaneSymbols);
-  for_each_tile(layout, [&](const Tile& tile) {
-    for (int lane = 0; lane < kLanes; ++lane)
-      for (int i = 0; i < tile.lane_quads() * symbols_of_quad; ++i) ++counts[symbol_at(tile, lane, i)];
-  });
-  const std::vector<uint32_t> frequency = lane_frequencies(counts, layout.prob_bits);
+  int count(const Tile& tile) const { return tile.lane_quads() * (4 / layout_.symbol_cols); }
+  uint32_t at(const Tile& tile, int lane, int number) const {
+    if (layout_.symbol_cols == 4) return symbol_of_four(quads_.at(tile, lane, number));
+    return symbol_of_two(quads_.at(tile, lane, number / 2) >> (number % 2 * 16));
+  }
+  std::vector<uint64_t> counts() const {
+    std::vector<uint64_t> counts(kLaneSymbols);
+    for_each_tile(layout_, [&](const Tile& tile) {
+      for (int lane = 0; lane < kLanes; ++lane)
+        for (int i = 0; i < count(tile); ++i) ++counts[at(tile, lane, i)];
+    });
+    return counts;
+  }
+  void append_raw(const Tile& tile, Section& raw) const {
+    if (!layout_.has_raw()) return;
+    for (int panel = 0; panel < tile.panels(); ++panel)
+      for (int lane = 0; lane < kLanes; ++lane) {
+        uint32_t word = 0;
+        for (int quad = 0; quad < kPanelQuads; ++quad) word |= (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
+        append(raw.bytes, word);
+      }
+  }
+  void finish_raw(Section& raw) const {
+    if (layout_.has_raw()) raw.padding_bytes = static_cast<int64_t>(raw.bytes.size()) - (layout_.shape.elements() + 3) / 4;
+  }
+
+ private:
+  static uint8_t most_frequent(std::span<const uint8_t> symbols) {
+    std::array<uint64_t, kLevels> counts{};
+    for (const uint8_t symbol : symbols) ++counts[symbol];
+    return static_cast<uint8_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  }
+  const Layout& layout_;
+  TileQuads quads_;
+};
+
+void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections) {
+  const LaneSymbols lane_symbols(layout, symbols);
+  const std::vector<uint32_t> frequency = lane_frequencies(lane_symbols.counts(), layout.prob_bits);
   std::array<uint32_t, kLaneSymbols> first{};
   for (int s = 1; s < kLaneSymbols; ++s) first[s] = first[s - 1] + frequency[s - 1];
   for (const uint32_t f : frequency) append(sections[kTables].bytes, static_cast<uint16_t>(f));
@@ -135,8 +163,8 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
       append(sections[kIndex].bytes, static_cast<uint16_t>(start));
       uint32_t x = kWordLower;
       backwards.clear();
-      for (int i = tile.lane_quads() * symbols_of_quad; i-- > 0;) {
-        const uint32_t symbol = symbol_at(tile, lane, i), f = frequency[symbol];
+      for (int i = lane_symbols.count(tile); i-- > 0;) {
+        const uint32_t symbol = lane_symbols.at(tile, lane, i), f = frequency[symbol];
         while (x >> 16 >= (kWordLower >> layout.prob_bits) * f) {
           backwards.push_back(static_cast<uint16_t>(x));
           x >>= 16;
@@ -146,16 +174,89 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
       append(codes, x);
       for (size_t i = backwards.size(); i-- > 0;) append(codes, backwards[i]);
     }
-    if (cols != 4) return;
-    for (int panel = 0; panel < tile.panels(); ++panel)
-      for (int lane = 0; lane < kLanes; ++lane) {
-        uint32_t word = 0;
-        for (int quad = 0; quad < kPanelQuads; ++quad) word |= (quads.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
-        append(sections[kRaw].bytes, word);
-      }
+    lane_symbols.append_raw(tile, sections[kRaw]);
   });
   append(sections[kIndex].bytes, offset_of(codes.size() / 2));
-  sections[kRaw].padding_bytes = cols == 4 ? static_cast<int64_t>(sections[kRaw].bytes.size()) - (layout.shape.elements() + 3) / 4 : 0;
+  lane_symbols.finish_raw(sections[kRaw]);
+}
+
+// A code, first bit lowest.
+struct PrefixCode {
+  uint32_t bits, length;
+};
+
+// The code of each symbol, and the table that undoes them. Where a code has one symbol, half of the entries are never met.
+std::vector<PrefixCode> make_codes(const Layout& layout, std::span<const uint64_t> counts, std::vector<std::byte>& table) {
+  const std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, layout.table_bits);
+  const std::vector<uint32_t> canonical = modelling::canonical_codes(lengths);
+  std::vector<PrefixCode> codes(counts.size());
+  std::vector<uint32_t> entries(size_t{1} << layout.table_bits, huffman_entry(layout.symbol_cols, 0, 1));
+  for (size_t s = 0; s < codes.size(); ++s) {
+    PrefixCode& code = codes[s];
+    code = {0, lengths[s]};
+    if (code.length == 0) continue;
+    for (uint32_t i = 0; i < code.length; ++i) code.bits |= (canonical[s] >> i & 1) << (code.length - 1 - i);
+    for (size_t i = code.bits; i < entries.size(); i += size_t{1} << code.length) entries[i] = huffman_entry(layout.symbol_cols, static_cast<uint32_t>(s), code.length);
+  }
+  for (const uint32_t entry : entries) append(table, entry);
+  return codes;
+}
+
+void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections) {
+  const LaneSymbols lane_symbols(layout, symbols);
+  const std::vector<PrefixCode> code_of = make_codes(layout, lane_symbols.counts(), sections[kTables].bytes);
+  Section& codes = sections[kCodes];
+  const auto fill_unit = [&] { codes.bytes.resize((codes.bytes.size() + kCodesAlign - 1) / kCodesAlign * kCodesAlign); };
+  std::array<std::vector<uint32_t>, kLanes> strings;
+  size_t most_lines = 0;
+  int64_t bits = 0;
+  for_each_tile(layout, [&](const Tile& tile) {
+    size_t shortest = std::numeric_limits<size_t>::max(), lines = 0;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      std::vector<uint32_t>& words = strings[lane];
+      words.clear();
+      uint64_t pending = 0;
+      uint32_t pending_bits = 0;
+      for (int i = 0; i < lane_symbols.count(tile); ++i) {
+        const PrefixCode code = code_of[lane_symbols.at(tile, lane, i)];
+        pending |= uint64_t{code.bits} << pending_bits;
+        pending_bits += code.length;
+        bits += code.length;
+        if (pending_bits < 32) continue;
+        words.push_back(static_cast<uint32_t>(pending));
+        pending >>= 32;
+        pending_bits -= 32;
+      }
+      if (pending_bits > 0) words.push_back(static_cast<uint32_t>(pending));
+      shortest = std::min(shortest, words.size());
+      lines = std::max(lines, words.size());
+    }
+    // As few full lines as the number of masks allows.
+    const size_t least = lines > kMostPartialLines ? lines - kMostPartialLines : 0, full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
+    const size_t partial = lines > full ? lines - full : 0;
+    most_lines = std::max(most_lines, full + partial);
+    append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
+    append(sections[kIndex].bytes, static_cast<uint16_t>(full));
+    append(sections[kIndex].bytes, static_cast<uint16_t>(partial));
+    for (size_t line = full; line < full + partial; ++line) {
+      uint32_t mask = 0;
+      for (int lane = 0; lane < kLanes; ++lane) mask |= (line < strings[lane].size() ? 1u : 0) << lane;
+      append(codes.bytes, mask);
+    }
+    fill_unit();
+    for (size_t line = 0; line < full; ++line)
+      for (const std::vector<uint32_t>& words : strings) append(codes.bytes, line < words.size() ? words[line] : 0);
+    for (size_t line = full; line < full + partial; ++line)
+      for (const std::vector<uint32_t>& words : strings)
+        if (line < words.size()) append(codes.bytes, words[line]);
+    fill_unit();
+    lane_symbols.append_raw(tile, sections[kRaw]);
+  });
+  append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
+  append(sections[kIndex].bytes, uint32_t{0});
+  append(sections[kLayer].bytes, static_cast<uint32_t>(most_lines));
+  codes.padding_bytes = static_cast<int64_t>(codes.bytes.size()) - (bits + 7) / 8;
+  lane_symbols.finish_raw(sections[kRaw]);
 }
 
 }  // namespace
@@ -195,6 +296,7 @@ void encode_symbols(const Layout& layout, std::span<const uint8_t> symbols, std:
   if (layout.coder == Coder::packed) encode_packed(layout, symbols, sections[kCodes]);
   if (layout.coder == Coder::rans) encode_tiles(layout, symbols, sections);
   if (layout.coder == Coder::rans_lanes) encode_lanes(layout, symbols, sections);
+  if (layout.coder == Coder::huffman_lanes) encode_huffman(layout, symbols, sections);
   fill_up(sections[kCodes]);
 }
 

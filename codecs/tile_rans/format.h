@@ -1,18 +1,27 @@
 // Stored bytes of tile_rans, version 1. A matrix of symbols 0..15, value = fmaf(symbol, scale, zero_point), is cut into tiles; tiles at the right
 // and lower edge are smaller. Every tile can be decoded by itself. Sections, everything little-endian:
 //
-//   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across
-//   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits
-//   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32)
+//   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across;  huffman_lanes: u32 lines of the longest tile
+//   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits;
+//                   huffman_lanes: u32 entry[2^table_bits] of the layer
+//   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32);
+//                   huffman_lanes: u32 first unit of 16 bytes, u16 full lines, u16 partial lines a tile, and the last tile's end (u32 unit, u32 0)
 //   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes: words (u16), lane after lane, each
-//                   lane's state (low word, high word) and then its words in the order of decoding;  packed: panels, see below
-//   raw     payload rans_lanes with symbols of 4 columns: panels of the elements' two low bits
+//                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes: masks and lines of a tile;
+//                   packed: panels, see below
+//   raw     payload rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
 //
 // rans: symbols of a tile row by row; symbol i belongs to stream i mod S; states in [2^23, 2^31), slot = state & 4095.
 // The others follow the operands of matrix units. A panel is 16 rows x 32 columns, dealt to 32 lanes: element (r, c) is byte c % 4 of quad
 // r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to the right; what a panel has beyond the tile
 // is padding. A packed panel has two words a lane: of quads 0 and 1, of quads 2 and 3, four bits a byte each, the even quad low. A raw panel
-// has a word a lane, two bits of a byte for each quad. A symbol of rans_lanes is two or four columns of a quad; states in [2^16, 2^32).
+// has a word a lane, two bits of a byte for each quad. A symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states in [2^16, 2^32).
+//
+// huffman_lanes: a lane's codes of a tile are one string of bits, first bit lowest; its word k is in line k. Entry i is for strings that go on with the bits of i,
+// the first one lowest: symbol_cols 4: byte k holds the two high bits of column k, where they are in a symbol, and in its lowest bit, bit k of the code's length; 2: bytes 0
+// and 1 hold the columns, the upper half the length. A full line is 32 words, a lane each, and there is a multiple of 4 of them; a partial one has words only of lanes whose
+// strings reach it, in the order of lanes. A tile has a mask (u32) of those lanes for each partial line, at most 32, then the full lines, then the partial ones;
+// masks and partial lines are filled up to 16 bytes.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +33,7 @@
 namespace ecmv::codecs::tile_rans {
 
 enum SectionNumber { kLayer, kTables, kIndex, kCodes, kRaw, kSections };
-enum class Coder : uint8_t { rans, rans_lanes, packed };
+enum class Coder : uint8_t { rans, rans_lanes, huffman_lanes, packed };
 
 inline constexpr int kLevels = 16;           // symbols
 inline constexpr int64_t kLayerBytes = 16;
@@ -43,6 +52,12 @@ inline constexpr int kLaneSymbols = 256;
 inline constexpr uint32_t kMostFrequency = 255;
 inline constexpr uint32_t kWordLower = 1u << 16;
 inline constexpr int64_t kLaneTableBytes = 2 * kLaneSymbols, kLaneIndexBytes = 4 + 2 * kLanes;
+
+// huffman_lanes.
+inline constexpr int64_t kHuffmanLayerBytes = kLayerBytes + 4, kHuffmanIndexBytes = 8;
+inline constexpr int kLineBytes = 4 * kLanes, kBlockLines = 4;  // full lines come in blocks
+inline constexpr int kMostPartialLines = 32;
+inline constexpr int kLeastTableBits = 9, kMostTableBits = 12;  // 256 symbols may have codes of 8 bits only with nothing saved
 
 // Panels.
 inline constexpr int kPanelRows = 16, kPanelCols = 32, kPanelQuads = 4;  // quads of a lane
@@ -67,27 +82,41 @@ inline constexpr uint32_t lane_entry(int symbol_cols, uint32_t symbol, uint32_t 
 // The high bits of four columns in the bytes of a quad, where the value's nibbles are 0..3.
 inline constexpr uint32_t high_bytes(uint32_t value) { return (value & 3) << 2 | (value & 0x30) << 6 | (value & 0x300) << 10 | (value & 0x3000) << 14; }
 
+// An entry of huffman_lanes' table, and what one says.
+inline constexpr uint32_t huffman_entry(int symbol_cols, uint32_t symbol, uint32_t length) {
+  if (symbol_cols == 2) return (symbol & 15) | (symbol & 0xF0) << 4 | length << 16;
+  const uint32_t highs = (symbol & 3) << 2 | (symbol & 0xC) << 8 | (symbol & 0x30) << 14 | (symbol & 0xC0) << 20;
+  return highs | (length & 1) | (length & 2) << 7 | (length & 4) << 14 | (length & 8) << 21;
+}
+inline constexpr uint32_t length_of_entry(int symbol_cols, uint32_t entry) {
+  return symbol_cols == 2 ? entry >> 16 : (entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8);
+}
+// Bits that an entry's columns may have.
+inline constexpr uint32_t kHighBits = 0x0C0C0C0Cu, kPairBits = 0x0F0Fu;
+
 // What settings and shape say about the bytes.
 struct Layout {
   Coder coder = Coder::rans;
   int64_t tile_rows = 0, tile_cols = 0;
-  int streams = 0, symbol_cols = 0, prob_bits = 0;
+  int streams = 0, symbol_cols = 0, prob_bits = 0, table_bits = 0;
   datasets::Shape shape;
   int64_t tiles_down = 0, tiles_across = 0;  // 0 for a matrix without elements
 
   int64_t tiles() const { return tiles_down * tiles_across; }
-  bool has_raw() const { return coder == Coder::rans_lanes && symbol_cols == 4; }
+  bool has_raw() const { return (coder == Coder::rans_lanes || coder == Coder::huffman_lanes) && symbol_cols == 4; }
+  int64_t layer_bytes() const { return coder == Coder::huffman_lanes ? kHuffmanLayerBytes : kLayerBytes; }
 };
 
 inline Layout layout_of(datasets::Shape shape, const Settings& settings) {
   Layout layout;
   const std::string_view coder = settings.text("coder"), tile = settings.text("tile");
-  layout.coder = coder == "rans" ? Coder::rans : coder == "packed" ? Coder::packed : Coder::rans_lanes;
+  layout.coder = coder == "rans" ? Coder::rans : coder == "packed" ? Coder::packed : coder == "rans_lanes" ? Coder::rans_lanes : Coder::huffman_lanes;
   layout.tile_rows = tile == "128x32" ? 128 : 64;
   layout.tile_cols = tile == "128x32" ? 32 : tile == "64x64" ? 64 : tile == "64x256" ? 256 : 512;
   layout.streams = static_cast<int>(settings.integer("streams"));
   layout.symbol_cols = settings.text("symbol_cols") == "2" ? 2 : 4;
   layout.prob_bits = static_cast<int>(settings.integer("prob_bits"));
+  layout.table_bits = static_cast<int>(settings.integer("table_bits"));
   layout.shape = shape;
   if (shape.elements() == 0) return layout;
   layout.tiles_down = (shape.rows + layout.tile_rows - 1) / layout.tile_rows;

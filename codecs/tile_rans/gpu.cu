@@ -1,13 +1,15 @@
-// GPU kernels of tile_rans: what to launch for which matrix, tuning and number of tokens (products_gpu.h has the products, panels_gpu.h, lanes_gpu.h and
-// streams_gpu.h the coders), and the decode kernel. Three launches at most: tokens become digits, products, and, where the columns of a strip
+// GPU kernels of tile_rans: what to launch for which matrix, tuning and number of tokens (products_gpu.h has the products, panels_gpu.h, lanes_gpu.h,
+// huffman_gpu.h and streams_gpu.h the coders), and the decode kernel. Three launches at most: tokens become digits, products, and, where the columns of a strip
 // are split over thread blocks because there are few strips, the splits' sums are added up.
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <string>
 #include <type_traits>
 
 #include "codecs/tile_rans/digits_gpu.h"
 #include "codecs/tile_rans/format.h"
+#include "codecs/tile_rans/huffman_gpu.h"
 #include "codecs/tile_rans/lanes_gpu.h"
 #include "codecs/tile_rans/levels.h"
 #include "codecs/tile_rans/products_gpu.h"
@@ -22,13 +24,13 @@ struct LevelBits {
 
 // The elements: each worker decodes and stores its own tiles.
 template <class Coder, int kPanels, typename Element>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int workers, LevelBits levels, gpu::Pointer<Element> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, 1) void decode(Stream stream, int workers, LevelBits levels, gpu::Pointer<Element> decoded) {
   const int slots = workers * Coder::kTiles;
   const int worker = Worker::uniform(Worker::group());
   const Strip strip = strip_of(stream, gpu::block_index(), kPanels);
   const Walk walk{0, stream.tiles_across, worker, slots, stream.tile_shift, stream.steps};
   const gpu::Pointer<uint32_t> values = gpu::cast<uint32_t>(gpu::shared_memory() + stream.levels_place);
-  Coder coder(stream, strip, stream.own_place + worker * static_cast<int>(Coder::kSharedBytes), table_of(stream));
+  Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
   if (gpu::thread_index() == 0)
     ECMV_GPU_UNROLL
     for (int s = 0; s < kLevels; ++s) values[s] = levels.bits[s];
@@ -58,19 +60,30 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
 
 constexpr int64_t kMostCols = int64_t{1} << 19;
 constexpr int64_t kReservedBytes = 1024;
-constexpr int kMostSplits = 8, kMostTableBits = 14;  // 64 KiB of a table and its copies, twice that without operands
+constexpr int kMostSplits = 8, kMostCopiedBits = 14;  // 64 KiB of a table and its copies, twice that without operands
 constexpr int64_t kDigitSharedBytes = 512;
 
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// Calls f(a coder's type, panels of a tile's column).
+// Calls f(a coder's type, panels of a tile's column). `single`: one tile at a time for a worker, where there is such a form.
 template <typename F>
-void with_coder(const Layout& layout, F f) {
+void with_coder(const Layout& layout, bool single, F f) {
   const auto with_panels = [&](auto panels) {
+    constexpr int kPanels = decltype(panels)::value;
+    const auto with_huffman = [&](auto cols, auto symbols) {
+      if constexpr (kPanels == 4)
+        if (single) return f(std::type_identity<HuffmanTiles<kPanels, cols, symbols, 1>>{}, panels);
+      f(std::type_identity<HuffmanTiles<kPanels, cols, symbols>>{}, panels);
+    };
     if (layout.coder == Coder::packed) return f(std::type_identity<PackedTiles<panels>>{}, panels);
     if (layout.coder == Coder::rans_lanes && layout.symbol_cols == 2) return f(std::type_identity<LaneTiles<panels, 2>>{}, panels);
     if (layout.coder == Coder::rans_lanes) return f(std::type_identity<LaneTiles<panels, 4>>{}, panels);
+    if (layout.coder == Coder::huffman_lanes) {
+      if constexpr (kPanels == 4)  // three symbols of 10 bits in a window of 32
+        if (layout.table_bits <= 10) return layout.symbol_cols == 2 ? with_huffman(Constant<2>{}, Constant<3>{}) : with_huffman(Constant<4>{}, Constant<3>{});
+      return layout.symbol_cols == 2 ? with_huffman(Constant<2>{}, Constant<2>{}) : with_huffman(Constant<4>{}, Constant<2>{});
+    }
     switch (layout.streams) {
       case 4: return f(std::type_identity<StreamTiles<panels, 4>>{}, panels);
       case 8: return f(std::type_identity<StreamTiles<panels, 8>>{}, panels);
@@ -97,33 +110,65 @@ void with_operands(int batch, F f) {
 struct Wish {
   int workers, blocks;  // of a block; on a multiprocessor
   bool registers;       // for few tokens, multiplied where they are decoded
+  // Of 32 workers on a multiprocessor each has registers for one tile at a time.
+  bool single() const { return registers && workers * blocks == 32; }
 };
-constexpr Wish kWishes[] = {{16, 1, false}, {8, 2, false}, {16, 2, false}, {16, 1, true}, {8, 2, true}, {16, 2, true}};
-constexpr backends::Tuning kTunings[] = {{"panels16"}, {"panels8_twice"}, {"panels16_twice"}, {"registers16"}, {"registers8_twice"}, {"registers16_twice"}};
+constexpr Wish kWishes[] = {{16, 1, false}, {8, 2, false}, {16, 2, false}, {16, 1, true}, {8, 2, true}, {16, 2, true}, {32, 1, true}};
+constexpr backends::Tuning kTunings[] = {{"panels16"}, {"panels8_twice"}, {"panels16_twice"}, {"registers16"}, {"registers8_twice"}, {"registers16_twice"}, {"registers32"}};
 constexpr int64_t kSystemBytes = 1024;        // of shared memory that every block needs besides its own
 constexpr int kMostRegisterTokens = 5;        // two operands, of which every worker has the sums of all panels in registers
 
 // A block's workers and shared memory: operands or, without them, room for making the table; what workers have for themselves; levels; the table.
 struct Plan {
   int workers = 0;  // 0: there is no room
-  int copy_bits = 0, table_bytes = 0, own_place = 0, levels_place = 0;
+  int tiles = 0;    // of a worker at once
+  int copy_bits = 0, table_bytes = 0, own_place = 0, own_bytes = 0, levels_place = 0;
   int64_t shared_bytes = 0;
 };
 
+// Lines of the room for a tile of huffman_lanes: the longest one's and, for the last window, one more.
+int ring_lines(const CompressedView& view) {
+  uint32_t most = 0;
+  std::memcpy(&most, view.sections[kLayer].host.data() + kLayerBytes, 4);
+  return static_cast<int>((most + kBlockLines) / kBlockLines * kBlockLines);
+}
+
+// What a coder needs for a worker, for a number of tokens that takes one operand.
+struct Needs {
+  int64_t own_bytes = 0;
+  int tiles = 0, most_workers = 0;
+};
+Needs needs_of(const CompressedView& view, const Layout& layout, const Wish& wish) {
+  Needs needs;
+  with_coder(layout, wish.single(), [&](auto coder, auto) {
+    using Type = typename decltype(coder)::type;
+    needs.tiles = Type::kTiles;
+    needs.most_workers = Type::kMostWorkers;
+    if constexpr (requires { Type::kSharedBytes; })
+      needs.own_bytes = Type::kSharedBytes;
+    else
+      needs.own_bytes = int64_t{Type::kTiles} * ring_lines(view) * kLineBytes;
+  });
+  return needs;
+}
+
+bool has_table(const Layout& layout) { return layout.coder == Coder::rans_lanes || layout.coder == Coder::huffman_lanes; }
+int entry_bits(const Layout& layout) { return layout.coder == Coder::rans_lanes ? layout.prob_bits : layout.table_bits; }
+
 // As many workers as fit, then as many copies of the table. Sums take the place of everything in the end.
-Plan plan_of(const Layout& layout, const Wish& wish, int64_t block_bytes) {
+Plan plan_of(const CompressedView& view, const Layout& layout, const Wish& wish, int64_t block_bytes) {
   const int64_t room = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
-  int64_t own = 0;
-  with_coder(layout, [&](auto coder, auto) { own = decltype(coder)::type::kSharedBytes; });
-  const bool has_table = layout.coder == Coder::rans_lanes;
-  for (int workers = wish.workers; workers * kPanelRows >= layout.tile_rows; workers /= 2)
-    for (int bits = has_table ? (wish.registers ? kMostTableBits + 1 : kMostTableBits) - layout.prob_bits : 0; bits >= 0; --bits) {
-      const int64_t table = has_table ? int64_t{4} << (layout.prob_bits + bits) : 0, own_place = wish.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;
-      const int64_t levels_place = own_place + workers * own, before = levels_place + 4 * kLevels;
+  const Needs needs = needs_of(view, layout, wish);
+  const int most_copied = wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits, most_copies = has_table(layout) ? std::min(5, most_copied - entry_bits(layout)) : 0;
+  for (int workers = std::min(wish.workers, needs.most_workers); workers * kPanelRows >= layout.tile_rows; workers /= 2)
+    for (int bits = most_copies; bits >= 0; --bits) {
+      const int64_t table = has_table(layout) ? int64_t{4} << (entry_bits(layout) + bits) : 0, own_place = wish.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;
+      const int64_t levels_place = own_place + workers * needs.own_bytes, before = levels_place + 4 * kLevels;
       // Shared memory begins up to kReservedBytes behind a multiple of everything.
-      const int64_t needed = has_table ? (kReservedBytes + before + table - 1) / table * table + table : before;
+      const int64_t needed = has_table(layout) ? (kReservedBytes + before + table - 1) / table * table + table : before;
       const int64_t sums = layout.tile_rows * (kMostOperands * kUnitColumns + 1) * 4, shared = std::max(needed, sums);
-      if (shared <= room) return {workers, bits, static_cast<int>(table), static_cast<int>(own_place), static_cast<int>(levels_place), shared};
+      if (shared <= room)
+        return {workers, needs.tiles, bits, static_cast<int>(table), static_cast<int>(own_place), static_cast<int>(needs.own_bytes), static_cast<int>(levels_place), shared};
     }
   return {};
 }
@@ -143,10 +188,17 @@ Stream stream_of(const CompressedView& view, const Layout& layout, const Plan& p
   stream.tile_steps = static_cast<int>(layout.tile_cols / kPanelCols);
   while (1 << stream.tile_shift < stream.tile_steps) ++stream.tile_shift;
   stream.prob_bits = layout.prob_bits;
+  stream.table_bits = layout.table_bits;
   stream.table_bytes = plan.table_bytes;
   stream.copy_bits = plan.copy_bits;
   stream.own_place = plan.own_place;
+  stream.own_bytes = plan.own_bytes;
   stream.levels_place = plan.levels_place;
+  if (layout.coder != Coder::huffman_lanes) return stream;
+  stream.ring_lines = ring_lines(view);
+  stream.first_lines = stream.ring_lines / 2 / kBlockLines * kBlockLines;
+  stream.step_lines = static_cast<int>(layout.tile_rows * kPanelCols / kLanes / layout.symbol_cols * layout.table_bits + 31) / 32;
+  stream.line_bytes_of_bit = kLineBytes / 32;
   return stream;
 }
 
@@ -156,11 +208,13 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo& devi
     return "A worker has room for 4096 elements of interleaved streams, not for tiles of " + std::to_string(layout.tile_rows * layout.tile_cols) + ".";
   if (view.shape.cols > kMostCols) return "Sums of more than 2^19 columns may not fit int32.";
   if (kWishes[tuning].registers && layout.coder == Coder::rans) return "Interleaved streams are not decoded to where matrix units expect them in registers.";
-  const Plan plan = plan_of(layout, kWishes[tuning], device.shared_bytes);
+  if (layout.tiles() == 0) return "";
+  if (kWishes[tuning].workers > needs_of(view, layout, kWishes[tuning]).most_workers) return "A thread block has registers for 16 waves that decode in this way, not for 32.";
+  const Plan plan = plan_of(view, layout, kWishes[tuning], device.shared_bytes);
   if (plan.workers == 0)
     return "Operands, table and rings of the least number of waves need more shared memory than a thread block may have: " +
            std::to_string(device.shared_bytes) + " bytes.";
-  if (kWishes[tuning].blocks > 1 && plan.workers < kWishes[tuning].workers && plan_of(layout, kWishes[0], device.shared_bytes).workers > plan.workers)
+  if (kWishes[tuning].blocks > 1 && plan.workers < kWishes[tuning].workers && plan_of(view, layout, kWishes[0], device.shared_bytes).workers > plan.workers)
     return "The shared memory of two thread blocks has not room for as many waves as that of one.";
   return "";
 }
@@ -168,7 +222,7 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo& devi
 // Splits of the columns, so that the blocks fill the device evenly; a block should have a tile for each of its slots.
 int most_splits(const Layout& layout) { return static_cast<int>(std::clamp<int64_t>(512 / std::max<int64_t>(1, layout.tiles_down), 1, kMostSplits)); }
 int splits_of(const Layout& layout, const Plan& plan, int blocks, const backends::DeviceInfo& device) {
-  const int64_t slots = layout.coder == Coder::rans || layout.tile_rows == 128 ? plan.workers : 2 * plan.workers, units = std::max(1, device.compute_units * blocks);
+  const int64_t slots = plan.workers * plan.tiles, units = std::max(1, device.compute_units * blocks);
   const auto use = [](int64_t work, int64_t places) { return static_cast<double>(work) / static_cast<double>((work + places - 1) / places * places); };
   int best = 1;
   double most = 0;
@@ -202,16 +256,16 @@ gpu::LaunchShape one_thread_each(int64_t count, bool early) { return {(count + k
 
 // Launches the products; `halves` as matmul_panels has them.
 template <int kOperands>
-void launch_products(const backends::KernelCall& call, const Layout& layout, const Plan& plan, bool registers, int halves, const Digits& digits, const Output& output) {
+void launch_products(const backends::KernelCall& call, const Layout& layout, const Plan& plan, const Wish& wish, int halves, const Digits& digits, const Output& output) {
   const Stream stream = stream_of(*call.matrix, layout, plan);
   const gpu::LaunchShape shape{layout.tiles_down * output.splits, plan.workers * kLanes, plan.shared_bytes, gpu::have_early_launches(*call.device)};
-  with_coder(layout, [&](auto coder, auto panels) {
+  with_coder(layout, wish.single(), [&](auto coder, auto panels) {
     using Type = typename decltype(coder)::type;
     constexpr int kPanels = decltype(panels)::value;
     if constexpr (Type::kIsForRegisters && kPanels * kOperands <= 8) {
-      if (registers) return gpu::launch(matmul_registers<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, digits.operands, output);
+      if (wish.registers) return gpu::launch(matmul_registers<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, digits.operands, output);
     }
-    if constexpr (kOperands != 2) gpu::launch(matmul_panels<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, halves, digits.operands, output);
+    if constexpr (kOperands != 2 && Type::kTiles * Type::kSteps * kPanels == kWorkerPanels) gpu::launch(matmul_panels<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, halves, digits.operands, output);
   });
 }
 
@@ -220,8 +274,8 @@ int launch_tokens(const backends::KernelCall& call, const Layout& layout, int fi
   const int left = call.batch - first, most_in_registers = layout.tile_rows == 64 ? kMostRegisterTokens : kUnitColumns / kDigits;
   Wish wish = kWishes[call.tuning];
   wish.registers = wish.registers && left <= most_in_registers;
-  Plan plan = plan_of(layout, wish, call.device->shared_bytes);
-  if (plan.workers == 0) plan = plan_of(layout, wish = kWishes[0], call.device->shared_bytes);
+  Plan plan = plan_of(*call.matrix, layout, wish, call.device->shared_bytes);
+  if (plan.workers == 0) plan = plan_of(*call.matrix, layout, wish = kWishes[0], call.device->shared_bytes);
   const bool has_halves = plan.workers * kPanelRows > layout.tile_rows;
   gpu::TokenView tokens = gpu::tokens_of(call);
   tokens.x += first * tokens.x_stride;
@@ -240,7 +294,7 @@ int launch_tokens(const backends::KernelCall& call, const Layout& layout, int fi
     constexpr int kOperands = decltype(operands)::value;
     const int halves = operands_of(tokens.batch) > kOperands ? 2 : 1;
     gpu::launch(make_digits, {int64_t{tokens.batch} * kDigitParts, kDigitThreads, kDigitSharedBytes, early}, call.stream, tokens, layout.shape.cols, kOperands * halves, digits);
-    launch_products<kOperands>(call, layout, plan, wish.registers, halves, digits, output);
+    launch_products<kOperands>(call, layout, plan, wish, halves, digits, output);
   };
   if (wish.registers && operands_of(tokens.batch) == 2)
     launch(Constant<2>{});
@@ -260,11 +314,11 @@ void launch_matmul(const backends::KernelCall& call) {
 template <typename Element>
 void launch_decode_as(const backends::KernelCall& call, const Layout& layout) {
   const Levels levels = trusted_levels(call.matrix->sections[kLayer].host);
-  const Plan plan = plan_of(layout, kWishes[call.tuning], call.device->shared_bytes);
+  const Plan plan = plan_of(*call.matrix, layout, kWishes[call.tuning], call.device->shared_bytes);
   const Stream stream = stream_of(*call.matrix, layout, plan);
   LevelBits bits{};
   for (int s = 0; s < kLevels; ++s) bits.bits[s] = exact_bits(levels.value(s), call.matrix->type);
-  with_coder(layout, [&](auto coder, auto panels) {
+  with_coder(layout, false, [&](auto coder, auto panels) {
     gpu::launch(decode<typename decltype(coder)::type, decltype(panels)::value, Element>, {layout.tiles_down, plan.workers * kLanes, plan.shared_bytes}, call.stream, stream, plan.workers, bits, reinterpret_cast<Element*>(call.decoded));
   });
 }

@@ -126,7 +126,7 @@ std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels
 }
 
 Levels read_levels(std::span<const std::byte> layer) {
-  if (layer.size() != static_cast<size_t>(kLayerBytes)) throw MalformedStream("The layer section of a tile_rans stream has " + std::to_string(layer.size()) + " bytes instead of 16.");
+  if (layer.size() < static_cast<size_t>(kLayerBytes)) throw MalformedStream("The layer section of a tile_rans stream has " + std::to_string(layer.size()) + " bytes, fewer than 16.");
   float scale = 0, zero_point = 0;
   std::memcpy(&scale, layer.data(), 4);
   std::memcpy(&zero_point, layer.data() + 4, 4);

@@ -12,7 +12,8 @@
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-inline constexpr int kMostThreads = kMostWorkers * kLanes;
+template <class Coder>
+inline constexpr int kMostThreads = Coder::kMostWorkers * kLanes;
 inline constexpr int kMostOperands = 12;  // of a worker: 32 tokens
 
 // Where results go: to y, or, of splits, to sums [splits][columns][rows].
@@ -143,7 +144,7 @@ constexpr int blocks_of() {
 
 // Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a worker, which then has one half of them and twice the columns.
 template <class Coder, int kPanels, int kOperands>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands>())) void matmul_panels(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
   // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in kWorkerPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kWorkerPanels);
   const int slots = workers * Coder::kTiles;
@@ -151,7 +152,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
   const int split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
   const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
-  Coder coder(stream, strip, stream.own_place + worker * static_cast<int>(Coder::kSharedBytes), table_of(stream));
+  Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
   gpu::wait_for_previous();
@@ -204,11 +205,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
 
 // The same for few tokens: quads are multiplied in the registers where they were decoded.
 template <class Coder, int kPanels, int kOperands>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers, gpu::Pointer<const gpu::uint2> digits, Output output) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers, gpu::Pointer<const gpu::uint2> digits, Output output) {
   const int slots = workers * Coder::kTiles, worker = Worker::uniform(Worker::group()), split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
   const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
-  Coder coder(stream, strip, stream.own_place + worker * static_cast<int>(Coder::kSharedBytes), table_of(stream));
+  Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
   gpu::wait_for_previous();

@@ -11,6 +11,7 @@ template <int kPanels, int kStreams>
 struct StreamTiles {
   static constexpr int kTiles = 1, kSteps = 8 / kPanels, kSmallOperands = 6;
   static constexpr bool kIsForRegisters = false;
+  static constexpr int kMostWorkers = 16;
   static constexpr int kLanesUsed = kStreams < kLanes ? kStreams : kLanes, kStates = kStreams / kLanesUsed;
   static constexpr int64_t kSharedBytes = kTileSlots / 2 + 4 * kLevels;  // symbols of slots, two a byte; frequency | first << 16
   using Group = gpu::Lanes<kLanesUsed>;

@@ -4,7 +4,9 @@
 // are loaded in any case and masked; that reads beyond the last tile's codes, which has branches instead.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "codecs/tile_rans/format.h"
@@ -14,6 +16,8 @@ namespace ecmv::codecs::tile_rans {
 // Columns of the buffer's rows: panels may write beyond the tile.
 inline constexpr int kMostTileCols = 512;
 inline constexpr int64_t kTileBufferBytes = int64_t{64} * kMostTileCols;
+// A lane's pairs of columns in the longest codes, in blocks of full lines, and a line behind them.
+inline constexpr int kMostTileLines = 64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + 1;
 
 template <class T>
 T load(const std::byte* bytes) {
@@ -26,6 +30,7 @@ T load(const std::byte* bytes) {
 struct TileScratch {
   std::array<uint8_t, kTileSlots> slots;      // rans
   std::array<uint32_t, kTileSlots> entries;   // rans_lanes: once for the layer
+  std::array<uint32_t, kMostTileLines * kLanes> lines;  // huffman_lanes: of a tile
 };
 
 class TileDecoder {
@@ -64,10 +69,10 @@ class TileDecoder {
     const int stride = tile.panels_across * kPanelCols;
     if (layout_.coder == Coder::packed)
       unpack(tile, stride, out);
-    else if (layout_.symbol_cols == 2)
-      decode_lanes<kMasked, 2>(tile, stride, out);
+    else if (layout_.coder == Coder::huffman_lanes)
+      layout_.symbol_cols == 2 ? decode_lines<2>(tile, stride, out) : decode_lines<4>(tile, stride, out);
     else
-      decode_lanes<kMasked, 4>(tile, stride, out);
+      layout_.symbol_cols == 2 ? decode_lanes<kMasked, 2>(tile, stride, out) : decode_lanes<kMasked, 4>(tile, stride, out);
     return stride;
   }
 
@@ -146,6 +151,48 @@ class TileDecoder {
           std::memcpy(corner + row_of(lane, quad) * stride + col_of(lane, quad), &bytes, 4);
         }
     }
+  }
+
+  template <int kCols>
+  void decode_lines(const Tile& tile, int stride, uint8_t* out) const {
+    copy_lines(tile);
+    std::array<uint32_t, kLanes> positions{};
+    const std::byte* entries = sections_[kTables];
+    const uint32_t mask = (1u << layout_.table_bits) - 1;
+    const auto step = [&](int lane) {
+      uint32_t& position = positions[lane];
+      const uint32_t* words = scratch_.lines.data() + position / 32 * kLanes + lane;
+      const auto entry = load<uint32_t>(entries + 4 * ((words[0] | uint64_t{words[kLanes]} << 32) >> position % 32 & mask));
+      position += length_of_entry(kCols, entry);
+      return entry & (kCols == 4 ? kHighBits : kPairBits);
+    };
+    const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;
+    for (int panel = 0; panel < tile.panels(); ++panel, raw += kRawPanelBytes) {
+      uint8_t* corner = out + panel % tile.panels_down * kPanelRows * stride + panel / tile.panels_down * kPanelCols;
+      for (int quad = 0; quad < kPanelQuads; ++quad)
+        for (int lane = 0; lane < kLanes; ++lane) {
+          uint32_t bytes = step(lane);
+          if constexpr (kCols == 2)
+            bytes |= step(lane) << 16;
+          else
+            bytes |= load<uint32_t>(raw + 4 * lane) >> (2 * quad) & 0x03030303u;
+          std::memcpy(corner + row_of(lane, quad) * stride + col_of(lane, quad), &bytes, 4);
+        }
+    }
+  }
+
+  // A tile's lines, partial ones with zeros where they have no word, and a line behind them.
+  void copy_lines(const Tile& tile) const {
+    const std::byte* entry = sections_[kIndex] + tile.number * kHuffmanIndexBytes;
+    const std::byte* masks = sections_[kCodes] + load<uint32_t>(entry) * size_t{kCodesAlign};
+    const int full = load<uint16_t>(entry + 4), partial = load<uint16_t>(entry + 6);
+    const std::byte* next = masks + (4 * partial + kCodesAlign - 1) / kCodesAlign * kCodesAlign;
+    std::memcpy(scratch_.lines.data(), next, static_cast<size_t>(full) * kLineBytes);
+    next += full * kLineBytes;
+    uint32_t* line = scratch_.lines.data() + full * kLanes;
+    std::fill(line, line + (partial + 1) * kLanes, 0);
+    for (int i = 0; i < partial; ++i, line += kLanes)
+      for (auto mask = load<uint32_t>(masks + 4 * i); mask != 0; mask &= mask - 1, next += 4) line[std::countr_zero(mask)] = load<uint32_t>(next);
   }
 
   void unpack(const Tile& tile, int stride, uint8_t* out) const {
