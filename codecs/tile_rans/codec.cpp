@@ -2,6 +2,7 @@
 // of Huffman codes for lanes that multiply at once, and plain packed 4 bits in the same tiles as the baseline. Here the settings and the reference decoder.
 #include "codecs/codec.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -171,7 +172,7 @@ void decode_lanes(const Layout& layout, const CompressedView& compressed, Elemen
   const Reader tables(compressed.sections[kTables].bytes), index(compressed.sections[kIndex].bytes), codes(compressed.sections[kCodes].bytes), raw(compressed.sections[kRaw].bytes);
   check_size(tables.size(), kLaneTableBytes, "tables");
   check_size(index.size(), layout.tiles() * kLaneIndexBytes + 4, "index entries");
-  check_size(raw.size(), layout.has_raw() ? panels_of(layout.shape) * kRawPanelBytes : 0, "raw bits");
+  check_size(raw.size(), layout.has_raw() ? panels_of(layout) * kRawPanelBytes : 0, "raw bits");
   const Slots slots(tables, 0, kLaneSymbols, 1u << layout.prob_bits, kMostFrequency);
   for (int64_t down = 0; down < layout.tiles_down; ++down)
     for (int64_t across = 0; across < layout.tiles_across; ++across) {
@@ -187,101 +188,93 @@ void decode_lanes(const Layout& layout, const CompressedView& compressed, Elemen
   check_size(codes.size(), static_cast<int64_t>(filled_up(2 * size_t{index.at<uint32_t>(index.size() - 4)})), "codes");
 }
 
-// A tile of huffman_lanes: masks and lines from `codes`, all reads checked. A lane's string must end in its last word.
+// A tile of huffman_lanes from `codes`, all reads checked. A lane's string must end in its last word.
 class HuffmanTile {
  public:
-  // `unit`: where its masks begin.
-  HuffmanTile(const Reader& codes, size_t unit, int full, int partial) : codes_(codes), full_(full), lines_(full + partial) {
-    if (partial > kMostPartialLines || full % kBlockLines != 0) throw MalformedStream("A tile of a tile_rans stream has partial lines that it cannot have masks of, or full ones that fill no block.");
-    size_t at = unit * kCodesAlign;
-    for (int line = 0; line < partial; ++line) {
-      masks_[line] = codes.at<uint32_t>(at + size_t(4) * line);
-      if (line > 0 && (masks_[line] & ~masks_[line - 1]) != 0) throw MalformedStream("A lane of a tile_rans stream goes on behind its end.");
+  // `unit`: where its counts begin.
+  HuffmanTile(const Reader& codes, size_t unit, size_t full) : codes_(codes), full_(full), lines_at_(unit * kCodesAlign + kCountBytes) {
+    if (full % kBlockLines != 0 || full > codes.size() / kLineBytes) throw MalformedStream("The full lines of a tile of a tile_rans stream fill no blocks, or are more than there are.");
+    end_ = lines_at_ + full * kLineBytes;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      ends_[lane] = full + (codes.at<uint8_t>(unit * kCodesAlign + lane / 2) >> (lane % 2 * 4) & 15);
+      tails_at_[lane] = end_;
+      end_ += 4 * (ends_[lane] - full);
     }
-    lines_at_ = filled_up(at + size_t(4) * partial);
-    at = lines_at_ + size_t(full) * kLineBytes;
-    for (int line = 0; line < partial; ++line) {
-      partial_at_[line] = at;
-      at += size_t(4) * std::popcount(masks_[line]);
-    }
-    end_ = filled_up(at);
+    end_ = filled_up(end_);
   }
-  int lines() const { return lines_; }
+  // Lines that the strings reach.
+  size_t lines() const { return *std::max_element(ends_.begin(), ends_.end()); }
   size_t end() const { return end_; }
 
   // The next bits of a lane, zeros behind its words.
-  uint32_t window(int lane, uint32_t position) const {
-    const uint64_t both = word(lane, static_cast<int>(position / 32)) | uint64_t{word(lane, static_cast<int>(position / 32) + 1)} << 32;
-    return static_cast<uint32_t>(both >> position % 32);
+  uint32_t window(size_t lane, uint32_t position) const {
+    return static_cast<uint32_t>((word(lane, position / 32) | uint64_t{word(lane, position / 32 + 1)} << 32) >> position % 32);
   }
-  void check_end(int lane, uint32_t position) const {
-    const int words = static_cast<int>((position + 31) / 32);
-    if (words > 0 && !has_word(lane, words - 1)) throw MalformedStream("A lane of a tile_rans stream ends too early.");
-    if (words >= full_ && has_word(lane, words)) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
+  void check_end(size_t lane, uint32_t position) const {
+    const size_t words = (position + 31) / 32;
+    if (words > ends_[lane]) throw MalformedStream("A lane of a tile_rans stream ends too early.");
+    if (words < ends_[lane] && ends_[lane] > full_) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
   }
 
  private:
-  bool has_word(int lane, int line) const { return line < full_ || (line < lines_ && (masks_[line - full_] >> lane & 1) != 0); }
-  uint32_t word(int lane, int line) const {
-    if (!has_word(lane, line)) return 0;
-    if (line < full_) return codes_.at<uint32_t>(lines_at_ + size_t(line) * kLineBytes + size_t(4) * lane);
-    return codes_.at<uint32_t>(partial_at_[line - full_] + size_t(4) * std::popcount(masks_[line - full_] & ((1u << lane) - 1)));
+  uint32_t word(size_t lane, size_t line) const {
+    if (line >= ends_[lane]) return 0;
+    return codes_.at<uint32_t>(line < full_ ? lines_at_ + line * kLineBytes + 4 * lane : tails_at_[lane] + 4 * (line - full_));
   }
 
   const Reader& codes_;
-  int full_, lines_;
-  size_t lines_at_, end_;
-  std::array<uint32_t, kMostPartialLines> masks_{};
-  std::array<size_t, kMostPartialLines> partial_at_{};
+  size_t full_, lines_at_, end_;
+  std::array<size_t, kLanes> ends_{}, tails_at_{};  // words of a lane, where its tail is
 };
 
 void decode_huffman(const Layout& layout, const CompressedView& compressed, Elements& out) {
   const Reader tables(compressed.sections[kTables].bytes), index(compressed.sections[kIndex].bytes), codes(compressed.sections[kCodes].bytes), raw(compressed.sections[kRaw].bytes);
   check_size(tables.size(), int64_t{4} << layout.table_bits, "tables");
   check_size(index.size(), (layout.tiles() + 1) * kHuffmanIndexBytes, "index entries");
-  check_size(raw.size(), layout.has_raw() ? panels_of(layout.shape) * kRawPanelBytes : 0, "raw bits");
+  check_size(raw.size(), layout.has_raw() ? panels_of(layout) * kRawPanelBytes : 0, "raw bits");
   std::vector<uint32_t> entries;
   const uint32_t columns = layout.symbol_cols == 4 ? kHighBits : kPairBits;
   for (size_t i = 0; i < tables.size(); i += 4) {
     entries.push_back(tables.at<uint32_t>(i));
     const uint32_t length = length_of_entry(layout.symbol_cols, entries.back());
-    if (length < 1 || length > static_cast<uint32_t>(layout.table_bits) || (entries.back() & ~columns) != huffman_entry(layout.symbol_cols, 0, length))
+    if (length < 1 || length > static_cast<uint32_t>(layout.table_bits) || entries.back() != huffman_entry(layout.symbol_cols, symbol_of_entry(layout.symbol_cols, entries.back()), length))
       throw MalformedStream("An entry of the table of a tile_rans stream is none.");
   }
   size_t at = 0;
-  int most_lines = 0;
+  size_t most_lines = 0;
   for (int64_t down = 0; down < layout.tiles_down; ++down)
     for (int64_t across = 0; across < layout.tiles_across; ++across) {
       const Tile tile = tile_at(layout, down, across);
       const auto entry = static_cast<size_t>(tile.number * kHuffmanIndexBytes);
-      const HuffmanTile lines(codes, index.at<uint32_t>(entry), index.at<uint16_t>(entry + 4), index.at<uint16_t>(entry + 6));
+      const HuffmanTile lines(codes, index.at<uint32_t>(entry), index.at<uint32_t>(entry + 4));
       if (index.at<uint32_t>(entry) * size_t{kCodesAlign} != at) throw MalformedStream("A tile of a tile_rans stream does not begin where the one before ends.");
       at = lines.end();
       most_lines = std::max(most_lines, lines.lines());
       for (int lane = 0; lane < kLanes; ++lane) {
+        const auto own = static_cast<size_t>(lane);
         uint32_t position = 0;
         for (int number = 0; number < tile.lane_quads(); ++number) {
           uint32_t bytes = 0;
           for (int part = 0; part < 4 / layout.symbol_cols; ++part) {
-            const uint32_t found = entries[lines.window(lane, position) & ((1u << layout.table_bits) - 1)];
+            const uint32_t found = entries[lines.window(own, position) & ((1u << layout.table_bits) - 1)];
             position += length_of_entry(layout.symbol_cols, found);
             bytes |= (found & columns) << (16 * part);
           }
           const int panel = number / kPanelQuads, quad = number % kPanelQuads;
-          if (layout.has_raw()) bytes |= raw.at<uint32_t>(static_cast<size_t>(((tile.first_panel + panel) * kLanes + lane) * 4)) >> (2 * quad) & 0x03030303u;
+          if (layout.has_raw()) bytes |= raw.at<uint32_t>(static_cast<size_t>(4 * raw_word(layout, tile.first_panel + panel, lane))) >> (2 * quad) & 0x03030303u;
           out.put_quad(tile, panel, lane, quad, bytes);
         }
-        lines.check_end(lane, position);
+        lines.check_end(own, position);
       }
     }
   check_size(codes.size(), static_cast<int64_t>(filled_up(at)), "codes");
   if (index.at<uint32_t>(index.size() - 8) * size_t{kCodesAlign} != at || index.at<uint32_t>(index.size() - 4) != 0) throw MalformedStream("The index of a tile_rans stream does not end where its tiles do.");
-  if (Reader(compressed.sections[kLayer].bytes).at<uint32_t>(kLayerBytes) != static_cast<uint32_t>(most_lines)) throw MalformedStream("The longest tile of a tile_rans stream has not as many lines as the stream says.");
+  if (Reader(compressed.sections[kLayer].bytes).at<uint32_t>(kLayerBytes) != most_lines) throw MalformedStream("The longest tile of a tile_rans stream has not as many lines as the stream says.");
 }
 
 void decode_packed(const Layout& layout, const CompressedView& compressed, Elements& out) {
   const Reader codes(compressed.sections[kCodes].bytes);
-  check_size(codes.size(), panels_of(layout.shape) * kPackedPanelBytes, "codes");
+  check_size(codes.size(), panels_of(layout) * kPackedPanelBytes, "codes");
   for (int64_t down = 0; down < layout.tiles_down; ++down)
     for (int64_t across = 0; across < layout.tiles_across; ++across) {
       const Tile tile = tile_at(layout, down, across);
@@ -313,12 +306,12 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(shape, settings);
   if (layout.tiles() == 0) return 0;
-  const int64_t padded = panels_of(shape) * kPanelRows * kPanelCols;
+  const int64_t padded = panels_of(layout) * kPanelRows * kPanelCols;
   if (layout.coder == Coder::packed) return kLayerBytes + padded / 2;
   // A symbol of rans takes up to 12 bits, one of two or four columns as many as prob_bits and a word rounded up, and two raw bits an element.
   if (layout.coder == Coder::rans) return kLayerBytes + kCodesAlign + layout.tiles() * (kTileTableBytes + kTileIndexBytes + 4 * layout.streams) + shape.elements() * 2;
-  if (layout.coder == Coder::huffman_lanes)  // lines as long as the longest lane's, which takes table_bits a symbol, masks, and blocks begun
-    return kHuffmanLayerBytes + (int64_t{4} << kMostTableBits) + (layout.tiles() + 1) * (kHuffmanIndexBytes + 2 * kCodesAlign + 4 * kMostPartialLines + (kBlockLines + 1) * kLineBytes) + padded * 2;
+  if (layout.coder == Coder::huffman_lanes)  // lines as long as the longest lane's, which takes table_bits a symbol, and blocks begun
+    return kHuffmanLayerBytes + (int64_t{4} << kMostTableBits) + (layout.tiles() + 1) * (kHuffmanIndexBytes + kCountBytes + kCodesAlign + (kBlockLines + 1) * kLineBytes) + padded * 2;
   return kLayerBytes + kCodesAlign + kLaneTableBytes + 4 + layout.tiles() * (kLaneIndexBytes + kLanes * 6) + padded * 2;
 }
 

@@ -58,7 +58,7 @@ class TileQuads {
 
 void encode_packed(const Layout& layout, std::span<const uint8_t> symbols, Section& codes) {
   const TileQuads quads(layout, symbols, 0);
-  codes.bytes.reserve(static_cast<size_t>(panels_of(layout.shape) * kPackedPanelBytes));
+  codes.bytes.reserve(static_cast<size_t>(panels_of(layout) * kPackedPanelBytes));
   for_each_tile(layout, [&](const Tile& tile) {
     for (int panel = 0; panel < tile.panels(); ++panel)
       for (int lane = 0; lane < kLanes; ++lane)
@@ -124,12 +124,12 @@ class LaneSymbols {
   }
   void append_raw(const Tile& tile, Section& raw) const {
     if (!layout_.has_raw()) return;
+    std::vector<uint32_t> words(static_cast<size_t>(tile.panels() * kLanes));
     for (int panel = 0; panel < tile.panels(); ++panel)
-      for (int lane = 0; lane < kLanes; ++lane) {
-        uint32_t word = 0;
-        for (int quad = 0; quad < kPanelQuads; ++quad) word |= (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
-        append(raw.bytes, word);
-      }
+      for (int lane = 0; lane < kLanes; ++lane)
+        for (int quad = 0; quad < kPanelQuads; ++quad)
+          words[static_cast<size_t>(raw_word(layout_, panel, lane))] |= (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
+    for (const uint32_t word : words) append(raw.bytes, word);
   }
   void finish_raw(Section& raw) const {
     if (layout_.has_raw()) raw.padding_bytes = static_cast<int64_t>(raw.bytes.size()) - (layout_.shape.elements() + 3) / 4;
@@ -206,7 +206,6 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
   const LaneSymbols lane_symbols(layout, symbols);
   const std::vector<PrefixCode> code_of = make_codes(layout, lane_symbols.counts(), sections[kTables].bytes);
   Section& codes = sections[kCodes];
-  const auto fill_unit = [&] { codes.bytes.resize((codes.bytes.size() + kCodesAlign - 1) / kCodesAlign * kCodesAlign); };
   std::array<std::vector<uint32_t>, kLanes> strings;
   size_t most_lines = 0;
   int64_t bits = 0;
@@ -231,25 +230,18 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
       shortest = std::min(shortest, words.size());
       lines = std::max(lines, words.size());
     }
-    // As few full lines as the number of masks allows.
-    const size_t least = lines > kMostPartialLines ? lines - kMostPartialLines : 0, full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
-    const size_t partial = lines > full ? lines - full : 0;
-    most_lines = std::max(most_lines, full + partial);
+    // As few full lines as the counts allow.
+    const size_t least = lines > kMostTailWords ? lines - kMostTailWords : 0, full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
+    most_lines = std::max({most_lines, lines, full});
     append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
-    append(sections[kIndex].bytes, static_cast<uint16_t>(full));
-    append(sections[kIndex].bytes, static_cast<uint16_t>(partial));
-    for (size_t line = full; line < full + partial; ++line) {
-      uint32_t mask = 0;
-      for (int lane = 0; lane < kLanes; ++lane) mask |= (line < strings[lane].size() ? 1u : 0) << lane;
-      append(codes.bytes, mask);
-    }
-    fill_unit();
+    append(sections[kIndex].bytes, static_cast<uint32_t>(full));
+    const auto tail = [&](int lane) { return strings[lane].size() > full ? strings[lane].size() - full : 0; };
+    for (int lane = 0; lane < kLanes; lane += 2) append(codes.bytes, static_cast<uint8_t>(tail(lane) | tail(lane + 1) << 4));
     for (size_t line = 0; line < full; ++line)
       for (const std::vector<uint32_t>& words : strings) append(codes.bytes, line < words.size() ? words[line] : 0);
-    for (size_t line = full; line < full + partial; ++line)
-      for (const std::vector<uint32_t>& words : strings)
-        if (line < words.size()) append(codes.bytes, words[line]);
-    fill_unit();
+    for (const std::vector<uint32_t>& words : strings)
+      for (size_t line = full; line < words.size(); ++line) append(codes.bytes, words[line]);
+    codes.bytes.resize((codes.bytes.size() + kCodesAlign - 1) / kCodesAlign * kCodesAlign);
     lane_symbols.append_raw(tile, sections[kRaw]);
   });
   append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));

@@ -5,9 +5,9 @@
 //   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits;
 //                   huffman_lanes: u32 entry[2^table_bits] of the layer
 //   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32);
-//                   huffman_lanes: u32 first unit of 16 bytes, u16 full lines, u16 partial lines a tile, and the last tile's end (u32 unit, u32 0)
+//                   huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32 unit, u32 0)
 //   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes: words (u16), lane after lane, each
-//                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes: masks and lines of a tile;
+//                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes: counts, lines and tails of a tile;
 //                   packed: panels, see below
 //   raw     payload rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
 //
@@ -17,11 +17,12 @@
 // is padding. A packed panel has two words a lane: of quads 0 and 1, of quads 2 and 3, four bits a byte each, the even quad low. A raw panel
 // has a word a lane, two bits of a byte for each quad. A symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states in [2^16, 2^32).
 //
-// huffman_lanes: a lane's codes of a tile are one string of bits, first bit lowest; its word k is in line k. Entry i is for strings that go on with the bits of i,
-// the first one lowest: symbol_cols 4: byte k holds the two high bits of column k, where they are in a symbol, and in its lowest bit, bit k of the code's length; 2: bytes 0
-// and 1 hold the columns, the upper half the length. A full line is 32 words, a lane each, and there is a multiple of 4 of them; a partial one has words only of lanes whose
-// strings reach it, in the order of lanes. A tile has a mask (u32) of those lanes for each partial line, at most 32, then the full lines, then the partial ones;
-// masks and partial lines are filled up to 16 bytes.
+// huffman_lanes: tiles are filled up to whole pieces of 8 panels. A lane's codes of a tile are one string of bits, first bit lowest, cut into words. Entry i of the
+// table is for strings that go on with the bits of i, the first one lowest. symbol_cols 2: bytes 0 and 1 are the columns, the upper half is the code's length. 4: byte k has
+// the two high bits of column k in the places that they have in a symbol; bits below are such that (byte 0 + 4 byte 1 + 16 byte 2) mod 32 is the length, as few
+// as possible. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even; full lines, a multiple of 4: word k of all lanes, zeros behind a string's
+// end; then the lanes' tails, lane after lane: as many words as its count says; and zeros up to 16 bytes. Raw panels of a piece are mixed: words of panels 0 to 3 of
+// lane 0, of lane 1, ..., then those of panels 4 to 7.
 #pragma once
 
 #include <algorithm>
@@ -54,9 +55,10 @@ inline constexpr uint32_t kWordLower = 1u << 16;
 inline constexpr int64_t kLaneTableBytes = 2 * kLaneSymbols, kLaneIndexBytes = 4 + 2 * kLanes;
 
 // huffman_lanes.
-inline constexpr int64_t kHuffmanLayerBytes = kLayerBytes + 4, kHuffmanIndexBytes = 8;
+inline constexpr int64_t kHuffmanLayerBytes = kLayerBytes + 4, kHuffmanIndexBytes = 8, kCountBytes = kLanes / 2;
 inline constexpr int kLineBytes = 4 * kLanes, kBlockLines = 4;  // full lines come in blocks
-inline constexpr int kMostPartialLines = 32;
+inline constexpr int kMostTailWords = 15;                       // of a lane
+inline constexpr int kPiecePanels = 8;
 inline constexpr int kLeastTableBits = 9, kMostTableBits = 12;  // 256 symbols may have codes of 8 bits only with nothing saved
 
 // Panels.
@@ -86,10 +88,15 @@ inline constexpr uint32_t high_bytes(uint32_t value) { return (value & 3) << 2 |
 inline constexpr uint32_t huffman_entry(int symbol_cols, uint32_t symbol, uint32_t length) {
   if (symbol_cols == 2) return (symbol & 15) | (symbol & 0xF0) << 4 | length << 16;
   const uint32_t highs = (symbol & 3) << 2 | (symbol & 0xC) << 8 | (symbol & 0x30) << 14 | (symbol & 0xC0) << 20;
-  return highs | (length & 1) | (length & 2) << 7 | (length & 4) << 14 | (length & 8) << 21;
+  const uint32_t rest = (length - (highs & 0xFF) - 4 * (highs >> 8 & 0xFF)) & 31;  // 16 times byte 2 is a multiple of 32
+  return highs | (rest & 3) | (rest & 0xC) << 6 | (rest & 0x10) << 12;
 }
 inline constexpr uint32_t length_of_entry(int symbol_cols, uint32_t entry) {
-  return symbol_cols == 2 ? entry >> 16 : (entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8);
+  return symbol_cols == 2 ? entry >> 16 : ((entry & 0xFF) + 4 * (entry >> 8 & 0xFF) + 16 * (entry >> 16 & 0xFF)) & 31;
+}
+inline constexpr uint32_t symbol_of_entry(int symbol_cols, uint32_t entry) {
+  if (symbol_cols == 2) return (entry & 15) | (entry >> 4 & 0xF0);
+  return (entry >> 2 & 3) | (entry >> 8 & 0xC) | (entry >> 14 & 0x30) | (entry >> 20 & 0xC0);
 }
 // Bits that an entry's columns may have.
 inline constexpr uint32_t kHighBits = 0x0C0C0C0Cu, kPairBits = 0x0F0Fu;
@@ -104,6 +111,10 @@ struct Layout {
 
   int64_t tiles() const { return tiles_down * tiles_across; }
   bool has_raw() const { return (coder == Coder::rans_lanes || coder == Coder::huffman_lanes) && symbol_cols == 4; }
+  // Tiles at the edges are filled up to multiples of these.
+  int64_t row_unit() const { return coder == Coder::huffman_lanes ? tile_rows : kPanelRows; }
+  int64_t col_unit() const { return coder == Coder::huffman_lanes ? kPiecePanels * kPanelRows * kPanelCols / tile_rows : kPanelCols; }
+  int64_t padded_cols() const { return (shape.cols + col_unit() - 1) / col_unit() * col_unit(); }
   int64_t layer_bytes() const { return coder == Coder::huffman_lanes ? kHuffmanLayerBytes : kLayerBytes; }
 };
 
@@ -134,6 +145,8 @@ struct Tile {
   int lane_quads() const { return panels() * kPanelQuads; }
 };
 
+inline int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
 inline Tile tile_at(const Layout& layout, int64_t down, int64_t across) {
   Tile tile{};
   tile.number = down * layout.tiles_across + across;
@@ -141,12 +154,20 @@ inline Tile tile_at(const Layout& layout, int64_t down, int64_t across) {
   tile.col = across * layout.tile_cols;
   tile.rows = static_cast<int>(std::min(layout.tile_rows, layout.shape.rows - tile.row));
   tile.cols = static_cast<int>(std::min(layout.tile_cols, layout.shape.cols - tile.col));
-  tile.panels_down = (tile.rows + kPanelRows - 1) / kPanelRows;
-  tile.panels_across = (tile.cols + kPanelCols - 1) / kPanelCols;
-  tile.first_panel = tile.row / kPanelRows * ((layout.shape.cols + kPanelCols - 1) / kPanelCols) + tile.col / kPanelCols * tile.panels_down;
+  const auto panels_down = static_cast<int>(round_up(tile.rows, layout.row_unit()) / kPanelRows);
+  tile.panels_down = panels_down;
+  tile.panels_across = static_cast<int>(round_up(tile.cols, layout.col_unit()) / kPanelCols);
+  tile.first_panel = tile.row / kPanelRows * (layout.padded_cols() / kPanelCols) + tile.col / kPanelCols * panels_down;
   return tile;
 }
 
-inline int64_t panels_of(datasets::Shape shape) { return (shape.rows + kPanelRows - 1) / kPanelRows * ((shape.cols + kPanelCols - 1) / kPanelCols); }
+inline int64_t panels_of(const Layout& layout) {
+  return layout.shape.elements() == 0 ? 0 : round_up(layout.shape.rows, layout.row_unit()) / kPanelRows * (layout.padded_cols() / kPanelCols);
+}
+// Where the raw word of a lane and panel is in section `raw`, in words.
+inline int64_t raw_word(const Layout& layout, int64_t panel, int lane) {
+  if (layout.coder != Coder::huffman_lanes) return panel * kLanes + lane;
+  return panel / 4 * 4 * kLanes + int64_t{lane} * 4 + panel % 4;
+}
 
 }  // namespace ecmv::codecs::tile_rans

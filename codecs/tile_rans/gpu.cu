@@ -24,7 +24,7 @@ struct LevelBits {
 
 // The elements: each worker decodes and stores its own tiles.
 template <class Coder, int kPanels, typename Element>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, 1) void decode(Stream stream, int workers, LevelBits levels, gpu::Pointer<Element> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int workers, LevelBits levels, gpu::Pointer<Element> decoded) {
   const int slots = workers * Coder::kTiles;
   const int worker = Worker::uniform(Worker::group());
   const Strip strip = strip_of(stream, gpu::block_index(), kPanels);
@@ -66,24 +66,19 @@ constexpr int64_t kDigitSharedBytes = 512;
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// Calls f(a coder's type, panels of a tile's column). `single`: one tile at a time for a worker, where there is such a form.
+// Calls f(a coder's type, panels of a tile's column).
 template <typename F>
-void with_coder(const Layout& layout, bool single, F f) {
+void with_coder(const Layout& layout, F f) {
   const auto with_panels = [&](auto panels) {
-    constexpr int kPanels = decltype(panels)::value;
-    const auto with_huffman = [&](auto cols, auto symbols) {
-      if constexpr (kPanels == 4)
-        if (single) return f(std::type_identity<HuffmanTiles<kPanels, cols, symbols, 1>>{}, panels);
-      f(std::type_identity<HuffmanTiles<kPanels, cols, symbols>>{}, panels);
-    };
     if (layout.coder == Coder::packed) return f(std::type_identity<PackedTiles<panels>>{}, panels);
     if (layout.coder == Coder::rans_lanes && layout.symbol_cols == 2) return f(std::type_identity<LaneTiles<panels, 2>>{}, panels);
     if (layout.coder == Coder::rans_lanes) return f(std::type_identity<LaneTiles<panels, 4>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes) {
-      if constexpr (kPanels == 4)  // three symbols of 10 bits in a window of 32
-        if (layout.table_bits <= 10) return layout.symbol_cols == 2 ? with_huffman(Constant<2>{}, Constant<3>{}) : with_huffman(Constant<4>{}, Constant<3>{});
-      return layout.symbol_cols == 2 ? with_huffman(Constant<2>{}, Constant<2>{}) : with_huffman(Constant<4>{}, Constant<2>{});
+    if (layout.coder == Coder::huffman_lanes && layout.table_bits <= 10) {  // three symbols in 30 bits
+      if (layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 3>>{}, panels);
+      return f(std::type_identity<HuffmanTiles<panels, 4, 3>>{}, panels);
     }
+    if (layout.coder == Coder::huffman_lanes && layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 2>>{}, panels);
+    if (layout.coder == Coder::huffman_lanes) return f(std::type_identity<HuffmanTiles<panels, 4, 2>>{}, panels);
     switch (layout.streams) {
       case 4: return f(std::type_identity<StreamTiles<panels, 4>>{}, panels);
       case 8: return f(std::type_identity<StreamTiles<panels, 8>>{}, panels);
@@ -110,8 +105,6 @@ void with_operands(int batch, F f) {
 struct Wish {
   int workers, blocks;  // of a block; on a multiprocessor
   bool registers;       // for few tokens, multiplied where they are decoded
-  // Of 32 workers on a multiprocessor each has registers for one tile at a time.
-  bool single() const { return registers && workers * blocks == 32; }
 };
 constexpr Wish kWishes[] = {{16, 1, false}, {8, 2, false}, {16, 2, false}, {16, 1, true}, {8, 2, true}, {16, 2, true}, {32, 1, true}};
 constexpr backends::Tuning kTunings[] = {{"panels16"}, {"panels8_twice"}, {"panels16_twice"}, {"registers16"}, {"registers8_twice"}, {"registers16_twice"}, {"registers32"}};
@@ -126,11 +119,11 @@ struct Plan {
   int64_t shared_bytes = 0;
 };
 
-// Lines of the room for a tile of huffman_lanes: the longest one's and, for the last window, one more.
-int ring_lines(const CompressedView& view) {
+// Lines of the room for a tile of huffman_lanes: the longest one's, one before and, for the last window, one behind them.
+int64_t room_lines(const CompressedView& view) {
   uint32_t most = 0;
   std::memcpy(&most, view.sections[kLayer].host.data() + kLayerBytes, 4);
-  return static_cast<int>((most + kBlockLines) / kBlockLines * kBlockLines);
+  return most + 2;
 }
 
 // What a coder needs for a worker, for a number of tokens that takes one operand.
@@ -140,14 +133,14 @@ struct Needs {
 };
 Needs needs_of(const CompressedView& view, const Layout& layout, const Wish& wish) {
   Needs needs;
-  with_coder(layout, wish.single(), [&](auto coder, auto) {
+  with_coder(layout, [&](auto coder, auto) {
     using Type = typename decltype(coder)::type;
     needs.tiles = Type::kTiles;
-    needs.most_workers = Type::kMostWorkers;
+    needs.most_workers = wish.registers ? Type::kMostWorkers : kMostWorkers;
     if constexpr (requires { Type::kSharedBytes; })
       needs.own_bytes = Type::kSharedBytes;
     else
-      needs.own_bytes = int64_t{Type::kTiles} * ring_lines(view) * kLineBytes;
+      needs.own_bytes = room_lines(view) * kLineBytes;
   });
   return needs;
 }
@@ -159,7 +152,7 @@ int entry_bits(const Layout& layout) { return layout.coder == Coder::rans_lanes 
 Plan plan_of(const CompressedView& view, const Layout& layout, const Wish& wish, int64_t block_bytes) {
   const int64_t room = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
   const Needs needs = needs_of(view, layout, wish);
-  const int most_copied = wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits, most_copies = has_table(layout) ? std::min(5, most_copied - entry_bits(layout)) : 0;
+  const int most_copied = wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits, most_copies = layout.coder == Coder::rans_lanes ? most_copied - layout.prob_bits : 0;
   for (int workers = std::min(wish.workers, needs.most_workers); workers * kPanelRows >= layout.tile_rows; workers /= 2)
     for (int bits = most_copies; bits >= 0; --bits) {
       const int64_t table = has_table(layout) ? int64_t{4} << (entry_bits(layout) + bits) : 0, own_place = wish.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;
@@ -195,9 +188,9 @@ Stream stream_of(const CompressedView& view, const Layout& layout, const Plan& p
   stream.own_bytes = plan.own_bytes;
   stream.levels_place = plan.levels_place;
   if (layout.coder != Coder::huffman_lanes) return stream;
-  stream.ring_lines = ring_lines(view);
-  stream.first_lines = stream.ring_lines / 2 / kBlockLines * kBlockLines;
-  stream.step_lines = static_cast<int>(layout.tile_rows * kPanelCols / kLanes / layout.symbol_cols * layout.table_bits + 31) / 32;
+  stream.padded_steps = static_cast<int>(layout.padded_cols() / kPanelCols);
+  stream.first_lines = static_cast<int>(room_lines(view) / 2 / kBlockLines * kBlockLines);
+  stream.piece_lines = (kPiecePanels * kPanelQuads * 4 / layout.symbol_cols * layout.table_bits + 31) / 32;
   stream.line_bytes_of_bit = kLineBytes / 32;
   return stream;
 }
@@ -259,13 +252,13 @@ template <int kOperands>
 void launch_products(const backends::KernelCall& call, const Layout& layout, const Plan& plan, const Wish& wish, int halves, const Digits& digits, const Output& output) {
   const Stream stream = stream_of(*call.matrix, layout, plan);
   const gpu::LaunchShape shape{layout.tiles_down * output.splits, plan.workers * kLanes, plan.shared_bytes, gpu::have_early_launches(*call.device)};
-  with_coder(layout, wish.single(), [&](auto coder, auto panels) {
+  with_coder(layout, [&](auto coder, auto panels) {
     using Type = typename decltype(coder)::type;
     constexpr int kPanels = decltype(panels)::value;
     if constexpr (Type::kIsForRegisters && kPanels * kOperands <= 8) {
       if (wish.registers) return gpu::launch(matmul_registers<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, digits.operands, output);
     }
-    if constexpr (kOperands != 2 && Type::kTiles * Type::kSteps * kPanels == kWorkerPanels) gpu::launch(matmul_panels<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, halves, digits.operands, output);
+    if constexpr (kOperands != 2) gpu::launch(matmul_panels<Type, kPanels, kOperands>, shape, call.stream, stream, plan.workers, halves, digits.operands, output);
   });
 }
 
@@ -274,6 +267,7 @@ int launch_tokens(const backends::KernelCall& call, const Layout& layout, int fi
   const int left = call.batch - first, most_in_registers = layout.tile_rows == 64 ? kMostRegisterTokens : kUnitColumns / kDigits;
   Wish wish = kWishes[call.tuning];
   wish.registers = wish.registers && left <= most_in_registers;
+  if (left * kDigits > kUnitColumns) wish.workers = std::min(wish.workers, kMostWorkers);
   Plan plan = plan_of(*call.matrix, layout, wish, call.device->shared_bytes);
   if (plan.workers == 0) plan = plan_of(*call.matrix, layout, wish = kWishes[0], call.device->shared_bytes);
   const bool has_halves = plan.workers * kPanelRows > layout.tile_rows;
@@ -318,7 +312,7 @@ void launch_decode_as(const backends::KernelCall& call, const Layout& layout) {
   const Stream stream = stream_of(*call.matrix, layout, plan);
   LevelBits bits{};
   for (int s = 0; s < kLevels; ++s) bits.bits[s] = exact_bits(levels.value(s), call.matrix->type);
-  with_coder(layout, false, [&](auto coder, auto panels) {
+  with_coder(layout, [&](auto coder, auto panels) {
     gpu::launch(decode<typename decltype(coder)::type, decltype(panels)::value, Element>, {layout.tiles_down, plan.workers * kLanes, plan.shared_bytes}, call.stream, stream, plan.workers, bits, reinterpret_cast<Element*>(call.decoded));
   });
 }

@@ -1,45 +1,35 @@
 // Tiles of huffman_lanes: a look-up gives two or four columns, and a lane needs no branch for its next bits: it keeps a position in its string, whose words lie in a
-// bank of its own, in the lines of the tile in shared memory. A tile has room there once. Its first lines come while the tile before is decoded, as soon as no lane
-// needs what was there, the others at that one's end, when the first ones keep the lanes busy.
-// Operations of four columns with kSymbolsOfWindow 3: a third of 6 for a window (and, multiply-add, 2 loads, funnel shift, addition), 1 and, 1 multiply-add, 1 load,
-// 1 and and 1 dot product for the length, 2 / 3 shifts, 7 / 4 for raw bits, a quarter of a product.
+// bank of their own, in the lines of the tile in shared memory. A worker has room for one tile. The first lines of the next one come while the last pieces of a tile are
+// decoded, as soon as no lane needs what was there, the others at its end, while the first ones keep the lanes busy.
+// Operations of four columns with kSymbolsOfWindow 3: a third of 7 for a window (and, multiply-add, 2 loads, funnel shift, and, addition), 1 logical, 1 load, 1 dot
+// product, 2 / 3 shifts, 7 / 4 for raw bits, a quarter of a product: 8.
 #pragma once
 
 #include "codecs/tile_rans/panels_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-// kSymbolsOfWindow: symbols that fit 32 bits whatever they are.
-template <int kPanels, int kSymbolCols, int kSymbolsOfWindow, int kTilesOfWorker = 8 / kPanels>
+// kSymbolsOfWindow: symbols that fit 30 bits whatever they are.
+template <int kPanels, int kSymbolCols, int kSymbolsOfWindow>
 struct HuffmanTiles {
-  static constexpr int kTiles = kTilesOfWorker, kSteps = 1;
+  static constexpr int kTiles = 1, kSteps = kPiecePanels / kPanels;
   static constexpr int kSmallOperands = 0;
   static constexpr bool kIsForRegisters = true;
-  static constexpr int kMostWorkers = kTiles * kPanels == 8 ? 16 : 32;
+  static constexpr int kMostWorkers = 32;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
   ECMV_GPU_DEVICE HuffmanTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
-      : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), stride_(4u << stream.copy_bits),
-        mask_(((1u << stream.table_bits) - 1) << (2 + stream.copy_bits)), ring_(gpu::shared_memory() + own), lane_ring_(ring_ + 4 * Worker::lane()), raw_(stream, strip) {}
+      : stream_(stream), strip_(strip), table_(table), mask_(((1u << stream.table_bits) - 1) << kEntryShift), lines_(gpu::shared_memory() + (own + kLineBytes)), lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
 
   static ECMV_GPU_DEVICE void sum_table(const Stream&) {}
   static ECMV_GPU_DEVICE void fill_table(const Stream& stream, gpu::SharedAddress table) {
-    const gpu::Pointer<const uint32_t> entries = gpu::cast<const uint32_t>(stream.tables);
-    if (stream.copy_bits < 2) {
-      for (int word = gpu::thread_index(); word < 1 << (stream.table_bits + stream.copy_bits); word += gpu::block_size())
-        (table + 4 * word).store(gpu::load_shared_by_many(entries + (word >> stream.copy_bits)));
-      return;
-    }
-    for (int chunk = gpu::thread_index(); chunk < 1 << (stream.table_bits + stream.copy_bits - 2); chunk += gpu::block_size()) {
-      const uint32_t entry = gpu::load_shared_by_many(entries + (chunk >> (stream.copy_bits - 2)));
-      (table + 16 * chunk).store(gpu::uint4{entry, entry, entry, entry});
-    }
+    for (int entry = gpu::thread_index(); entry < 1 << stream.table_bits; entry += gpu::block_size())
+      (table + 4 * entry).store(gpu::load_shared_by_many(gpu::cast<const uint32_t>(stream.tables) + entry));
   }
 
   ECMV_GPU_DEVICE void ask(const Round<kTiles>& round) {
     if (asked_) return;
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) ask_for(tile, round.first[tile]);
+    ask_for(round.first[0]);
     asked_ = true;
   }
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool anew) {
@@ -48,68 +38,60 @@ struct HuffmanTiles {
     fetched_first_ = false;
     fetch_rest();
     covered_ = next_covered_;
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) ask_for(tile, round.after[tile]);
-    if constexpr (kSymbolCols == 4) raw_.begin(round, anew);
+    ask_for(round.after[0]);
+    if (kSymbolCols == 4 && anew) {
+      load_raw(round.first[0], 0);
+      prefetch_raw(round.first[0] + kSteps);
+    }
   }
   ECMV_GPU_DEVICE void start() {
     gpu::wait_copies<1>();
     Worker::sync();
     has_rest_ = false;
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) positions_[tile] = 0;
+    position_ = kStart;
   }
 
+  // A piece: the panels of kSteps steps.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
-    uint32_t raw[kTiles][kPanels];
-    if constexpr (kSymbolCols == 4) raw_.take(round, step, raw);
-    // A window is two words.
-    if (!has_rest_ && (step + 1) * stream_.step_lines + 2 > covered_) {
+    // What has been loaded is there before the first new load, whose address depends on it: who waits for one load waits for the newest.
+    gpu::uint4 raw[2] = {ahead_[0], ahead_[1]};
+    if constexpr (kSymbolCols == 4) {
+      const int next = step + kSteps < stream_.tile_steps ? round.first[0] + step + kSteps : round.after[0];
+      load_raw(next, static_cast<int>(raw[1].w & stream_.zero));
+      prefetch_raw(step + 2 * kSteps < stream_.tile_steps ? next + kSteps : round.after[0] + (step + kSteps < stream_.tile_steps ? 0 : kSteps));
+    }
+    if (!has_rest_ && (step / kSteps + 1) * stream_.piece_lines + 2 > covered_) {  // a window is two words
       gpu::wait_copies<0>();
       Worker::sync();
       has_rest_ = true;
     }
-    uint32_t windows[kTiles] = {}, used[kTiles] = {};
+    uint32_t window = 0, used = 0;
     ECMV_GPU_UNROLL
-    for (int rg = 0; rg < kPanels; ++rg) {
-      if (rg >= strip_.panels_down) break;
-      uint32_t quads[kTiles][kPanelQuads];
+    for (int panel = 0; panel < kPiecePanels; ++panel) {
+      uint32_t quads[kPanelQuads];
       ECMV_GPU_UNROLL
       for (int quad = 0; quad < kPanelQuads; ++quad) {
-        uint32_t entries[kTiles][kSymbols];
+        uint32_t entries[kSymbols];
         ECMV_GPU_UNROLL
         for (int part = 0; part < kSymbols; ++part) {
-          const int number = (rg * kPanelQuads + quad) * kSymbols + part;
-          ECMV_GPU_UNROLL
-          for (int tile = 0; tile < kTiles; ++tile) {
-            if (number % kSymbolsOfWindow == 0) {
-              positions_[tile] += used[tile];
-              windows[tile] = window(tile);
-              used[tile] = 0;
-            }
-            const uint32_t bits = number % kSymbolsOfWindow == 0 ? windows[tile] : windows[tile] >> used[tile];
-            entries[tile][part] = table_.load32_with((bits * stride_) & mask_);
-            used[tile] = add_length(entries[tile][part], used[tile]);
+          const int number = (panel * kPanelQuads + quad) * kSymbols + part;
+          if (number % kSymbolsOfWindow == 0) {
+            position_ += used & 31;
+            window = next_window();
+            used = 0;
           }
+          entries[part] = table_.load32_with((number % kSymbolsOfWindow == 0 ? window : gpu::funnel_shift_right(window, 0, used)) & mask_);
+          used = add_length(entries[part], used);
         }
-        ECMV_GPU_UNROLL
-        for (int tile = 0; tile < kTiles; ++tile) {
-          if constexpr (kSymbolCols == 4)
-            quads[tile][quad] = gpu::select_bits(0x03030303u, raw[tile][rg] >> (2 * quad), entries[tile][0]);
-          else
-            quads[tile][quad] = gpu::byte_permute(entries[tile][0], entries[tile][1], 0x5410);
-        }
+        const gpu::uint4& four = raw[panel / 4];
+        const uint32_t word = panel % 4 == 0 ? four.x : panel % 4 == 1 ? four.y : panel % 4 == 2 ? four.z : four.w;
+        quads[quad] = kSymbolCols == 4 ? gpu::select_bits(0x03030303u, word >> (2 * quad), entries[0]) : gpu::byte_permute(entries[0], entries[kSymbols - 1], 0x5410);
       }
-      ECMV_GPU_UNROLL
-      for (int tile = 0; tile < kTiles; ++tile) sink(tile, rg, gpu::uint4{quads[tile][0], quads[tile][1], quads[tile][2], quads[tile][3]});
+      sink(0, panel, gpu::uint4{quads[0], quads[1], quads[2], quads[3]});
     }
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      positions_[tile] += used[tile];
-      if (kTiles > 1 && round.first[tile] + step >= stream_.steps) positions_[tile] = 0;  // beyond the matrix there is no string
-    }
-    if (!fetched_first_ && 2 * step >= stream_.tile_steps - 2 && round.after[0] < stream_.steps && all_beyond_first_lines()) {
+    position_ += used & 31;
+    if (!fetched_first_ && 2 * step + 2 * kSteps >= stream_.tile_steps && round.after[0] < stream_.steps && all_beyond_first_lines()) {
       Worker::sync();
       fetch_first();
       fetched_first_ = true;
@@ -117,85 +99,76 @@ struct HuffmanTiles {
   }
 
  private:
-  // A tile to come: its masks and lines.
-  struct Next {
-    gpu::uint2 index;
-    gpu::Pointer<const std::byte> lines;
-    uint32_t mask;  // of partial line number `lane`
-    int full, partial;
-  };
+  // A window's first code bits are where an entry's number is in its address. So a string begins as many bits before the end of a line in front of its own.
+  static constexpr int kEntryShift = 2;
+  static constexpr uint32_t kStart = 32 - kEntryShift;
 
   static ECMV_GPU_DEVICE uint32_t add_length(uint32_t entry, uint32_t used) {
     if constexpr (kSymbolCols == 2) return used + (entry >> 16);
-    return static_cast<uint32_t>(gpu::dot4_unsigned_signed(entry & 0x01010101u, 0x08040201, static_cast<int32_t>(used)));
+    return static_cast<uint32_t>(gpu::dot4_unsigned_signed(entry, 0x00100401, static_cast<int32_t>(used)));  // modulo 32
   }
-  // The lane's next 32 bits.
-  ECMV_GPU_DEVICE uint32_t window(int tile) const {
-    const int line = static_cast<int>(positions_[tile] & ~31u) * stream_.line_bytes_of_bit + tile * stream_.ring_lines * kLineBytes;
-    return gpu::funnel_shift_right(lane_ring_.at(line), lane_ring_.template at<kLineBytes>(line), positions_[tile]);
+  ECMV_GPU_DEVICE uint32_t next_window() const {
+    const int line = static_cast<int>(position_ & ~31u) * stream_.line_bytes_of_bit;
+    return gpu::funnel_shift_right(lane_lines_.at(line), lane_lines_.template at<kLineBytes>(line), position_);
   }
   ECMV_GPU_DEVICE bool all_beyond_first_lines() const {
-    uint32_t least = positions_[0];
-    ECMV_GPU_UNROLL
-    for (int tile = 1; tile < kTiles; ++tile) least = positions_[tile] < least ? positions_[tile] : least;
-    return -Worker::reduce_max(-static_cast<int32_t>(least)) >= 32 * stream_.first_lines;
+    return -Worker::reduce_max(-static_cast<int32_t>(position_)) >= 32 * (stream_.first_lines + 1);
   }
 
   // Loads the index entry of the tile that begins with this step.
-  ECMV_GPU_DEVICE void ask_for(int tile, int step) {
-    if (step < stream_.steps) next_[tile].index = gpu::cast<const gpu::uint2>(stream_.index)[strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)];
+  ECMV_GPU_DEVICE void ask_for(int step) {
+    if (step < stream_.steps) next_ = gpu::cast<const gpu::uint2>(stream_.index)[strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)];
   }
-  // Starts the copies of the first lines of the tiles that were asked for; where there is none, of the tile before it again.
+  // Starts the copies of the first lines of the tile that was asked for, and loads how many words each lane has in the tails.
   ECMV_GPU_DEVICE void fetch_first() {
-    next_covered_ = stream_.first_lines;
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      Next& next = next_[tile];
-      const int counts = Worker::uniform(static_cast<int32_t>(next.index.y));
-      next.full = counts & 0xFFFF;
-      next.partial = counts >> 16;
-      const gpu::Pointer<const std::byte> masks = stream_.codes + int64_t{next.index.x} * kCodesAlign;
-      next.mask = Worker::lane() < next.partial ? gpu::cast<const uint32_t>(masks)[Worker::lane()] : 0;
-      next.lines = masks + (next.partial + 3) / 4 * kCodesAlign;
-      const int lines = next.full < stream_.first_lines ? next.full : stream_.first_lines;
-      next_covered_ = lines < next_covered_ ? lines : next_covered_;
-      fetch_full_lines(tile, 0, lines);
-    }
+    const gpu::Pointer<const std::byte> counts = stream_.codes + int64_t{next_.x} * kCodesAlign;
+    tail_words_ = gpu::cast<const uint32_t>(counts)[Worker::lane() / 8] >> (Worker::lane() % 8 * 4) & 15;
+    next_lines_ = counts + kCountBytes;
+    next_full_ = Worker::uniform(static_cast<int32_t>(next_.y));
+    next_covered_ = next_full_ < stream_.first_lines ? next_full_ : stream_.first_lines;
+    fetch_full_lines(0, next_covered_);
     gpu::commit_copies();
   }
   ECMV_GPU_DEVICE void fetch_rest() {
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const Next& next = next_[tile];
-      fetch_full_lines(tile, stream_.first_lines, next.full);
-      gpu::Pointer<const std::byte> words = next.lines + next.full * kLineBytes;
-      ECMV_GPU_NO_UNROLL
-      for (int i = 0; i < next.partial; ++i) {
-        const uint32_t mask = Worker::pick(next.mask, i);
-        if ((mask >> Worker::lane() & 1) != 0) gpu::copy_async<4>(line_of(tile, next.full + i) + Worker::lane() * 4, words + 4 * Worker::count_before(mask));
-        words += 4 * gpu::popcount(mask);
-      }
-    }
+    fetch_full_lines(next_covered_, next_full_);
+    gpu::Pointer<const std::byte> from = next_lines_ + (next_full_ * kLineBytes + static_cast<int>(Worker::prefix_add(tail_words_)) * 4);
+    gpu::Pointer<std::byte> to = lines_ + (next_full_ * kLineBytes + 4 * Worker::lane());
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t i = 0; i < tail_words_; ++i, from += 4, to += kLineBytes) gpu::copy_async<4>(to, from);
     gpu::commit_copies();
   }
-  ECMV_GPU_DEVICE void fetch_full_lines(int tile, int first, int end) const {
+  ECMV_GPU_DEVICE void fetch_full_lines(int first, int end) const {
+    gpu::Pointer<const std::byte> from = next_lines_ + (first * kLineBytes + Worker::lane() * 16);
+    gpu::Pointer<std::byte> to = lines_ + (first * kLineBytes + Worker::lane() * 16);
     ECMV_GPU_NO_UNROLL
-    for (int line = first; line < end; line += kBlockLines)
-      gpu::copy_async<16>(line_of(tile, line) + Worker::lane() * 16, next_[tile].lines + (line * kLineBytes + Worker::lane() * 16));
+    for (int line = first; line < end; line += kBlockLines, from += kBlockLines * kLineBytes, to += kBlockLines * kLineBytes) gpu::copy_async<16>(to, from);
   }
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> line_of(int tile, int line) const { return ring_ + (tile * stream_.ring_lines + line) * kLineBytes; }
+
+  // Raw words of the piece that begins with this step, and their way to the L2 cache before.
+  ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of(int step) const { return stream_.raw + (strip_.down * stream_.padded_steps + step) * (kPanels * kRawPanelBytes); }
+  ECMV_GPU_DEVICE void load_raw(int step, int zero) {
+    if (step >= stream_.steps) return;
+    const gpu::Pointer<const gpu::uint4> words = gpu::cast<const gpu::uint4>(raw_of(step)) + (Worker::lane() | zero);
+    ahead_[0] = gpu::load_streaming_here(words);
+    ahead_[1] = gpu::load_streaming_here(words + kLanes);
+  }
+  ECMV_GPU_DEVICE void prefetch_raw(int step) const {
+    if (kSymbolCols == 4 && step < stream_.steps && Worker::lane() == 0) gpu::prefetch_l2(raw_of(step), kPiecePanels * static_cast<int>(kRawPanelBytes));
+  }
 
   const Stream& stream_;
   const Strip& strip_;
-  gpu::SharedAddress table_;  // this lane's copy
-  uint32_t stride_, mask_;
-  gpu::Pointer<std::byte> ring_;
-  gpu::SharedWords lane_ring_;
-  uint32_t positions_[kTiles] = {};  // in bits
-  Next next_[kTiles] = {};
-  int covered_ = 0, next_covered_ = 0;  // lines that are there behind start()
+  gpu::SharedAddress table_;
+  uint32_t mask_;
+  gpu::Pointer<std::byte> lines_;
+  gpu::SharedWords lane_lines_;  // from the line in front of them on
+  uint32_t position_ = 0;        // in bits, from there on
+  gpu::uint2 next_{};            // of the tile to come
+  gpu::Pointer<const std::byte> next_lines_;
+  uint32_t tail_words_ = 0;
+  int next_full_ = 0, covered_ = 0, next_covered_ = 0;  // covered: lines that are there behind start()
   bool asked_ = false, fetched_first_ = false, has_rest_ = false;
-  RawPanels<kPanels, kTiles> raw_;
+  gpu::uint4 ahead_[2] = {};
 };
 
 }  // namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE

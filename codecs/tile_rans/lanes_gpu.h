@@ -119,10 +119,13 @@ struct LaneTiles {
     for (int tile = 0; tile < kTiles; ++tile) words_[tile].load_first(stream_, first_[tile]);
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      if (anew) prefetch_codes(round.first[tile]);
+      if (anew) {
+        prefetch_codes(round.first[tile]);
+        load_raw(tile, round.first[tile], 0);
+      }
+      prefetch_raw(round.first[tile], kAheadSteps < stream_.tile_steps ? kAheadSteps : stream_.tile_steps);
       prefetch_codes(round.after[tile]);
     }
-    if constexpr (kSymbolCols == 4) raw_.begin(round, anew);
   }
   ECMV_GPU_DEVICE void start() {
     ECMV_GPU_UNROLL
@@ -131,8 +134,20 @@ struct LaneTiles {
 
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
+    // Everything that has been loaded is there before the first new load, whose address depends on it: who waits for one load waits for the newest.
     uint32_t raw[kTiles][kPanels];
-    if constexpr (kSymbolCols == 4) raw_.take(round, step, raw);
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile)
+      ECMV_GPU_UNROLL
+      for (int rg = 0; rg < kPanels; ++rg) raw[tile][rg] = ahead_[tile][rg];
+    uint32_t newest = stream_.zero;
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) newest &= raw[tile][kPanels - 1];
+    ECMV_GPU_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      load_raw(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile], static_cast<int>(newest));
+      if (step + kAheadSteps < stream_.tile_steps) prefetch_raw(round.first[tile] + step + kAheadSteps, 1);
+    }
     ECMV_GPU_UNROLL
     for (int rg = 0; rg < kPanels; ++rg) {
       if (rg >= strip_.panels_down) break;
@@ -163,7 +178,7 @@ struct LaneTiles {
   template <size_t... kTile>
   ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, gpu::SharedAddress ring, gpu::SharedAddress table, std::index_sequence<kTile...>)
       : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), stride_(4u << stream.copy_bits),
-        mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)), words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...}, raw_(stream, strip) {}
+        mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)), words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...} {}
 
   // A step: the entry of the state's slot, the state before it.
   ECMV_GPU_DEVICE uint32_t take(int tile) {
@@ -172,6 +187,14 @@ struct LaneTiles {
     x = (entry >> 24) * (x >> stream_.prob_bits) + gpu::byte_permute(entry, 0, 0x4442);
     words_[tile].refill(x);
     return entry;
+  }
+  ECMV_GPU_DEVICE void load_raw(int tile, int step, int zero) {
+    if constexpr (kSymbolCols != 4) return;
+    if (step >= stream_.steps) return;
+    load_panels<kPanels>(gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)), strip_.panels_down, ahead_[tile]);
+  }
+  ECMV_GPU_DEVICE void prefetch_raw(int step, int steps) const {
+    if constexpr (kSymbolCols == 4) prefetch_steps<kRawPanelBytes>(stream_.raw, stream_, strip_, step, steps);
   }
   // The codes of the tile that begins with this step; every lane reads them in a place of its own.
   ECMV_GPU_DEVICE void prefetch_codes(int step) const {
@@ -188,7 +211,7 @@ struct LaneTiles {
   int64_t first_[kTiles] = {};  // words
   uint32_t states_[kTiles] = {};
   LaneWords words_[kTiles];
-  RawPanels<kPanels, kTiles> raw_;
+  uint32_t ahead_[kTiles][kPanels] = {};
 };
 
 }  // namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE

@@ -14,6 +14,7 @@ namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
 using Worker = gpu::Lanes<kLanes>;
 
+inline constexpr int kMostWorkers = 16;            // of a block, but for few tokens
 inline constexpr int kPanelBytes = kLanes * 16;    // as an operand
 inline constexpr int kWorkerPanels = 8;            // that a worker decodes in a step
 
@@ -30,7 +31,8 @@ struct Stream {
   int prob_bits, table_bits;
   int table_bytes, copy_bits;  // of the table in shared memory, which has 2^copy_bits copies
   int own_place, own_bytes, levels_place;  // in shared memory: what each worker has for itself, levels of the decode kernel; the table is behind them
-  int ring_lines, first_lines, step_lines; // huffman_lanes: of a tile's room; of those, which are fetched early; that a step may use up
+  int padded_steps;                        // huffman_lanes: of a strip
+  int first_lines, piece_lines;            // huffman_lanes: lines of a tile that are fetched early; lines that a piece may use up
   int line_bytes_of_bit;                   // bytes of a line for one bit of a lane, which nvcc must not know: it would make three instructions of an address
   uint32_t zero;               // which nvcc does not know
 };
@@ -74,55 +76,13 @@ struct Round {
   int across[kTiles], first[kTiles], after[kTiles];
 };
 
-// Two low bits of each element, where a coder has them: a word a lane and panel.
-template <int kPanels, int kTiles>
-class RawPanels {
- public:
-  ECMV_GPU_DEVICE RawPanels(const Stream& stream, const Strip& strip) : stream_(stream), strip_(strip) {}
-
-  // A round's beginning; `anew`: nothing has been loaded for its first step.
-  ECMV_GPU_DEVICE void begin(const Round<kTiles>& round, bool anew) {
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      if (anew) load(tile, round.first[tile], 0);
-      prefetch(round.first[tile], kAheadSteps < stream_.tile_steps ? kAheadSteps : stream_.tile_steps);
-    }
-  }
-  // The words of a step. Everything that has been loaded is there before the first new load, whose address depends on it: who waits for one load waits for the newest.
-  ECMV_GPU_DEVICE void take(const Round<kTiles>& round, int step, uint32_t (&raw)[kTiles][kPanels]) {
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile)
-      ECMV_GPU_UNROLL
-      for (int rg = 0; rg < kPanels; ++rg) raw[tile][rg] = ahead_[tile][rg];
-    uint32_t newest = stream_.zero;
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) newest &= raw[tile][kPanels - 1];
-    ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      load(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile], static_cast<int>(newest));
-      if (step + kAheadSteps < stream_.tile_steps) prefetch(round.first[tile] + step + kAheadSteps, 1);
-    }
-  }
-
- private:
-  ECMV_GPU_DEVICE void load(int tile, int step, int zero) {
-    if (step >= stream_.steps) return;
-    load_panels<kPanels>(gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)), strip_.panels_down, ahead_[tile]);
-  }
-  ECMV_GPU_DEVICE void prefetch(int step, int steps) const { prefetch_steps<kRawPanelBytes>(stream_.raw, stream_, strip_, step, steps); }
-
-  const Stream& stream_;
-  const Strip& strip_;
-  uint32_t ahead_[kTiles][kPanels] = {};
-};
-
 // kPanels: panels of a tile's column of panels, 4 or 8.
 template <int kPanels>
 struct PackedTiles {
   static constexpr int kTiles = 8 / kPanels, kSteps = 1;  // tiles of a worker at once, steps that one call decodes
   static constexpr int kSmallOperands = 3;                // up to which 64 registers do
   static constexpr bool kIsForRegisters = true;           // hands out quads as matrix units take them
-  static constexpr int kMostWorkers = 16;                 // of a block
+  static constexpr int kMostWorkers = 16;                 // of a block for few tokens
   static constexpr int64_t kSharedBytes = 0;              // of a worker
 
   ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress) : stream_(stream), strip_(strip) {}
@@ -142,7 +102,7 @@ struct PackedTiles {
   }
   ECMV_GPU_DEVICE void start() {}
 
-  // Hands sink(tile, panel of the column, quads) the panels of step number `step` of the tiles; of steps beyond the matrix anything.
+  // Hands sink(tile, panel, quads) the panels of kSteps steps of the tiles from step number `step` on, down and then to the right; of steps beyond the matrix anything.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
     // Everything that has been loaded is used before the first new load, whose address depends on it: who waits for one load waits for the newest.

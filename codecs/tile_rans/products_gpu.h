@@ -12,8 +12,7 @@
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-template <class Coder>
-inline constexpr int kMostThreads = Coder::kMostWorkers * kLanes;
+inline constexpr int kMostThreads = kMostWorkers * kLanes;
 inline constexpr int kMostOperands = 12;  // of a worker: 32 tokens
 
 // Where results go: to y, or, of splits, to sums [splits][columns][rows].
@@ -59,7 +58,7 @@ ECMV_GPU_DEVICE gpu::SharedAddress table_of(const Stream& stream) {
 template <class Coder, int kPanels>
 struct ToShared {
   gpu::Pointer<gpu::uint4> own;  // of this worker's first tile
-  ECMV_GPU_DEVICE void operator()(int tile, int rg, gpu::uint4 quads) const { own[(tile * Coder::kSteps * kPanels + rg) * kLanes + Worker::lane()] = quads; }
+  ECMV_GPU_DEVICE void operator()(int tile, int panel, gpu::uint4 quads) const { own[(tile * Coder::kSteps * kPanels + panel) * kLanes + Worker::lane()] = quads; }
   ECMV_GPU_DEVICE gpu::Pointer<uint8_t> bytes() const { return gpu::cast<uint8_t>(own); }
 };
 
@@ -142,9 +141,15 @@ constexpr int blocks_of() {
   return kOperands <= Coder::kSmallOperands ? 2 : 1;
 }
 
+// Workers of a block of matmul_registers: with one operand a coder may do with so few registers that there are more.
+template <class Coder, int kOperands>
+constexpr int register_workers() {
+  return kOperands == 1 ? Coder::kMostWorkers : kMostWorkers;
+}
+
 // Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a worker, which then has one half of them and twice the columns.
 template <class Coder, int kPanels, int kOperands>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands>())) void matmul_panels(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
   // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in kWorkerPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kWorkerPanels);
   const int slots = workers * Coder::kTiles;
@@ -163,33 +168,34 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands
     ECMV_GPU_NO_UNROLL
     for (int step = 0; step < stream.tile_steps; step += Coder::kSteps) {
       if (round.across[0] < walk.end && round.first[0] + step < stream.steps) coder.decode(round, step, to_shared<Coder, kPanels>(worker));
-      // The columns of panels of this worker's part: every `distance` steps from the first on, up to the end of the walk or of the matrix.
-      const int columns = kWorkerPanels * halves, column = part * columns, distance = Coder::kSteps == 1 ? stream.tile_steps : 1;
+      // The columns of panels of this worker's part, kSteps of each tile, up to the end of the walk or of the matrix.
+      const int columns = kWorkerPanels * halves, column = part * columns;
       const int first = (base + column / Coder::kSteps) * stream.tile_steps + step + column % Coder::kSteps;
       const int room = (walk.end * stream.tile_steps < stream.steps ? walk.end * stream.tile_steps : stream.steps) - first;
       const gpu::Pointer<const gpu::uint4> operands = gpu::cast<const gpu::uint4>(gpu::shared_memory()) + ((column * kPanels + rg) * kLanes + Worker::lane());
       // Inputs of a column of panels; zeros for what was not decoded. Those of the next one are on their way while one is multiplied.
       gpu::Pointer<const gpu::uint2> inputs = digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + Worker::lane());
-      const int next_inputs = distance * halves * kOperands * kLanes;
+      const int step_inputs = halves * kOperands * kLanes;
       int left = room;
-      const auto load_inputs = [&](gpu::uint2 (&input)[kOperands]) {
+      const auto load_inputs = [&](gpu::uint2 (&input)[kOperands], bool odd) {
         ECMV_GPU_UNROLL
         for (int operand = 0; operand < kOperands; ++operand) {
           input[operand] = gpu::uint2{};
           if (left > 0) input[operand] = inputs[operand * kLanes];
         }
-        inputs += next_inputs;
+        const int distance = Coder::kSteps == 1 ? stream.tile_steps : odd ? stream.tile_steps - 1 : 1;
+        inputs += distance * step_inputs;
         left -= distance;
       };
       gpu::uint2 input[2][kOperands];
-      load_inputs(input[0]);
+      load_inputs(input[0], false);
       gpu::sync_block();
       ECMV_GPU_NO_UNROLL
       for (int i = 0; i < columns; i += 2)
         ECMV_GPU_UNROLL
         for (int odd = 0; odd < 2; ++odd) {
           const gpu::uint4 weights = operands[(i + odd) * kPanels * kLanes];
-          load_inputs(input[1 - odd]);
+          load_inputs(input[1 - odd], odd == 0);
           ECMV_GPU_UNROLL
           for (int operand = 0; operand < kOperands; ++operand) gpu::multiply_panels(weights, input[odd][operand], sums[operand]);
         }
@@ -205,7 +211,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands
 
 // The same for few tokens: quads are multiplied in the registers where they were decoded.
 template <class Coder, int kPanels, int kOperands>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers, gpu::Pointer<const gpu::uint2> digits, Output output) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((register_workers<Coder, kOperands>() * kLanes), (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers, gpu::Pointer<const gpu::uint2> digits, Output output) {
   const int slots = workers * Coder::kTiles, worker = Worker::uniform(Worker::group()), split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
   const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
@@ -219,22 +225,26 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads<Coder>, (blocks_of<Coder, kOperands
     next_round(coder, walk, base, round);
     if (round.across[0] >= walk.end) break;
     ECMV_GPU_NO_UNROLL
-    for (int step = 0; step < stream.tile_steps && round.first[0] + step < stream.steps; ++step) {
-      gpu::uint2 input[Coder::kTiles][kOperands];
+    for (int step = 0; step < stream.tile_steps && round.first[0] + step < stream.steps; step += Coder::kSteps) {
+      gpu::uint2 input[Coder::kTiles][Coder::kSteps][kOperands];
       ECMV_GPU_UNROLL
       for (int tile = 0; tile < Coder::kTiles; ++tile) {
-        // Zeros for a tile that is none, and for steps beyond the matrix.
-        const bool exists = base + worker * Coder::kTiles + tile < walk.end && round.first[tile] + step < stream.steps;
+        const bool is_tile = base + worker * Coder::kTiles + tile < walk.end;
         const gpu::Pointer<const gpu::uint2> inputs = digits + (int64_t{round.first[tile] + step} * (kOperands * kLanes) + Worker::lane());
         ECMV_GPU_UNROLL
-        for (int operand = 0; operand < kOperands; ++operand) {
-          input[tile][operand] = gpu::uint2{};
-          if (exists) input[tile][operand] = inputs[operand * kLanes];
+        for (int i = 0; i < Coder::kSteps; ++i) {
+          // Zeros for a tile that is none, and for steps beyond the matrix.
+          const bool exists = is_tile && round.first[tile] + step + i < stream.steps;
+          ECMV_GPU_UNROLL
+          for (int operand = 0; operand < kOperands; ++operand) {
+            input[tile][i][operand] = gpu::uint2{};
+            if (exists) input[tile][i][operand] = inputs[(i * kOperands + operand) * kLanes];
+          }
         }
       }
-      coder.decode(round, step, [&](int tile, int rg, gpu::uint4 quads) {
+      coder.decode(round, step, [&](int tile, int panel, gpu::uint4 quads) {
         ECMV_GPU_UNROLL
-        for (int operand = 0; operand < kOperands; ++operand) gpu::multiply_panels(quads, input[tile][operand], sums[rg][operand]);
+        for (int operand = 0; operand < kOperands; ++operand) gpu::multiply_panels(quads, input[tile][panel / kPanels][operand], sums[panel % kPanels][operand]);
       });
     }
   }

@@ -4,9 +4,7 @@
 // are loaded in any case and masked; that reads beyond the last tile's codes, which has branches instead.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "codecs/tile_rans/format.h"
@@ -16,8 +14,8 @@ namespace ecmv::codecs::tile_rans {
 // Columns of the buffer's rows: panels may write beyond the tile.
 inline constexpr int kMostTileCols = 512;
 inline constexpr int64_t kTileBufferBytes = int64_t{64} * kMostTileCols;
-// A lane's pairs of columns in the longest codes, in blocks of full lines, and a line behind them.
-inline constexpr int kMostTileLines = 64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + 1;
+// A lane's pairs of columns in the longest codes, in blocks of full lines, and the most lines of tails behind them.
+inline constexpr int kMostTileLines = 64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + kMostTailWords + 1;
 
 template <class T>
 T load(const std::byte* bytes) {
@@ -167,7 +165,7 @@ class TileDecoder {
       return entry & (kCols == 4 ? kHighBits : kPairBits);
     };
     const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;
-    for (int panel = 0; panel < tile.panels(); ++panel, raw += kRawPanelBytes) {
+    for (int panel = 0; panel < tile.panels(); ++panel) {
       uint8_t* corner = out + panel % tile.panels_down * kPanelRows * stride + panel / tile.panels_down * kPanelCols;
       for (int quad = 0; quad < kPanelQuads; ++quad)
         for (int lane = 0; lane < kLanes; ++lane) {
@@ -175,24 +173,23 @@ class TileDecoder {
           if constexpr (kCols == 2)
             bytes |= step(lane) << 16;
           else
-            bytes |= load<uint32_t>(raw + 4 * lane) >> (2 * quad) & 0x03030303u;
+            bytes |= load<uint32_t>(raw + 4 * raw_word(layout_, panel, lane)) >> (2 * quad) & 0x03030303u;
           std::memcpy(corner + row_of(lane, quad) * stride + col_of(lane, quad), &bytes, 4);
         }
     }
   }
 
-  // A tile's lines, partial ones with zeros where they have no word, and a line behind them.
+  // A tile's lines, tails among them, and a line behind them.
   void copy_lines(const Tile& tile) const {
     const std::byte* entry = sections_[kIndex] + tile.number * kHuffmanIndexBytes;
-    const std::byte* masks = sections_[kCodes] + load<uint32_t>(entry) * size_t{kCodesAlign};
-    const int full = load<uint16_t>(entry + 4), partial = load<uint16_t>(entry + 6);
-    const std::byte* next = masks + (4 * partial + kCodesAlign - 1) / kCodesAlign * kCodesAlign;
-    std::memcpy(scratch_.lines.data(), next, static_cast<size_t>(full) * kLineBytes);
-    next += full * kLineBytes;
-    uint32_t* line = scratch_.lines.data() + full * kLanes;
-    std::fill(line, line + (partial + 1) * kLanes, 0);
-    for (int i = 0; i < partial; ++i, line += kLanes)
-      for (auto mask = load<uint32_t>(masks + 4 * i); mask != 0; mask &= mask - 1, next += 4) line[std::countr_zero(mask)] = load<uint32_t>(next);
+    const std::byte* counts = sections_[kCodes] + load<uint32_t>(entry) * size_t{kCodesAlign};
+    const auto full = load<uint32_t>(entry + 4);
+    std::memcpy(scratch_.lines.data(), counts + kCountBytes, full * kLineBytes);
+    const std::byte* next = counts + kCountBytes + full * kLineBytes;
+    uint32_t* tails = scratch_.lines.data() + full * kLanes;
+    std::memset(tails, 0, (kMostTailWords + 1) * kLineBytes);
+    for (int lane = 0; lane < kLanes; ++lane)
+      for (int word = 0; word < (std::to_integer<int>(counts[lane / 2]) >> (lane % 2 * 4) & 15); ++word, next += 4) tails[word * kLanes + lane] = load<uint32_t>(next);
   }
 
   void unpack(const Tile& tile, int stride, uint8_t* out) const {
