@@ -20,7 +20,7 @@ inline constexpr int kDigits = 3, kUnitColumns = 8;          // columns of one o
 inline constexpr int kLargestDigits = 127 * 65793;           // three digits of 127
 inline constexpr int kDigitThreads = 512, kDigitParts = 8;   // thread blocks that share a token
 
-// Where the launch's scratch has the operands [steps of 32 columns][operands][lanes] of two words, and each token's unit and sum of X.
+// Where the launch's scratch has the operands [steps of 32 columns][operands][lanes] of two words, and each token's unit and sums of X, [token][part].
 struct Digits {
   gpu::Pointer<gpu::uint2> operands;
   gpu::Pointer<double> units;
@@ -93,11 +93,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenVie
     return ((step * operands + column / kUnitColumns) * kLanes + lane) * 2 + word / 4;
   };
   const gpu::Pointer<uint32_t> words = gpu::cast<uint32_t>(digits.operands);
+  int64_t sum = 0;
   for (int64_t four = first + gpu::thread_index(); four < end; four += gpu::block_size()) {
     uint32_t packed[kDigits] = {};
     ECMV_GPU_UNROLL
     for (int i = 0; i < 4; ++i) {
       int32_t rest = fixed(4 * four + i);
+      sum += rest;
       ECMV_GPU_UNROLL
       for (int digit = 0; digit < kDigits; ++digit) {
         packed[digit] |= (static_cast<uint32_t>(rest) & 0xFF) << (8 * i);
@@ -109,18 +111,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenVie
     if (token == tokens.batch - 1)  // columns that no token has
       for (int column = tokens.batch * kDigits; column < operands * kUnitColumns; ++column) words[place(four, column)] = 0;
   }
-  if (part != 0) return;
 
-  int64_t sum = 0;
-  for (int64_t col = gpu::thread_index(); col < cols; col += gpu::block_size()) sum += fixed(col);
-  const gpu::Pointer<int64_t> sums = gpu::cast<int64_t>(gpu::shared_memory()) + kDigitThreads / kLanes;
   ECMV_GPU_UNROLL
   for (int distance = kLanes / 2; distance > 0; distance /= 2) sum += Worker::shuffle_xor(sum, distance);
+  const gpu::Pointer<int64_t> sums = gpu::cast<int64_t>(gpu::shared_memory()) + kDigitThreads / kLanes;
   if (Worker::lane() == 0) sums[Worker::group()] = sum;
   gpu::sync_block();
   if (gpu::thread_index() != 0) return;
   for (int i = 1; i < gpu::block_size() / kLanes; ++i) sum += sums[i];
-  digits.sums[token] = sum;
+  digits.sums[token * kDigitParts + part] = sum;
+  if (part != 0) return;
   const int half = shift / 2;  // a product of doubles has the range
   digits.units[token] = finite ? 1.0 / (static_cast<double>(power_of_two(half)) * static_cast<double>(power_of_two(shift - half))) : static_cast<double>(gpu::float_of(0x7FC00000u));
 }
@@ -132,7 +132,10 @@ struct Dequantise {
   gpu::Pointer<const double> units;
   gpu::Pointer<const int64_t> sums;
   ECMV_GPU_DEVICE float value(int token, int64_t digit0, int64_t digit1, int64_t digit2) const {
-    const int64_t products = digit0 + digit1 * 256 + digit2 * 65536 + first * sums[token];
+    int64_t sum = 0;
+    ECMV_GPU_UNROLL
+    for (int part = 0; part < kDigitParts; ++part) sum += sums[token * kDigitParts + part];
+    const int64_t products = digit0 + digit1 * 256 + digit2 * 65536 + first * sum;
     return static_cast<float>(static_cast<double>(products) * (units[token] * scale));
   }
 };

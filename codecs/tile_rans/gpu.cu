@@ -60,7 +60,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
 
 constexpr int64_t kMostCols = int64_t{1} << 19;
 constexpr int64_t kReservedBytes = 1024;
-constexpr int kMostSplits = 8, kMostCopiedBits = 14;  // 64 KiB of a table and its copies, twice that without operands
+constexpr int kMostSplits = 8, kMostCopiedBits = 14;  // 64 KiB of rans_lanes' table and its copies, twice that without operands
+constexpr int kMostHuffmanCopies = 4;                 // as a power of two: 32 are not faster than 16, 8 by 2 %, one by 15 % slower
 constexpr int64_t kDigitSharedBytes = 512;
 
 template <int kValue>
@@ -73,12 +74,8 @@ void with_coder(const Layout& layout, F f) {
     if (layout.coder == Coder::packed) return f(std::type_identity<PackedTiles<panels>>{}, panels);
     if (layout.coder == Coder::rans_lanes && layout.symbol_cols == 2) return f(std::type_identity<LaneTiles<panels, 2>>{}, panels);
     if (layout.coder == Coder::rans_lanes) return f(std::type_identity<LaneTiles<panels, 4>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes && layout.table_bits <= 10) {  // three symbols in 30 bits
-      if (layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 3>>{}, panels);
-      return f(std::type_identity<HuffmanTiles<panels, 4, 3>>{}, panels);
-    }
-    if (layout.coder == Coder::huffman_lanes && layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 2>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes) return f(std::type_identity<HuffmanTiles<panels, 4, 2>>{}, panels);
+    if (layout.coder == Coder::huffman_lanes && layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2>>{}, panels);
+    if (layout.coder == Coder::huffman_lanes) return f(std::type_identity<HuffmanTiles<panels, 4>>{}, panels);
     switch (layout.streams) {
       case 4: return f(std::type_identity<StreamTiles<panels, 4>>{}, panels);
       case 8: return f(std::type_identity<StreamTiles<panels, 8>>{}, panels);
@@ -152,7 +149,7 @@ int entry_bits(const Layout& layout) { return layout.coder == Coder::rans_lanes 
 Plan plan_of(const CompressedView& view, const Layout& layout, const Wish& wish, int64_t block_bytes) {
   const int64_t room = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
   const Needs needs = needs_of(view, layout, wish);
-  const int most_copied = wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits, most_copies = layout.coder == Coder::rans_lanes ? most_copied - layout.prob_bits : 0;
+  const int most_copied = wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits, most_copies = layout.coder == Coder::rans_lanes ? most_copied - layout.prob_bits : layout.coder == Coder::huffman_lanes ? kMostHuffmanCopies : 0;
   for (int workers = std::min(wish.workers, needs.most_workers); workers * kPanelRows >= layout.tile_rows; workers /= 2)
     for (int bits = most_copies; bits >= 0; --bits) {
       const int64_t table = has_table(layout) ? int64_t{4} << (entry_bits(layout) + bits) : 0, own_place = wish.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;
@@ -229,12 +226,13 @@ int splits_of(const Layout& layout, const Plan& plan, int blocks, const backends
   return best;
 }
 
+constexpr int64_t kTokenBytes = backends::kMaxBatch * 8 * (1 + kDigitParts);  // units and sums
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 int64_t scratch_bytes(const CompressedView& view, int) {
   const Layout layout = layout_of(view.shape, *view.settings);
   const int64_t sums = most_splits(layout) > 1 ? most_splits(layout) * view.shape.rows * backends::kMaxBatch * kDigits * 4 : 0;
-  return aligned(operand_bytes(view.shape.cols, operands_of(backends::kMaxBatch))) + aligned(backends::kMaxBatch * 16) + sums;
+  return aligned(operand_bytes(view.shape.cols, operands_of(backends::kMaxBatch))) + aligned(kTokenBytes) + sums;
 }
 
 // Fixed point moves an element of a token by at most 2^-22.98 of its largest, which is what float32 sums could lose (cols 2^-24) with elements
@@ -282,7 +280,7 @@ int launch_tokens(const backends::KernelCall& call, const Layout& layout, int fi
                       reinterpret_cast<int64_t*>(call.scratch + operands_at + backends::kMaxBatch * 8)};
   const Output output{.tokens = tokens,
                       .dequantise = {static_cast<double>(levels.scale), levels.first, digits.units, digits.sums},
-                      .sums = reinterpret_cast<int32_t*>(call.scratch + operands_at + aligned(backends::kMaxBatch * 16)),
+                      .sums = reinterpret_cast<int32_t*>(call.scratch + operands_at + aligned(kTokenBytes)),
                       .splits = splits_of(layout, plan, wish.blocks, *call.device)};
   const auto launch = [&](auto operands) {
     constexpr int kOperands = decltype(operands)::value;

@@ -1,30 +1,38 @@
 // Tiles of huffman_lanes: a look-up gives two or four columns, and a lane needs no branch for its next bits: it keeps a position in its string, whose words lie in a
 // bank of their own, in the lines of the tile in shared memory. A worker has room for one tile. The first lines of the next one come while the last pieces of a tile are
 // decoded, as soon as no lane needs what was there, the others at its end, while the first ones keep the lanes busy.
-// Operations of four columns with kSymbolsOfWindow 3: a third of 7 for a window (and, multiply-add, 2 loads, funnel shift, and, addition), 1 logical, 1 load, 1 dot
-// product, 2 / 3 shifts, 7 / 4 for raw bits, a quarter of a product: 8.
+// Operations of four columns: half of 7 for a window (and, multiply-add, 2 loads, funnel shift, and, addition), 1 logical, 1 load, 1 dot product, half a shift,
+// 7 / 4 for raw bits, a quarter of a product: 9.
 #pragma once
 
 #include "codecs/tile_rans/panels_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-// kSymbolsOfWindow: symbols that fit 30 bits whatever they are.
-template <int kPanels, int kSymbolCols, int kSymbolsOfWindow>
+template <int kPanels, int kSymbolCols>
 struct HuffmanTiles {
   static constexpr int kTiles = 1, kSteps = kPiecePanels / kPanels;
   static constexpr int kSmallOperands = 0;
   static constexpr bool kIsForRegisters = true;
   static constexpr int kMostWorkers = 32;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
+  static constexpr int kSymbolsOfWindow = 2;        // three fit if they have 10 bits and there is one copy of the table, which is not faster
 
   ECMV_GPU_DEVICE HuffmanTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
-      : stream_(stream), strip_(strip), table_(table), mask_(((1u << stream.table_bits) - 1) << kEntryShift), lines_(gpu::shared_memory() + (own + kLineBytes)), lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
+      : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), mask_(((1u << stream.table_bits) - 1) << (2 + stream.copy_bits)), lines_(gpu::shared_memory() + (own + kLineBytes)), lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
 
   static ECMV_GPU_DEVICE void sum_table(const Stream&) {}
   static ECMV_GPU_DEVICE void fill_table(const Stream& stream, gpu::SharedAddress table) {
-    for (int entry = gpu::thread_index(); entry < 1 << stream.table_bits; entry += gpu::block_size())
-      (table + 4 * entry).store(gpu::load_shared_by_many(gpu::cast<const uint32_t>(stream.tables) + entry));
+    const gpu::Pointer<const uint32_t> entries = gpu::cast<const uint32_t>(stream.tables);
+    if (stream.copy_bits < 2) {
+      for (int word = gpu::thread_index(); word < 1 << (stream.table_bits + stream.copy_bits); word += gpu::block_size())
+        (table + 4 * word).store(gpu::load_shared_by_many(entries + (word >> stream.copy_bits)));
+      return;
+    }
+    for (int chunk = gpu::thread_index(); chunk < 1 << (stream.table_bits + stream.copy_bits - 2); chunk += gpu::block_size()) {
+      const uint32_t entry = gpu::load_shared_by_many(entries + (chunk >> (stream.copy_bits - 2)));
+      (table + 16 * chunk).store(gpu::uint4{entry, entry, entry, entry});
+    }
   }
 
   ECMV_GPU_DEVICE void ask(const Round<kTiles>& round) {
@@ -48,7 +56,8 @@ struct HuffmanTiles {
     gpu::wait_copies<1>();
     Worker::sync();
     has_rest_ = false;
-    position_ = kStart;
+    // A window's first code bits shall be where an entry's number is in its address, so windows begin as many bits before them: at the end of the line in front.
+    position_ = 30 - static_cast<uint32_t>(stream_.copy_bits);
   }
 
   // A piece: the panels of kSteps steps.
@@ -99,10 +108,6 @@ struct HuffmanTiles {
   }
 
  private:
-  // A window's first code bits are where an entry's number is in its address. So a string begins as many bits before the end of a line in front of its own.
-  static constexpr int kEntryShift = 2;
-  static constexpr uint32_t kStart = 32 - kEntryShift;
-
   static ECMV_GPU_DEVICE uint32_t add_length(uint32_t entry, uint32_t used) {
     if constexpr (kSymbolCols == 2) return used + (entry >> 16);
     return static_cast<uint32_t>(gpu::dot4_unsigned_signed(entry, 0x00100401, static_cast<int32_t>(used)));  // modulo 32
@@ -122,7 +127,7 @@ struct HuffmanTiles {
   // Starts the copies of the first lines of the tile that was asked for, and loads how many words each lane has in the tails.
   ECMV_GPU_DEVICE void fetch_first() {
     const gpu::Pointer<const std::byte> counts = stream_.codes + int64_t{next_.x} * kCodesAlign;
-    tail_words_ = gpu::cast<const uint32_t>(counts)[Worker::lane() / 8] >> (Worker::lane() % 8 * 4) & 15;
+    tail_counts_ = gpu::cast<const uint32_t>(counts)[Worker::lane() / 8];
     next_lines_ = counts + kCountBytes;
     next_full_ = Worker::uniform(static_cast<int32_t>(next_.y));
     next_covered_ = next_full_ < stream_.first_lines ? next_full_ : stream_.first_lines;
@@ -131,10 +136,11 @@ struct HuffmanTiles {
   }
   ECMV_GPU_DEVICE void fetch_rest() {
     fetch_full_lines(next_covered_, next_full_);
-    gpu::Pointer<const std::byte> from = next_lines_ + (next_full_ * kLineBytes + static_cast<int>(Worker::prefix_add(tail_words_)) * 4);
+    const uint32_t tail_words = tail_counts_ >> (Worker::lane() % 8 * 4) & 15;
+    gpu::Pointer<const std::byte> from = next_lines_ + (next_full_ * kLineBytes + static_cast<int>(Worker::prefix_add(tail_words)) * 4);
     gpu::Pointer<std::byte> to = lines_ + (next_full_ * kLineBytes + 4 * Worker::lane());
     ECMV_GPU_NO_UNROLL
-    for (uint32_t i = 0; i < tail_words_; ++i, from += 4, to += kLineBytes) gpu::copy_async<4>(to, from);
+    for (uint32_t i = 0; i < tail_words; ++i, from += 4, to += kLineBytes) gpu::copy_async<4>(to, from);
     gpu::commit_copies();
   }
   ECMV_GPU_DEVICE void fetch_full_lines(int first, int end) const {
@@ -165,7 +171,7 @@ struct HuffmanTiles {
   uint32_t position_ = 0;        // in bits, from there on
   gpu::uint2 next_{};            // of the tile to come
   gpu::Pointer<const std::byte> next_lines_;
-  uint32_t tail_words_ = 0;
+  uint32_t tail_counts_ = 0;  // of eight lanes
   int next_full_ = 0, covered_ = 0, next_covered_ = 0;  // covered: lines that are there behind start()
   bool asked_ = false, fetched_first_ = false, has_rest_ = false;
   gpu::uint4 ahead_[2] = {};
