@@ -1,4 +1,4 @@
-// The comparison of two sets of records. Medians alone mislead: two runs of the same binary differ by a few
+// The comparison of two sets of records, or of codecs within one. Medians alone mislead: two runs of the same binary differ by a few
 // percent on a shared machine. So a verdict needs the interval of the ratio to lie wholly on one side.
 #include "reports/compare.h"
 
@@ -8,8 +8,11 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "reports/fields.h"
+#include "reports/metrics.h"
+#include "reports/tables.h"
 
 namespace ecmv::reports {
 namespace {
@@ -159,23 +162,59 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
   return result;
 }
 
+ComparisonResult compare_with_baseline(const RecordSet& records, const std::string& baseline_codecs, const CompareOptions& options) {
+  const Contexts contexts(records, baseline_codecs);
+  ComparisonResult result;
+  result.baseline_codecs = baseline_codecs;
+  std::set<std::string> codecs;
+  bool any_baseline = false;
+  for (const CaseRecord* record : sorted_cases(records)) {
+    codecs.insert(record->codec.id);
+    if (contexts.is_baseline(*record)) {
+      any_baseline = true;
+      continue;
+    }
+    const Context context = contexts.of(*record);
+    Comparison row{Verdict::unsure, nullptr, record, {kUnknown, kUnknown, kUnknown}};
+    if (record->status != Status::ok)
+      row.note = fmt::format("{}: {}", to_string(record->status), record->reason);  // not BROKEN: it never was ok here
+    else if (!context.baseline)
+      row.note = context.why_no_baseline;
+    else
+      row = compare_pair(*context.baseline, *record, options);
+    result.rows.push_back(std::move(row));
+  }
+  if (!any_baseline)
+    throw ReportError(fmt::format("no case is of the codec {}; the codecs of these records are {}", baseline_codecs, fmt::join(codecs, ", ")));
+  const auto pairs_end = std::stable_partition(result.rows.begin(), result.rows.end(), [](const Comparison& row) { return row.base != nullptr; });
+  if (pairs_end == result.rows.begin())
+    throw ReportError(fmt::format("nothing was compared: of {} cases of other codecs none is ok and has a case of {} to compare it with", result.rows.size(),
+                                  baseline_codecs));
+  return result;
+}
+
 Table comparison_table(const ComparisonResult& result) {
   using Align = Column::Align;
+  const bool within_one = !result.baseline_codecs.empty();
   Table table{"comparison",
-              "Comparison, base against new",
+              within_one ? fmt::format("Comparison with {}", result.baseline_codecs) : "Comparison, base against new",
               "The speed ratio is new over base, with the interval that the samples allow.",
               {},
               {}};
+  if (within_one) table.caption += " The base of a case is the fastest of these codecs in the same run with the same data, backend and op.";
   table.columns = {{"verdict", "verdict", ""},
                    {"speed_ratio", "speed", "×", Align::right},
                    {"speed_ratio_low", "from", "×", Align::right},
                    {"speed_ratio_high", "to", "×", Align::right},
+                   {"base_stored_bytes", "base size", "", Align::right},
+                   {"stored_bytes", "size", "", Align::right},
                    {"stored_bytes_change", "size change", "B", Align::right},
                    {"data", "data", ""},
                    {"codec", "codec", ""},
                    {"kernel", "kernel", ""},
-                   {"op", "op", ""},
-                   {"note", "note", ""}};
+                   {"op", "op", ""}};
+  if (within_one) table.columns.push_back({"base", "base", ""});  // between two sets it is the same case
+  table.columns.push_back({"note", "note", ""});
   for (const Comparison& row : result.rows) {
     const CaseRecord& record = row.other ? *row.other : *row.base;
     Cell verdict = text_cell(std::string(to_string(row.verdict)));
@@ -183,12 +222,19 @@ Table comparison_table(const ComparisonResult& result) {
     const bool good = row.verdict == Verdict::faster || row.verdict == Verdict::repaired;
     verdict.tone = bad ? Cell::Tone::bad : good ? Cell::Tone::good : Cell::Tone::plain;
     auto ratio = [](double value) { return number_cell(value, fixed_text(value, 3)); };
-    Cell size{fmt::format("{:+d}", row.stored_bytes_change), row.stored_bytes_change};
-    if (row.stored_bytes_change == 0) size.text = "0";
-    table.rows.push_back({verdict, ratio(row.speed_ratio.middle), ratio(row.speed_ratio.low),
-                          ratio(row.speed_ratio.high), size, text_cell(field_text(record, "data")),
-                          text_cell(codec_label(record)), text_cell(kernel_label(record)),
-                          text_cell(record.kernel.op), text_cell(row.note)});
+    auto size = [](const CaseRecord* r) {
+      const std::int64_t bytes = r ? r->size.stored_bytes : 0;
+      return bytes > 0 ? Cell{bytes_text(static_cast<double>(bytes)), bytes} : number_cell(kUnknown, "–");
+    };
+    Cell change{fmt::format("{:+d}", row.stored_bytes_change), row.stored_bytes_change};
+    if (row.stored_bytes_change == 0) change.text = "0";
+    if (!row.base || !row.other) change = number_cell(kUnknown, "–");
+    std::vector<Cell> cells = {verdict, ratio(row.speed_ratio.middle), ratio(row.speed_ratio.low), ratio(row.speed_ratio.high),
+                               size(row.base), size(row.other), change, text_cell(field_text(record, "data")),
+                               text_cell(codec_label(record)), text_cell(kernel_label(record)), text_cell(record.kernel.op)};
+    if (within_one) cells.push_back(text_cell(row.base ? fmt::format("{} {}", codec_label(*row.base), kernel_label(*row.base)) : ""));
+    cells.push_back(text_cell(row.note));
+    table.rows.push_back(std::move(cells));
   }
   return table;
 }

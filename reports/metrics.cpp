@@ -197,6 +197,13 @@ constexpr std::array kMetrics = {
            }},
 };
 
+// Whether a case of a baseline codec can be compared with, and which of two: sizes have no time, so there the smaller one counts.
+bool is_usable(const CaseRecord& r) { return is_timed(r) || (r.status == Status::ok && r.kernel.op == "size"); }
+
+bool is_better(const CaseRecord& a, const CaseRecord& b) {
+  return a.kernel.op == "size" ? a.size.stored_bytes < b.size.stored_bytes : elements_per_s(a, {}) > elements_per_s(b, {});
+}
+
 std::string baseline_key(const CaseRecord& r) {
   std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
                                 r.kernel.op, r.kernel.batch, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
@@ -248,13 +255,12 @@ Context Contexts::of(const CaseRecord& record) const {
   for (auto found = first; found != last; ++found) {
     const CaseRecord& candidate = *found->second;
     if (!(candidate.data == record.data)) continue;
-    if (!is_timed(candidate))
+    if (!is_usable(candidate))
       failed = true;
     else if (candidate.time.cache != record.time.cache)
       other_cache = true;
-    else if (!context.baseline || elements_per_s(candidate, {}) > elements_per_s(*context.baseline, {})) {
+    else if (!context.baseline || is_better(candidate, *context.baseline))
       context.baseline = &candidate;
-    }
   }
   if (context.baseline) return context;
   if (other_cache) {

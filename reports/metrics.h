@@ -39,8 +39,8 @@ const Metric& find_metric(std::string_view id);  // throws ReportError with the 
 class Contexts {
  public:
   Contexts(const RecordSet& records, std::string baseline_codecs);
-  // Baseline: the fastest ok case of a baseline codec with the same run, data, backend, op, batch, threads and
-  // cache class. Bandwidth: the fastest record of the same run, device, threads and cache class.
+  // Baseline: the fastest (of sizes the smallest) ok case of a baseline codec with the same run, data, backend, device, op, batch, threads
+  // and cache class. Bandwidth: the fastest record of the same run, device, threads and cache class.
   Context of(const CaseRecord& record) const;
   bool is_baseline(const CaseRecord& record) const;
 

@@ -285,9 +285,35 @@ TEST_CASE("records are reported and compared") {
   worse.replace(at, 19, "\"stored_bytes\":8200");
   std::ofstream(ecmv.folder / "worse.jsonl") << worse;
   CHECK(ecmv({"compare", "r.jsonl", "worse.jsonl"}) == 4);
+  CHECK(ecmv({"compare", "r.jsonl"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("takes two record files, or one and --baseline codec=ID."));
   CHECK(ecmv({"report", "r.jsonl", "-o", "rep"}) == 0);
   CHECK(fs::exists(ecmv.folder / "rep/report.html"));
   CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
+}
+
+TEST_CASE("codecs within one record file are compared with a baseline, which is information and no regression") {
+  Command ecmv;
+  // The coded case is slower and larger than the plain one.
+  const auto line = [](const std::string& codec, const std::string& seconds, const std::string& median, int bytes) {
+    return R"({"schema":1,"kind":"case","status":"ok","reason":"","case":")" + codec + R"(","run":"r","data":{"source":"s","rows":10,"cols":10,"type":"i8"},"codec":{"id":")" +
+           codec + R"("},"size":{"stored_bytes":)" + std::to_string(bytes) + R"(},"kernel":{"backend":"simd","op":"matvec"},"time":{"samples_s":)" + seconds +
+           R"(,"median_s":)" + median + R"(,"elements":100,"cache":"resident"}})" + "\n";
+  };
+  std::ofstream(ecmv.folder / "r.jsonl") << line("plain", "[1.0,1.001,1.002,1.003,1.004]", "1.002", 100) << line("coder", "[2.0,2.001,2.002,2.003,2.004]", "2.002", 120);
+  CHECK(ecmv({"compare", "r.jsonl", "--baseline", "codec=plain"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("SLOWER") && ContainsSubstring("0.50") && ContainsSubstring("+20"));
+  CHECK(ecmv.err.empty());
+  CHECK(ecmv({"compare", "r.jsonl", "--baseline=codec=plain", "--json"}) == 0);
+  CHECK_THAT(ecmv.out, StartsWith("[") && ContainsSubstring(R"("codec": "coder")"));
+  CHECK(ecmv({"compare", "r.jsonl", "r.jsonl", "--baseline", "codec=plain"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("takes two record files, or one and --baseline codec=ID."));
+  for (const char* baseline : {"plain", "kodec=plain", "codec=", "=plain"}) {
+    CHECK(ecmv({"compare", "r.jsonl", "--baseline", baseline}) == 2);
+    CHECK_THAT(ecmv.err, ContainsSubstring("--baseline takes codec=ID, not '" + std::string(baseline) + "'."));
+  }
+  CHECK(ecmv({"compare", "r.jsonl", "--baseline", "codec=plane"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("no case is of the codec plane; the codecs of these records are coder, plain"));
 }
 
 TEST_CASE("new-codec writes a folder once, for valid ids, into a checkout only") {

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 
+#include "reports/metrics.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::WithinRel;
 
 namespace {
@@ -21,6 +24,16 @@ CaseRecord timed(const std::string& key, std::vector<double> samples, std::int64
   record.time.samples_s = std::move(samples);
   record.time.elements = 1000;
   record.time.cache = "streamed";
+  return record;
+}
+
+// One of several codecs' cases in one set: seven samples around `seconds`.
+CaseRecord of_codec(const std::string& codec, const std::string& key, double seconds, std::int64_t stored = 100) {
+  CaseRecord record = timed(key, {}, stored);
+  for (int i = -3; i <= 3; ++i) record.time.samples_s.push_back(seconds * (1 + 0.001 * i));
+  record.time.median_s = seconds;
+  record.codec.id = codec;
+  record.kernel.op = "matvec";
   return record;
 }
 
@@ -138,4 +151,68 @@ TEST_CASE("comparing nothing is an error, not a success") {
   base.cases = {timed("a", {1})};
   other.cases = {timed("b", {1})};
   CHECK_THROWS_AS(compare(base, other), ReportError);
+}
+
+TEST_CASE("within one set every case of other codecs is compared with the baseline codec's fastest case") {
+  RecordSet records;
+  records.cases = {of_codec("raw", "slow kernel", 2), of_codec("raw", "fast kernel", 1), of_codec("a", "half", 2, 60), of_codec("a", "double", 0.5, 60),
+                   of_codec("b", "equal", 1, 130)};
+  const ComparisonResult result = compare_with_baseline(records, "raw");
+  REQUIRE(result.rows.size() == 3);  // fastest first
+  for (const Comparison& row : result.rows) CHECK(row.base->case_key == "fast kernel");
+  CHECK(result.rows[0].verdict == Verdict::faster);
+  CHECK(result.rows[1].verdict == Verdict::same);
+  CHECK(result.rows[2].verdict == Verdict::slower);
+  CHECK_THAT(result.rows[0].speed_ratio.middle, WithinRel(2.0, 1e-12));
+  CHECK(result.rows[0].speed_ratio.low < 2);
+  CHECK(result.rows[0].speed_ratio.high > 2);
+  CHECK(result.rows[0].stored_bytes_change == -40);
+  CHECK(result.rows[1].stored_bytes_change == 30);
+  CHECK_FALSE(result.regression);  // neither slower nor larger than another codec is one
+  const std::string table = to_text(comparison_table(result));
+  CHECK_THAT(table, ContainsSubstring("Comparison with raw") && ContainsSubstring("100 B") && ContainsSubstring("60 B") && ContainsSubstring("-40"));
+}
+
+TEST_CASE("within one set the pairs are those of the speed-ups in reports, and all others say why there is none") {
+  const RecordSet records = fixture("mixed.jsonl");
+  const Contexts contexts(records, "plain");
+  const ComparisonResult result = compare_with_baseline(records, "plain");
+  std::size_t others = 0, pairs = 0;
+  for (const CaseRecord& record : records.cases) others += record.codec.id != "plain";
+  CHECK(result.rows.size() == others);
+  bool behind_pairs = false;
+  for (const Comparison& row : result.rows) {
+    INFO(row.other->case_key);
+    const bool is_pair = row.base != nullptr;
+    CHECK(row.base == (row.other->status == Status::ok ? contexts.of(*row.other).baseline : nullptr));
+    CHECK(is_pair == std::isfinite(row.speed_ratio.middle));
+    CHECK((is_pair || (row.verdict == Verdict::unsure && !row.note.empty())));
+    CHECK_FALSE((is_pair && behind_pairs));
+    behind_pairs = !is_pair;
+    pairs += is_pair;
+  }
+  CHECK(pairs > 0);
+  CHECK(pairs < others);
+}
+
+TEST_CASE("within one set sizes are compared with the smallest of the baseline codec, without a speed") {
+  RecordSet records;
+  records.cases = {of_codec("raw", "r1", 1, 100), of_codec("raw", "r2", 1, 90), of_codec("a", "a", 1, 60)};
+  for (CaseRecord& record : records.cases) record.time = {}, record.kernel.op = "size";
+  const ComparisonResult result = compare_with_baseline(records, "raw");
+  REQUIRE(result.rows.size() == 1);
+  CHECK(result.rows[0].base->case_key == "r2");
+  CHECK(result.rows[0].stored_bytes_change == -30);
+  CHECK(std::isnan(result.rows[0].speed_ratio.middle));
+}
+
+TEST_CASE("a baseline that is not there, or with which nothing can be compared, is an error") {
+  RecordSet records;
+  records.cases = {of_codec("raw", "r", 1), of_codec("a", "a", 1)};
+  CHECK_THROWS_WITH(compare_with_baseline(records, "rwa"), "no case is of the codec rwa; the codecs of these records are a, raw");
+  CHECK(compare_with_baseline(records, "rwa,raw").rows.size() == 1);  // any of several, as in reports
+  records.cases[1].data.hash = "other";
+  CHECK_THROWS_WITH(compare_with_baseline(records, "raw"), ContainsSubstring("nothing was compared"));
+  records.cases.pop_back();
+  CHECK_THROWS_WITH(compare_with_baseline(records, "raw"), ContainsSubstring("nothing was compared"));
 }
