@@ -19,8 +19,8 @@
 //
 // huffman_lanes: tiles are filled up to whole pieces of 8 panels. A lane's codes of a tile are one string of bits, first bit lowest, cut into words. Entry i of the
 // table is for strings that go on with the bits of i, the first one lowest. symbol_cols 2: bytes 0 and 1 are the columns, the upper half is the code's length. 4: byte k has
-// the two high bits of column k in the places that they have in a symbol; bits below are such that (byte 0 + 4 byte 1 + 16 byte 2) mod 32 is the length, as few
-// as possible. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even; full lines, a multiple of 4: word k of all lanes, zeros behind a string's
+// the two high bits of column k in the places that they have in a symbol; bits below are such that (byte 0 + 4 byte 1 + 16 byte 2) mod 64 is the length, none in
+// byte 3. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even; full lines, a multiple of 4: word k of all lanes, zeros behind a string's
 // end; then the lanes' tails, lane after lane: as many words as its count says; and zeros up to 16 bytes. Raw panels of a piece are mixed: words of panels 0 to 3 of
 // lane 0, of lane 1, ..., then those of panels 4 to 7.
 #pragma once
@@ -88,11 +88,11 @@ inline constexpr uint32_t high_bytes(uint32_t value) { return (value & 3) << 2 |
 inline constexpr uint32_t huffman_entry(int symbol_cols, uint32_t symbol, uint32_t length) {
   if (symbol_cols == 2) return (symbol & 15) | (symbol & 0xF0) << 4 | length << 16;
   const uint32_t highs = (symbol & 3) << 2 | (symbol & 0xC) << 8 | (symbol & 0x30) << 14 | (symbol & 0xC0) << 20;
-  const uint32_t rest = (length - (highs & 0xFF) - 4 * (highs >> 8 & 0xFF)) & 31;  // 16 times byte 2 is a multiple of 32
-  return highs | (rest & 3) | (rest & 0xC) << 6 | (rest & 0x10) << 12;
+  const uint32_t rest = (length - (highs & 0xFF) - 4 * (highs >> 8 & 0xFF)) & 63;  // 16 times byte 2 is a multiple of 64
+  return highs | (rest & 3) | (rest & 0xC) << 6 | (rest & 0x30) << 12;
 }
 inline constexpr uint32_t length_of_entry(int symbol_cols, uint32_t entry) {
-  return symbol_cols == 2 ? entry >> 16 : ((entry & 0xFF) + 4 * (entry >> 8 & 0xFF) + 16 * (entry >> 16 & 0xFF)) & 31;
+  return symbol_cols == 2 ? entry >> 16 : ((entry & 0xFF) + 4 * (entry >> 8 & 0xFF) + 16 * (entry >> 16 & 0xFF)) & 63;
 }
 inline constexpr uint32_t symbol_of_entry(int symbol_cols, uint32_t entry) {
   if (symbol_cols == 2) return (entry & 15) | (entry >> 4 & 0xF0);

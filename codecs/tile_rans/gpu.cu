@@ -74,8 +74,12 @@ void with_coder(const Layout& layout, F f) {
     if (layout.coder == Coder::packed) return f(std::type_identity<PackedTiles<panels>>{}, panels);
     if (layout.coder == Coder::rans_lanes && layout.symbol_cols == 2) return f(std::type_identity<LaneTiles<panels, 2>>{}, panels);
     if (layout.coder == Coder::rans_lanes) return f(std::type_identity<LaneTiles<panels, 4>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes && layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes) return f(std::type_identity<HuffmanTiles<panels, 4>>{}, panels);
+    if (layout.coder == Coder::huffman_lanes && layout.table_bits <= 10) {
+      if (layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 4>>{}, panels);
+      return f(std::type_identity<HuffmanTiles<panels, 4, 4>>{}, panels);
+    }
+    if (layout.coder == Coder::huffman_lanes && layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 3>>{}, panels);
+    if (layout.coder == Coder::huffman_lanes) return f(std::type_identity<HuffmanTiles<panels, 4, 3>>{}, panels);
     switch (layout.streams) {
       case 4: return f(std::type_identity<StreamTiles<panels, 4>>{}, panels);
       case 8: return f(std::type_identity<StreamTiles<panels, 8>>{}, panels);
@@ -116,11 +120,11 @@ struct Plan {
   int64_t shared_bytes = 0;
 };
 
-// Lines of the room for a tile of huffman_lanes: the longest one's, one before and, for the last window, one behind them.
+// Lines of the room for a tile of huffman_lanes: the longest one's, one before and, for the last window, two behind them.
 int64_t room_lines(const CompressedView& view) {
   uint32_t most = 0;
   std::memcpy(&most, view.sections[kLayer].host.data() + kLayerBytes, 4);
-  return most + 2;
+  return most + 3;
 }
 
 // What a coder needs for a worker, for a number of tokens that takes one operand.

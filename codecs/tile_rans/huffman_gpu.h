@@ -1,39 +1,37 @@
 // Tiles of huffman_lanes: a look-up gives two or four columns, and a lane needs no branch for its next bits: it keeps a position in its string, whose words lie in a
 // bank of their own, in the lines of the tile in shared memory. A worker has room for one tile. The first lines of the next one come while the last pieces of a tile are
 // decoded, as soon as no lane needs what was there, the others at its end, while the first ones keep the lanes busy.
-// Operations of four columns: half of 7 for a window (and, multiply-add, 2 loads, funnel shift, and, addition), 1 logical, 1 load, 1 dot product, half a shift,
-// 7 / 4 for raw bits, a quarter of a product: 9.
+// Operations of four columns: a quarter of 9 for a window (and, multiply-add, 3 loads, 2 funnel shifts, and, addition), 1 logical, 1 load, 1 dot product, 3 / 4 of a shift,
+// 7 / 4 for raw bits, a quarter of a product: 8.
 #pragma once
 
 #include "codecs/tile_rans/panels_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-template <int kPanels, int kSymbolCols>
+// kSymbolsOfWindow: so many that the last one's first bit is among the window's first 32.
+template <int kPanels, int kSymbolCols, int kSymbolsOfWindow>
 struct HuffmanTiles {
   static constexpr int kTiles = 1, kSteps = kPiecePanels / kPanels;
   static constexpr int kSmallOperands = 0;
   static constexpr bool kIsForRegisters = true;
   static constexpr int kMostWorkers = 32;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
-  static constexpr int kSymbolsOfWindow = 2;        // three fit if they have 10 bits and there is one copy of the table, which is not faster
 
   ECMV_GPU_DEVICE HuffmanTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
       : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), mask_(((1u << stream.table_bits) - 1) << (2 + stream.copy_bits)), lines_(gpu::shared_memory() + (own + kLineBytes)), lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
 
-  static ECMV_GPU_DEVICE void sum_table(const Stream&) {}
-  static ECMV_GPU_DEVICE void fill_table(const Stream& stream, gpu::SharedAddress table) {
-    const gpu::Pointer<const uint32_t> entries = gpu::cast<const uint32_t>(stream.tables);
-    if (stream.copy_bits < 2) {
-      for (int word = gpu::thread_index(); word < 1 << (stream.table_bits + stream.copy_bits); word += gpu::block_size())
-        (table + 4 * word).store(gpu::load_shared_by_many(entries + (word >> stream.copy_bits)));
-      return;
-    }
-    for (int chunk = gpu::thread_index(); chunk < 1 << (stream.table_bits + stream.copy_bits - 2); chunk += gpu::block_size()) {
-      const uint32_t entry = gpu::load_shared_by_many(entries + (chunk >> (stream.copy_bits - 2)));
-      (table + 16 * chunk).store(gpu::uint4{entry, entry, entry, entry});
+  // A thread loads an entry once and stores all its copies, 16 bytes at a time, neighbours beginning with different ones. (A load for each 16 bytes: 7 % of a profile.)
+  static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress table) {
+    const int copy_bytes = 4 << stream.copy_bits, chunks = copy_bytes / 16;
+    for (int entry = gpu::thread_index(); entry < 1 << stream.table_bits; entry += gpu::block_size()) {
+      const uint32_t value = gpu::load_shared_by_many(gpu::cast<const uint32_t>(stream.tables) + entry);
+      const gpu::SharedAddress to = table + entry * copy_bytes;
+      for (int i = 0; i < chunks; ++i) (to + ((i + entry) & (chunks - 1)) * 16).store(gpu::uint4{value, value, value, value});
+      for (int i = 0; chunks == 0 && i < copy_bytes; i += 4) (to + i).store(value);
     }
   }
+  static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
 
   ECMV_GPU_DEVICE void ask(const Round<kTiles>& round) {
     if (asked_) return;
@@ -70,12 +68,13 @@ struct HuffmanTiles {
       load_raw(next, static_cast<int>(raw[1].w & stream_.zero));
       prefetch_raw(step + 2 * kSteps < stream_.tile_steps ? next + kSteps : round.after[0] + (step + kSteps < stream_.tile_steps ? 0 : kSteps));
     }
-    if (!has_rest_ && (step / kSteps + 1) * stream_.piece_lines + 2 > covered_) {  // a window is two words
+    if (!has_rest_ && (step / kSteps + 1) * stream_.piece_lines + 3 > covered_) {  // a window is three words
       gpu::wait_copies<0>();
       Worker::sync();
       has_rest_ = true;
     }
-    uint32_t window = 0, used = 0;
+    Window window{};
+    uint32_t used = 0;
     ECMV_GPU_UNROLL
     for (int panel = 0; panel < kPiecePanels; ++panel) {
       uint32_t quads[kPanelQuads];
@@ -86,11 +85,11 @@ struct HuffmanTiles {
         for (int part = 0; part < kSymbols; ++part) {
           const int number = (panel * kPanelQuads + quad) * kSymbols + part;
           if (number % kSymbolsOfWindow == 0) {
-            position_ += used & 31;
+            position_ += used & 63;
             window = next_window();
             used = 0;
           }
-          entries[part] = table_.load32_with((number % kSymbolsOfWindow == 0 ? window : gpu::funnel_shift_right(window, 0, used)) & mask_);
+          entries[part] = table_.load32_with((number % kSymbolsOfWindow == 0 ? window.low : gpu::funnel_shift_right(window.low, window.high, used)) & mask_);
           used = add_length(entries[part], used);
         }
         const gpu::uint4& four = raw[panel / 4];
@@ -99,7 +98,7 @@ struct HuffmanTiles {
       }
       sink(0, panel, gpu::uint4{quads[0], quads[1], quads[2], quads[3]});
     }
-    position_ += used & 31;
+    position_ += used & 63;
     if (!fetched_first_ && 2 * step + 2 * kSteps >= stream_.tile_steps && round.after[0] < stream_.steps && all_beyond_first_lines()) {
       Worker::sync();
       fetch_first();
@@ -108,13 +107,17 @@ struct HuffmanTiles {
   }
 
  private:
+  struct Window {
+    uint32_t low, high;
+  };
   static ECMV_GPU_DEVICE uint32_t add_length(uint32_t entry, uint32_t used) {
     if constexpr (kSymbolCols == 2) return used + (entry >> 16);
-    return static_cast<uint32_t>(gpu::dot4_unsigned_signed(entry, 0x00100401, static_cast<int32_t>(used)));  // modulo 32
+    return static_cast<uint32_t>(gpu::dot4_unsigned_signed(entry, 0x00100401, static_cast<int32_t>(used)));  // modulo 64
   }
-  ECMV_GPU_DEVICE uint32_t next_window() const {
+  ECMV_GPU_DEVICE Window next_window() const {
     const int line = static_cast<int>(position_ & ~31u) * stream_.line_bytes_of_bit;
-    return gpu::funnel_shift_right(lane_lines_.at(line), lane_lines_.template at<kLineBytes>(line), position_);
+    const uint32_t middle = lane_lines_.template at<kLineBytes>(line);
+    return {gpu::funnel_shift_right(lane_lines_.at(line), middle, position_), gpu::funnel_shift_right(middle, lane_lines_.template at<2 * kLineBytes>(line), position_)};
   }
   ECMV_GPU_DEVICE bool all_beyond_first_lines() const {
     return -Worker::reduce_max(-static_cast<int32_t>(position_)) >= 32 * (stream_.first_lines + 1);

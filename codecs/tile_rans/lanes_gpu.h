@@ -83,7 +83,7 @@ struct LaneTiles {
       : LaneTiles(stream, strip, gpu::SharedAddress(gpu::shared_memory() + (own + Worker::lane() * LaneWords::kRingBytes)), table, std::make_index_sequence<kTiles>()) {}
 
   // Where each symbol's slots begin goes to the beginning of shared memory, which nobody uses yet.
-  static ECMV_GPU_DEVICE void sum_table(const Stream& stream) {
+  static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress) {
     if (Worker::group() != 0) return;
     constexpr int kRounds = kLaneSymbols / kLanes;
     uint32_t own[kRounds], before = 0;
@@ -96,7 +96,7 @@ struct LaneTiles {
       before += Worker::shuffle(prefix + own[i], kLanes - 1);
     }
   }
-  static ECMV_GPU_DEVICE void fill_table(const Stream& stream, gpu::SharedAddress table) {
+  static ECMV_GPU_DEVICE void finish_table(const Stream& stream, gpu::SharedAddress table) {
     const gpu::Pointer<const uint32_t> first = gpu::cast<const uint32_t>(gpu::shared_memory());
     // A worker stores all copies of a symbol's entries, a word a lane.
     for (int symbol = Worker::group(); symbol < kLaneSymbols; symbol += gpu::block_size() / kLanes) {

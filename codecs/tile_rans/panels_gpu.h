@@ -87,9 +87,9 @@ struct PackedTiles {
 
   ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress) : stream_(stream), strip_(strip) {}
 
-  // Making of what the block shares, in two parts: by one worker, and, a barrier later, by all.
-  static ECMV_GPU_DEVICE void sum_table(const Stream&) {}
-  static ECMV_GPU_DEVICE void fill_table(const Stream&, gpu::SharedAddress) {}
+  // Making of the table that the block shares, in two parts with a barrier between.
+  static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
+  static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
   // A round's beginning, in three parts: each asks for what the next one needs. `anew`: nothing has been loaded for its first step.
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool anew) {

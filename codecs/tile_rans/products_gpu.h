@@ -115,10 +115,10 @@ ECMV_GPU_DEVICE Round<Coder::kTiles> begin_block(Coder& coder, const Stream& str
   const auto round = walk.round<Coder::kTiles>(walk.first);
   const bool has_tiles = round.across[0] < walk.end;
   if (has_tiles) coder.ask(round);
-  Coder::sum_table(stream);
+  Coder::begin_table(stream, table_of(stream));
   if (has_tiles) coder.load(round, true);
   gpu::sync_block();
-  Coder::fill_table(stream, table_of(stream));
+  Coder::finish_table(stream, table_of(stream));
   if (has_tiles) coder.start();
   gpu::sync_block();
   return round;

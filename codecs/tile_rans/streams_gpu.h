@@ -18,8 +18,8 @@ struct StreamTiles {
 
   ECMV_GPU_DEVICE StreamTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress)
       : stream_(stream), strip_(strip), slots_(gpu::cast<uint8_t>(gpu::shared_memory() + own)), symbols_(gpu::cast<uint32_t>(gpu::shared_memory() + (own + static_cast<int>(kTileSlots / 2)))) {}
-  static ECMV_GPU_DEVICE void sum_table(const Stream&) {}
-  static ECMV_GPU_DEVICE void fill_table(const Stream&, gpu::SharedAddress) {}
+  static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
+  static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool) { across_ = round.across[0]; }
 
