@@ -61,7 +61,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
 constexpr int64_t kMostCols = int64_t{1} << 19;
 constexpr int64_t kReservedBytes = 1024;
 constexpr int kMostSplits = 8, kMostCopiedBits = 14;  // 64 KiB of rans_lanes' table and its copies, twice that without operands
-constexpr int kMostHuffmanCopies = 4;                 // as a power of two: 32 are not faster than 16, 8 by 2 %, one by 15 % slower
+constexpr int kMostHuffmanCopies = 4;                 // as a power of two: 16, which 32 are not faster than and 8 by 2 % slower
 constexpr int64_t kDigitSharedBytes = 512;
 
 template <int kValue>
@@ -149,11 +149,18 @@ Needs needs_of(const CompressedView& view, const Layout& layout, const Wish& wis
 bool has_table(const Layout& layout) { return layout.coder == Coder::rans_lanes || layout.coder == Coder::huffman_lanes; }
 int entry_bits(const Layout& layout) { return layout.coder == Coder::rans_lanes ? layout.prob_bits : layout.table_bits; }
 
+// The copies of the table that there may be, as a power of two.
+int most_copy_bits(const Layout& layout, const Wish& wish) {
+  if (layout.coder == Coder::huffman_lanes) return kMostHuffmanCopies;
+  if (layout.coder == Coder::rans_lanes) return (wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits) - layout.prob_bits;
+  return 0;
+}
+
 // As many workers as fit, then as many copies of the table. Sums take the place of everything in the end.
 Plan plan_of(const CompressedView& view, const Layout& layout, const Wish& wish, int64_t block_bytes) {
   const int64_t room = (block_bytes + kSystemBytes) / wish.blocks - kSystemBytes;
   const Needs needs = needs_of(view, layout, wish);
-  const int most_copied = wish.registers ? kMostCopiedBits + 1 : kMostCopiedBits, most_copies = layout.coder == Coder::rans_lanes ? most_copied - layout.prob_bits : layout.coder == Coder::huffman_lanes ? kMostHuffmanCopies : 0;
+  const int most_copies = most_copy_bits(layout, wish);
   for (int workers = std::min(wish.workers, needs.most_workers); workers * kPanelRows >= layout.tile_rows; workers /= 2)
     for (int bits = most_copies; bits >= 0; --bits) {
       const int64_t table = has_table(layout) ? int64_t{4} << (entry_bits(layout) + bits) : 0, own_place = wish.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;

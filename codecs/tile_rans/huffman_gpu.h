@@ -19,7 +19,8 @@ struct HuffmanTiles {
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
   ECMV_GPU_DEVICE HuffmanTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
-      : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), mask_(((1u << stream.table_bits) - 1) << (2 + stream.copy_bits)), lines_(gpu::shared_memory() + (own + kLineBytes)), lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
+      : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), mask_(((1u << stream.table_bits) - 1) << (2 + stream.copy_bits)),
+        lines_(gpu::shared_memory() + (own + kLineBytes)), lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
 
   // A thread loads an entry once and stores all its copies, 16 bytes at a time, neighbours beginning with different ones. (A load for each 16 bytes: 7 % of a profile.)
   static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress table) {
@@ -167,7 +168,7 @@ struct HuffmanTiles {
 
   const Stream& stream_;
   const Strip& strip_;
-  gpu::SharedAddress table_;
+  gpu::SharedAddress table_;  // this lane's copy
   uint32_t mask_;
   gpu::Pointer<std::byte> lines_;
   gpu::SharedWords lane_lines_;  // from the line in front of them on
