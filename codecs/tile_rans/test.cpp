@@ -251,6 +251,25 @@ TEST_CASE("an entry of huffman_lanes says columns and length whatever they are")
       }
 }
 
+// By hand: a quad of levels 0, 0, 0, 4, all others zeros, filled up to 8 panels. Two symbols, 0 and 64, have codes of one bit, 0 and 1. A lane's 32 codes are a
+// word, too few for a block of lines, so all words are tails.
+TEST_CASE("huffman_lanes stores these exact bytes") {
+  const datasets::Matrix matrix = tests::make_matrix("four", {1, 4}, [](int64_t i) { return i == 3 ? 4 : 0; });
+  const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings_of({{"coder", "huffman_lanes"}}));
+  const auto word = [&](int section, size_t i) { return word_at(compressed.sections[static_cast<size_t>(section)].bytes.data() + 4 * i); };
+  const auto size = [&](int section) { return compressed.sections[static_cast<size_t>(section)].bytes.size(); };
+  CHECK((size(kLayer) == 20 && word(kLayer, 4) == 1));
+  REQUIRE(size(kTables) == 4096);
+  for (size_t i = 0; i < 1024; ++i) REQUIRE(word(kTables, i) == (i % 2 == 0 ? 0x00000001u : 0x04000001u));
+  REQUIRE(size(kIndex) == 16);
+  CHECK((word(kIndex, 0) == 0 && word(kIndex, 1) == 0 && word(kIndex, 2) == 9 && word(kIndex, 3) == 0));
+  REQUIRE(size(kCodes) == 16 + 128);
+  for (size_t i = 0; i < 4; ++i) CHECK(word(kCodes, i) == 0x11111111u);
+  for (size_t lane = 0; lane < 32; ++lane) CHECK(word(kCodes, 4 + lane) == (lane == 0 ? 1u : 0u));
+  REQUIRE(size(kRaw) == 1024);
+  for (size_t i = 0; i < 256; ++i) REQUIRE(word(kRaw, i) == 0);
+}
+
 TEST_CASE("frequencies of rans_lanes have room in a byte and keep their sum") {
   for (const int bits : {10, 11, 12})
     for (const int used : {1, 2, 4, 5, 60, 256}) {
