@@ -39,17 +39,22 @@ Experiment experiment_of(const Options& options) {
   return experiment;
 }
 
+// Why a backend has no device here; "" if it has one.
+std::string why_unavailable(const backends::Backend& backend) {
+  std::string reason = "it has no device here";
+  for (const backends::DeviceInfo& info : backend.devices()) {
+    reason = info.unavailable;
+    if (reason.empty()) break;
+  }
+  return reason;
+}
+
 // What is missing of --require-backend before anything runs; "" if nothing is.
 std::string missing_backend(const std::vector<std::string>& required) {
   for (const std::string& id : required) {
     const backends::Backend* backend = backends::find_backend(id);
     if (backend == nullptr) return fmt::format("The required backend '{}' is not part of this build.", id);
-    std::string reason = "it has no device here";
-    for (const backends::DeviceInfo& info : backend->devices()) {
-      reason = info.unavailable;
-      if (reason.empty()) break;
-    }
-    if (!reason.empty()) return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
+    if (const std::string reason = why_unavailable(*backend); !reason.empty()) return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
   }
   return {};
 }
@@ -88,6 +93,8 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
   }
   if (experiment.cases.empty()) {
     std::cerr << "ecmv: no case is left to run: the config's kernels, its 'exclude', --filter and --exclude leave none.\n";
+    for (const backends::Backend& backend : backends::all_backends())
+      if (const std::string reason = why_unavailable(backend); !reason.empty()) std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
     return kNothingRan;
   }
   if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;

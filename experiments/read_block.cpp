@@ -243,7 +243,14 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
       if (!info.simd_target.empty()) names.push_back(info.simd_target);
   std::vector<std::string_view> targets = {"best", "all"};
   targets.insert(targets.end(), names.begin(), names.end());
-  check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
+  // Of a backend without a device nobody knows the names; that it has none, and why, is what its cases say.
+  const bool have_devices = std::all_of(choice.backends.begin(), choice.backends.end(), [](const std::string& id) {
+    const backends::Backend* backend = backends::find_backend(id);
+    if (backend == nullptr) return true;
+    const std::vector<backends::DeviceInfo> devices = backend->devices();
+    return std::any_of(devices.begin(), devices.end(), [](const backends::DeviceInfo& info) { return info.unavailable.empty(); });
+  });
+  if (have_devices) check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
 
   if (const YAML::Node threads = child(node, "threads"); threads.IsDefined()) {
     choice.threads.clear();

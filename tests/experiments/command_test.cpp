@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/backend.h"
 #include "codecs/registry.h"
 #include "reports/record.h"
 #include "tests/test_matrices.h"
@@ -231,6 +232,18 @@ TEST_CASE("a GPU backend runs with plain launches when asked, and its record say
   CHECK(records.cases[0].case_key != records.cases[1].case_key);
   CHECK(records.cases[1].kernel.compute_units > 0);
   CHECK(records.runs.at(0).gpus.empty());  // an emulated device is no GPU of the machine
+}
+
+TEST_CASE("a backend without a device is named where no case is left, also when its instruction set is asked for") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  for (const ecmv::backends::Backend& backend : ecmv::backends::all_backends()) {
+    bool has_device = false;
+    for (const ecmv::backends::DeviceInfo& info : backend.devices()) has_device = has_device || info.unavailable.empty();
+    if (has_device) continue;
+    Command command;
+    CHECK(command({"run", "--codec", "raw_int8", "--backend", std::string(backend.id), "--simd-target", "sm_90", "--d", "64", "--layers", "2", "-o", "r.jsonl"}) == 6);
+    CHECK_THAT(command.err, ContainsSubstring("The backend '" + std::string(backend.id) + "' is unavailable"));
+  }
 }
 
 TEST_CASE("every backend is named by the help of --backend") {
