@@ -210,10 +210,15 @@ class HuffmanTile {
   uint32_t window(size_t lane, uint32_t position) const {
     return static_cast<uint32_t>((word(lane, position / 32) | uint64_t{word(lane, position / 32 + 1)} << 32) >> position % 32);
   }
-  void check_end(size_t lane, uint32_t position) const {
+  void check_end(size_t lane, uint32_t position) {
     const size_t words = (position + 31) / 32;
+    longest_ = std::max(longest_, words);
     if (words > ends_[lane]) throw MalformedStream("A lane of a tile_rans stream ends too early.");
     if (words < ends_[lane] && ends_[lane] > full_) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
+  }
+  // Behind check_end of all lanes. Kernels have room for a tile's longest string, not for lines that nobody needs.
+  void check_lines() const {
+    if (full_ > static_cast<size_t>(round_up(static_cast<int64_t>(longest_), kBlockLines))) throw MalformedStream("A tile of a tile_rans stream has full lines that no lane needs.");
   }
 
  private:
@@ -223,7 +228,7 @@ class HuffmanTile {
   }
 
   const Reader& codes_;
-  size_t full_, lines_at_, end_;
+  size_t full_, lines_at_, end_, longest_ = 0;  // longest: words of the longest string so far
   std::array<size_t, kLanes> ends_{}, tails_at_{};  // words of a lane, where its tail is
 };
 
@@ -240,13 +245,12 @@ void decode_huffman(const Layout& layout, const CompressedView& compressed, Elem
     if (length < 1 || length > static_cast<uint32_t>(layout.table_bits) || entries.back() != huffman_entry(layout.symbol_cols, symbol_of_entry(layout.symbol_cols, entries.back()), length))
       throw MalformedStream("An entry of the table of a tile_rans stream is none.");
   }
-  size_t at = 0;
-  size_t most_lines = 0;
+  size_t at = 0, most_lines = 0;
   for (int64_t down = 0; down < layout.tiles_down; ++down)
     for (int64_t across = 0; across < layout.tiles_across; ++across) {
       const Tile tile = tile_at(layout, down, across);
       const auto entry = static_cast<size_t>(tile.number * kHuffmanIndexBytes);
-      const HuffmanTile lines(codes, index.at<uint32_t>(entry), index.at<uint32_t>(entry + 4));
+      HuffmanTile lines(codes, index.at<uint32_t>(entry), index.at<uint32_t>(entry + 4));
       if (index.at<uint32_t>(entry) * size_t{kCodesAlign} != at) throw MalformedStream("A tile of a tile_rans stream does not begin where the one before ends.");
       at = lines.end();
       most_lines = std::max(most_lines, lines.lines());
@@ -266,6 +270,7 @@ void decode_huffman(const Layout& layout, const CompressedView& compressed, Elem
         }
         lines.check_end(own, position);
       }
+      lines.check_lines();
     }
   check_size(codes.size(), static_cast<int64_t>(filled_up(at)), "codes");
   if (index.at<uint32_t>(index.size() - 8) * size_t{kCodesAlign} != at || index.at<uint32_t>(index.size() - 4) != 0) throw MalformedStream("The index of a tile_rans stream does not end where its tiles do.");

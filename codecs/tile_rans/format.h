@@ -59,7 +59,7 @@ inline constexpr int64_t kHuffmanLayerBytes = kLayerBytes + 4, kHuffmanIndexByte
 inline constexpr int kLineBytes = 4 * kLanes, kBlockLines = 4;  // full lines come in blocks
 inline constexpr int kMostTailWords = 15;                       // of a lane
 inline constexpr int kPiecePanels = 8;
-inline constexpr int kLeastTableBits = 9, kMostTableBits = 12;  // 256 symbols may have codes of 8 bits only with nothing saved
+inline constexpr int kLeastTableBits = 9, kMostTableBits = 12;  // with 8, codes of all 256 symbols would have 8 bits
 
 // Panels.
 inline constexpr int kPanelRows = 16, kPanelCols = 32, kPanelQuads = 4;  // quads of a lane
@@ -154,10 +154,9 @@ inline Tile tile_at(const Layout& layout, int64_t down, int64_t across) {
   tile.col = across * layout.tile_cols;
   tile.rows = static_cast<int>(std::min(layout.tile_rows, layout.shape.rows - tile.row));
   tile.cols = static_cast<int>(std::min(layout.tile_cols, layout.shape.cols - tile.col));
-  const auto panels_down = static_cast<int>(round_up(tile.rows, layout.row_unit()) / kPanelRows);
-  tile.panels_down = panels_down;
+  tile.panels_down = static_cast<int>(round_up(tile.rows, layout.row_unit()) / kPanelRows);
   tile.panels_across = static_cast<int>(round_up(tile.cols, layout.col_unit()) / kPanelCols);
-  tile.first_panel = tile.row / kPanelRows * (layout.padded_cols() / kPanelCols) + tile.col / kPanelCols * panels_down;
+  tile.first_panel = tile.row / kPanelRows * (layout.padded_cols() / kPanelCols) + tile.col / kPanelCols * tile.panels_down;
   return tile;
 }
 

@@ -329,6 +329,25 @@ TEST_CASE("hostile tile_rans streams are refused in every coder") {
   }
 }
 
+TEST_CASE("huffman_lanes refuses full lines that no lane needs, which kernels have no room for") {
+  const datasets::Matrix matrix = tests::make_matrix("constant", {64, 64}, [](int64_t) { return 3; });
+  CompressedMatrix damaged = encode_matrix(entry(), matrix.view(), settings_of({{"coder", "huffman_lanes"}}));
+  REQUIRE(decoded(damaged) == matrix.elements);
+  // Strings of one bit a symbol, all zero: right with any number of lines of zeros, and no tails.
+  const auto with_lines = [&](uint32_t lines) {
+    damaged.sections[kCodes].bytes.assign(kCountBytes + lines * size_t{kLineBytes}, std::byte{0});
+    const uint32_t index[] = {0, lines, static_cast<uint32_t>(damaged.sections[kCodes].bytes.size() / kCodesAlign), 0};
+    std::memcpy(damaged.sections[kIndex].bytes.data(), index, sizeof index);
+    std::memcpy(damaged.sections[kLayer].bytes.data() + kLayerBytes, &lines, 4);
+  };
+  with_lines(kBlockLines);
+  CHECK(decoded(damaged) == matrix.elements);
+  for (const uint32_t lines : {2u * kBlockLines, 4000u}) {
+    with_lines(lines);
+    CHECK_THROWS_AS(decoded(damaged), MalformedStream);
+  }
+}
+
 // Tokens of ordinary numbers, with one element far above the others, of zeros, and of the least and greatest numbers that there are.
 std::vector<float> hard_tokens(int64_t cols, int batch) {
   std::vector<float> tokens;

@@ -136,19 +136,7 @@ class TileDecoder {
       states[lane] = x;
       return found & 0xFFFF;
     };
-    const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;
-    for (int panel = 0; panel < tile.panels(); ++panel, raw += kRawPanelBytes) {
-      uint8_t* corner = out + panel % tile.panels_down * kPanelRows * stride + panel / tile.panels_down * kPanelCols;
-      for (int quad = 0; quad < kPanelQuads; ++quad)
-        for (int lane = 0; lane < kLanes; ++lane) {
-          uint32_t bytes = step(lane);
-          if constexpr (kCols == 2)
-            bytes |= step(lane) << 16;
-          else
-            bytes = high_bytes(bytes) | (load<uint32_t>(raw + 4 * lane) >> (2 * quad) & 0x03030303u);
-          std::memcpy(corner + row_of(lane, quad) * stride + col_of(lane, quad), &bytes, 4);
-        }
-    }
+    store_quads<kCols>(tile, stride, out, [&](int lane) { return kCols == 4 ? high_bytes(step(lane)) : step(lane); });
   }
 
   template <int kCols>
@@ -164,6 +152,12 @@ class TileDecoder {
       position += length_of_entry(kCols, entry);
       return entry & (kCols == 4 ? kHighBits : kPairBits);
     };
+    store_quads<kCols>(tile, stride, out, step);
+  }
+
+  // Quads in the order of panels, made of step(lane), a lane's next two columns or four columns' high bits, and in that case the raw bits.
+  template <int kCols, typename Step>
+  void store_quads(const Tile& tile, int stride, uint8_t* out, Step step) const {
     const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;
     for (int panel = 0; panel < tile.panels(); ++panel) {
       uint8_t* corner = out + panel % tile.panels_down * kPanelRows * stride + panel / tile.panels_down * kPanelCols;

@@ -236,6 +236,7 @@ TEST_CASE("a GPU backend runs with plain launches when asked, and its record say
 
 TEST_CASE("why a backend has no device is said, also when one of its instruction sets is asked for") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
+  bool any = false;
   for (const ecmv::backends::Backend& backend : ecmv::backends::all_backends()) {
     std::string reason = "it has no device here";
     for (const ecmv::backends::DeviceInfo& info : backend.devices()) {
@@ -243,10 +244,12 @@ TEST_CASE("why a backend has no device is said, also when one of its instruction
       if (reason.empty()) break;
     }
     if (reason.empty()) continue;
+    any = true;
     Command command;
     CHECK(command({"run", "--codec", "raw_int8", "--backend", std::string(backend.id), "--simd-target", "sm_90", "--d", "64", "--layers", "2", "-o", "r.jsonl"}) == 6);
     CHECK_THAT(command.err, ContainsSubstring(reason));
   }
+  if (!any) SKIP("every backend has a device here");
 }
 
 TEST_CASE("every backend is named by the help of --backend") {
