@@ -1,39 +1,66 @@
 # The front doors. Every target first checks the set-up (third_party/install.sh, a fraction of a second when nothing is
 # missing), then configures and builds through CMakePresets.json; each may be repeated at any time.
 # On a machine without apt, install by hand what third_party/README.md lists and pass SETUP=true.
+# CMAKE_FLAGS are handed to every configure step: make CMAKE_FLAGS=-DECMV_CUDA=OFF
 SETUP ?= third_party/install.sh
+CMAKE_FLAGS ?=
 CTEST ?= ctest
 OUT := out/matvans_sizes
+PREFIX ?= /usr/local
 
-.PHONY: ecmv bench test asan test-neon setup setup-neon clean help
+.PHONY: ecmv bench install test gpu-test lint asan test-neon setup setup-neon setup-lint clean help
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
-	cmake --preset cpu
-	cmake --build --preset cpu --target ecmv
+	cmake --preset cpu $(CMAKE_FLAGS)
+	cmake --build --preset cpu --target ecmv ecmv_device_plugins
 
 bench: ecmv
 	mkdir -p $(OUT)
 	build/ecmv run experiments/configs/matvans_sizes.yaml --resume -o $(OUT)/records.jsonl
 	build/ecmv report $(OUT)/records.jsonl -o $(OUT)
 
+install: setup
+	cmake --preset cpu $(CMAKE_FLAGS)
+	cmake --build --preset cpu --target ecmv ecmv_library ecmv_plugins
+	cmake --install build --prefix $(PREFIX)
+
 test: setup
-	cmake --preset cpu
+	cmake --preset cpu $(CMAKE_FLAGS)
 	cmake --build --preset cpu
 	$(CTEST) --preset cpu
 
+# Exit code 6 of the command: the backend has no device here, and the line above says why.
+gpu-test: setup
+	cmake --preset cpu $(CMAKE_FLAGS)
+	cmake --build --preset cpu
+	$(CTEST) --preset cpu -L gpu
+	@for backend in cuda hip; do \
+	  echo "=== smoke on $$backend"; \
+	  build/ecmv run smoke -a backend=$$backend --require-backend $$backend --force -o out/gpu-test/$$backend.jsonl; status=$$?; \
+	  [ $$status -eq 0 ] || [ $$status -eq 6 ] || exit $$status; \
+	done
+
+lint: setup-lint
+	cmake --preset cpu $(CMAKE_FLAGS)
+	tests/lint/format.sh
+	tests/lint/headers.sh build
+
 asan: setup
-	cmake --preset asan
+	cmake --preset asan $(CMAKE_FLAGS)
 	cmake --build --preset asan
 	$(CTEST) --preset asan
 
 test-neon: setup-neon
-	cmake --preset neon
+	cmake --preset neon $(CMAKE_FLAGS)
 	cmake --build --preset neon
 	$(CTEST) --preset neon
 
 setup:
 	@$(SETUP)
+
+setup-lint:
+	@$(SETUP) lint
 
 setup-neon:
 	@$(SETUP) neon
@@ -42,11 +69,15 @@ clean:
 	rm -rf build build-asan build-neon
 
 help:
-	@echo "make             builds build/ecmv"
+	@echo "make             builds build/ecmv and, where nvcc or hipcc is found, the GPU backends for it"
 	@echo "make bench       runs the paper's experiment, verified; records, tables and figures go to $(OUT)"
 	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"
+	@echo "make install     builds and installs the command, the library and its headers to PREFIX ($(PREFIX))"
 	@echo "make test        builds and runs all tests"
+	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs; without one it says why"
+	@echo "make lint        layout by clang-format, and every header compiles alone"
 	@echo "make asan        the same tests under the address and undefined-behaviour sanitizers"
 	@echo "make test-neon   the kernel tests compiled for 64-bit ARM, run under qemu"
 	@echo "make setup       installs what is missing (every target above does that first)"
 	@echo "make clean       removes the build folders; results in out/ stay"
+	@echo "CMAKE_FLAGS=...  hands options to CMake, which keeps them, e.g. make CMAKE_FLAGS=-DECMV_CUDA=OFF"

@@ -1,5 +1,5 @@
-// Backend: where and how kernels run and how their time is read. A Device holds uploaded matrices and prepares
-// passes; a Pass is one run over all layers, with its outputs in guarded memory of its own.
+// Backend: where and how kernels run and how their time is read. A Device holds uploaded matrices and opens executors;
+// a Pass (pass.h) is one run over all layers as a list of steps, which an executor carries out.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/executor.h"
 #include "backends/kernel.h"
 #include "codecs/compressed_matrix.h"
 
@@ -21,48 +22,6 @@ class UploadedMatrix {
   virtual ~UploadedMatrix() = default;
   virtual const codecs::CompressedView& view() const = 0;  // spans are device memory
   virtual std::string broken_guards() const = 0;           // "" while every guard zone is intact
-};
-
-// What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and multiplied there
-// (an unfused product).
-struct PassPlan {
-  const Kernel* kernel = nullptr;
-  // Where a codec has no decode kernel for the backend: its reference decoder (one thread, whole matrices). Used if
-  // `kernel` is null.
-  void (*reference_decode)(const codecs::CompressedView&, std::span<std::byte>) = nullptr;
-  Op op = Op::matvec;
-  int tuning = 0;
-  std::vector<const UploadedMatrix*> layers;
-  // matvec only. Chained: inputs[0] alone, layer k's requantised output is layer k+1's input; else one input a layer.
-  bool chained = true;
-  std::vector<std::vector<int8_t>> inputs;
-  std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
-  // matmul only: tokens of every layer, [batch, cols]; layers are not chained.
-  int batch = 1;
-  std::vector<std::vector<float>> tokens;
-  bool graph = true;          // GPUs: run() replays the chain as one captured graph; false: plain launches
-};
-
-class Pass {
- public:
-  virtual ~Pass() = default;
-  // Runs all layers in order and copies the last layer's int8 vector (matvec) or floats (matmul) to the host. Returns seconds by the
-  // device's own clock, everything above included.
-  virtual double run() = 0;
-  // Runs one layer, untimed. For chained passes the layers must be run in order.
-  virtual void run_layer(int layer) = 0;
-  // Overwrites all outputs: floats with NaN, int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond every sum. A result
-  // that may contain -128 needs both rounds to show that each element was written.
-  virtual void poison_outputs(int round) = 0;
-  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
-  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
-  virtual std::span<const float> products(int) { return {}; }    // matmul: [batch, rows] of the layer, host memory
-  virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
-  virtual std::string broken_guards() const = 0;  // "" while every guard zone is intact
-};
-
-struct OutOfMemory : std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 // What clocks and limits a device was under at one moment; 0 and "" where the device does not tell.
@@ -83,7 +42,8 @@ class Device {
   // dynamic dispatch chooses). Passes do it for themselves.
   virtual void select() = 0;
   virtual std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix&) = 0;  // throws OutOfMemory
-  virtual std::unique_ptr<Pass> prepare(const PassPlan&) = 0;
+  // For one pass. `graph`: where the device can, what time() runs is captured once and replayed with one call.
+  virtual std::unique_ptr<Executor> executor(bool graph) = 0;
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.
   virtual std::vector<double> time_reads(int64_t bytes, int repetitions) = 0;
   // For the record, before and after measuring.
@@ -98,7 +58,7 @@ struct DeviceRequest {
 };
 
 struct Backend {
-  std::string_view id;       // "scalar", "simd", "cuda", ...
+  std::string_view id;  // "scalar", "simd", "cuda", ...
   std::string_view summary;
   // What is there, without opening it; entries that cannot be used say why in DeviceInfo::unavailable.
   std::vector<DeviceInfo> (*devices)() = nullptr;
@@ -106,7 +66,7 @@ struct Backend {
   std::unique_ptr<Device> (*open)(const DeviceRequest&) = nullptr;
 };
 
-// The CPU backends and, behind them, one entry for every GPU backend that this project knows; where its plugin or driver
+// The CPU backends and, after them, one entry for every GPU backend that this project knows; where its plugin or driver
 // is missing, its only device says so.
 std::span<const Backend> all_backends();
 const Backend* find_backend(std::string_view id);

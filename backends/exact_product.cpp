@@ -1,5 +1,5 @@
-// See exact_product.h. Products of two float32 numbers are exact in double, so only additions round. Tokens are taken eight at a time and
-// stored column by column, so that the compiler makes vectors of them.
+// See exact_product.h. Products of two float32 numbers are exact in double, so only additions round. Tokens are taken
+// eight at a time and stored column by column, so that the compiler makes vectors of them.
 #include "backends/exact_product.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ std::string text_of(double value) {
 }
 
 // Sums and magnitudes of one row and eight tokens, x as [cols, 8].
-void multiply_row(const float* row, int64_t cols, const double* x, std::array<double, kTokensAtOnce>& sums, std::array<double, kTokensAtOnce>& magnitudes) {
+void multiply_row(const float* row, int64_t cols, const double* x, std::array<double, kTokensAtOnce>& sums,
+                  std::array<double, kTokensAtOnce>& magnitudes) {
   double s[kTokensAtOnce] = {}, m[kTokensAtOnce] = {};
   for (int64_t c = 0; c < cols; ++c) {
     const double w = row[c];
@@ -48,13 +49,18 @@ void multiply_row(const float* row, int64_t cols, const double* x, std::array<do
 std::string why_no_float_product(const datasets::MatrixView& matrix) {
   using enum datasets::ElementType;
   switch (matrix.type) {
-    case f64: case i32: case u32: case i64: case u64:
-      return "Float products take elements that float32 holds exactly, which it does not all of the type " + std::string(datasets::element_type_name(matrix.type)) + ".";
-    default:
-      break;
+    case f64:
+    case i32:
+    case u32:
+    case i64:
+    case u64:
+      return "Float products take elements that float32 holds exactly, which it does not all of the type " +
+             std::string(datasets::element_type_name(matrix.type)) + ".";
+    default: break;
   }
   if (matrix.shape.cols > kMaxCols)
-    return "The bound of float32 sums over " + std::to_string(matrix.shape.cols) + " columns says nothing; at most " + std::to_string(kMaxCols) + " are multiplied.";
+    return "The bound of float32 sums over " + std::to_string(matrix.shape.cols) + " columns says nothing; at most " +
+           std::to_string(kMaxCols) + " are multiplied.";
   return {};
 }
 
@@ -80,7 +86,8 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     const int count = std::min(kTokensAtOnce, batch - first);
     std::fill(x.begin(), x.end(), 0.0);
     for (int64_t c = 0; c < cols; ++c)
-      for (int t = 0; t < count; ++t) x[static_cast<size_t>(c * kTokensAtOnce + t)] = tokens[static_cast<size_t>((first + t) * cols + c)];
+      for (int t = 0; t < count; ++t)
+        x[static_cast<size_t>(c * kTokensAtOnce + t)] = tokens[static_cast<size_t>((first + t) * cols + c)];
     team.run([&](int thread) {
       std::vector<float> row(static_cast<size_t>(cols));
       std::array<double, kTokensAtOnce> sums{}, magnitudes{};
@@ -97,7 +104,8 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     });
   }
   if (const int64_t at = unbounded; at >= 0)
-    exact.refused = "The product of row " + std::to_string(at % rows) + " is not held to anything: it has NaN, an infinity, or sums that float32 does not hold.";
+    exact.refused = "The product of row " + std::to_string(at % rows) +
+                    " is not held to anything: it has NaN, an infinity, or sums that float32 does not hold.";
   return exact;
 }
 
@@ -115,14 +123,18 @@ ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> token
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude) {
   const double count = static_cast<double>(terms), n = count + rounding.more_roundings;
   const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
-  return (g + rounding.narrowing) * (magnitude + rounding.offset * x_magnitude) + count * 0x1p-149 + count * 0x1p-52 * magnitude;
+  return (g + rounding.narrowing) * (magnitude + rounding.offset * x_magnitude) + count * 0x1p-149 +
+         count * 0x1p-52 * magnitude;
 }
 
 ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding) {
   const int64_t rows = exact.shape.rows;
   ProductCheck check;
-  if (rows == 0 ? !got.empty() : got.size() % static_cast<size_t>(rows) != 0 || static_cast<int64_t>(got.size()) > exact.batch * rows) {
-    check.violation = "there are " + std::to_string(got.size()) + " results instead of " + std::to_string(rows) + " a token";
+  if (rows == 0
+          ? !got.empty()
+          : got.size() % static_cast<size_t>(rows) != 0 || static_cast<int64_t>(got.size()) > exact.batch * rows) {
+    check.violation =
+        "there are " + std::to_string(got.size()) + " results instead of " + std::to_string(rows) + " a token";
     return check;
   }
   if (!((static_cast<double>(exact.terms) + rounding.more_roundings) * kUnitRoundoff < 0.5)) {
@@ -132,7 +144,8 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
   int64_t first = -1, wrong = 0;
   double first_bound = 0;
   for (size_t i = 0; i < got.size(); ++i) {
-    const double bound = product_bound(rounding, exact.terms, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)]);
+    const double bound =
+        product_bound(rounding, exact.terms, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)]);
     const double error = std::fabs(double{got[i]} - exact.sums[i]);
     if (error <= bound) {
       if (error > 0) check.used = std::max(check.used, error / bound);
@@ -143,9 +156,11 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
     first_bound = bound;
   }
   if (wrong > 0)
-    check.violation = "row " + std::to_string(first % rows) + ", token " + std::to_string(first / rows) + " is " + text_of(got[static_cast<size_t>(first)]) + " instead of " +
-                      text_of(exact.sums[static_cast<size_t>(first)]) + ", further away than the bound " + text_of(first_bound) + " (" + std::to_string(wrong) + " of " +
-                      std::to_string(got.size()) + " results are)";
+    check.violation = "row " + std::to_string(first % rows) + ", token " + std::to_string(first / rows) + " is " +
+                      text_of(got[static_cast<size_t>(first)]) + " instead of " +
+                      text_of(exact.sums[static_cast<size_t>(first)]) + ", further away than the bound " +
+                      text_of(first_bound) + " (" + std::to_string(wrong) + " of " + std::to_string(got.size()) +
+                      " results are)";
   return check;
 }
 

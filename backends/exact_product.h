@@ -1,6 +1,6 @@
-// What float products are held to: sums in double precision, far more exact than float32, and how far float32 sums may lie from them.
-// A kernel adds in any order, so its result is not one number; the bound follows from the number of roundings (ProductRounding of
-// kernel.h). Made by plain loops from the plain elements, rows split over all threads.
+// What float products are held to: sums in double precision, far more exact than float32, and how far float32 sums may
+// lie from them. A kernel adds in any order, so its result is not one number; the bound follows from the number of
+// roundings (ProductRounding of kernel.h). Made by plain loops from the plain elements, rows split over all threads.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace ecmv::backends {
 struct ExactProduct {
   datasets::Shape shape;
   int batch = 0;
-  int64_t terms = 0;                 // products of a sum that are not zero by a zero of the token, of the token with the most
-  std::string refused;               // why there is no such product: NaN, infinities, or sums that float32 does not hold
-  std::vector<double> sums;          // [batch, rows]: W x
+  int64_t terms = 0;         // products of a sum that are not zero by a zero of the token, of the token with the most
+  std::string refused;       // why there is no such product: NaN, infinities, or sums that float32 does not hold
+  std::vector<double> sums;  // [batch, rows]: W x
   std::vector<double> magnitudes;    // [batch, rows]: sums of |w| |x|
   std::vector<double> x_magnitudes;  // [batch]: sums of |x|
 };
 
-// "" if products of such matrices are defined here, otherwise why not, as a sentence. float32 must hold every element's number
-// exactly, which leaves out the types of 32 and 64 bits but f32.
+// "" if products of such matrices are defined here, otherwise why not, as a sentence. float32 must hold every element's
+// number exactly, which leaves out the types of 32 and 64 bits but f32.
 std::string why_no_float_product(const datasets::MatrixView& matrix);
 
 // `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass.
@@ -33,9 +33,9 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
 // The products of these tokens of `exact`, in this order; a token may come again.
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens);
 
-// How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding, terms * 2^-149 for
-// products below float32's normal numbers, and what double sums may be off themselves. A product with zero is exact, and so is adding it, so
-// only `terms` of the columns count.
+// How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding,
+// terms * 2^-149 for products below float32's normal numbers, and what double sums may be off themselves. A product
+// with zero is exact, and so is adding it, so only `terms` of the columns count.
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude);
 
 struct ProductCheck {

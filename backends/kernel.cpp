@@ -5,18 +5,14 @@ namespace ecmv::backends {
 
 std::string_view op_name(Op op) {
   switch (op) {
-    case Op::decode:
-      return "decode";
-    case Op::matvec:
-      return "matvec";
-    case Op::matmul:
-      return "matmul";
-    case Op::size:
-      return "size";
+    case Op::decode: return "decode";
+    case Op::matvec: return "matvec";
+    case Op::matmul: return "matmul";
+    case Op::size: return "size";
   }
   return "";
 }
 
-std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, int) { return {}; }
+std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
 
 }  // namespace ecmv::backends

@@ -1,13 +1,33 @@
-// Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. On CPUs a kernel works on a range of rows that
-// begins at a multiple of its block of rows; on GPUs one launch covers the whole matrix and ends in the requantised
-// vector. The backend owns threads, streams, memory and time.
+// Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. A kernel is used in two stages:
+//   bind     once and untimed, for given matrices: reads headers and settings, chooses the plan, and returns the
+//   parameters; enqueue  as often as wanted: starts the work with those parameters, and does nothing else.
+// On CPUs one enqueue works on a range of rows; on GPUs it covers all rows. The backend owns threads, streams, memory
+// and time.
+//
+// What a binding may put into memory. A product that reads fewer bytes than the codec stored would be measured wrongly,
+// so bind() leaves only
+//   1. its parameters: at most kParameterBytes, by value;
+//   2. descriptions of the layers (pointers, shapes, offsets): at most kDescriptionBytes a layer, through
+//   Place::describe();
+//   3. memory that is zero before every pass, through Place::zeroed(): for thread blocks that talk to each other, and
+//   for padding;
+//   4. scratch, whose content is undefined when an enqueue begins.
+// It leaves nothing else: no heap memory, no static. A table that decodes symbols is either a section of the compressed
+// matrix, where it is counted, or is built in the scratch by every enqueue, inside the measured time.
+// tests/kernels/binding_test.cpp holds all kernels to this.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
 #include "codecs/compressed_matrix.h"
 
@@ -19,108 +39,272 @@ namespace ecmv::backends {
 enum class Op : uint8_t { decode, matvec, matmul, size };
 std::string_view op_name(Op op);
 
-// A compile-time variant of a kernel; its position in Kernel::tunings is the number a launch gets.
-struct Tuning {
-  std::string_view name;  // e.g. "rows4"; "default" where there is only one
-};
-
-// What a kernel may ask about the place it shall run.
+// What a kernel may ask about the place where it will run. A fact that a device does not have is 0 or empty.
 struct DeviceInfo {
-  std::string backend;      // "scalar", "simd", "cuda", ...
-  std::string name;         // model name of the CPU or GPU
+  std::string backend;  // "scalar", "simd", "cuda", ...
+  std::string name;     // model name of the CPU or GPU
   // The instruction set in use: Highway's name, a GPU's architecture ("sm_90", "gfx90a"), the emulator's width
   // ("wave64"); empty where there is none.
   std::string simd_target;
-  int threads = 1;          // of the host; 1 on GPUs
-  int64_t l1d_bytes = 0;      // of one core; 0: unknown
-  int64_t l2_bytes = 0;       // of one core; of a GPU, where it is the last level, the whole
-  int64_t llc_bytes = 0;      // last-level cache, shared
-  int64_t memory_bytes = 0;   // total
-  std::string unavailable;    // why it cannot be used; empty if it can
-  bool emulated = false;      // verified, but never timed against others
-  // GPUs only.
-  int wave_size = 0;          // lanes that run in step: 32 or 64
-  int compute_units = 0;      // streaming multiprocessors
-  int64_t shared_bytes = 0;   // of memory that a thread block may ask for
-  double clock_hz = 0;        // highest of the compute units; 0: unknown
-  double memory_clock_hz = 0; // highest; 0: unknown
-  std::string driver;         // its version and the runtime's
+  int threads = 1;             // of the host that run kernels; 1 on GPUs
+  int64_t l1d_bytes = 0;       // of one core
+  int64_t l2_bytes = 0;        // of one core; of a GPU, where it is the last level, the whole
+  int64_t llc_bytes = 0;       // last-level cache, shared
+  int64_t memory_bytes = 0;    // total
+  std::string unavailable;     // why it cannot be used; empty if it can
+  bool emulated = false;       // verified, but never timed against others
+  int wave_size = 0;           // lanes of a GPU that run in step: 32 or 64
+  int compute_units = 0;       // of a GPU: streaming multiprocessors
+  int64_t shared_bytes = 0;    // of a GPU's memory that a thread block may ask for
+  double clock_hz = 0;         // highest of the compute units
+  double memory_clock_hz = 0;  // highest
+  std::string driver;          // its version and the runtime's
 };
 
-// Readable (not writable) zero bytes behind the last element of x: kernels may load whole vectors.
+// Readable (not writable) zero bytes past the last element of x: kernels may load whole vectors.
 inline constexpr int64_t kVectorPaddingBytes = 64;
 // Tokens that one matmul multiplies at most.
 inline constexpr int kMaxBatch = 64;
 
-// One call. All pointers are in the backend's memory. Elements of x beyond cols read as zero up to
-// kVectorPaddingBytes; nothing may be read outside the sections, x and the scratch, or written outside the
-// rows' results and the scratch. On GPUs the call is for all rows (row_begin is 0, row_end the rows), a matvec kernel
-// writes both y and v, and the launch is asynchronous on the stream.
-struct KernelCall {
-  const codecs::CompressedView* matrix = nullptr;
-  int tuning = 0;
-  int64_t row_begin = 0;          // multiple of rows_per_block()
-  int64_t row_end = 0;            // multiple of rows_per_block(), or matrix->shape.rows
-  const int8_t* x = nullptr;      // [cols] matvec only; 64-byte aligned
-  int32_t* y = nullptr;           // [rows] matvec only: y[row_begin..row_end) are written; the whole vector's base
-  int8_t* decoded = nullptr;      // decode only: bytes; row_begin's first element is written to decoded[0]
-  // matmul only.
-  int batch = 0;                  // tokens, 1 to kMaxBatch
-  const float* x_tokens = nullptr;  // [batch, cols]: token t begins at x_tokens + t * x_stride, 64-byte aligned, zeros behind its cols elements
-  int64_t x_stride = 0;           // a multiple of 16, at least cols + kVectorPaddingBytes / 4
-  float* y_tokens = nullptr;      // [batch, rows], the whole result's base: y_tokens[t * rows + row] is written for the call's rows
-  // scratch_bytes() bytes of this thread's own, 64-byte aligned; on GPUs of the launch's, 256-byte aligned.
-  std::byte* scratch = nullptr;
-  // GPUs only.
-  int8_t* v = nullptr;            // [rows] matvec: requantise(y, scale)
-  float scale = 0;
-  void* stream = nullptr;         // the backend's stream (gpu::Stream)
-  const DeviceInfo* device = nullptr;
+// --- what an enqueue gets: one struct an op -------------------------------------------------------------------------
+// All pointers are in the backend's memory. Elements of x past cols read as zero up to kVectorPaddingBytes. A kernel
+// reads nothing outside the sections, x, its descriptions and the scratch, and writes nothing outside the results of
+// its rows and the scratch.
+
+// A range of rows: begin is a multiple of rows_per_block, and so is end unless it is the last row's.
+struct Rows {
+  int64_t begin = 0, end = 0;
+  int64_t count() const { return end - begin; }
 };
 
-// How far results of a matmul kernel may lie from the exact product of the decoded elements: with n = cols + more_roundings, u = 2^-24 and
-// g = n u / (1 - n u), |y - W x| <= (g + narrowing) * sum over the columns of (|w| + offset) * |x|. By default: float32 products summed in any
-// order (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+struct DecodeArgs {
+  Rows rows = {};
+  std::byte* out = nullptr;      // rows.begin's first element is written to out[0]
+  std::byte* scratch = nullptr;  // scratch_bytes of this call's own, 64-byte aligned (on GPUs 256)
+};
+
+struct MatvecArgs {
+  Rows rows = {};
+  const int8_t* x = nullptr;  // [cols], 64-byte aligned
+  int32_t* y = nullptr;       // [rows], the whole vector: y[rows.begin .. rows.end) is written
+  int8_t* v = nullptr;        // [rows]: requantise(y, scale), written by kernels that requantise (KernelFacts)
+  float scale = 0;
+  std::byte* scratch = nullptr;
+};
+
+struct MatmulArgs {
+  Rows rows = {};
+  int batch = 0;  // tokens, 1 to kMaxBatch
+  const float* x =
+      nullptr;  // [batch, cols]: token t begins at x + t * x_stride, 64-byte aligned, zeros past its cols elements
+  int64_t x_stride = 0;  // a multiple of 16, at least cols + kVectorPaddingBytes / 4
+  float* y = nullptr;    // [batch, all rows], the whole result: y[t * y_stride + row] is written for the call's rows
+  int64_t y_stride = 0;  // all rows
+  std::byte* scratch = nullptr;
+};
+
+// A whole chain at once: layer k's x is layer k-1's v. Where each layer's y and v go has been bound.
+struct ChainArgs {
+  const int8_t* x = nullptr;  // of the first layer
+  std::byte* scratch = nullptr;
+};
+
+using Args = std::variant<DecodeArgs, MatvecArgs, MatmulArgs, ChainArgs>;
+
+// --- policies -------------------------------------------------------------------------------------------------------
+
+// A named compile-time configuration of a kernel. Derive to add the values, so that a name and what it stands for are
+// one entry:
+//   struct DensePolicy : Policy { int rows; int loads; };
+//   constexpr DensePolicy kPolicies[] = {{{"rows4"}, 4, 8}, {{"rows1"}, 1, 8}};
+// Records and configurations call the name the kernel's tuning.
+struct Policy {
+  std::string_view name;
+  // The entry with its values; only for a policy that came from an array of that type.
+  template <typename Derived>
+  const Derived& as() const {
+    return static_cast<const Derived&>(*this);
+  }
+};
+
+// The policies of a kernel, an array of Policy or of a type derived from it.
+class Policies {
+ public:
+  constexpr Policies() = default;
+  template <typename Entry, size_t kCount>
+  requires std::is_base_of_v<Policy, Entry>
+  constexpr Policies(const Entry (&entries)[kCount]) : first_(entries), size_(kCount), bytes_(sizeof(Entry)) {}
+  template <typename Entry>
+  requires std::is_base_of_v<Policy, Entry>
+  constexpr Policies(std::span<const Entry> entries)
+      : first_(entries.data()), size_(entries.size()), bytes_(sizeof(Entry)) {}
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  // Entries are further apart than a Policy is long, so the address is counted in bytes.
+  const Policy& operator[](size_t i) const {
+    return *reinterpret_cast<const Policy*>(reinterpret_cast<const std::byte*>(first_) + i * bytes_);
+  }
+  const Policy* find(std::string_view name) const {
+    for (const Policy& policy : *this)
+      if (policy.name == name) return &policy;
+    return nullptr;
+  }
+
+  class Iterator {
+   public:
+    Iterator(const Policies& policies, size_t i) : policies_(&policies), i_(i) {}
+    const Policy& operator*() const { return (*policies_)[i_]; }
+    Iterator& operator++() {
+      ++i_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return i_ != other.i_; }
+
+   private:
+    const Policies* policies_;
+    size_t i_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size_}; }
+
+ private:
+  const Policy* first_ = nullptr;
+  size_t size_ = 0, bytes_ = 0;
+};
+
+// For kernels with one form.
+inline constexpr Policy kDefaultPolicy[] = {{"default"}};
+
+// f(std::integral_constant<size_t, i>) for the i at which `policy` is kEntries[i], so that its values can be template
+// arguments. The results are of one type.
+template <const auto& kEntries, typename F>
+auto with_policy(const Policy& policy, F f) {
+  return [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    decltype(f(std::integral_constant<size_t, 0>{})) result{};
+    (void)((&policy == &kEntries[kIndex] && (result = f(std::integral_constant<size_t, kIndex>{}), true)) || ...);
+    return result;
+  }
+  (std::make_index_sequence<std::size(kEntries)>());
+}
+
+// --- bindings -------------------------------------------------------------------------------------------------------
+
+// How far results of a matmul kernel may lie from the exact product of the decoded elements: with n = cols +
+// more_roundings, u = 2^-24 and g = n u / (1 - n u), |y - W x| <= (g + narrowing) * sum over the columns of (|w| +
+// offset) * |x|. By default: float32 products summed in any order (Higham, Accuracy and Stability of Numerical
+// Algorithms, section 3.1).
 struct ProductRounding {
   int more_roundings = 0;  // e.g. of a scale that is applied to the sum
-  double offset = 0;       // what the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point
-  double narrowing = 0;    // relative error of rounding factors to a narrower type before they are multiplied
+  double offset =
+      0;  // what the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point
+  double narrowing = 0;  // relative error of rounding factors to a narrower type before they are multiplied
 };
+
+// What the backend has to know of a binding.
+struct KernelFacts {
+  int64_t rows_per_block = 1;     // rows of one independently decodable block (the last may be shorter)
+  int64_t scratch_bytes = 0;      // that every enqueue gets
+  bool requantises = false;       // writes v besides y; otherwise the backend does that in a step of its own
+  ProductRounding rounding = {};  // of float products
+};
+
+inline constexpr int64_t kParameterBytes = 512;
+inline constexpr int64_t kDescriptionBytes = 512;  // a layer
+
+// A kernel bound to matrices: a function object kept by value. `Body` is trivially copyable and has
+//   void operator()(void* stream, const XArgs& args) const
+// for the args of its op (or ChainArgs). It runs on one thread; several threads run disjoint ranges of rows at once. It
+// never allocates, synchronises or throws. `stream` is the backend's (gpu::Stream), null on CPUs.
+class BoundKernel {
+ public:
+  BoundKernel() = default;
+  template <typename Body>
+  requires(!std::is_same_v<Body, BoundKernel>) BoundKernel(const Body& body, const KernelFacts& facts = {})
+      : facts(facts) {
+    static_assert(std::is_trivially_copyable_v<Body>, "parameters are kept by value");
+    static_assert(sizeof(Body) <= kParameterBytes && alignof(Body) <= 16,
+                  "parameters describe matrices, they do not hold tables");
+    std::memcpy(parameters_, &body, sizeof(Body));
+    if constexpr (std::is_invocable_v<const Body&, void*, const DecodeArgs&>) enqueue_ = &run<Body, DecodeArgs>;
+    if constexpr (std::is_invocable_v<const Body&, void*, const MatvecArgs&>) enqueue_ = &run<Body, MatvecArgs>;
+    if constexpr (std::is_invocable_v<const Body&, void*, const MatmulArgs&>) enqueue_ = &run<Body, MatmulArgs>;
+    if constexpr (std::is_invocable_v<const Body&, void*, const ChainArgs&>) enqueue_ = &run<Body, ChainArgs>;
+    static_assert(std::is_invocable_v<const Body&, void*, const DecodeArgs&> +
+                          std::is_invocable_v<const Body&, void*, const MatvecArgs&> +
+                          std::is_invocable_v<const Body&, void*, const MatmulArgs&> +
+                          std::is_invocable_v<const Body&, void*, const ChainArgs&> ==
+                      1,
+                  "a body takes (void* stream, const XArgs&) for one X");
+  }
+
+  template <typename ArgsOfOp>
+  void enqueue(void* stream, const ArgsOfOp& args) const {
+    std::get<Enqueue<ArgsOfOp>>(enqueue_)(parameters_, stream, args);
+  }
+  template <typename ArgsOfOp>
+  bool takes() const {
+    return std::holds_alternative<Enqueue<ArgsOfOp>>(enqueue_);
+  }
+
+  KernelFacts facts;
+
+ private:
+  template <typename ArgsOfOp>
+  using Enqueue = void (*)(const std::byte* parameters, void* stream, const ArgsOfOp&);
+  template <typename Body, typename ArgsOfOp>
+  static void run(const std::byte* parameters, void* stream, const ArgsOfOp& args) {
+    (*reinterpret_cast<const Body*>(parameters))(stream, args);
+  }
+
+  alignas(16) std::byte parameters_[kParameterBytes] = {};
+  std::variant<std::monostate, Enqueue<DecodeArgs>, Enqueue<MatvecArgs>, Enqueue<MatmulArgs>, Enqueue<ChainArgs>>
+      enqueue_;
+};
+
+// A layer to bind. The matrix outlives the binding; its sections are in the backend's memory, their headers also in the
+// host's.
+struct Layer {
+  const codecs::CompressedView* matrix = nullptr;
+  // Where a binding of a whole chain leaves this layer's results, as in MatvecArgs. A binding of one layer gets that
+  // with every enqueue.
+  int32_t* y = nullptr;
+  int8_t* v = nullptr;
+  float scale = 0;
+};
+
+// Thrown by bind() where layers that a kernel takes one by one cannot be bound together; a full sentence.
+struct Refused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Where a binding lives. Memory from here belongs to the pass and is aligned to 256 bytes; see the rule at the head of
+// this file.
+class Place {
+ public:
+  virtual ~Place() = default;
+  virtual const DeviceInfo& device() const = 0;
+  // A copy of `bytes` in the backend's memory. Throws std::logic_error beyond kDescriptionBytes a layer.
+  virtual const std::byte* describe(std::span<const std::byte> bytes) = 0;
+  virtual std::byte* zeroed(int64_t bytes) = 0;
+};
+
+// A `refuses` for kernels that run everything everywhere.
+std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, const Policy&);
 
 struct Kernel {
   Op op = Op::decode;
   std::string_view variant;  // names a method ("interleaved"), not a machine
-  std::span<const Tuning> tunings;
-  // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. Never null. On the
+  Policies policies = kDefaultPolicy;
+  // True: a matvec whose bindings cover all layers of a chain and take ChainArgs. Otherwise a binding covers one layer.
+  bool whole_chain = false;
+  // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. On the
   // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
-  std::string (*refuses)(const codecs::CompressedView&, const DeviceInfo&, int tuning) = nullptr;
-  // Rows of one independently decodable block (the last may be shorter); null means 1. At least 1.
-  int64_t (*rows_per_block)(const codecs::CompressedView&) = nullptr;
-  // Bytes of scratch for each thread; null means none.
-  int64_t (*scratch_bytes)(const codecs::CompressedView&, int tuning) = nullptr;
-  // matmul: null means a ProductRounding{}.
-  ProductRounding (*rounding)(const codecs::CompressedView&, int tuning) = nullptr;
-  // Runs on one thread; several threads run disjoint row ranges at once. Never allocates, synchronises or throws. The
-  // stream has been verified by the reference decoder before.
-  void (*launch)(const KernelCall&) = nullptr;
-
-  // GPUs only, op matvec, and instead of `launch` and `scratch_bytes`, which are null: all layers of a chain in one launch. Layer k's x is
-  // layer k-1's v (at least one layer; `refuses` is asked for each). Every layer's y and v are written as by `launch`; the kernel
-  // may hand results on by another way. All calls have the same tuning, stream, device and scratch.
-  // Bytes of scratch for such a chain; of the calls only matrix, tuning and device are set.
-  int64_t (*chain_scratch_bytes)(std::span<const KernelCall>) = nullptr;
-  // Once and untimed, on the stream, before the first launch_chain with the same calls: writes to scratch what the launches need to find
-  // there, however many follow. Not inside a capture.
-  void (*prepare_chain)(std::span<const KernelCall>) = nullptr;
-  // Like `launch`; may be captured and replayed, one launch of a scratch after the other.
-  void (*launch_chain)(std::span<const KernelCall>) = nullptr;
-  bool runs_chains() const { return launch_chain != nullptr; }
+  std::string (*refuses)(const codecs::CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
+  // For layers that refuses() let pass and that the reference decoder has verified. May allocate; throws Refused or
+  // another exception. On `simd` the instruction set is chosen as for refuses(), and bodies may keep a pointer to code
+  // for it.
+  BoundKernel (*bind)(const Policy&, std::span<const Layer>, Place&) = nullptr;
 };
-
-// The tunings of a kernel with one form only.
-inline constexpr Tuning kDefaultTuning[] = {{"default"}};
-
-// A `refuses` for kernels that run everything everywhere.
-std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, int tuning);
 
 }  // namespace ecmv::backends

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/own_file.h"
+
 namespace ecmv::backends {
 namespace {
 
@@ -27,19 +29,30 @@ struct Loaded {
   std::string reason;  // why there is none
 };
 
-std::filesystem::path plugin_folder() {
-  if (const char* folder = std::getenv("ECMV_PLUGIN_DIR"); folder != nullptr && *folder != 0) return folder;
+namespace fs = std::filesystem;
+
+// See plugins.h.
+std::vector<fs::path> plugin_folders() {
+  if (const char* folder = std::getenv("ECMV_PLUGIN_DIR"); folder != nullptr && *folder != 0) return {folder};
+  if (own_file().empty()) return {};
+  const fs::path own = own_file().parent_path();
+  return {own, own / "ecmv", own / ECMV_PLUGINS_FROM_PROGRAM};
+}
+
+// Empty if there is none.
+fs::path find_plugin(const std::string& name) {
   std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::filesystem::path(".") : program.parent_path();
+  for (const fs::path& folder : plugin_folders())
+    if (fs::exists(folder / name, error)) return folder / name;
+  return {};
 }
 
 Loaded load(std::string_view id) {
-  const std::filesystem::path path = plugin_folder() / ("libecmv_" + std::string(id) + ".so");
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
-    return {nullptr, "This build has no plugin for the backend '" + std::string(id) + "' (" + path.filename().string() +
-                         " is not beside the program)."};
+  const std::string name = "libecmv_" + std::string(id) + ".so";
+  const fs::path path = find_plugin(name);
+  if (path.empty())
+    return {nullptr, "This build has no plugin for the backend '" + std::string(id) + "' (" + name +
+                         " is neither beside the program nor where it would be installed)."};
   // Never closed: kernels, devices and exceptions of the plugin live until the program ends.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {nullptr, "The plugin does not load: " + std::string(dlerror()) + "."};

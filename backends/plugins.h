@@ -1,6 +1,8 @@
-// GPU backends are shared objects, libecmv_ID.so, loaded at first use from the folder ECMV_PLUGIN_DIR or else from where the
-// program lies. So a program built with every toolkit starts on a machine with no driver at all: a plugin that is missing,
-// does not load or was built otherwise is a backend whose only device is unavailable, with the reason.
+// GPU backends are shared objects, libecmv_ID.so, loaded at first use: from the folder that the environment variable
+// ECMV_PLUGIN_DIR names, or else from where the program or library with this code lies, from ecmv/ beside it (the
+// installed libecmv.so), or from lib/ecmv of the tree that the program is installed in. So a program built with every
+// toolkit starts on a machine with no driver at all: a plugin that is missing, does not load or was built otherwise is
+// a backend whose only device is unavailable, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +14,8 @@
 
 namespace ecmv::backends {
 
-// Raised whenever a type of backend.h, kernel.h or compressed_matrix.h changes.
-inline constexpr uint32_t kPluginVersion = 2;
+// Raised whenever a type of backend.h, executor.h, kernel.h or compressed_matrix.h changes.
+inline constexpr uint32_t kPluginVersion = 3;
 // The types cross the border as they are, so both sides must come from one compiler.
 inline constexpr std::string_view kPluginCompiler = __VERSION__;
 

@@ -5,11 +5,13 @@
 //   const Codec& codec();                          in codec.cpp (required)
 //   std::span<const backends::Kernel> cpu_kernels();   in cpu.cpp  (optional: backend `scalar`)
 //   std::span<const backends::Kernel> simd_kernels();  in simd.cpp (optional: backend `simd`)
-//   namespace ECMV_GPU_NAMESPACE { std::span<const backends::Kernel> gpu_kernels(); }  in gpu.cu (optional: cuda, hip, emulator)
+//   namespace ECMV_GPU_NAMESPACE { std::span<const backends::Kernel> gpu_kernels(); }  in gpu.cu (optional: cuda, hip,
+//   emulator)
 // CMake finds the folder and generates the registry; nothing else names the codec.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -34,13 +36,13 @@ struct SettingInfo {
   std::string_view unit;  // "" for texts and pure numbers
   std::string_view help;
   SettingValue default_value;
-  int64_t min = 0, max = 0;                  // inclusive, for integers
+  int64_t min = 0, max = 0;                    // inclusive, for integers
   std::vector<std::string_view> choices = {};  // for texts
 };
 
 // A chain as the original programs store it in one file: compressed layers, first vector and what the file
-// promises about the results. Or modules of a model, each by its name: then there is no first vector and the layers need
-// not fit together. Only codecs that reproduce a foreign file format use it.
+// promises about the results. Or modules of a model, each by its name: then there is no first vector and the layers
+// need not fit together. Only codecs that reproduce a foreign file format use it.
 struct ChainFile {
   std::vector<CompressedMatrix> layers;
   std::vector<std::string> names;  // [layers] of modules; of a chain none
@@ -62,45 +64,46 @@ struct BlockSizes {
   int64_t side_bits = 0;        // tables and models that all blocks share; not contained in `bits`
 };
 
-// How far decoded elements of a lossy codec may lie from their source: |decoded - source| <= max(relative * |source|, absolute).
-// NaN stays a NaN and infinities stay themselves.
+// How far decoded elements of a lossy codec may lie from their source: |decoded - source| <= max(relative * |source|,
+// absolute). NaN stays a NaN and infinities stay themselves.
 struct ErrorBound {
   double relative = 0, absolute = 0;
   bool exact() const { return relative == 0 && absolute == 0; }  // byte for byte then
 };
 
+// Codecs of the tree assign plain functions; those of a loaded library carry the library's tables (loaded_codec.h).
 struct Codec {
-  std::string_view summary;  // one line
-  std::string_view source;   // paper or repository the method comes from
+  std::string_view summary;     // one line
+  std::string_view source;      // paper or repository the method comes from
   uint32_t format_version = 1;  // +1 whenever a stored byte changes
   bool lossless = true;         // with every setting; otherwise error_bound says how lossy it is
-  bool portable_bytes = true;  // false: a library's version decides what encode() writes, so it is not frozen
+  bool portable_bytes = true;   // false: a library's version decides what encode() writes, so it is not frozen
   std::vector<SettingInfo> settings;
 
   // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence.
-  std::string (*refuses)(datasets::MatrixView, const Settings&) = nullptr;
+  std::function<std::string(datasets::MatrixView, const Settings&)> refuses = nullptr;
   // Deterministic: the same input gives the same bytes on every platform. Only called after refuses() said "".
-  CompressedMatrix (*encode)(datasets::MatrixView, const Settings&) = nullptr;
+  std::function<CompressedMatrix(datasets::MatrixView, const Settings&)> encode = nullptr;
   // The reference: plain loops, every access bounds checked, throws MalformedStream. `out` has exactly
   // shape.elements() * element_bytes bytes, row-major.
-  void (*decode)(const CompressedView&, std::span<std::byte> out) = nullptr;
-  // Upper bound of stored_bytes() over all matrices of that many rows and bytes a row (see shape_in_bytes; of i8 elements that is
-  // their shape); conformance tests and every run hold the codec to it.
-  int64_t (*max_stored_bytes)(datasets::Shape, const Settings&) = nullptr;
+  std::function<void(const CompressedView&, std::span<std::byte> out)> decode = nullptr;
+  // Upper bound of stored_bytes() over all matrices of that many rows and bytes a row (see shape_in_bytes; of i8
+  // elements that is their shape); conformance tests and every run hold the codec to it.
+  std::function<int64_t(datasets::Shape, const Settings&)> max_stored_bytes = nullptr;
   // Optional, see BlockSizes: one entry a rule; the first counts what encode() stores.
-  std::vector<BlockSizes> (*block_sizes)(datasets::MatrixView, const Settings&) = nullptr;
+  std::function<std::vector<BlockSizes>(datasets::MatrixView, const Settings&)> block_sizes = nullptr;
 
   // Codecs that are not lossless: what holds for this matrix with these settings. The reference decode is held to it.
-  ErrorBound (*error_bound)(datasets::MatrixView, const Settings&) = nullptr;
-  // Optional: bits per element that an ideal entropy coder would take for the symbols that this codec makes of the matrix,
-  // whatever it stores beside them included, tables and indices not.
-  double (*ideal_bits_per_element)(datasets::MatrixView, const Settings&) = nullptr;
+  std::function<ErrorBound(datasets::MatrixView, const Settings&)> error_bound = nullptr;
+  // Optional: bits per element that an ideal entropy coder would take for the symbols that this codec makes of the
+  // matrix, whatever it stores beside them included, tables and indices not.
+  std::function<double(datasets::MatrixView, const Settings&)> ideal_bits_per_element = nullptr;
 
   // Optional: foreign chain files. `recognises_file` looks at the content only; `read_file` throws MalformedStream;
   // `write_file` gives bytes that the original program reads (nullptr where the format is only read).
-  bool (*recognises_file)(std::span<const std::byte>) = nullptr;
-  ChainFile (*read_file)(std::span<const std::byte>) = nullptr;
-  std::vector<std::byte> (*write_file)(const ChainFile&) = nullptr;
+  std::function<bool(std::span<const std::byte>)> recognises_file = nullptr;
+  std::function<ChainFile(std::span<const std::byte>)> read_file = nullptr;
+  std::function<std::vector<std::byte>(const ChainFile&)> write_file = nullptr;
 };
 
 // Fills in defaults and checks names, types, ranges and choices. Values are given as text ("12", "w32s64").

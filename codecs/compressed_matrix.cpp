@@ -8,14 +8,16 @@ namespace ecmv::codecs {
 int64_t Settings::integer(std::string_view name) const {
   const auto it = values_.find(name);
   if (it == values_.end() || !std::holds_alternative<int64_t>(it->second))
-    throw std::logic_error("The codec asked for the integer setting '" + std::string(name) + "', which it did not declare.");
+    throw std::logic_error("The codec asked for the integer setting '" + std::string(name) +
+                           "', which it did not declare.");
   return std::get<int64_t>(it->second);
 }
 
 const std::string& Settings::text(std::string_view name) const {
   const auto it = values_.find(name);
   if (it == values_.end() || !std::holds_alternative<std::string>(it->second))
-    throw std::logic_error("The codec asked for the text setting '" + std::string(name) + "', which it did not declare.");
+    throw std::logic_error("The codec asked for the text setting '" + std::string(name) +
+                           "', which it did not declare.");
   return std::get<std::string>(it->second);
 }
 
@@ -24,7 +26,8 @@ std::string Settings::to_string() const {
   for (const auto& [name, value] : values_) {
     if (!out.empty()) out += ',';
     out += name + '=';
-    out += std::holds_alternative<int64_t>(value) ? std::to_string(std::get<int64_t>(value)) : std::get<std::string>(value);
+    out += std::holds_alternative<int64_t>(value) ? std::to_string(std::get<int64_t>(value))
+                                                  : std::get<std::string>(value);
   }
   return out;
 }
@@ -61,7 +64,8 @@ int64_t CompressedMatrix::padding_bytes() const {
 CompressedView CompressedMatrix::view() const {
   CompressedView view{shape, type, &settings, {}};
   view.sections.reserve(sections.size());
-  for (const Section& section : sections) view.sections.push_back({section.name, section.role, section.bytes, section.bytes});
+  for (const Section& section : sections)
+    view.sections.push_back({section.name, section.role, section.bytes, section.bytes});
   return view;
 }
 

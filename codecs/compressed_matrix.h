@@ -48,12 +48,13 @@ struct SectionView {
   std::string_view name;
   Role role = Role::payload;
   std::span<const std::byte> bytes;  // host memory, or device memory once uploaded there
-  // The same bytes in host memory, so that a launch can read a header; empty where they are on a device and more than kHostCopyBytes.
+  // The same bytes in host memory, so that a launch can read a header; empty where they are on a device and more than
+  // kHostCopyBytes.
   std::span<const std::byte> host;
 };
 inline constexpr size_t kHostCopyBytes = 256;
 
-// A compressed matrix somebody else owns. Sections stand in the order in which the codec made them.
+// A compressed matrix that is owned elsewhere. Sections stand in the order in which the codec made them.
 struct CompressedView {
   datasets::Shape shape;
   datasets::ElementType type = datasets::ElementType::i8;
@@ -73,7 +74,7 @@ struct CompressedMatrix {
   int64_t stored_bytes() const;
   int64_t stored_bytes(Role role) const;
   int64_t padding_bytes() const;  // contained in stored_bytes()
-  CompressedView view() const;  // valid while *this lives and is not changed
+  CompressedView view() const;    // valid while *this lives and is not changed
 };
 
 }  // namespace ecmv::codecs

@@ -28,8 +28,7 @@ BoundCheck check_bound(const datasets::MatrixView& source, std::span<const std::
   const datasets::MatrixView result{source.shape, source.type, decoded};
   BoundCheck check;
   if (static_cast<int64_t>(decoded.size()) != elements * datasets::element_bytes(source.type)) {
-    check.violation =
-        "The decoded matrix has " + std::to_string(decoded.size()) + " bytes, which is not its size.";
+    check.violation = "The decoded matrix has " + std::to_string(decoded.size()) + " bytes, which is not its size.";
     return check;
   }
   constexpr int64_t kPiece = 4096;
@@ -44,9 +43,8 @@ BoundCheck check_bound(const datasets::MatrixView& source, std::span<const std::
       const double error = std::fabs(got[i] - wanted[i]);
       if (!(error <= allowed) || !std::isfinite(wanted[i])) {
         check.violation = "The element at row " + std::to_string((first + i) / cols) + ", column " +
-                          std::to_string((first + i) % cols) + " is " + shown(wanted[i]) +
-                          " and was decoded as " + shown(got[i]) + ", more than " + shown(allowed) +
-                          " beside it.";
+                          std::to_string((first + i) % cols) + " is " + shown(wanted[i]) + " and was decoded as " +
+                          shown(got[i]) + ", more than " + shown(allowed) + " beside it.";
         return check;
       }
       check.used = std::max(check.used, error / allowed);

@@ -1,6 +1,7 @@
-// The generated table behind registry.h.
+// The generated table of registry.h.
 #include "codecs/registry.h"
 
+#include <stdexcept>
 #include <vector>
 
 #include "backends/plugins.h"
@@ -8,6 +9,20 @@
 #include "registry_table.inc"
 
 namespace ecmv::codecs {
+namespace {
+
+// The generated table, with room at its end, so that entries stay where they are.
+std::vector<CodecEntry>& entries() {
+  static std::vector<CodecEntry> all = [] {
+    std::vector<CodecEntry> copy;
+    copy.reserve(registry_table().size() + kMaxLoadedCodecs);
+    copy.insert(copy.end(), registry_table().begin(), registry_table().end());
+    return copy;
+  }();
+  return all;
+}
+
+}  // namespace
 
 std::span<const backends::Kernel> CodecEntry::kernels(std::string_view backend) const {
   if (backend == "scalar") return cpu_kernels;
@@ -15,12 +30,18 @@ std::span<const backends::Kernel> CodecEntry::kernels(std::string_view backend) 
   return backends::plugin_kernels(backend, id);
 }
 
-std::span<const CodecEntry> all_codecs() { return registry_table(); }
+std::span<const CodecEntry> all_codecs() { return entries(); }
 
 const CodecEntry* find_codec(std::string_view id) {
-  for (const CodecEntry& entry : registry_table())
+  for (const CodecEntry& entry : entries())
     if (entry.id == id) return &entry;
   return nullptr;
+}
+
+void append_codecs(std::vector<CodecEntry> more) {
+  if (entries().size() + more.size() > entries().capacity())
+    throw std::length_error("There are more loaded codecs than the registry has room for.");
+  for (CodecEntry& entry : more) entries().push_back(std::move(entry));
 }
 
 CompressedMatrix encode_matrix(const CodecEntry& entry, datasets::MatrixView matrix, const Settings& settings) {

@@ -1,4 +1,4 @@
-// Threads that share fixed chunks of one task: what a chunk gives does not depend on who takes it.
+// Threads that share fixed chunks of one task: a chunk's result does not depend on the thread that computes it.
 #pragma once
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 namespace ecmv::datasets {
 namespace {
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kConstantParameters[] = {
     {.name = "value",
      .help = "value of every element",
      .default_value = 0,
@@ -15,15 +15,15 @@ constexpr ParameterInfo kParameters[] = {
      .is_integer = true},
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_constant(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kConstantSource{"constant", "one value everywhere", true, kParameters, load};
+extern const DataSource kConstantSource{"constant", "one value everywhere", true, kConstantParameters, load_constant};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_constant(const SourceRequest& request) {
   const int value = Parameters(kConstantSource, request).integer("value");
   return draw_dataset(kConstantSource, request, uniform_table(value, value));
 }

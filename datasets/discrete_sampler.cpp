@@ -41,8 +41,7 @@ uint32_t first_bits(const Philox::ctr_type& words, int64_t element) {
 
 }  // namespace
 
-DiscreteSampler::DiscreteSampler(const CumulativeTable& upper)
-    : upper_(upper), direct_(size_t{1} << kFirstBits) {
+DiscreteSampler::DiscreteSampler(const CumulativeTable& upper) : upper_(upper), direct_(size_t{1} << kFirstBits) {
   if (!std::is_sorted(upper.begin(), upper.end()) || upper.back() != kProbabilityOne) {
     throw DatasetError("A cumulative table must never fall and must end in 2^48.");
   }
@@ -69,8 +68,8 @@ int8_t DiscreteSampler::value_at(uint64_t position) const {
 
 void DiscreteSampler::draw(const RandomStream& stream, int64_t first, std::span<int8_t> out) const {
   if (first < 0 || first % kElementsPerBlock != 0) {
-    throw DatasetError("Elements are drawn from a position that is a multiple of 8, not from " +
-                       std::to_string(first) + ".");
+    throw DatasetError("Elements are drawn from a position that is a multiple of 8, not from " + std::to_string(first) +
+                       ".");
   }
   const int8_t* direct = direct_.data();
   for (int64_t done = 0; done < int64_t(out.size()); done += kPieceElements) {

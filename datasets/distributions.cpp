@@ -45,9 +45,7 @@ double normal_tail(double x) {
   return density / fraction;
 }
 
-uint64_t to_units(double probability) {
-  return uint64_t(std::floor(probability * double(kProbabilityOne) + 0.5));
-}
+uint64_t to_units(double probability) { return uint64_t(std::floor(probability * double(kProbabilityOne) + 0.5)); }
 
 // Table of a symmetric continuous distribution rounded to integers and clipped to +-127; tail(x) is
 // P(X > x) for x > 0. Both sides are built from the tail, so the table is exactly symmetric.

@@ -131,10 +131,8 @@ std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
   for (const Matrix& matrix : file.layers) {
     tensors.push_back({matrix.name, "I8", {matrix.shape.rows, matrix.shape.cols}, matrix.elements});
   }
-  tensors.push_back({"initial_vector",
-                     "I8",
-                     {int64_t(file.initial_vector.size())},
-                     std::as_bytes(std::span(file.initial_vector))});
+  tensors.push_back(
+      {"initial_vector", "I8", {int64_t(file.initial_vector.size())}, std::as_bytes(std::span(file.initial_vector))});
   return tensors;
 }
 
@@ -176,8 +174,7 @@ std::vector<TensorSummary> inspect_file(const std::string& path) {
   try {
     return summarize_all(matvans_tensors(parse_matvans_uncompressed(file.bytes())));
   } catch (const DatasetError& error) {
-    throw DatasetError("The file \"" + path +
-                       "\" is neither safetensors nor npy, nor an uncompressed MatVANS file. (" +
+    throw DatasetError("The file \"" + path + "\" is neither safetensors nor npy, nor an uncompressed MatVANS file. (" +
                        error.what() + ")");
   }
 }

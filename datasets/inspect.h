@@ -1,4 +1,4 @@
-// What a weight file holds and how short it could be stored: the figures behind `ecmv inspect`.
+// What a weight file holds and how short it could be stored: the figures of `ecmv inspect`.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct TensorSummary {
   std::optional<double> entropy_bits;
   std::optional<int64_t> minimum_bytes;
 
-  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element: what an ideal code
-  // of exponents beside raw signs and fractions would take for them.
+  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element: what an
+  // ideal code of exponents beside raw signs and fractions would take for them.
   std::optional<int64_t> distinct_exponents;
   std::optional<double> exponent_entropy_bits;
 };

@@ -10,24 +10,21 @@ namespace {
 
 constexpr double k2E = 5.43656365691809;
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kLaplaceParameters[] = {
     {.name = "b", .help = "scale of the density, in units of one step", .min = 0.01, .max = 1e4},
-    {.name = "entropy_bits",
-     .help = "entropy in bits per element; gives b = 2^H / (2 e)",
-     .min = 0,
-     .max = 8},
+    {.name = "entropy_bits", .help = "entropy in bits per element; gives b = 2^H / (2 e)", .min = 0, .max = 8},
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_laplace(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kLaplaceSource{"laplace", "exp(-|x| / b) rounded to integers and clipped to +-127",
-                                       true, kParameters, load};
+extern const DataSource kLaplaceSource{"laplace", "exp(-|x| / b) rounded to integers and clipped to +-127", true,
+                                       kLaplaceParameters, load_laplace};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_laplace(const SourceRequest& request) {
   const Parameters parameters(kLaplaceSource, request);
   const bool direct = parameters.exactly_one("b", "entropy_bits") == "b";
   const double scale = direct ? parameters.number("b") : exact_exp2(parameters.number("entropy_bits")) / k2E;

@@ -39,9 +39,11 @@ constexpr int kWindow = 31;              // exponents
 constexpr int64_t kFewestToFill = 4096;  // elements, for missing exponents to be given away
 constexpr int64_t kChunkPairs = 1 << 17;
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kLlmLikeParameters[] = {
     kQuantiseBits,
-    {.name = "type", .help = "of the elements: bf16, or f8_e4m3 for matrices divided by their largest weight / 448; bf16 if left out", .is_text = true}};
+    {.name = "type",
+     .help = "of the elements: bf16, or f8_e4m3 for matrices divided by their largest weight / 448; bf16 if left out",
+     .is_text = true}};
 
 // As checkpoints of such weights are made: a scale a matrix, its largest weight the greatest e4m3.
 Matrix to_f8(const Matrix& weights) {
@@ -52,7 +54,8 @@ Matrix to_f8(const Matrix& weights) {
   read_numbers(weights.view(), 0, numbers);
   double largest = 0;
   for (const double number : numbers) largest = std::max(largest, std::fabs(number));
-  for (size_t i = 0; i < numbers.size(); ++i) matrix.elements[i] = static_cast<std::byte>(nearest_f8_e4m3(numbers[i] * (448 / largest)));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    matrix.elements[i] = static_cast<std::byte>(nearest_f8_e4m3(numbers[i] * (448 / largest)));
   matrix.content_hash = content_hash(matrix.view());
   return matrix;
 }
@@ -71,8 +74,7 @@ class Weights {
  public:
   Weights(Shape shape, uint64_t seed, int layer)
       : shape_(shape), seed_(seed), layer_(uint32_t(layer)), bits_(size_t(shape.elements())) {
-    const double place =
-        uniform_of(random_words(seed, 0, DrawPurpose::matrix_scales, 0)[0]) + layer * kGoldenRatio;
+    const double place = uniform_of(random_words(seed, 0, DrawPurpose::matrix_scales, 0)[0]) + layer * kGoldenRatio;
     sigma_ = 0.01 * exact_exp2(2 * (place - std::floor(place)));
     draw();
     place_outliers(matrix_quantile(layer));
@@ -100,8 +102,8 @@ class Weights {
   void draw() {
     std::vector<double> scale(size_t(shape_.rows));
     for (size_t row = 0; row < scale.size(); ++row)
-      scale[row] = sigma_ * exact_exp2(kRowSpread * kLog2E *
-                                       normal_pair(words(DrawPurpose::row_scales, row / 2))[row % 2]);
+      scale[row] =
+          sigma_ * exact_exp2(kRowSpread * kLog2E * normal_pair(words(DrawPurpose::row_scales, row / 2))[row % 2]);
     const int64_t pairs = int64_t(count() + 1) / 2;
     for_each_chunk((pairs + kChunkPairs - 1) / kChunkPairs, 0, [&](int64_t chunk) {
       for (int64_t pair = chunk * kChunkPairs; pair < std::min(pairs, (chunk + 1) * kChunkPairs); ++pair) {
@@ -114,8 +116,7 @@ class Weights {
 
   void place_outliers(double z) {
     const double log2_ratio = std::clamp(kLog2Maximum + kMaximumSpread * z, 3.3, 6.5);
-    const uint64_t outliers =
-        std::min<uint64_t>(count(), std::max<uint64_t>(8, uint64_t(2e-6 * double(count()))));
+    const uint64_t outliers = std::min<uint64_t>(count(), std::max<uint64_t>(8, uint64_t(2e-6 * double(count()))));
     for (uint64_t i = outliers; i-- > 0;) {  // the largest, number 0, last
       const auto random = words(DrawPurpose::outliers, i);
       const auto share = i == 0 ? 1.0 : uniform_of(words(DrawPurpose::outliers, i + (uint64_t{1} << 32))[0]);
@@ -154,21 +155,24 @@ class Weights {
   std::vector<uint16_t> bits_;
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_llm_like(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kLlmLikeSource{
-    "llm_like", "bf16 weights with the statistics of a large language model's", true, kParameters, load, 2};
+extern const DataSource kLlmLikeSource{"llm_like",    "bf16 weights with the statistics of a large language model's",
+                                       true,          kLlmLikeParameters,
+                                       load_llm_like, 2};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_llm_like(const SourceRequest& request) {
   const Parameters parameters(kLlmLikeSource, request);
   check_request(kLlmLikeSource, request);
   const std::string& type = parameters.text("type");
-  if (type != "" && type != "bf16" && type != "f8_e4m3") throw DatasetError("The source llm_like makes weights of the type bf16 or f8_e4m3, not \"" + type + "\".");
-  if (type == "f8_e4m3" && parameters.has("quantise_bits")) throw DatasetError("The source llm_like quantises bf16 weights only, not those of the type f8_e4m3.");
+  if (type != "" && type != "bf16" && type != "f8_e4m3")
+    throw DatasetError("The source llm_like makes weights of the type bf16 or f8_e4m3, not \"" + type + "\".");
+  if (type == "f8_e4m3" && parameters.has("quantise_bits"))
+    throw DatasetError("The source llm_like quantises bf16 weights only, not those of the type f8_e4m3.");
   Dataset dataset;
   try {
     for (int layer = 0; layer < request.layers; ++layer) {
@@ -182,8 +186,8 @@ Dataset load(const SourceRequest& request) {
     throw DatasetError("The source llm_like could not get the memory for " + std::to_string(request.layers) +
                        " layers of " + std::to_string(request.shape.elements()) + " weights.");
   } catch (const std::length_error&) {
-    throw DatasetError("The source llm_like cannot hold a matrix of " +
-                       std::to_string(request.shape.elements()) + " weights in memory.");
+    throw DatasetError("The source llm_like cannot hold a matrix of " + std::to_string(request.shape.elements()) +
+                       " weights in memory.");
   }
   return dataset;
 }

@@ -18,21 +18,17 @@ int64_t element_bytes(ElementType type) {
     case ElementType::i8:
     case ElementType::u8:
     case ElementType::f8_e5m2:
-    case ElementType::f8_e4m3:
-      return 1;
+    case ElementType::f8_e4m3: return 1;
     case ElementType::bf16:
     case ElementType::f16:
     case ElementType::i16:
-    case ElementType::u16:
-      return 2;
+    case ElementType::u16: return 2;
     case ElementType::f32:
     case ElementType::i32:
-    case ElementType::u32:
-      return 4;
+    case ElementType::u32: return 4;
     case ElementType::f64:
     case ElementType::i64:
-    case ElementType::u64:
-      return 8;
+    case ElementType::u64: return 8;
   }
   throw DatasetError("The element type " + std::to_string(int(type)) + " does not exist.");
 }
@@ -50,9 +46,7 @@ namespace {
 // highest bits: FNV-1a on whole words leaves a flipped sign bit where it is, and two of them cancel.
 constexpr uint64_t kWordMultiplier = 0xC2B2AE3D27D4EB4F;
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
-uint64_t absorb(uint64_t hash, uint64_t word) {
-  return std::rotl(hash + word * kWordMultiplier, 31) * kMultiplier;
-}
+uint64_t absorb(uint64_t hash, uint64_t word) { return std::rotl(hash + word * kWordMultiplier, 31) * kMultiplier; }
 
 // The first `count` <= 8 bytes at `bytes` as a little-endian number, zero-extended.
 uint64_t read_word(const std::byte* bytes, size_t count) {
@@ -70,7 +64,7 @@ uint64_t read_word(const std::byte* bytes, size_t count) {
 // Definition, byte-exact:
 //  1. h = 0xCBF29CE484222325; h = absorb(h, type); h = absorb(h, rows); h = absorb(h, cols).
 //     (type: the value of the enumeration, i8 = 0, u8 = 1, bf16 = 2, ...)
-//  2. lane[j] = absorb(h, j), j = 0..3. Of every whole 32-byte piece of the elements, lane[j] absorbs the
+//  2. lane[j] = absorb(h, j), j = 0..3. From every whole 32-byte piece of the elements, lane[j] absorbs the
 //     little-endian 8-byte word j. (Four lanes: one alone is bound by the latency of the multiplication.)
 //  3. h absorbs lane[0..3], then the remaining whole words, then, if 1..7 bytes remain, these zero-extended.
 //  4. h ^= h >> 32; h *= kMultiplier; h ^= h >> 29; h *= kMultiplier; h ^= h >> 32.
@@ -102,10 +96,12 @@ double entropy_bits_per_element(const MatrixView& matrix) {
   const size_t values = width == 1 ? 256 : 65536, n = matrix.elements.size() / size_t(width);
   // Four histograms: equal neighbours would otherwise wait for each other's store.
   std::vector<int64_t> counts(4 * values);
-  for (size_t i = 0; i < n; ++i) ++counts[i % 4 * values + read_word(&matrix.elements[i * size_t(width)], size_t(width))];
+  for (size_t i = 0; i < n; ++i)
+    ++counts[i % 4 * values + read_word(&matrix.elements[i * size_t(width)], size_t(width))];
   double bits = 0;
   for (size_t value = 0; value < values; ++value) {
-    const int64_t count = counts[value] + counts[values + value] + counts[2 * values + value] + counts[3 * values + value];
+    const int64_t count =
+        counts[value] + counts[values + value] + counts[2 * values + value] + counts[3 * values + value];
     if (count > 0) bits += double(count) * std::log2(double(n) / double(count));
   }
   return n == 0 ? 0.0 : bits / double(n);

@@ -1,5 +1,5 @@
 // Matrix: the noun every room shares. A dense, row-major matrix of one element type in host memory, together
-// with the hash that names its content in records. This header is the door of the room `datasets`.
+// with the hash that names its content in records. This header is the interface of `datasets`.
 #pragma once
 
 #include <cstddef>
@@ -26,16 +26,14 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-// A matrix somebody else owns; elements are row-major, [rows, cols], little-endian.
+// A matrix that is owned elsewhere; elements are row-major, [rows, cols], little-endian.
 struct MatrixView {
   Shape shape;
   ElementType type = ElementType::i8;
   std::span<const std::byte> elements;
 
   // The elements of an i8 matrix, or the bytes of any other.
-  std::span<const int8_t> i8() const {
-    return {reinterpret_cast<const int8_t*>(elements.data()), elements.size()};
-  }
+  std::span<const int8_t> i8() const { return {reinterpret_cast<const int8_t*>(elements.data()), elements.size()}; }
 };
 
 struct Matrix {
@@ -53,8 +51,8 @@ struct Matrix {
 // and is no protection against an adversary.
 uint64_t content_hash(const MatrixView& matrix);
 
-// Order-0 Shannon entropy of the elements' bit patterns, for types of one and two bytes; bits per element. 0 for no elements,
-// NaN for wider types, whose histogram says little: nearly every element is the only one of its kind.
+// Order-0 Shannon entropy of the elements' bit patterns, for types of one and two bytes; bits per element. 0 for no
+// elements, NaN for wider types, whose histogram says little: nearly every element is the only one of its kind.
 double entropy_bits_per_element(const MatrixView& matrix);
 
 }  // namespace ecmv::datasets

@@ -12,7 +12,7 @@
 namespace ecmv::datasets {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void bad_matvans(const std::string& what) {
   throw DatasetError("Not an uncompressed MatVANS file: " + what);
 }
 
@@ -22,7 +22,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
   size_t left() const { return left_.size(); }
   std::span<const std::byte> take(size_t count, const char* what) {
-    if (count > left_.size()) fail(std::string("it ends inside ") + what + ".");
+    if (count > left_.size()) bad_matvans(std::string("it ends inside ") + what + ".");
     const auto taken = left_.first(count);
     left_ = left_.subspan(count);
     return taken;
@@ -54,10 +54,10 @@ std::vector<uint32_t> to_u32(std::span<const std::byte> bytes) {
 const TensorView& require(const Safetensors& file, const char* name, const char* dtype,
                           const std::vector<int64_t>& shape) {
   const TensorView* tensor = file.find(name);
-  if (tensor == nullptr) fail(std::string("it has no tensor \"") + name + "\".");
+  if (tensor == nullptr) bad_matvans(std::string("it has no tensor \"") + name + "\".");
   if (tensor->dtype != dtype || tensor->shape != shape) {
-    fail(std::string("its tensor \"") + name + "\" is " + tensor->dtype + shape_text(tensor->shape) +
-         ", not " + dtype + shape_text(shape) + ".");
+    bad_matvans(std::string("its tensor \"") + name + "\" is " + tensor->dtype + shape_text(tensor->shape) + ", not " +
+                dtype + shape_text(shape) + ".");
   }
   return *tensor;
 }
@@ -66,11 +66,11 @@ MatvansFile parse_container(std::span<const std::byte> bytes) {
   const Safetensors file = parse_safetensors(bytes);
   const TensorView* matrices = file.find("matrices");
   if (matrices == nullptr) {
-    fail(file.find("compressed") == nullptr
-             ? "the container has no tensor \"matrices\"."
-             : "its matrices are compressed (it has a tensor \"compressed\" instead of \"matrices\").");
+    bad_matvans(file.find("compressed") == nullptr
+                    ? "the container has no tensor \"matrices\"."
+                    : "its matrices are compressed (it has a tensor \"compressed\" instead of \"matrices\").");
   }
-  if (matrices->shape.size() != 3) fail("the shape of \"matrices\" is not [layers, rows, cols].");
+  if (matrices->shape.size() != 3) bad_matvans("the shape of \"matrices\" is not [layers, rows, cols].");
   const int64_t count = matrices->shape[0];
   const int64_t cols = matrices->shape[2];
   require(file, "matrices", "I8", {count, cols, cols});
@@ -92,25 +92,24 @@ MatvansFile parse_bin(std::span<const std::byte> bytes) {
   const uint32_t length = reader.u32("its header");
   result.initial_vector = to_i8(reader.take(length, "its initial vector"));
   reader.take((4 - length % 4) % 4, "its initial vector");
-  if (count == 0 || length == 0) fail("it has no layers or an empty initial vector.");
+  if (count == 0 || length == 0) bad_matvans("it has no layers or an empty initial vector.");
   uint32_t expected_cols = length;
   for (uint32_t layer = 0; layer < count; ++layer) {
     const uint32_t rows = reader.u32("a matrix header");
     const uint32_t cols = reader.u32("a matrix header");
     const float grid_spacing = std::bit_cast<float>(reader.u32("a matrix header"));
     const std::string who = "layer " + std::to_string(layer);
-    if (grid_spacing != 1.0f) fail("the grid spacing of " + who + " is not 1.");
+    if (grid_spacing != 1.0f) bad_matvans("the grid spacing of " + who + " is not 1.");
     if (rows == 0 || cols != expected_cols) {
-      fail(who + " has shape [" + std::to_string(rows) + ", " + std::to_string(cols) +
-           "] and does not fit the vector of " + std::to_string(expected_cols) + " before it.");
+      bad_matvans(who + " has shape [" + std::to_string(rows) + ", " + std::to_string(cols) +
+                  "] and does not fit the vector of " + std::to_string(expected_cols) + " before it.");
     }
     const auto elements = reader.take(size_t(rows) * cols, who.c_str());
     result.layers.push_back(std::move(
-        to_matrices({"matrices." + std::to_string(layer), "I8", {int64_t(rows), int64_t(cols)}, elements})
-            .front()));
+        to_matrices({"matrices." + std::to_string(layer), "I8", {int64_t(rows), int64_t(cols)}, elements}).front()));
     expected_cols = rows;
   }
-  if (reader.left() != 0) fail(std::to_string(reader.left()) + " bytes follow the last matrix.");
+  if (reader.left() != 0) bad_matvans(std::to_string(reader.left()) + " bytes follow the last matrix.");
   return result;
 }
 
@@ -128,20 +127,20 @@ uint32_t matvans_hash(std::span<const int8_t> vector) {
 
 namespace {
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kMatvansParameters[] = {
     {.name = "file", .help = "path of the file", .is_text = true, .required = true},
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_matvans(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kMatvansSource{
-    "matvans", "matrices and initial vector of an uncompressed MatVANS file", false, kParameters, load};
+extern const DataSource kMatvansSource{"matvans", "matrices and initial vector of an uncompressed MatVANS file", false,
+                                       kMatvansParameters, load_matvans};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_matvans(const SourceRequest& request) {
   const std::string path = Parameters(kMatvansSource, request).text("file");
   const FileBytes file(path);
   try {

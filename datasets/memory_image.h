@@ -1,6 +1,7 @@
-// Memory images: what small programs leave in memory, as arrays with the type of their elements. Every workload really runs; its
-// arithmetic is + - * / and square roots of IEEE numbers and integers in a fixed order, so that the same seed gives the same bytes on
-// every platform (floating-point contraction is off in the build). One family of workloads a file workloads_*.cpp.
+// Memory images: what small programs leave in memory, as arrays with the type of their elements. Every workload really
+// runs; its arithmetic is + - * / and square roots of IEEE numbers and integers in a fixed order, so that the same seed
+// gives the same bytes on every platform (floating-point contraction is off in the build). One family of workloads a
+// file workloads_*.cpp.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +45,9 @@ struct MemoryImage {
   // Keeps the array as it is now.
   template <class T>
   void capture(std::string name, const std::vector<T>& elements) {
-    MemoryArray array{std::move(name), element_type_of<T>(), std::vector<std::byte>((elements.size() * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes)};
+    MemoryArray array{std::move(name), element_type_of<T>(),
+                      std::vector<std::byte>((elements.size() * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes *
+                                             kCacheLineBytes)};
     if (!elements.empty()) std::memcpy(array.bytes.data(), elements.data(), elements.size() * sizeof(T));
     arrays.push_back(std::move(array));
   }

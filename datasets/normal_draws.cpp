@@ -1,5 +1,5 @@
 // Own elementary functions for the arguments that occur, accurate to a few 2^-53: the logarithm by the series
-// of atanh behind a split off exponent, sine and cosine by their series within an eighth of a turn.
+// of atanh with the exponent split off, sine and cosine by their series within an eighth of a turn.
 #include "datasets/normal_draws.h"
 
 #include <Random123/philox.h>
@@ -32,14 +32,10 @@ std::array<double, 2> exact_sine_cosine(double turns) {
   for (int k = 20; k >= 2; k -= 2) cosine = 1 - cosine * square / (k * (k - 1));
   sine *= x;
   switch (int(quarters) % 4) {
-    case 0:
-      return {sine, cosine};
-    case 1:
-      return {cosine, -sine};
-    case 2:
-      return {-sine, -cosine};
-    default:
-      return {-cosine, sine};
+    case 0: return {sine, cosine};
+    case 1: return {cosine, -sine};
+    case 2: return {-sine, -cosine};
+    default: return {-cosine, sine};
   }
 }
 
@@ -47,8 +43,7 @@ std::array<double, 2> exact_sine_cosine(double turns) {
 
 std::array<uint64_t, 2> random_words(uint64_t seed, uint32_t layer, DrawPurpose purpose, uint64_t index) {
   const r123::Philox4x32::key_type key{{uint32_t(seed), uint32_t(seed >> 32)}};
-  const r123::Philox4x32::ctr_type counter{
-      {uint32_t(index), uint32_t(index >> 32), layer, uint32_t(purpose)}};
+  const r123::Philox4x32::ctr_type counter{{uint32_t(index), uint32_t(index >> 32), layer, uint32_t(purpose)}};
   const auto words = r123::Philox4x32()(counter, key);
   return {uint64_t(words[1]) << 32 | words[0], uint64_t(words[3]) << 32 | words[2]};
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-[[noreturn]] void fail(const std::string& what) { throw DatasetError("Not a readable npy file: " + what); }
+[[noreturn]] void bad_npy(const std::string& what) { throw DatasetError("Not a readable npy file: " + what); }
 
 class HeaderScanner {
  public:
@@ -34,7 +34,7 @@ class HeaderScanner {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) fail(std::string("its header lacks a '") + c + "' where one must be.");
+    if (!accept(c)) bad_npy(std::string("its header lacks a '") + c + "' where one must be.");
   }
   bool at_end() { return !accept('\0') && text_.empty(); }
 
@@ -42,7 +42,7 @@ class HeaderScanner {
     const char quote = accept('"') ? '"' : '\'';
     if (quote == '\'') expect('\'');
     const size_t end = text_.find(quote);
-    if (end == text_.npos) fail("a text of its header does not end.");
+    if (end == text_.npos) bad_npy("a text of its header does not end.");
     const std::string result(text_.substr(0, end));
     text_.remove_prefix(end + 1);
     return result;
@@ -55,7 +55,7 @@ class HeaderScanner {
         return value;
       }
     }
-    fail("fortran_order is neither True nor False.");
+    bad_npy("fortran_order is neither True nor False.");
   }
   std::vector<int64_t> tuple() {
     std::vector<int64_t> sizes;
@@ -63,7 +63,7 @@ class HeaderScanner {
     while (!accept(')')) {
       int64_t size = 0;
       const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
-      if (error != std::errc() || size < 0) fail("its shape is not a tuple of sizes.");
+      if (error != std::errc() || size < 0) bad_npy("its shape is not a tuple of sizes.");
       text_.remove_prefix(size_t(end - text_.data()));
       sizes.push_back(size);
       if (accept(',')) continue;
@@ -83,7 +83,7 @@ struct Header {
   std::vector<int64_t> shape;
 };
 
-Header parse_header(std::string_view text) {
+Header parse_npy_header(std::string_view text) {
   HeaderScanner scan(text);
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;
@@ -93,21 +93,21 @@ Header parse_header(std::string_view text) {
     const std::string key = scan.text();
     scan.expect(':');
     if (key == "descr" && !descr) {
-      if (scan.accept('[')) fail("its elements are records, not numbers.");
+      if (scan.accept('[')) bad_npy("its elements are records, not numbers.");
       descr = scan.text();
     } else if (key == "fortran_order" && !fortran_order) {
       fortran_order = scan.truth();
     } else if (key == "shape" && !shape) {
       shape = scan.tuple();
     } else {
-      fail("the key \"" + key + "\" of its header is unknown or appears twice.");
+      bad_npy("the key \"" + key + "\" of its header is unknown or appears twice.");
     }
     if (scan.accept(',')) continue;
     scan.expect('}');
     break;
   }
-  if (!scan.at_end()) fail("something follows the dictionary of its header.");
-  if (!descr || !fortran_order || !shape) fail("its header lacks one of descr, fortran_order and shape.");
+  if (!scan.at_end()) bad_npy("something follows the dictionary of its header.");
+  if (!descr || !fortran_order || !shape) bad_npy("its header lacks one of descr, fortran_order and shape.");
   return {*descr, *fortran_order, *shape};
 }
 
@@ -119,11 +119,11 @@ std::string to_dtype(const std::string& descr) {
   const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) {
     return !descr.empty() && std::string_view(descr).substr(1) == type.first;
   });
-  if (found == std::end(kTypes)) fail("elements of type \"" + descr + "\" are not read.");
+  if (found == std::end(kTypes)) bad_npy("elements of type \"" + descr + "\" are not read.");
   const bool one_byte = descr.back() == '1';
-  if (descr.front() == '>' && !one_byte) fail("its elements \"" + descr + "\" are big-endian.");
+  if (descr.front() == '>' && !one_byte) bad_npy("its elements \"" + descr + "\" are big-endian.");
   if (descr.front() != '<' && descr.front() != '>' && !(one_byte && descr.front() == '|')) {
-    fail("elements of type \"" + descr + "\" are not read.");
+    bad_npy("elements of type \"" + descr + "\" are not read.");
   }
   return std::string(found->second);
 }
@@ -136,47 +136,46 @@ bool looks_like_npy(std::span<const std::byte> bytes) {
 }
 
 TensorView parse_npy(std::span<const std::byte> bytes, const std::string& name) {
-  if (!looks_like_npy(bytes)) fail("it does not begin with the npy magic.");
+  if (!looks_like_npy(bytes)) bad_npy("it does not begin with the npy magic.");
   const size_t version = bytes.size() > 6 ? size_t(bytes[6]) : 0;
-  if (version < 1 || version > 3) fail("its version " + std::to_string(version) + " is not 1, 2 or 3.");
+  if (version < 1 || version > 3) bad_npy("its version " + std::to_string(version) + " is not 1, 2 or 3.");
   const size_t length_bytes = version == 1 ? 2 : 4;
   const size_t begin = kMagic.size() + 2 + length_bytes;
-  if (bytes.size() < begin) fail("it ends inside its header.");
+  if (bytes.size() < begin) bad_npy("it ends inside its header.");
   size_t length = 0;
   for (size_t i = 0; i < length_bytes; ++i) length |= size_t(bytes[begin - length_bytes + i]) << (8 * i);
-  if (length > bytes.size() - begin) fail("it ends inside its header.");
+  if (length > bytes.size() - begin) bad_npy("it ends inside its header.");
 
-  const auto header =
-      parse_header(std::string_view(reinterpret_cast<const char*>(bytes.data()) + begin, length));
+  const auto header = parse_npy_header(std::string_view(reinterpret_cast<const char*>(bytes.data()) + begin, length));
   if (header.fortran_order && header.shape.size() > 1) {
-    fail("its elements are in column-major (Fortran) order; store the array in C order.");
+    bad_npy("its elements are in column-major (Fortran) order; store the array in C order.");
   }
   TensorView tensor{name, to_dtype(header.descr), header.shape, bytes.subspan(begin + length)};
   const int64_t size = tensor_bytes(name, tensor.dtype, tensor.shape);
   if (size != int64_t(tensor.bytes.size())) {
-    fail("an array of type " + tensor.dtype + " and shape " + shape_text(tensor.shape) + " takes " +
-         std::to_string(size) + " bytes, but " + std::to_string(tensor.bytes.size()) + " follow the header.");
+    bad_npy("an array of type " + tensor.dtype + " and shape " + shape_text(tensor.shape) + " takes " +
+            std::to_string(size) + " bytes, but " + std::to_string(tensor.bytes.size()) + " follow the header.");
   }
   return tensor;
 }
 
 namespace {
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kNpyParameters[] = {
     {.name = "file", .help = "path of the file", .is_text = true, .required = true},
     kQuantiseBits,
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_npy(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kNpySource{"npy", "the matrix, or stack of matrices, of an npy file", false,
-                                   kParameters, load};
+extern const DataSource kNpySource{"npy", "the matrix, or stack of matrices, of an npy file", false, kNpyParameters,
+                                   load_npy};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_npy(const SourceRequest& request) {
   const Parameters parameters(kNpySource, request);
   const std::string path = parameters.text("file");
   const FileBytes file(path);

@@ -71,7 +71,8 @@ uint8_t nearest_f8_e4m3(double value) {
   if (std::isnan(magnitude)) return sign | 0x7F;
   if (magnitude >= 448) return sign | 0x7E;
   if (magnitude == 0) return sign;
-  // Eighths of the power of two below; of subnormal numbers those of the smallest normal one. 16 of them are 8 of the next power.
+  // Eighths of the power of two below; of subnormal numbers those of the smallest normal one. 16 of them are 8 of the
+  // next power.
   const int exponent = std::max(std::ilogb(magnitude), -6);
   const double scaled = std::ldexp(magnitude, 3 - exponent), below = std::floor(scaled), rest = scaled - below;
   const int whole = static_cast<int>(below), eighths = whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
@@ -81,34 +82,20 @@ uint8_t nearest_f8_e4m3(double value) {
 void read_numbers(const MatrixView& matrix, int64_t first, std::span<double> out) {
   const std::byte* elements = matrix.elements.data() + first * element_bytes(matrix.type);
   switch (matrix.type) {
-    case ElementType::i8:
-      return convert<int8_t>(elements, out);
-    case ElementType::u8:
-      return convert<uint8_t>(elements, out);
-    case ElementType::bf16:
-      return convert<uint16_t>(elements, out, bf16_value);
-    case ElementType::f16:
-      return convert<uint16_t>(elements, out, f16_value);
-    case ElementType::f32:
-      return convert<float>(elements, out);
-    case ElementType::f64:
-      return convert<double>(elements, out);
-    case ElementType::i16:
-      return convert<int16_t>(elements, out);
-    case ElementType::u16:
-      return convert<uint16_t>(elements, out);
-    case ElementType::i32:
-      return convert<int32_t>(elements, out);
-    case ElementType::u32:
-      return convert<uint32_t>(elements, out);
-    case ElementType::i64:
-      return convert<int64_t>(elements, out);
-    case ElementType::u64:
-      return convert<uint64_t>(elements, out);
-    case ElementType::f8_e5m2:
-      return convert<uint8_t>(elements, out, f8_e5m2_value);
-    case ElementType::f8_e4m3:
-      return convert<uint8_t>(elements, out, f8_e4m3_value);
+    case ElementType::i8: return convert<int8_t>(elements, out);
+    case ElementType::u8: return convert<uint8_t>(elements, out);
+    case ElementType::bf16: return convert<uint16_t>(elements, out, bf16_value);
+    case ElementType::f16: return convert<uint16_t>(elements, out, f16_value);
+    case ElementType::f32: return convert<float>(elements, out);
+    case ElementType::f64: return convert<double>(elements, out);
+    case ElementType::i16: return convert<int16_t>(elements, out);
+    case ElementType::u16: return convert<uint16_t>(elements, out);
+    case ElementType::i32: return convert<int32_t>(elements, out);
+    case ElementType::u32: return convert<uint32_t>(elements, out);
+    case ElementType::i64: return convert<int64_t>(elements, out);
+    case ElementType::u64: return convert<uint64_t>(elements, out);
+    case ElementType::f8_e5m2: return convert<uint8_t>(elements, out, f8_e5m2_value);
+    case ElementType::f8_e4m3: return convert<uint8_t>(elements, out, f8_e4m3_value);
   }
   throw DatasetError("The element type " + std::to_string(int(matrix.type)) + " does not exist.");
 }

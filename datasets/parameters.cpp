@@ -76,8 +76,7 @@ bool Parameters::has(std::string_view name) const { return numbers_.contains(nam
 double Parameters::number(std::string_view name) const {
   const auto found = numbers_.find(name);
   if (found == numbers_.end()) {
-    throw DatasetError("The parameter \"" + std::string(name) + "\" of the source " + source_ +
-                       " is missing.");
+    throw DatasetError("The parameter \"" + std::string(name) + "\" of the source " + source_ + " is missing.");
   }
   return found->second;
 }
@@ -92,9 +91,8 @@ const std::string& Parameters::text(std::string_view name) const {
 
 std::string_view Parameters::exactly_one(std::string_view first, std::string_view second) const {
   if (has(first) == has(second)) {
-    throw DatasetError("The source " + source_ + " needs exactly one of \"" + std::string(first) +
-                       "\" and \"" + std::string(second) + "\"; " +
-                       (has(first) ? "both were given." : "none was given."));
+    throw DatasetError("The source " + source_ + " needs exactly one of \"" + std::string(first) + "\" and \"" +
+                       std::string(second) + "\"; " + (has(first) ? "both were given." : "none was given."));
   }
   return has(first) ? first : second;
 }

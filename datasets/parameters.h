@@ -21,7 +21,7 @@ class Parameters {
   int integer(std::string_view name) const;
   const std::string& text(std::string_view name) const;  // "" if it was not given
 
-  // Of two ways to say the same, the one that was given; throws unless it is exactly one.
+  // Two parameters that say the same: the one that was given. Throws unless it is exactly one.
   std::string_view exactly_one(std::string_view first, std::string_view second) const;
 
  private:

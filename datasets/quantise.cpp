@@ -21,10 +21,8 @@ bool is_float(ElementType type) {
     case ElementType::f32:
     case ElementType::f64:
     case ElementType::f8_e5m2:
-    case ElementType::f8_e4m3:
-      return true;
-    default:
-      return false;
+    case ElementType::f8_e4m3: return true;
+    default: return false;
   }
 }
 
@@ -50,8 +48,7 @@ Matrix quantise(const Matrix& matrix, int bits) {
   double largest = 0;
   visit_numbers(matrix.view(), [&](int64_t, std::span<const double> numbers) {
     for (const double number : numbers) {
-      if (!std::isfinite(number))
-        throw DatasetError(who + " holds NaN or infinities and cannot be quantised.");
+      if (!std::isfinite(number)) throw DatasetError(who + " holds NaN or infinities and cannot be quantised.");
       largest = std::max(largest, std::fabs(number));
     }
   });

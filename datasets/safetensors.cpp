@@ -20,7 +20,7 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference implementation
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void bad_safetensors(const std::string& what) {
   throw DatasetError("Not a valid safetensors file: " + what);
 }
 
@@ -33,25 +33,25 @@ uint64_t header_length(std::span<const std::byte> bytes) {
 json parse_header(std::string_view text) {
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > 3) fail("the header is nested too deeply.");
+    if (depth > 3) bad_safetensors("the header is nested too deeply.");
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      fail("the key " + parsed.dump() + " appears twice in one object of the header.");
+      bad_safetensors("the key " + parsed.dump() + " appears twice in one object of the header.");
     }
     return true;
   };
   try {
     return json::parse(text, check);
   } catch (const json::exception& error) {
-    fail(std::string("the header is not correct JSON (") + error.what() + ").");
+    bad_safetensors(std::string("the header is not correct JSON (") + error.what() + ").");
   }
 }
 
 // An unsigned integer below 2^63; everything else in this place is an error of the file.
 int64_t read_size(const json& value, const std::string& where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t(INT64_MAX)) {
-    fail(where + " contains " + value.dump() + ", which is not an integer from 0 to 2^63 - 1.");
+    bad_safetensors(where + " contains " + value.dump() + ", which is not an integer from 0 to 2^63 - 1.");
   }
   return value.get<int64_t>();
 }
@@ -63,20 +63,20 @@ struct Entry {
 
 Entry read_entry(const std::string& name, const json& info) {
   const std::string who = "the tensor " + json(name).dump();
-  if (!info.is_object()) fail(who + " is not described by an object.");
+  if (!info.is_object()) bad_safetensors(who + " is not described by an object.");
   for (const auto& [key, value] : info.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
-      fail(who + " has the unknown field " + json(key).dump() + ".");
+      bad_safetensors(who + " has the unknown field " + json(key).dump() + ".");
     }
   }
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
-    if (!info.contains(key)) fail(who + " has no " + key + ".");
+    if (!info.contains(key)) bad_safetensors(who + " has no " + key + ".");
   }
-  if (!info["dtype"].is_string()) fail("the dtype of " + who + " is not a text.");
-  if (!info["shape"].is_array()) fail("the shape of " + who + " is not a list.");
+  if (!info["dtype"].is_string()) bad_safetensors("the dtype of " + who + " is not a text.");
+  if (!info["shape"].is_array()) bad_safetensors("the shape of " + who + " is not a list.");
   const json& offsets = info["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2) {
-    fail("the data_offsets of " + who + " are not a list of two numbers.");
+    bad_safetensors("the data_offsets of " + who + " are not a list of two numbers.");
   }
   Entry entry;
   entry.tensor.name = name;
@@ -84,21 +84,21 @@ Entry read_entry(const std::string& name, const json& info) {
   for (const json& size : info["shape"]) entry.tensor.shape.push_back(read_size(size, "the shape of " + who));
   entry.begin = read_size(offsets[0], "data_offsets of " + who);
   entry.end = read_size(offsets[1], "data_offsets of " + who);
-  if (entry.begin > entry.end) fail("the data_offsets of " + who + " end before they begin.");
+  if (entry.begin > entry.end) bad_safetensors("the data_offsets of " + who + " end before they begin.");
   const int64_t size = tensor_bytes(name, entry.tensor.dtype, entry.tensor.shape);
   if (entry.end - entry.begin != size) {
-    fail(who + " of dtype " + entry.tensor.dtype + " and shape " + shape_text(entry.tensor.shape) +
-         " takes " + std::to_string(size) + " bytes, but its data_offsets span " +
-         std::to_string(entry.end - entry.begin) + ".");
+    bad_safetensors(who + " of dtype " + entry.tensor.dtype + " and shape " + shape_text(entry.tensor.shape) +
+                    " takes " + std::to_string(size) + " bytes, but its data_offsets span " +
+                    std::to_string(entry.end - entry.begin) + ".");
   }
   return entry;
 }
 
 std::map<std::string, std::string> read_metadata(const json& value) {
-  if (!value.is_object()) fail("__metadata__ is not an object.");
+  if (!value.is_object()) bad_safetensors("__metadata__ is not an object.");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) fail("the value of " + json(key).dump() + " in __metadata__ is not a text.");
+    if (!text.is_string()) bad_safetensors("the value of " + json(key).dump() + " in __metadata__ is not a text.");
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -113,8 +113,8 @@ std::string entry_text(const TensorView& tensor, int64_t begin, int64_t end) {
 }  // namespace
 
 const TensorView* Safetensors::find(std::string_view name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const TensorView& tensor) { return tensor.name == name; });
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const TensorView& tensor) { return tensor.name == name; });
   return found == tensors.end() ? nullptr : &*found;
 }
 
@@ -125,18 +125,18 @@ bool looks_like_safetensors(std::span<const std::byte> bytes) {
 
 Safetensors parse_safetensors(std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes) {
-    fail("it has " + std::to_string(bytes.size()) + " bytes, less than the 8 of the header's length.");
+    bad_safetensors("it has " + std::to_string(bytes.size()) + " bytes, less than the 8 of the header's length.");
   }
   const uint64_t length = header_length(bytes);
   if (length > kMaxHeaderBytes) {
-    fail("the header's length " + std::to_string(length) + " is over the limit of 100000000 bytes.");
+    bad_safetensors("the header's length " + std::to_string(length) + " is over the limit of 100000000 bytes.");
   }
   if (length > bytes.size() - kLengthBytes) {
-    fail("the header has " + std::to_string(length) + " bytes, but only " +
-         std::to_string(bytes.size() - kLengthBytes) + " follow its length.");
+    bad_safetensors("the header has " + std::to_string(length) + " bytes, but only " +
+                    std::to_string(bytes.size() - kLengthBytes) + " follow its length.");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  if (text.empty() || text.front() != '{') fail("the header does not begin with '{'.");
+  if (text.empty() || text.front() != '{') bad_safetensors("the header does not begin with '{'.");
   const json header = parse_header(text);
   const auto data = bytes.subspan(kLengthBytes + length);
 
@@ -156,19 +156,19 @@ Safetensors parse_safetensors(std::span<const std::byte> bytes) {
   for (Entry& entry : entries) {
     const std::string who = "the tensor " + json(entry.tensor.name).dump();
     if (entry.end > int64_t(data.size())) {
-      fail(who + " ends at byte " + std::to_string(entry.end) + " of the data, which has only " +
-           std::to_string(data.size()) + " bytes.");
+      bad_safetensors(who + " ends at byte " + std::to_string(entry.end) + " of the data, which has only " +
+                      std::to_string(data.size()) + " bytes.");
     }
-    if (entry.begin < covered) fail(who + " overlaps the one before it.");
+    if (entry.begin < covered) bad_safetensors(who + " overlaps the one before it.");
     if (entry.begin > covered) {
-      fail("there is a hole of " + std::to_string(entry.begin - covered) + " bytes before " + who + ".");
+      bad_safetensors("there is a hole of " + std::to_string(entry.begin - covered) + " bytes before " + who + ".");
     }
     entry.tensor.bytes = data.subspan(size_t(entry.begin), size_t(entry.end - entry.begin));
     covered = entry.end;
     result.tensors.push_back(std::move(entry.tensor));
   }
   if (covered != int64_t(data.size())) {
-    fail(std::to_string(int64_t(data.size()) - covered) + " bytes follow the last tensor.");
+    bad_safetensors(std::to_string(int64_t(data.size()) - covered) + " bytes follow the last tensor.");
   }
   return result;
 }

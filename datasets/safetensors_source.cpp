@@ -1,10 +1,10 @@
-// Source `safetensors`: the matrices of a file. Without a pattern every I8 or U8 tensor of two or three dimensions is taken, or where
-// there is none every BF16, F16 and F32 one, and a file with neither is an error that says what there is. A tensor that the pattern
-// names may have any element type, but must be a matrix: what was asked for is never skipped silently.
-#include <regex>
-
+// Source `safetensors`: the matrices of a file. Without a pattern every I8 or U8 tensor of two or three dimensions is
+// taken, or where there is none every BF16, F16 and F32 one, and a file with neither is an error that says what there
+// is. A tensor that the pattern names may have any element type, but must be a matrix: what was asked for is never
+// skipped silently.
 #include "datasets/file_bytes.h"
 #include "datasets/parameters.h"
+#include "datasets/pattern.h"
 #include "datasets/quantise.h"
 #include "datasets/safetensors.h"
 #include "datasets/synthetic.h"
@@ -12,21 +12,22 @@
 namespace ecmv::datasets {
 namespace {
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kSafetensorsParameters[] = {
     {.name = "file", .help = "path of the file", .is_text = true, .required = true},
     {.name = "tensors",
-     .help = "regular expression (ECMAScript) found in the names of the wanted tensors; if absent all int8 matrices, or all of floats "
+     .help = "regular expression (ECMAScript) found in the names of the wanted tensors; if absent all int8 matrices, "
+             "or all of floats "
              "where there are no others",
      .is_text = true},
     kQuantiseBits,
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_safetensors(const SourceRequest& request);
 
 }  // namespace
 
 extern const DataSource kSafetensorsSource{"safetensors", "int8 or float matrices of a safetensors file", false,
-                                           kParameters, load};
+                                           kSafetensorsParameters, load_safetensors};
 
 namespace {
 
@@ -35,13 +36,13 @@ constexpr size_t kMaxMatchedName = 1024;
 
 std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& pattern) {
   std::vector<Matrix> matrices;
-  const std::regex wanted(pattern);
+  const Pattern wanted(pattern);
   Elements elements = Elements::floats;
   for (const TensorView& tensor : file.tensors)
     if (why_no_matrices(tensor, Elements::int8).empty()) elements = Elements::int8;
   for (const TensorView& tensor : file.tensors) {
     if (pattern.empty() && !why_no_matrices(tensor, elements).empty()) continue;
-    if (tensor.name.size() > kMaxMatchedName || !std::regex_search(tensor.name, wanted)) continue;
+    if (tensor.name.size() > kMaxMatchedName || !wanted.found_in(tensor.name)) continue;
     for (Matrix& matrix : to_matrices(tensor)) matrices.push_back(std::move(matrix));
   }
   if (!matrices.empty()) return matrices;
@@ -53,17 +54,16 @@ std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& 
                      why_no_matrices(first, Elements::any) + ".");
 }
 
-Dataset load(const SourceRequest& request) {
+Dataset load_safetensors(const SourceRequest& request) {
   const Parameters parameters(kSafetensorsSource, request);
   const std::string& path = parameters.text("file");
   const FileBytes file(path);
   Dataset dataset;
   try {
     dataset.layers = select_matrices(parse_safetensors(file.bytes()), parameters.text("tensors"));
-  } catch (const std::regex_error& error) {
-    throw DatasetError("The parameter \"tensors\" of the source safetensors, \"" +
-                       parameters.text("tensors") + "\", is not a regular expression (" + error.what() +
-                       ").");
+  } catch (const PatternError& error) {
+    throw DatasetError("The parameter \"tensors\" of the source safetensors, \"" + parameters.text("tensors") +
+                       "\", is not a regular expression (" + error.what() + ").");
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }

@@ -18,9 +18,9 @@ namespace ecmv::datasets {
 
 // What the caller asked of a source. Numbers and texts are kept apart; a source checks both.
 struct SourceRequest {
-  Shape shape;        // ignored by sources that read files
-  int layers = 1;     // number of matrices; sources that read files give all of theirs
-  uint64_t seed = 1;  // layer i of the same seed is always the same matrix, whatever `layers` is
+  Shape shape;                               // ignored by sources that read files
+  int layers = 1;                            // number of matrices; sources that read files give all of theirs
+  uint64_t seed = 1;                         // layer i of the same seed is always the same matrix, whatever `layers` is
   std::map<std::string, double> numbers;     // e.g. {"sigma", 4.0}
   std::map<std::string, std::string> texts;  // e.g. {"file", "weights.safetensors"}
 };
@@ -45,7 +45,7 @@ struct DataSource {
   bool uses_shape = true;  // false: shapes come from a file
   std::span<const ParameterInfo> parameters;
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
-  int64_t element_bytes = 1;  // of the widest elements that it makes of a requested shape
+  int64_t element_bytes = 1;              // of the widest elements that it makes of a requested shape
 };
 
 struct DatasetError : std::runtime_error {

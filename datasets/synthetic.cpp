@@ -57,8 +57,8 @@ Dataset draw_dataset(const DataSource& source, const SourceRequest& request, con
     throw DatasetError("The source " + std::string(source.id) + " could not get the memory for " +
                        std::to_string(request.layers) + " layers of " + std::to_string(elements) + " bytes.");
   } catch (const std::length_error&) {
-    throw DatasetError("The source " + std::string(source.id) + " cannot hold a matrix of " +
-                       std::to_string(elements) + " bytes in memory.");
+    throw DatasetError("The source " + std::string(source.id) + " cannot hold a matrix of " + std::to_string(elements) +
+                       " bytes in memory.");
   }
   return dataset;
 }

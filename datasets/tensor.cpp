@@ -12,12 +12,11 @@ namespace ecmv::datasets {
 
 int dtype_bits(std::string_view dtype) {
   static constexpr std::pair<std::string_view, int> kBits[] = {
-      {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
-      {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
-      {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
-      {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
-  const auto found = std::find_if(std::begin(kBits), std::end(kBits),
-                                  [&](const auto& entry) { return entry.first == dtype; });
+      {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
+      {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
+      {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}};
+  const auto found =
+      std::find_if(std::begin(kBits), std::end(kBits), [&](const auto& entry) { return entry.first == dtype; });
   return found == std::end(kBits) ? 0 : found->second;
 }
 
@@ -29,8 +28,7 @@ int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::v
   for (const int64_t size : shape) {
     if (size < 0) throw DatasetError(who + " has a negative size in its shape " + shape_text(shape) + ".");
     if (!empty && __builtin_mul_overflow(bits, size, &bits)) {
-      throw DatasetError(who + " of shape " + shape_text(shape) +
-                         " is too large: its size overflows 64 bits.");
+      throw DatasetError(who + " of shape " + shape_text(shape) + " is too large: its size overflows 64 bits.");
     }
   }
   if (empty) return 0;
@@ -51,9 +49,10 @@ namespace {
 
 std::optional<ElementType> element_type_of(std::string_view dtype) {
   static constexpr std::pair<std::string_view, ElementType> kTypes[] = {
-      {"I8", ElementType::i8},        {"U8", ElementType::u8},        {"BF16", ElementType::bf16}, {"F16", ElementType::f16},
-      {"F32", ElementType::f32},      {"F64", ElementType::f64},      {"I16", ElementType::i16},   {"U16", ElementType::u16},
-      {"I32", ElementType::i32},      {"U32", ElementType::u32},      {"I64", ElementType::i64},   {"U64", ElementType::u64},
+      {"I8", ElementType::i8},           {"U8", ElementType::u8},          {"BF16", ElementType::bf16},
+      {"F16", ElementType::f16},         {"F32", ElementType::f32},        {"F64", ElementType::f64},
+      {"I16", ElementType::i16},         {"U16", ElementType::u16},        {"I32", ElementType::i32},
+      {"U32", ElementType::u32},         {"I64", ElementType::i64},        {"U64", ElementType::u64},
       {"F8_E5M2", ElementType::f8_e5m2}, {"F8_E4M3", ElementType::f8_e4m3}};
   for (const auto& [name, type] : kTypes)
     if (name == dtype) return type;

@@ -33,12 +33,12 @@ std::string shape_text(const std::vector<int64_t>& shape);
 // Which element types are wanted.
 enum class Elements { int8, floats, any };  // I8 and U8; BF16, F16 and F32; all that ElementType has
 
-// Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type, of two dimensions
-// [rows, cols] or three [matrices, rows, cols], and not empty.
+// Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type, of two
+// dimensions [rows, cols] or three [matrices, rows, cols], and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
-// The matrices of a tensor of any type that ElementType has, copied and hashed; three dimensions give name.0, name.1, ... Throws
-// DatasetError with the reason for any other tensor.
+// The matrices of a tensor of any type that ElementType has, copied and hashed; three dimensions give name.0, name.1,
+// ... Throws DatasetError with the reason for any other tensor.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 
 }  // namespace ecmv::datasets

@@ -7,31 +7,21 @@
 namespace ecmv::datasets {
 namespace {
 
-constexpr ParameterInfo kParameters[] = {
-    {.name = "low",
-     .help = "smallest value",
-     .default_value = -128,
-     .min = -128,
-     .max = 127,
-     .is_integer = true},
-    {.name = "high",
-     .help = "largest value",
-     .default_value = 127,
-     .min = -128,
-     .max = 127,
-     .is_integer = true},
+constexpr ParameterInfo kUniformParameters[] = {
+    {.name = "low", .help = "smallest value", .default_value = -128, .min = -128, .max = 127, .is_integer = true},
+    {.name = "high", .help = "largest value", .default_value = 127, .min = -128, .max = 127, .is_integer = true},
 };
 
-Dataset load(const SourceRequest& request);
+Dataset load_uniform(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kUniformSource{"uniform", "integers of [low, high], equally likely", true,
-                                       kParameters, load};
+extern const DataSource kUniformSource{"uniform", "integers of [low, high], equally likely", true, kUniformParameters,
+                                       load_uniform};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_uniform(const SourceRequest& request) {
   const Parameters parameters(kUniformSource, request);
   const int low = parameters.integer("low");
   const int high = parameters.integer("high");

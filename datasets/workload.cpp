@@ -1,6 +1,7 @@
-// Source `workload`: the memory images of small programs that really run, by type of element. Sorted by falling entropy, every
-// fourth workload is unseen: nothing is ever trained on it. Of the others four fifths of the cache lines may train and one
-// fifth tests (the split of the MPC paper, by lines of 128 bytes instead of blocks of 32, so that larger blocks stay whole).
+// Source `workload`: the memory images of small programs that really run, by type of element. Sorted by falling
+// entropy, every fourth workload is unseen: nothing is ever trained on it. Four fifths of the others' cache lines may
+// train and one fifth tests (the split of the MPC paper, by lines of 128 bytes instead of blocks of 32, so that larger
+// blocks stay whole).
 #include "datasets/workload.h"
 
 #include <algorithm>
@@ -14,10 +15,14 @@
 namespace ecmv::datasets {
 namespace {
 
-constexpr ParameterInfo kParameters[] = {
+constexpr ParameterInfo kWorkloadParameters[] = {
     {.name = "workload", .help = "which program; datasets/README.md lists them", .is_text = true, .required = true},
-    {.name = "type", .help = "of the elements: only the arrays of this type; may be left out where there is one", .is_text = true},
-    {.name = "part", .help = "all (default); train and test of seen workloads, unseen for all of an unseen one", .is_text = true},
+    {.name = "type",
+     .help = "of the elements: only the arrays of this type; may be left out where there is one",
+     .is_text = true},
+    {.name = "part",
+     .help = "all (default); train and test of seen workloads, unseen for all of an unseen one",
+     .is_text = true},
 };
 
 std::string names_of(const std::vector<std::string_view>& names) {
@@ -29,7 +34,9 @@ std::string names_of(const std::vector<std::string_view>& names) {
 std::vector<std::string_view> type_names(const MemoryImage& image) {
   std::vector<std::string_view> names;
   for (const MemoryArray& array : image.arrays)
-    if (const std::string_view name = element_type_name(array.type); std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (const std::string_view name = element_type_name(array.type);
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
   return names;
 }
 
@@ -43,7 +50,8 @@ const Workload& workload_of(const std::string& name) {
 WorkloadPart part_of(const Workload& workload, const std::string& name) {
   const std::string title = "The workload " + std::string(workload.name);
   if (name.empty() || name == "all") return WorkloadPart::all;
-  if (name != "train" && name != "test" && name != "unseen") throw DatasetError("A part of a workload is all, train, test or unseen, not '" + name + "'.");
+  if (name != "train" && name != "test" && name != "unseen")
+    throw DatasetError("A part of a workload is all, train, test or unseen, not '" + name + "'.");
   if (name == "unseen") {
     if (workload.seen) throw DatasetError(title + " is a seen one: its parts are all, train and test.");
     return WorkloadPart::all;
@@ -55,21 +63,24 @@ WorkloadPart part_of(const Workload& workload, const std::string& name) {
 ElementType type_of(const Workload& workload, const MemoryImage& image, const std::string& name) {
   const std::vector<std::string_view> names = type_names(image);
   if (name.empty() && names.size() > 1)
-    throw DatasetError("The workload " + std::string(workload.name) + " has arrays of several types; 'type' must be one of " + names_of(names) + ".");
+    throw DatasetError("The workload " + std::string(workload.name) +
+                       " has arrays of several types; 'type' must be one of " + names_of(names) + ".");
   for (const MemoryArray& array : image.arrays)
     if (name.empty() || element_type_name(array.type) == name) return array.type;
-  throw DatasetError("The workload " + std::string(workload.name) + " has no arrays of the type '" + name + "', only " + names_of(names) + ".");
+  throw DatasetError("The workload " + std::string(workload.name) + " has no arrays of the type '" + name + "', only " +
+                     names_of(names) + ".");
 }
 
-Dataset load(const SourceRequest& request);
+Dataset load_workload(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kWorkloadSource{"workload", "memory images of small programs, by type of element", false, kParameters, load};
+extern const DataSource kWorkloadSource{"workload", "memory images of small programs, by type of element", false,
+                                        kWorkloadParameters, load_workload};
 
 namespace {
 
-Dataset load(const SourceRequest& request) {
+Dataset load_workload(const SourceRequest& request) {
   const Parameters parameters(kWorkloadSource, request);
   const Workload& workload = workload_of(parameters.text("workload"));
   const WorkloadPart part = part_of(workload, parameters.text("part"));
@@ -92,7 +103,8 @@ Dataset load(const SourceRequest& request) {
 
 std::vector<Workload> all_workloads() {
   std::vector<Workload> all;
-  for (const auto list : {dense_workloads(), sparse_workloads(), stencil_workloads(), graph_workloads(), integer_workloads(), neural_workloads()})
+  for (const auto list : {dense_workloads(), sparse_workloads(), stencil_workloads(), graph_workloads(),
+                          integer_workloads(), neural_workloads()})
     all.insert(all.end(), list.begin(), list.end());
   std::sort(all.begin(), all.end(), [](const Workload& a, const Workload& b) { return a.name < b.name; });
   return all;
@@ -100,11 +112,13 @@ std::vector<Workload> all_workloads() {
 
 const Workload* find_workload(std::string_view name) {
   static const std::vector<Workload> all = all_workloads();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Workload& workload) { return workload.name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Workload& workload) { return workload.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
-std::vector<std::byte> workload_bytes(const Workload& workload, const MemoryImage& image, ElementType type, WorkloadPart part) {
+std::vector<std::byte> workload_bytes(const Workload& workload, const MemoryImage& image, ElementType type,
+                                      WorkloadPart part) {
   // Whether a line trains depends on the workload and the line's place in the image alone.
   uint64_t line = 0;
   for (const char c : workload.name) line = line * 131 + static_cast<unsigned char>(c);

@@ -95,7 +95,9 @@ MemoryImage fft(uint64_t seed) {
     twiddle[2 * k + 1] = im;
   }
   for (int i = 0; i < n; ++i)
-    for (const int tone : {37, 411, 2800}) data[2 * i] += twiddle[2 * (static_cast<int64_t>(i) * tone % (n / 2))] + static_cast<double>(random.below(64)) / 1024;
+    for (const int tone : {37, 411, 2800})
+      data[2 * i] +=
+          twiddle[2 * (static_cast<int64_t>(i) * tone % (n / 2))] + static_cast<double>(random.below(64)) / 1024;
   MemoryImage image;
   image.capture("twiddle", twiddle);
   image.capture("signal", data);
@@ -119,7 +121,8 @@ MemoryImage fft(uint64_t seed) {
 MemoryImage nbody(uint64_t seed) {
   constexpr int n = 1536, steps = 3;
   WorkloadRandom random(seed);
-  std::vector<std::vector<float>> position(3, std::vector<float>(n)), velocity(3, std::vector<float>(n)), force(3, std::vector<float>(n));
+  std::vector<std::vector<float>> position(3, std::vector<float>(n)), velocity(3, std::vector<float>(n)),
+      force(3, std::vector<float>(n));
   std::vector<float> mass(n, 1.0f / n);
   for (int axis = 0; axis < 3; ++axis)
     for (int i = 0; i < n; ++i) {
@@ -181,7 +184,8 @@ MemoryImage molecular_dynamics(uint64_t seed) {
           r2 += d[axis] * d[axis];
         }
         if (r2 > cutoff2) continue;
-        const double inverse = 1 / r2, power6 = inverse * inverse * inverse, scale = 24 * inverse * power6 * (2 * power6 - 1);
+        const double inverse = 1 / r2, power6 = inverse * inverse * inverse,
+                     scale = 24 * inverse * power6 * (2 * power6 - 1);
         for (int axis = 0; axis < 3; ++axis) {
           force[3 * i + axis] += scale * d[axis];
           force[3 * j + axis] -= scale * d[axis];
@@ -205,8 +209,10 @@ MemoryImage gemm_int8(uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<int8_t> weights(n * n), input(batch * n);
   std::vector<int32_t> sums(batch * n);
-  for (int8_t& w : weights) w = static_cast<int8_t>(std::nearbyint(std::fmin(127.0, std::fmax(-127.0, 12 * random.normal()))));
-  for (int8_t& x : input) x = static_cast<int8_t>(std::nearbyint(std::fmin(127.0, std::fmax(-127.0, 30 * random.normal()))));
+  for (int8_t& w : weights)
+    w = static_cast<int8_t>(std::nearbyint(std::fmin(127.0, std::fmax(-127.0, 12 * random.normal()))));
+  for (int8_t& x : input)
+    x = static_cast<int8_t>(std::nearbyint(std::fmin(127.0, std::fmax(-127.0, 30 * random.normal()))));
   for (int b = 0; b < batch; ++b)
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < n; ++k) sums[b * n + i] += weights[i * n + k] * input[b * n + k];
@@ -217,7 +223,7 @@ MemoryImage gemm_int8(uint64_t seed) {
   return image;
 }
 
-constexpr Workload kWorkloads[] = {
+constexpr Workload kDenseWorkloads[] = {
     {"gemm", "dense product, fp32, operands of small fractions", true, gemm},
     {"lu", "dense LU decomposition, fp64", true, lu},
     {"covariance", "covariance of decimal readings, fp32", true, covariance},
@@ -229,6 +235,6 @@ constexpr Workload kWorkloads[] = {
 
 }  // namespace
 
-std::span<const Workload> dense_workloads() { return kWorkloads; }
+std::span<const Workload> dense_workloads() { return kDenseWorkloads; }
 
 }  // namespace ecmv::datasets

@@ -27,11 +27,13 @@ Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) 
     ++graph.begin[static_cast<size_t>(from) + 1];
     graph.neighbour.push_back(to);
   }
-  for (int32_t node = 0; node < nodes; ++node) graph.begin[static_cast<size_t>(node) + 1] += graph.begin[static_cast<size_t>(node)];
+  for (int32_t node = 0; node < nodes; ++node)
+    graph.begin[static_cast<size_t>(node) + 1] += graph.begin[static_cast<size_t>(node)];
   return graph;
 }
 
-// Few nodes with many edges: every edge falls into a quarter of the matrix again and again (R-MAT, 0.57 0.19 0.19 0.05).
+// Few nodes with many edges: every edge falls into a quarter of the matrix again and again (R-MAT, 0.57 0.19 0.19
+// 0.05).
 Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
@@ -94,7 +96,9 @@ MemoryImage bfs(uint64_t seed) {
 MemoryImage shortest_paths(uint64_t seed) {
   const Graph graph = road_graph(120, seed);
   WorkloadRandom random(seed + 7);
-  std::vector<int32_t> weight(graph.neighbour.size()), distance(static_cast<size_t>(graph.nodes), std::numeric_limits<int32_t>::max()), parent(static_cast<size_t>(graph.nodes), -1);
+  std::vector<int32_t> weight(graph.neighbour.size()),
+      distance(static_cast<size_t>(graph.nodes), std::numeric_limits<int32_t>::max()),
+      parent(static_cast<size_t>(graph.nodes), -1);
   for (int32_t& w : weight) w = static_cast<int32_t>(10 + random.below(500));
   using Entry = std::pair<int32_t, int32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
@@ -126,7 +130,8 @@ MemoryImage pagerank(uint64_t seed) {
   std::vector<int32_t> degree(n);
   for (size_t node = 0; node < n; ++node) degree[node] = graph.begin[node + 1] - graph.begin[node];
   for (int iteration = 0; iteration < 12; ++iteration) {
-    for (size_t node = 0; node < n; ++node) share[node] = degree[node] > 0 ? rank[node] / static_cast<float>(degree[node]) : 0;
+    for (size_t node = 0; node < n; ++node)
+      share[node] = degree[node] > 0 ? rank[node] / static_cast<float>(degree[node]) : 0;
     for (size_t node = 0; node < n; ++node) {
       float sum = 0;
       for (int32_t i = graph.begin[node]; i < graph.begin[node + 1]; ++i) sum += share[graph.neighbour[i]];
@@ -143,7 +148,8 @@ MemoryImage pagerank(uint64_t seed) {
   return image;
 }
 
-// Lists of 64-bit addresses, as programs with pointers have them: nodes of 32 bytes (next, parent, key, value) in a pool.
+// Lists of 64-bit addresses, as programs with pointers have them: nodes of 32 bytes (next, parent, key, value) in a
+// pool.
 MemoryImage union_find(uint64_t seed) {
   const Graph graph = road_graph(100, seed + 5);
   WorkloadRandom random(seed);
@@ -175,7 +181,7 @@ MemoryImage union_find(uint64_t seed) {
   return image;
 }
 
-constexpr Workload kWorkloads[] = {
+constexpr Workload kGraphWorkloads[] = {
     {"bfs", "breadth first search of a power law graph, int32 and bytes", true, bfs},
     {"shortest_paths", "Dijkstra's paths in streets, int32", true, shortest_paths},
     {"pagerank", "ranks of a power law graph, fp32 and int32", false, pagerank},
@@ -184,6 +190,6 @@ constexpr Workload kWorkloads[] = {
 
 }  // namespace
 
-std::span<const Workload> graph_workloads() { return kWorkloads; }
+std::span<const Workload> graph_workloads() { return kGraphWorkloads; }
 
 }  // namespace ecmv::datasets

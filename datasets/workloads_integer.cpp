@@ -15,7 +15,8 @@ MemoryImage histogram(uint64_t seed) {
   std::vector<uint16_t> samples(n);
   std::vector<uint32_t> bins(4096);
   std::vector<uint64_t> running(4096), squares(4096);
-  for (uint16_t& sample : samples) sample = static_cast<uint16_t>(std::clamp(1800 + 260 * random.normal(), 0.0, 4095.0));
+  for (uint16_t& sample : samples)
+    sample = static_cast<uint16_t>(std::clamp(1800 + 260 * random.normal(), 0.0, 4095.0));
   for (const uint16_t sample : samples) ++bins[sample];
   std::partial_sum(bins.begin(), bins.end(), running.begin(), std::plus<uint64_t>());
   for (size_t i = 0; i < bins.size(); ++i) squares[i] = uint64_t{bins[i]} * bins[i] * i + (i > 0 ? squares[i - 1] : 0);
@@ -27,12 +28,13 @@ MemoryImage histogram(uint64_t seed) {
   return image;
 }
 
-// Keys and their positions, half sorted (behind two of four passes) and sorted.
+// Keys and their positions, half sorted (after two of four passes) and sorted.
 MemoryImage radix_sort(uint64_t seed) {
   constexpr size_t n = 24000;
   WorkloadRandom random(seed);
   std::vector<uint32_t> keys(n), positions(n), next_keys(n), next_positions(n);
-  for (size_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(random.below(10'000'000)), positions[i] = static_cast<uint32_t>(i);
+  for (size_t i = 0; i < n; ++i)
+    keys[i] = static_cast<uint32_t>(random.below(10'000'000)), positions[i] = static_cast<uint32_t>(i);
   MemoryImage image;
   image.capture("keys", keys);
   for (int pass = 0; pass < 4; ++pass) {
@@ -97,7 +99,8 @@ MemoryImage smith_waterman(uint64_t seed) {
   for (int i = 1; i <= n; ++i)
     for (int j = 1; j <= n; ++j) {
       const int here = i * (n + 1) + j;
-      const int diagonal = score[here - n - 2] + (a[i - 1] == b[j - 1] ? 3 : -3), up = score[here - n - 1] - 2, left = score[here - 1] - 2;
+      const int diagonal = score[here - n - 2] + (a[i - 1] == b[j - 1] ? 3 : -3), up = score[here - n - 1] - 2,
+                left = score[here - 1] - 2;
       score[here] = static_cast<int16_t>(std::max({0, diagonal, up, left}));
       from[here] = score[here] == 0 ? 0 : score[here] == diagonal ? 1 : score[here] == up ? 2 : 3;
     }
@@ -147,7 +150,9 @@ MemoryImage kmeans(uint64_t seed) {
   std::vector<int32_t> group(points), size(groups);
   for (int p = 0; p < points; ++p) {
     const int64_t blob = random.below(groups);
-    for (int axis = 0; axis < axes; ++axis) coordinates[p * axes + axis] = static_cast<float>(static_cast<double>((blob * 37 + axis * 11) % 50) + random.normal());
+    for (int axis = 0; axis < axes; ++axis)
+      coordinates[p * axes + axis] =
+          static_cast<float>(static_cast<double>((blob * 37 + axis * 11) % 50) + random.normal());
   }
   for (int g = 0; g < groups; ++g)
     for (int axis = 0; axis < axes; ++axis) centres[g * axes + axis] = coordinates[g * 700 * axes + axis];
@@ -253,7 +258,7 @@ MemoryImage mandelbrot(uint64_t) {
   return image;
 }
 
-constexpr Workload kWorkloads[] = {
+constexpr Workload kIntegerWorkloads[] = {
     {"histogram", "12-bit samples, their histogram and sums, uint16 to uint64", true, histogram},
     {"radix_sort", "keys and positions between the passes of a sort, uint32", true, radix_sort},
     {"merge_logs", "events by time, int64", true, merge_logs},
@@ -267,6 +272,6 @@ constexpr Workload kWorkloads[] = {
 
 }  // namespace
 
-std::span<const Workload> integer_workloads() { return kWorkloads; }
+std::span<const Workload> integer_workloads() { return kIntegerWorkloads; }
 
 }  // namespace ecmv::datasets

@@ -24,7 +24,8 @@ MemoryImage convolution(uint64_t seed) {
   std::vector<float> input(n * n * in_channels);
   for (int c = 0; c < in_channels; ++c)
     for (int y = 0; y < n; ++y)
-      for (int x = 0; x < n; ++x) input[(c * n + y) * n + x] = static_cast<float>((x * (c + 2) + y * 3) % 97 + random.below(8)) / 255;
+      for (int x = 0; x < n; ++x)
+        input[(c * n + y) * n + x] = static_cast<float>((x * (c + 2) + y * 3) % 97 + random.below(8)) / 255;
   const auto layer = [&](const std::vector<float>& in, const std::vector<float>& w, int from, int to) {
     std::vector<float> out(static_cast<size_t>(to) * n * n);
     for (int o = 0; o < to; ++o)
@@ -32,12 +33,15 @@ MemoryImage convolution(uint64_t seed) {
         for (int x = 1; x < n - 1; ++x) {
           float sum = -0.02f;
           for (int i = 0; i < from; ++i)
-            for (int k = 0; k < 9; ++k) sum += w[static_cast<size_t>((o * from + i) * 9 + k)] * in[static_cast<size_t>((i * n + y + k / 3 - 1) * n + x + k % 3 - 1)];
+            for (int k = 0; k < 9; ++k)
+              sum += w[static_cast<size_t>((o * from + i) * 9 + k)] *
+                     in[static_cast<size_t>((i * n + y + k / 3 - 1) * n + x + k % 3 - 1)];
           out[static_cast<size_t>((o * n + y) * n + x)] = std::fmax(0.0f, sum);
         }
     return out;
   };
-  const std::vector<float> w1 = weights(channels * in_channels * 9, 0.25, random), w2 = weights(channels * channels * 9, 0.1, random);
+  const std::vector<float> w1 = weights(channels * in_channels * 9, 0.25, random),
+                           w2 = weights(channels * channels * 9, 0.1, random);
   const std::vector<float> a1 = layer(input, w1, in_channels, channels), a2 = layer(a1, w2, channels, channels);
   MemoryImage image;
   image.capture("input", input);
@@ -48,7 +52,7 @@ MemoryImage convolution(uint64_t seed) {
   return image;
 }
 
-// A quantised perceptron: int8 weights of different scales a row, uint8 activations behind rectifiers, int32 sums.
+// A quantised perceptron: int8 weights of different scales a row, uint8 activations after rectifiers, int32 sums.
 MemoryImage quantised_mlp(uint64_t seed) {
   constexpr int width = 256, batch = 96, layers = 3;
   WorkloadRandom random(seed);
@@ -59,7 +63,9 @@ MemoryImage quantised_mlp(uint64_t seed) {
     std::vector<int8_t> w(width * width);
     for (int row = 0; row < width; ++row) {
       const double deviation = 10 + static_cast<double>(random.below(20));
-      for (int col = 0; col < width; ++col) w[row * width + col] = static_cast<int8_t>(std::nearbyint(std::clamp(deviation * random.normal(), -127.0, 127.0)));
+      for (int col = 0; col < width; ++col)
+        w[row * width + col] =
+            static_cast<int8_t>(std::nearbyint(std::clamp(deviation * random.normal(), -127.0, 127.0)));
     }
     std::vector<int32_t> sums(batch * width);
     std::vector<uint8_t> next(batch * width);
@@ -81,7 +87,8 @@ MemoryImage quantised_mlp(uint64_t seed) {
 MemoryImage attention(uint64_t seed) {
   constexpr int tokens = 200, width = 64;
   WorkloadRandom random(seed);
-  const std::vector<float> q = weights(tokens * width, 1, random), k = weights(tokens * width, 1, random), v = weights(tokens * width, 0.6, random);
+  const std::vector<float> q = weights(tokens * width, 1, random), k = weights(tokens * width, 1, random),
+                           v = weights(tokens * width, 0.6, random);
   std::vector<float> scores(tokens * tokens), out(tokens * width);
   for (int i = 0; i < tokens; ++i) {
     float largest = -1e30f, total = 0;
@@ -110,7 +117,8 @@ MemoryImage attention(uint64_t seed) {
 MemoryImage backpropagation(uint64_t seed) {
   constexpr int inputs = 96, hidden = 160, batch = 32, steps = 12;
   WorkloadRandom random(seed);
-  std::vector<float> w1 = weights(hidden * inputs, 0.1, random), w2 = weights(hidden, 0.1, random), g1(hidden * inputs), m1(hidden * inputs);
+  std::vector<float> w1 = weights(hidden * inputs, 0.1, random), w2 = weights(hidden, 0.1, random), g1(hidden * inputs),
+                     m1(hidden * inputs);
   std::vector<float> x(batch * inputs), h(batch * hidden), d(batch * hidden);
   for (int step = 0; step < steps; ++step) {
     std::fill(g1.begin(), g1.end(), 0.0f);
@@ -147,7 +155,7 @@ MemoryImage backpropagation(uint64_t seed) {
   return image;
 }
 
-constexpr Workload kWorkloads[] = {
+constexpr Workload kNeuralWorkloads[] = {
     {"convolution", "convolutions with rectifiers, fp32", false, convolution},
     {"quantised_mlp", "a quantised perceptron, int8, uint8 and int32", true, quantised_mlp},
     {"attention", "a head of causal attention, fp32", true, attention},
@@ -156,6 +164,6 @@ constexpr Workload kWorkloads[] = {
 
 }  // namespace
 
-std::span<const Workload> neural_workloads() { return kWorkloads; }
+std::span<const Workload> neural_workloads() { return kNeuralWorkloads; }
 
 }  // namespace ecmv::datasets

@@ -55,7 +55,8 @@ SparseRows<T> grid_laplacian(int width, int height, Conductivity conductivity) {
 MemoryImage spmv(uint64_t seed) {
   constexpr int side = 88;
   WorkloadRandom random(seed);
-  const auto rows = grid_laplacian<double>(side, side, [&](int a, int b) { return 1.0 + static_cast<double>((a ^ b) % 7) / 8; });
+  const auto rows =
+      grid_laplacian<double>(side, side, [&](int a, int b) { return 1.0 + static_cast<double>((a ^ b) % 7) / 8; });
   std::vector<double> x(side * side), y(side * side);
   for (double& value : x) value = random.uniform();
   for (int i = 0; i < 4; ++i) {
@@ -129,7 +130,7 @@ MemoryImage spmm(uint64_t seed) {
   return image;
 }
 
-constexpr Workload kWorkloads[] = {
+constexpr Workload kSparseWorkloads[] = {
     {"spmv", "sparse matrix times vector, fp64 with int32 indices", true, spmv},
     {"conjugate_gradient", "conjugate gradients on a grid, fp64", false, conjugate_gradient},
     {"spmm", "random sparse matrix times a narrow dense one, fp32", true, spmm},
@@ -137,6 +138,6 @@ constexpr Workload kWorkloads[] = {
 
 }  // namespace
 
-std::span<const Workload> sparse_workloads() { return kWorkloads; }
+std::span<const Workload> sparse_workloads() { return kSparseWorkloads; }
 
 }  // namespace ecmv::datasets

@@ -84,15 +84,19 @@ std::vector<uint8_t> picture(int width, int height, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<int> light(static_cast<size_t>(width) * height, 60);
   for (int k = 0; k < 30; ++k) {
-    const auto cx = random.below(width), cy = random.below(height), radius = 10 + random.below(60), strength = random.below(160) - 60;
+    const auto cx = random.below(width), cy = random.below(height), radius = 10 + random.below(60),
+               strength = random.below(160) - 60;
     for (int y = 0; y < height; ++y)
       for (int x = 0; x < width; ++x) {
         const int64_t d2 = (x - cx) * (x - cx) + (y - cy) * (y - cy);
-        if (d2 < radius * radius) light[static_cast<size_t>(y) * width + x] += static_cast<int>(strength * (radius * radius - d2) / (radius * radius));
+        if (d2 < radius * radius)
+          light[static_cast<size_t>(y) * width + x] +=
+              static_cast<int>(strength * (radius * radius - d2) / (radius * radius));
       }
   }
   std::vector<uint8_t> out;
-  for (const int value : light) out.push_back(static_cast<uint8_t>(std::clamp<int64_t>(value + random.below(5) - 2, 0, 255)));
+  for (const int value : light)
+    out.push_back(static_cast<uint8_t>(std::clamp<int64_t>(value + random.below(5) - 2, 0, 255)));
   return out;
 }
 
@@ -104,8 +108,10 @@ MemoryImage sobel(uint64_t seed) {
   for (int y = 1; y < n - 1; ++y)
     for (int x = 1; x < n - 1; ++x) {
       const int i = y * n + x;
-      dx[i] = static_cast<int16_t>(in[i - n + 1] + 2 * in[i + 1] + in[i + n + 1] - in[i - n - 1] - 2 * in[i - 1] - in[i + n - 1]);
-      dy[i] = static_cast<int16_t>(in[i + n - 1] + 2 * in[i + n] + in[i + n + 1] - in[i - n - 1] - 2 * in[i - n] - in[i - n + 1]);
+      dx[i] = static_cast<int16_t>(in[i - n + 1] + 2 * in[i + 1] + in[i + n + 1] - in[i - n - 1] - 2 * in[i - 1] -
+                                   in[i + n - 1]);
+      dy[i] = static_cast<int16_t>(in[i + n - 1] + 2 * in[i + n] + in[i + n + 1] - in[i - n - 1] - 2 * in[i - n] -
+                                   in[i - n + 1]);
       edges[i] = std::abs(dx[i]) + std::abs(dy[i]) > 80 ? 255 : 0;
     }
   MemoryImage image;
@@ -124,11 +130,14 @@ MemoryImage integral_image(uint64_t seed) {
   std::vector<uint16_t> blurred(n * n);
   for (int y = 0; y < n; ++y)
     for (int x = 0; x < n; ++x)
-      sums[(y + 1) * (n + 1) + x + 1] = in[y * n + x] + sums[y * (n + 1) + x + 1] + sums[(y + 1) * (n + 1) + x] - sums[y * (n + 1) + x];
+      sums[(y + 1) * (n + 1) + x + 1] =
+          in[y * n + x] + sums[y * (n + 1) + x + 1] + sums[(y + 1) * (n + 1) + x] - sums[y * (n + 1) + x];
   for (int y = 0; y < n; ++y)
     for (int x = 0; x < n; ++x) {
-      const int x0 = std::max(0, x - radius), x1 = std::min(n, x + radius + 1), y0 = std::max(0, y - radius), y1 = std::min(n, y + radius + 1);
-      const uint32_t sum = sums[y1 * (n + 1) + x1] - sums[y0 * (n + 1) + x1] - sums[y1 * (n + 1) + x0] + sums[y0 * (n + 1) + x0];
+      const int x0 = std::max(0, x - radius), x1 = std::min(n, x + radius + 1), y0 = std::max(0, y - radius),
+                y1 = std::min(n, y + radius + 1);
+      const uint32_t sum =
+          sums[y1 * (n + 1) + x1] - sums[y0 * (n + 1) + x1] - sums[y1 * (n + 1) + x0] + sums[y0 * (n + 1) + x0];
       blurred[y * n + x] = static_cast<uint16_t>(16 * sum / ((x1 - x0) * (y1 - y0)));  // with four binary places
     }
   MemoryImage image;
@@ -138,7 +147,7 @@ MemoryImage integral_image(uint64_t seed) {
   return image;
 }
 
-constexpr Workload kWorkloads[] = {
+constexpr Workload kStencilWorkloads[] = {
     {"heat", "heat in a chip, five-point stencil, fp32", true, heat},
     {"fdtd", "electromagnetic waves, fp64", true, fdtd},
     {"life", "Conway's cells, uint8", false, life},
@@ -148,6 +157,6 @@ constexpr Workload kWorkloads[] = {
 
 }  // namespace
 
-std::span<const Workload> stencil_workloads() { return kWorkloads; }
+std::span<const Workload> stencil_workloads() { return kStencilWorkloads; }
 
 }  // namespace ecmv::datasets

@@ -1,9 +1,9 @@
 // See ad_hoc.h.
 #include "experiments/ad_hoc.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
+#include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
 #include "experiments/command.h"
@@ -59,13 +59,16 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   const auto list = [&](const char* name, std::vector<std::string>& values, const char* help) {
     verb.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->group(group);
   };
-  verb.add_option("--codec", options.codecs, "ID or ID:SETTING=VALUE,...; may be repeated; 'all'")->allow_extra_args(false)->group(group);
+  verb.add_option("--codec", options.codecs, "ID or ID:SETTING=VALUE,...; may be repeated; 'all'")
+      ->allow_extra_args(false)
+      ->group(group);
   verb.add_option("--source", options.source, "data source (gaussian)")->group(group);
   list("--d", options.d, "rows and columns of square matrices (4096)");
   list("--shape", options.shapes, "ROWSxCOLS instead of --d");
   list("--layers", options.layers, "matrices of the chain (10)");
   list("--seed", options.seeds, "seed (1)");
-  list("--sigma", options.sigma, "standard deviation of the elements (4, unless --entropy-bits or another source is given)");
+  list("--sigma", options.sigma,
+       "standard deviation of the elements (4, unless --entropy-bits or another source is given)");
   list("--entropy-bits", options.entropy_bits, "entropy in bits per element");
   verb.add_option("--param", options.parameters, "NAME=VALUE: another parameter of the source, e.g. file=x.safetensors")
       ->allow_extra_args(false)
@@ -88,18 +91,23 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
 
 std::string ad_hoc_config(const AdHoc& options) {
   // Maps from the start: a copy of a node without a type is a node of its own.
-  YAML::Node data(YAML::NodeType::Map), kernels(YAML::NodeType::Map), measure(YAML::NodeType::Map), codecs(YAML::NodeType::Sequence);
+  YAML::Node data(YAML::NodeType::Map), kernels(YAML::NodeType::Map), measure(YAML::NodeType::Map),
+      codecs(YAML::NodeType::Sequence);
   data["source"] = options.source;
   const bool plain = options.source == "gaussian";
   if (!options.shapes.empty()) data["shapes"] = shape_list(options.shapes);
-  put(data, "d", options.d.empty() && options.shapes.empty() && options.parameters.empty() ? std::vector<std::string>{"4096"} : options.d);
+  put(data, "d",
+      options.d.empty() && options.shapes.empty() && options.parameters.empty() ? std::vector<std::string>{"4096"}
+                                                                                : options.d);
   put(data, "layers", options.layers);
   put(data, "seed", options.seeds);
-  put(data, "sigma", plain && options.sigma.empty() && options.entropy_bits.empty() ? std::vector<std::string>{"4"} : options.sigma);
+  put(data, "sigma",
+      plain && options.sigma.empty() && options.entropy_bits.empty() ? std::vector<std::string>{"4"} : options.sigma);
   put(data, "entropy_bits", options.entropy_bits);
   for (const std::string& parameter : options.parameters) {
     const size_t equals = parameter.find('=');
-    if (equals == std::string::npos || equals == 0) throw UsageError(fmt::format("--param takes NAME=VALUE, not '{}'.", parameter));
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("--param takes NAME=VALUE, not '{}'.", parameter));
     data[parameter.substr(0, equals)] = parameter.substr(equals + 1);
   }
   put(kernels, "backend", options.backends);

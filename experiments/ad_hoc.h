@@ -1,5 +1,5 @@
-// An experiment from options instead of a file: the options are written as the equivalent YAML, which then goes the same way as
-// every config.
+// An experiment from options instead of a file: the options are written as the equivalent YAML, which then goes the
+// same way as every config.
 #pragma once
 
 #include <string>

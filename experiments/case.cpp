@@ -17,10 +17,13 @@ uint64_t fnv1a(std::string_view text) {
 
 std::string DataSpec::name() const {
   std::string parameters;
-  for (const auto& [key, value] : numbers) parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
-  for (const auto& [key, value] : texts) parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
+  for (const auto& [key, value] : numbers)
+    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
+  for (const auto& [key, value] : texts)
+    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
   std::string name = parameters.empty() ? source : fmt::format("{}[{}]", source, parameters);
-  if (shape.elements() > 0 || shape.rows > 0 || shape.cols > 0) name += fmt::format("/{}x{}x{}/seed{}", shape.rows, shape.cols, layers, seed);
+  if (shape.elements() > 0 || shape.rows > 0 || shape.cols > 0)
+    name += fmt::format("/{}x{}x{}/seed{}", shape.rows, shape.cols, layers, seed);
   return name;
 }
 
@@ -43,6 +46,8 @@ std::string KernelSpec::name() const {
 
 std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }
 
-std::string Case::key() const { return fmt::format("{:016x}", fnv1a(fmt::format("{}/v{}", name(), codec.format_version))); }
+std::string Case::key() const {
+  return fmt::format("{:016x}", fnv1a(fmt::format("{}/v{}", name(), codec.format_version)));
+}
 
 }  // namespace ecmv::experiments

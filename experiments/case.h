@@ -1,5 +1,5 @@
-// What an experiment asks for, fully resolved: a flat list of cases, each one dataset x codec with settings x kernel on a
-// backend. Made by experiment.h from YAML or from the command line, consumed by run.h.
+// What an experiment asks for, fully resolved: a flat list of cases, each one dataset x codec with settings x kernel on
+// a backend. Made by experiment.h from YAML or from the command line, consumed by run.h.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace ecmv::experiments {
 
 struct DataSpec {
-  std::string source;        // id of a data source
-  datasets::Shape shape;     // {0, 0} for sources that read files
+  std::string source;     // id of a data source
+  datasets::Shape shape;  // {0, 0} for sources that read files
   int layers = 10;
   uint64_t seed = 1;
   std::map<std::string, double> numbers;
@@ -35,16 +35,16 @@ struct CodecSpec {
 
 struct KernelSpec {
   std::string backend;
-  std::string simd_target;  // "": the best that the machine has
-  int threads = 0;          // 0: all that the process may use
+  std::string simd_target;                 // "": the best that the machine has
+  int threads = 0;                         // 0: all that the process may use
   backends::Op op = backends::Op::matvec;  // size: nothing runs, and everything else here is empty
-  std::string variant;      // of the codec's kernel; "reference" for the reference decoder
+  std::string variant;                     // of the codec's kernel; "reference" for the reference decoder
   std::string tuning;
-  bool unfused = false;     // a product by a decode kernel and the harness's dense product
-  int batch = 1;            // tokens, of matmul
+  bool unfused = false;  // a product by a decode kernel and the harness's dense product
+  int batch = 1;         // tokens, of matmul
   // GPUs only.
-  int device = -1;          // number in the backend's list; -1: the first that fits
-  std::string launch;       // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
+  int device = -1;           // number in the backend's list; -1: the first that fits
+  std::string launch;        // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2"
 };
 
@@ -67,7 +67,9 @@ struct MeasureSpec {
 };
 
 // One sample of one pass: then nothing is estimated beforehand either.
-inline bool is_single_pass(const MeasureSpec& spec) { return spec.repetitions == 1 && spec.warm_up == 0 && spec.min_time_s < 1e-6; }
+inline bool is_single_pass(const MeasureSpec& spec) {
+  return spec.repetitions == 1 && spec.warm_up == 0 && spec.min_time_s < 1e-6;
+}
 
 struct Experiment {
   std::string name, question;

@@ -21,7 +21,7 @@ std::vector<int8_t> repeat(const std::vector<int8_t>& vector, int64_t length) {
   return out;
 }
 
-// Kernels may read zeros behind the vector's end.
+// Kernels may read zeros past the vector's end.
 std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
   std::vector<int8_t> out = vector;
   out.resize(vector.size() + backends::kVectorPaddingBytes);
@@ -33,7 +33,8 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
 std::string why_no_product(std::span<const datasets::Matrix> matrices) {
   for (const datasets::Matrix& matrix : matrices)
     if (matrix.type != datasets::ElementType::i8)
-      return "The op matvec is that of int8 matrices (op matmul takes others); the elements of " + matrix.name + " are " + std::string(datasets::element_type_name(matrix.type)) + ".";
+      return "The op matvec is that of int8 matrices (op matmul takes others); the elements of " + matrix.name +
+             " are " + std::string(datasets::element_type_name(matrix.type)) + ".";
   return {};
 }
 
@@ -45,8 +46,9 @@ ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
   for (size_t i = 0; i < layers.size(); ++i) {
     const datasets::Shape shape = layers[i].shape;
     if (shape.cols > kMaxCols)
-      throw std::invalid_argument("A product over " + std::to_string(shape.cols) + " columns could overflow int32; at most " +
-                                  std::to_string(kMaxCols) + " columns are multiplied.");
+      throw std::invalid_argument("A product over " + std::to_string(shape.cols) +
+                                  " columns could overflow int32; at most " + std::to_string(kMaxCols) +
+                                  " columns are multiplied.");
     if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(dataset.initial_vector, shape.cols));
     const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
     std::vector<int32_t> y(shape.rows);

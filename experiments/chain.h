@@ -1,4 +1,5 @@
-// The chain that every kernel has to reproduce: computed once per dataset, from the uncompressed matrices, by plain loops.
+// The chain that every kernel has to reproduce: computed once per dataset, from the uncompressed matrices, by plain
+// loops.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,13 @@
 
 namespace ecmv::experiments {
 
-// v_i = requantise(W_i v_{i-1}, scale_i) with scale_i = 127 / max|W_i v_{i-1}| (1 where that maximum is 0), so that every
-// v_i fits an int8. Matrices that do not fit together (rectangular ones) are not chained: each gets an input of its own.
+// v_i = requantise(W_i v_{i-1}, scale_i) with scale_i = 127 / max|W_i v_{i-1}| (1 where that maximum is 0), so that
+// every v_i fits an int8. Matrices that do not fit together (rectangular ones) are not chained: each gets an input of
+// its own.
 struct ReferenceChain {
   bool chained = true;
-  std::vector<std::vector<int8_t>> inputs;        // one (chained) or one a layer, each [cols]
-  std::vector<float> scales;                      // [layers]
+  std::vector<std::vector<int8_t>> inputs;         // one (chained) or one a layer, each [cols]
+  std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
 };
@@ -23,8 +25,9 @@ struct ReferenceChain {
 // "" if products of these matrices are defined here, which take int8 elements; otherwise why not.
 std::string why_no_product(std::span<const datasets::Matrix> matrices);
 
-// Chained if and only if rows of layer i equal cols of layer i+1 throughout. Inputs of unchained layers repeat the dataset's
-// initial vector cyclically. Throws std::invalid_argument where an int32 accumulator could overflow (cols > 131072).
+// Chained if and only if rows of layer i equal cols of layer i+1 throughout. Inputs of unchained layers repeat the
+// dataset's initial vector cyclically. Throws std::invalid_argument where an int32 accumulator could overflow (cols >
+// 131072).
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset);
 
 }  // namespace ecmv::experiments

@@ -8,10 +8,11 @@
 #include <fstream>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "codecs/did_you_mean.h"
+#include "codecs/loaded/library.h"
 #include "datasets/source.h"
 #include "experiments/measure.h"
 #include "reports/record.h"
@@ -34,7 +35,8 @@ std::string nearest_option(const CLI::App& app, const std::string& argument) {
   for (const CLI::App* verb : app.get_subcommands())
     for (const CLI::Option* option : verb->get_options())
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return codecs::did_you_mean(argument.substr(0, argument.find('=')), std::vector<std::string_view>(names.begin(), names.end()));
+  return codecs::did_you_mean(argument.substr(0, argument.find('=')),
+                              std::vector<std::string_view>(names.begin(), names.end()));
 }
 
 int usage_error(const std::string& sentence, const CLI::App& app) {
@@ -46,11 +48,17 @@ int usage_error(const std::string& sentence, const CLI::App& app) {
 
 int act(const CommandLine& line) {
   try {
+    // Here, while there is one thread: a library is tried in a forked process first.
+    for (const std::string& file : line.codec_libraries) codecs::load_codec_library(file);
+    if (line.names_codecs) codecs::load_codecs_of_environment();
     return line.action();
   } catch (const ConfigError& e) {
     std::cerr << e.what() << "\n";
     return kUsage;
   } catch (const UsageError& e) {
+    std::cerr << "ecmv: " << e.what() << "\n";
+    return kUsage;
+  } catch (const codecs::LibraryError& e) {
     std::cerr << "ecmv: " << e.what() << "\n";
     return kUsage;
   } catch (const reports::ReportError& e) {
@@ -80,9 +88,29 @@ bool interrupted() { return signals_caught > 0; }
 void add_selection(CLI::App& verb, Selection& selection) {
   verb.add_option("--filter", selection.filter, "only cases whose name matches this regular expression");
   verb.add_option("--exclude", selection.exclude, "no case whose name matches this regular expression");
-  verb.add_option("-a,--axis", selection.edits.axes, "AXIS=VALUES: replaces an axis in every block, e.g. d=2048,4096 or simd_target=all")
+  verb.add_option("-a,--axis", selection.edits.axes,
+                  "AXIS=VALUES: replaces an axis in every block, e.g. d=2048,4096 or simd_target=all")
       ->allow_extra_args(false);
-  verb.add_option("--set", selection.edits.values, "PATH=VALUE: sets one value of the config, e.g. measure.repetitions=3")->allow_extra_args(false);
+  verb.add_option("--set", selection.edits.values,
+                  "PATH=VALUE: sets one value of the config, e.g. measure.repetitions=3")
+      ->allow_extra_args(false);
+}
+
+// Before the verb and after it: the files of both count.
+static void add_library_option(CLI::App& app, CommandLine& line) {
+  app.add_option_function<std::vector<std::string>>(
+         "--codec-library",
+         [&line](const std::vector<std::string>& files) {
+           line.codec_libraries.insert(line.codec_libraries.end(), files.begin(), files.end());
+         },
+         "loads the codecs of a shared object (codecs/ABI.md), besides those that ECMV_CODEC_PATH names")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void add_codec_libraries(CLI::App& verb, CommandLine& line) {
+  add_library_option(verb, line);
+  verb.parse_complete_callback([&line] { line.names_codecs = true; });
 }
 
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
@@ -101,7 +129,10 @@ int run_command_line(int argc, char** argv) {
       "Exit codes: 0 fine, 1 internal error, 2 usage or config, 3 verification failed, 4 compare found a regression,\n"
       "5 some case failed, 6 nothing ran or a required backend is missing, 130 interrupted.");
   CommandLine line;
-  for (const auto add : {add_list, add_run, add_verify, add_report, add_compare, add_inspect, add_new_codec, add_doctor}) add(app, line);
+  add_library_option(app, line);
+  for (const auto add :
+       {add_list, add_run, add_verify, add_report, add_compare, add_inspect, add_new_codec, add_doctor})
+    add(app, line);
 
   std::vector<std::string> engine_flags;
   for (int i = 1; i < argc; ++i) {
@@ -118,21 +149,25 @@ int run_command_line(int argc, char** argv) {
     return kUsage;
   }
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
   if (!ours.front().starts_with('-') && std::find(names.begin(), names.end(), ours.front()) == names.end()) {
-    return usage_error(fmt::format("There is no verb '{}'.{}", ours.front(),
-                                   codecs::did_you_mean(ours.front(), std::vector<std::string_view>(names.begin(), names.end()))),
-                       app);
+    return usage_error(
+        fmt::format("There is no verb '{}'.{}", ours.front(),
+                    codecs::did_you_mean(ours.front(), std::vector<std::string_view>(names.begin(), names.end()))),
+        app);
   }
   try {
     std::vector<std::string> reversed(ours.rbegin(), ours.rend());  // CLI11 takes them from the back
     app.parse(reversed);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(e, std::cout, std::cerr) == 0 ? kFine : kInternal;
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+      return app.exit(e, std::cout, std::cerr) == 0 ? kFine : kInternal;
     std::string sentence = e.what();
     if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr)
       for (const std::string& argument : ours)
-        if (argument.starts_with("--") && sentence.find(argument) != std::string::npos) sentence += "." + nearest_option(app, argument);
+        if (argument.starts_with("--") && sentence.find(argument) != std::string::npos)
+          sentence += "." + nearest_option(app, argument);
     return usage_error(sentence, app);
   }
   return act(line);

@@ -1,5 +1,6 @@
-// The command `ecmv`: what its verbs share. Each verb is one file command_<verb>.cpp that declares its options and sets what to
-// do; parsing, messages and exit codes are in command.cpp. Data goes to stdout, messages and progress to stderr.
+// The command `ecmv`: what its verbs share. Each verb is one file command_<verb>.cpp that declares its options and sets
+// what to do; parsing, messages and exit codes are in command.cpp. Data goes to stdout, messages and progress to
+// stderr.
 #pragma once
 
 #include <functional>
@@ -17,13 +18,13 @@ class App;
 namespace ecmv::experiments {
 
 enum ExitCode : int {
-  kFine = 0,         // refusals allowed
-  kInternal = 1,     // a defect of ecmv
-  kUsage = 2,        // command line or config; all errors at once
-  kUnverified = 3,   // verification failed or was not performed
-  kRegression = 4,   // compare
-  kFailedCase = 5,   // some case failed
-  kNothingRan = 6,   // no case ran, or a required backend is missing
+  kFine = 0,          // refusals allowed
+  kInternal = 1,      // a defect of ecmv
+  kUsage = 2,         // command line or config; all errors at once
+  kUnverified = 3,    // verification failed or was not performed
+  kRegression = 4,    // compare
+  kFailedCase = 5,    // some case failed
+  kNothingRan = 6,    // no case ran, or a required backend is missing
   kInterrupted = 130  // results so far are valid
 };
 
@@ -33,8 +34,11 @@ struct UsageError : std::runtime_error {
 };
 
 struct CommandLine {
-  std::vector<std::string> arguments;  // as typed, behind the program's name
+  std::vector<std::string> arguments;  // as typed, after the program's name
   std::function<int()> action;         // what the verb that was typed does; returns an exit code
+  // Verbs that name codecs load these (--codec-library) and those of ECMV_CODEC_PATH before they act.
+  bool names_codecs = false;
+  std::vector<std::string> codec_libraries;
 };
 
 void add_list(CLI::App& app, CommandLine& line);
@@ -52,6 +56,9 @@ int run_command_line(int argc, char** argv);
 // From now on the first SIGINT or SIGTERM makes interrupted() true, the second one ends the process with kInterrupted.
 void catch_interrupts();
 bool interrupted();
+
+// Makes a verb one that names codecs.
+void add_codec_libraries(CLI::App& verb, CommandLine& line);
 
 // Which cases of a config are meant: options of `run` and `verify`.
 struct Selection {

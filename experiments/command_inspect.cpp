@@ -2,8 +2,8 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "datasets/inspect.h"
@@ -20,19 +20,24 @@ reports::Cell number(const std::optional<double>& value) {
   return value ? reports::number_cell(*value, fmt::format("{:.6g}", *value)) : reports::Cell{"-", std::monostate{}};
 }
 
-reports::Cell count(const std::optional<int64_t>& value) { return value ? reports::count_cell(*value) : reports::Cell{"-", std::monostate{}}; }
+reports::Cell count(const std::optional<int64_t>& value) {
+  return value ? reports::count_cell(*value) : reports::Cell{"-", std::monostate{}};
+}
 
 reports::Table table_of(const std::string& file) {
   reports::Table table;
   table.id = "tensors";
   table.title = file;
   table.columns = {{"tensor", "tensor", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
-  for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values", "entropy_bits", "minimum_bytes", "distinct_exponents", "exponent_entropy_bits"})
+  for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values",
+                           "entropy_bits", "minimum_bytes", "distinct_exponents", "exponent_entropy_bits"})
     table.columns.push_back({name, name, "", Column::Align::right});
   for (const datasets::TensorSummary& tensor : datasets::inspect_file(file))
-    table.rows.push_back({reports::text_cell(tensor.name), reports::text_cell(tensor.dtype), reports::text_cell(fmt::format("{}", fmt::join(tensor.shape, "x"))),
-                          reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes), number(tensor.mean), number(tensor.sigma),
-                          number(tensor.min), number(tensor.max), reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
+    table.rows.push_back({reports::text_cell(tensor.name), reports::text_cell(tensor.dtype),
+                          reports::text_cell(fmt::format("{}", fmt::join(tensor.shape, "x"))),
+                          reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes),
+                          number(tensor.mean), number(tensor.sigma), number(tensor.min), number(tensor.max),
+                          reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
                           number(tensor.entropy_bits), count(tensor.minimum_bytes), count(tensor.distinct_exponents),
                           number(tensor.exponent_entropy_bits)});
   return table;
@@ -46,7 +51,9 @@ void add_inspect(CLI::App& app, CommandLine& line) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("inspect", "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, entropy (of floats: of their exponents), minimum size");
+  CLI::App* verb = app.add_subcommand("inspect",
+                                      "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, "
+                                      "entropy (of floats: of their exponents), minimum size");
   verb->add_option("files", options->files, "FILE...")->required();
   verb->add_flag("--json", options->json, "JSON on stdout");
   verb->callback([options, &line] {

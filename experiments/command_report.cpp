@@ -2,8 +2,8 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "experiments/command.h"
 #include "experiments/result_files.h"
@@ -21,7 +21,8 @@ void add_report(CLI::App& app, CommandLine& line) {
   CLI::App* verb = app.add_subcommand("report", "tables, figures and a page from stored records");
   verb->add_option("records", options->records, "RECORDS...: record files, merged")->required();
   verb->add_option("-o,--output", options->directory, "folder to write to")->required();
-  verb->add_option("--baseline", options->baseline, "codecs that the others are compared with (" + options->baseline + "); '' for none");
+  verb->add_option("--baseline", options->baseline,
+                   "codecs that the others are compared with (" + options->baseline + "); '' for none");
   verb->add_option("--title", options->title, "title of the page");
   CLI::Option* x = verb->add_option("--x", options->x, "one more figure: metric or numeric field on the x axis");
   verb->add_option("--y", options->y, "metric or numeric field on its y axis (elements_per_s)")->needs(x);
@@ -49,7 +50,8 @@ void add_report(CLI::App& app, CommandLine& line) {
       std::cout << written.terminal_text;
       for (const std::string& note : records.notes) std::cerr << "ecmv: " << note << "\n";
       for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";
-      std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory, options->directory);
+      std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory,
+                               options->directory);
       return static_cast<int>(kFine);
     };
   });

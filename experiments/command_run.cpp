@@ -2,8 +2,8 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
 #include "experiments/ad_hoc.h"
@@ -15,7 +15,7 @@
 namespace ecmv::experiments {
 namespace {
 
-struct Options {
+struct RunVerbOptions {
   std::string config;
   AdHoc ad_hoc;
   Selection selection;
@@ -25,14 +25,15 @@ struct Options {
   TableFiles tables;
 };
 
-Experiment experiment_of(const Options& options) {
+Experiment experiment_of(const RunVerbOptions& options) {
   if (options.config.empty() == !options.ad_hoc.given())
-    throw UsageError(options.config.empty() ? "Give a config file, or at least --codec for a run without one."
-                                            : "Give either a config file or --codec, not both; -a and --set change a config.");
+    throw UsageError(options.config.empty()
+                         ? "Give a config file, or at least --codec for a run without one."
+                         : "Give either a config file or --codec, not both; -a and --set change a config.");
   const auto codecs = codecs::all_codecs();
-  Experiment experiment = options.config.empty()
-                              ? parse_experiment(ad_hoc_config(options.ad_hoc), "the command line", options.selection.edits, codecs)
-                              : load_experiment(options.config, options.selection.edits, codecs);
+  Experiment experiment = options.config.empty() ? parse_experiment(ad_hoc_config(options.ad_hoc), "the command line",
+                                                                    options.selection.edits, codecs)
+                                                 : load_experiment(options.config, options.selection.edits, codecs);
   if (options.smoke) shrink_to_smoke(experiment);
   if (options.profile) measure_once(experiment);
   filter_cases(experiment, options.selection.filter, options.selection.exclude);
@@ -54,13 +55,17 @@ std::string missing_backend(const std::vector<std::string>& required) {
   for (const std::string& id : required) {
     const backends::Backend* backend = backends::find_backend(id);
     if (backend == nullptr) return fmt::format("The required backend '{}' is not part of this build.", id);
-    if (const std::string reason = why_unavailable(*backend); !reason.empty()) return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
+    if (const std::string reason = why_unavailable(*backend); !reason.empty())
+      return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
   }
   return {};
 }
 
 std::string quoted(const std::string& argument) {
-  const bool plain = !argument.empty() && argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") == std::string::npos;
+  const bool plain =
+      !argument.empty() &&
+      argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") ==
+          std::string::npos;
   if (plain) return argument;
   std::string out = "'";
   for (char c : argument) out += c == '\'' ? "'\\''" : std::string(1, c);
@@ -80,21 +85,24 @@ std::string resume_command(const std::vector<std::string>& arguments) {
 
 void print_summary(const RunSummary& summary, const std::filesystem::path& records) {
   std::string counts;
-  for (const auto& [status, count] : summary.counts) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, reports::to_string(status));
+  for (const auto& [status, count] : summary.counts)
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, reports::to_string(status));
   if (summary.skipped > 0) counts += fmt::format("{}{} done before", counts.empty() ? "" : ", ", summary.skipped);
   std::cerr << fmt::format("{}; records in {}\n", counts.empty() ? "No case ran" : counts, records.string());
 }
 
-int run(const Options& options, const std::vector<std::string>& arguments) {
+int run(const RunVerbOptions& options, const std::vector<std::string>& arguments) {
   const Experiment experiment = experiment_of(options);
   if (options.print_config) {
     std::cout << experiment.config_text;
     return kFine;
   }
   if (experiment.cases.empty()) {
-    std::cerr << "ecmv: no case is left to run: the config's kernels, its 'exclude', --filter and --exclude leave none.\n";
+    std::cerr
+        << "ecmv: no case is left to run: the config's kernels, its 'exclude', --filter and --exclude leave none.\n";
     for (const backends::Backend& backend : backends::all_backends())
-      if (const std::string reason = why_unavailable(backend); !reason.empty()) std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
+      if (const std::string reason = why_unavailable(backend); !reason.empty())
+        std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
     return kNothingRan;
   }
   if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;
@@ -103,8 +111,14 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
     return kNothingRan;
   }
   catch_interrupts();
-  const std::filesystem::path path = options.output.empty() ? std::filesystem::path("out") / experiment.name / "records.jsonl" : std::filesystem::path(options.output);
-  ResultFile results(path, experiment, arguments, options.resume ? WhenThere::resume : options.force ? WhenThere::replace : WhenThere::set_aside, std::cerr);
+  const std::filesystem::path path = options.output.empty()
+                                         ? std::filesystem::path("out") / experiment.name / "records.jsonl"
+                                         : std::filesystem::path(options.output);
+  ResultFile results(path, experiment, arguments,
+                     options.resume  ? WhenThere::resume
+                     : options.force ? WhenThere::replace
+                                     : WhenThere::set_aside,
+                     std::cerr);
   std::set<std::string> backends = results.done_backends();
   RunOptions run_options;
   run_options.done = results.done();
@@ -115,7 +129,8 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
     if (record.status == reports::Status::ok) backends.insert(record.kernel.backend);
     results.write(record);
   };
-  if (!options.smoke && !options.profile) run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
+  if (!options.smoke && !options.profile)
+    run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
   const RunSummary summary = run_experiment(experiment, run_options);
 
@@ -135,17 +150,23 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
 }  // namespace
 
 void add_run(CLI::App& app, CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunVerbOptions>();
   CLI::App* verb = app.add_subcommand("run", "runs an experiment: verifies, measures, writes records");
-  verb->add_option("config", options->config, "YAML config (experiments/configs)");
+  verb->add_option("config", options->config, "YAML config: a file, or the name of one of 'ecmv list configs'");
   verb->add_flag("--print-config", options->print_config, "the resolved config on stdout, nothing else");
   add_selection(*verb, options->selection);
+  add_codec_libraries(*verb, line);
   verb->add_flag("--dry-run", options->dry_run, "only shows cases, bytes, known refusals and the least time");
   verb->add_flag("--smoke", options->smoke, "every case once, at most 512 x 512 elements and 2 layers");
-  verb->add_flag("--profile", options->profile, "every case is measured by one pass: no bandwidth, warm-up or repetition; for profilers");
-  CLI::Option* resume = verb->add_flag("--resume", options->resume, "continues the record file: cases that are ok in it are skipped");
-  verb->add_flag("--force", options->force, "replaces the record file; without --resume or --force an old one is set aside")->excludes(resume);
-  verb->add_option("--require-backend", options->required_backends, "exit code 6 unless a case ran on this backend")->allow_extra_args(false);
+  verb->add_flag("--profile", options->profile,
+                 "every case is measured by one pass: no bandwidth, warm-up or repetition; for profilers");
+  CLI::Option* resume =
+      verb->add_flag("--resume", options->resume, "continues the record file: cases that are ok in it are skipped");
+  verb->add_flag("--force", options->force,
+                 "replaces the record file; without --resume or --force an old one is set aside")
+      ->excludes(resume);
+  verb->add_option("--require-backend", options->required_backends, "exit code 6 unless a case ran on this backend")
+      ->allow_extra_args(false);
   verb->add_option("-o,--output", options->output, "record file (out/<name>/records.jsonl)");
   verb->add_option("--json", options->tables.json, "every case and metric as JSON to FILE, or - for stdout");
   verb->add_option("--csv", options->tables.csv, "the same as CSV");

@@ -1,11 +1,11 @@
-// ecmv verify: everything is checked and nothing is timed. With configs (or none: the built-in smoke config) every case at small
-// size; with other files, chain files of other programs.
+// ecmv verify: everything is checked and nothing is timed. With configs (or none: the built-in smoke config) every case
+// at small size; with other files, chain files of other programs.
 #include <fstream>
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "ecmv_texts.h"
 #include "experiments/command.h"
@@ -18,7 +18,7 @@
 namespace ecmv::experiments {
 namespace {
 
-struct Options {
+struct VerifyVerbOptions {
   std::vector<std::string> what;
   Selection selection;
   bool full_size = false, corrupt = false;
@@ -28,10 +28,11 @@ struct Options {
 
 bool is_config(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
-Experiment experiment_of(const Options& options, const std::string& config) {
+Experiment experiment_of(const VerifyVerbOptions& options, const std::string& config) {
   const auto codecs = codecs::all_codecs();
-  Experiment experiment = config.empty() ? parse_experiment(kSmokeConfig, "the built-in smoke config", options.selection.edits, codecs)
-                                         : load_experiment(config, options.selection.edits, codecs);
+  Experiment experiment =
+      config.empty() ? parse_experiment(kSmokeConfig, "the built-in smoke config", options.selection.edits, codecs)
+                     : load_experiment(config, options.selection.edits, codecs);
   if (!options.full_size) shrink_to_smoke(experiment);
   filter_cases(experiment, options.selection.filter, options.selection.exclude);
   return experiment;
@@ -46,7 +47,7 @@ int worse(int a, int b) {
 
 class Verification {
  public:
-  explicit Verification(const Options& options) : options_(options) {}
+  explicit Verification(const VerifyVerbOptions& options) : options_(options) {}
 
   int config(const std::string& file) {
     const Experiment experiment = experiment_of(options_, file);
@@ -63,7 +64,10 @@ class Verification {
     run.on_case = [&](const reports::CaseRecord& record) {
       using Result = JunitCase::Result;
       const bool skipped = record.status == reports::Status::refused || record.status == reports::Status::unavailable;
-      add(record.codec.id, names[record.case_key], record.status == reports::Status::ok ? Result::passed : skipped ? Result::skipped : Result::failed,
+      add(record.codec.id, names[record.case_key],
+          record.status == reports::Status::ok ? Result::passed
+          : skipped                            ? Result::skipped
+                                               : Result::failed,
           fmt::format("{}: {}", reports::to_string(record.status), record.reason));
     };
     const RunSummary summary = run_experiment(experiment, run);
@@ -77,7 +81,10 @@ class Verification {
     print_verification(verification, std::cout);
     if (!verification.unreadable.empty()) add(path, "file", JunitCase::Result::failed, verification.unreadable);
     for (const FileCheck& check : verification.checks)
-      add(path, check.what, check.result == FileCheck::Result::ok ? JunitCase::Result::passed : check.result == FileCheck::Result::refused ? JunitCase::Result::skipped : JunitCase::Result::failed,
+      add(path, check.what,
+          check.result == FileCheck::Result::ok        ? JunitCase::Result::passed
+          : check.result == FileCheck::Result::refused ? JunitCase::Result::skipped
+                                                       : JunitCase::Result::failed,
           check.detail);
     if (!verification.unreadable.empty()) return kUsage;
     return verification.passed() ? kFine : kUnverified;
@@ -102,22 +109,25 @@ class Verification {
       if (dataset.layers.empty() || loaded != one.data) dataset = load_dataset(loaded = one.data);
       if (dataset.layers.empty()) continue;
       const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id);
-      const CorruptionResult result = decode_damaged_streams(*entry, dataset.layers.front(), one.codec.settings, options_.flips, interrupted);
+      const CorruptionResult result =
+          decode_damaged_streams(*entry, dataset.layers.front(), one.codec.settings, options_.flips, interrupted);
       if (!result.refused.empty()) continue;
       seen.insert(one.codec.name());
-      std::cout << fmt::format("damaged streams: {}: {} refused, {} decoded to something, {} ended otherwise{}\n", one.codec.name(), result.threw,
-                               result.returned, result.other, result.fine() ? "" : " (" + result.first_other + ")");
-      add("damaged streams", one.codec.name(), result.fine() ? JunitCase::Result::passed : JunitCase::Result::failed, result.first_other);
+      std::cout << fmt::format("damaged streams: {}: {} refused, {} decoded to something, {} ended otherwise{}\n",
+                               one.codec.name(), result.threw, result.returned, result.other,
+                               result.fine() ? "" : " (" + result.first_other + ")");
+      add("damaged streams", one.codec.name(), result.fine() ? JunitCase::Result::passed : JunitCase::Result::failed,
+          result.first_other);
       if (!result.fine()) code = kUnverified;
     }
     return seen.empty() ? static_cast<int>(kUnverified) : code;
   }
 
-  const Options& options_;
+  const VerifyVerbOptions& options_;
   std::vector<JunitCase> cases_;
 };
 
-int verify(const Options& options) {
+int verify(const VerifyVerbOptions& options) {
   catch_interrupts();
   Verification verification(options);
   int code = kFine;
@@ -134,17 +144,22 @@ int verify(const Options& options) {
     if (one.result == Result::failed) std::cout << fmt::format("FAILED {} {}: {}\n", one.group, one.name, one.message);
   }
   std::cout << fmt::format("{} verified, {} failed, {} refused or unavailable\n", counts[0], counts[1], counts[2]);
-  if (!options.junit.empty()) write_output(options.junit, [&](std::ostream& out) { write_junit("ecmv verify", verification.cases(), out); });
+  if (!options.junit.empty())
+    write_output(options.junit, [&](std::ostream& out) { write_junit("ecmv verify", verification.cases(), out); });
   return code == kFine && counts[0] == 0 ? static_cast<int>(kUnverified) : code;
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, CommandLine& line) {
-  auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("verify", "checks every codec and kernel at small sizes, or chain files of other programs; no timing");
-  verb->add_option("what", options->what, "CONFIG.yaml... or chain files (MatVANS); nothing: the built-in smoke config");
+  auto options = std::make_shared<VerifyVerbOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "verify", "checks every codec and kernel at small sizes, or chain files of other programs; no timing");
+  verb->add_option("what", options->what,
+                   "CONFIG.yaml... (files, or names of 'ecmv list configs') or chain files (MatVANS); nothing: the "
+                   "built-in smoke config");
   add_selection(*verb, options->selection);
+  add_codec_libraries(*verb, line);
   verb->add_flag("--full-size", options->full_size, "the config's own sizes instead of at most 512 x 512 and 2 layers");
   verb->add_flag("--corrupt", options->corrupt, "also decodes damaged streams with the reference decoders");
   verb->add_option("--flips", options->flips, "damaged copies of each section (100)")->check(CLI::Range(1, 1'000'000));

@@ -9,10 +9,11 @@ namespace {
 
 class Damager {
  public:
-  Damager(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& whole, size_t bytes) : entry_(entry), whole_(whole), out_(bytes) {}
+  Damager(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& whole, size_t bytes)
+      : entry_(entry), whole_(whole), out_(bytes) {}
 
-  // Damages a copy and decodes it. Sections are copied to blocks of exactly their size, so that a sanitizer sees every byte read
-  // behind them.
+  // Damages a copy and decodes it. Sections are copied to blocks of exactly their size, so that a sanitizer sees every
+  // byte read past them.
   void attempt(const std::function<void(codecs::CompressedMatrix&)>& damage) {
     codecs::CompressedMatrix damaged = whole_;
     damage(damaged);
@@ -39,7 +40,8 @@ class Damager {
 
 }  // namespace
 
-CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, int flips,
+CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
+                                        const codecs::Settings& settings, int flips,
                                         const std::function<bool()>& interrupted) {
   CorruptionResult refused;
   refused.refused = entry.codec->refuses(matrix.view(), settings);
@@ -51,12 +53,15 @@ CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const d
     const size_t size = whole.sections[s].bytes.size();
     for (const size_t keep : {size_t{0}, size_t{1}, size / 4, size / 2, size - size / 8, size - 1})
       if (keep < size) damager.attempt([&](codecs::CompressedMatrix& m) { m.sections[s].bytes.resize(keep); });
-    damager.attempt([&](codecs::CompressedMatrix& m) { m.sections[s].bytes.resize(size + 1 + size / 2, std::byte{0xA5}); });
-    damager.attempt([&](codecs::CompressedMatrix& m) { m.sections.erase(m.sections.begin() + static_cast<std::ptrdiff_t>(s)); });
+    damager.attempt(
+        [&](codecs::CompressedMatrix& m) { m.sections[s].bytes.resize(size + 1 + size / 2, std::byte{0xA5}); });
+    damager.attempt(
+        [&](codecs::CompressedMatrix& m) { m.sections.erase(m.sections.begin() + static_cast<std::ptrdiff_t>(s)); });
     for (int flip = 0; flip < flips && size > 0 && !interrupted(); ++flip)
       damager.attempt([&](codecs::CompressedMatrix& m) {
         const size_t range = flip % 2 == 0 ? size : std::min<size_t>(size, 64);
-        for (uint64_t bytes = 1 + random() % 4; bytes > 0; --bytes) m.sections[s].bytes[random() % range] ^= static_cast<std::byte>(1 + random() % 255);
+        for (uint64_t bytes = 1 + random() % 4; bytes > 0; --bytes)
+          m.sections[s].bytes[random() % range] ^= static_cast<std::byte>(1 + random() % 255);
       });
   }
   return damager.result;

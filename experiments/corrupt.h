@@ -1,5 +1,5 @@
-// Damaged streams for the reference decoders: every cut and every flipped byte must end in MalformedStream or in a return. What
-// decoders read out of bounds shows under the address sanitizer (`make asan`).
+// Damaged streams for the reference decoders: every cut and every flipped byte must end in MalformedStream or in a
+// return. What decoders read out of bounds shows under the address sanitizer (`make asan`).
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 namespace ecmv::experiments {
 
 struct CorruptionResult {
-  std::string refused;         // why the codec did not encode the matrix; nothing was tried then
-  int64_t threw = 0;           // MalformedStream
-  int64_t returned = 0;        // decoded to something without noticing: allowed, no format has check sums
-  int64_t other = 0;           // anything else thrown: a defect
-  std::string first_other;     // what the first of those said
+  std::string refused;      // why the codec did not encode the matrix; nothing was tried then
+  int64_t threw = 0;        // MalformedStream
+  int64_t returned = 0;     // decoded to something without noticing: allowed, no format has check sums
+  int64_t other = 0;        // anything else thrown: a defect
+  std::string first_other;  // what the first of those said
   bool fine() const { return other == 0; }
 };
 
-// Cuts every section at several lengths, removes it, lengthens it, and flips `flips` times one to four bytes of it, half of them
-// among its first 64 bytes, where headers are. Deterministic.
-CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, int flips,
+// Cuts every section at several lengths, removes it, lengthens it, and flips `flips` times one to four bytes of it,
+// half of them among its first 64 bytes, where headers are. Deterministic.
+CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
+                                        const codecs::Settings& settings, int flips,
                                         const std::function<bool()>& interrupted);
 
 }  // namespace ecmv::experiments

@@ -1,5 +1,5 @@
-// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec, matmul]` would give, and in
-// addition the instruction sets that this CPU lacks.
+// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec, matmul]` would
+// give, and in addition the instruction sets that this CPU lacks.
 #include "experiments/coverage.h"
 
 #include <exception>
@@ -29,8 +29,8 @@ KernelChoice everything() {
 }
 
 // Fills in status and reason. `layer` is absent if the codec refused the sample, for `refused`.
-void ask(const KernelSpec& spec, const codecs::CodecEntry& entry, const std::optional<codecs::CompressedMatrix>& layer, const std::string& refused,
-         DevicePool& devices, CoverageEntry& answer) {
+void ask(const KernelSpec& spec, const codecs::CodecEntry& entry, const std::optional<codecs::CompressedMatrix>& layer,
+         const std::string& refused, DevicePool& devices, CoverageEntry& answer) {
   backends::Device* device = devices.find(spec);
   if (device == nullptr) {
     answer.status = "unavailable";
@@ -41,7 +41,7 @@ void ask(const KernelSpec& spec, const codecs::CodecEntry& entry, const std::opt
   const backends::PassPlan plan = plan_for(spec, entry, {});
   if (answer.reason.empty() && layer && plan.kernel != nullptr) {
     device->select();
-    answer.reason = plan.kernel->refuses(layer->view(), device->info(), plan.tuning);
+    answer.reason = plan.kernel->refuses(layer->view(), device->info(), *plan.policy);
   }
   answer.status = answer.reason.empty() ? "available" : "refused";
 }
@@ -60,7 +60,8 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
   floats.source = "llm_like";
   floats.shape = data.shape;
   floats.layers = 1;
-  const std::vector<datasets::Matrix> samples = {load_dataset(data).layers.front(), load_dataset(floats).layers.front()};
+  const std::vector<datasets::Matrix> samples = {load_dataset(data).layers.front(),
+                                                 load_dataset(floats).layers.front()};
   const KernelChoice choice = everything();
   for (const codecs::CodecEntry& entry : codecs) {
     const codecs::Settings settings = codecs::default_settings(*entry.codec);
@@ -78,9 +79,17 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
         refused = e.what();
       }
     for (const KernelSpec& spec : expand_kernels(choice, entry)) {
-      CoverageEntry answer{std::string(entry.id), spec.backend, spec.simd_target, std::string(backends::op_name(spec.op)),
-                           spec.variant, spec.tuning, spec.unfused, "", ""};
-      ask(spec, entry, layer, spec.op == backends::Op::matvec && refused.empty() ? no_matvec : refused, devices, answer);
+      CoverageEntry answer{std::string(entry.id),
+                           spec.backend,
+                           spec.simd_target,
+                           std::string(backends::op_name(spec.op)),
+                           spec.variant,
+                           spec.tuning,
+                           spec.unfused,
+                           "",
+                           ""};
+      ask(spec, entry, layer, spec.op == backends::Op::matvec && refused.empty() ? no_matvec : refused, devices,
+          answer);
       entries.push_back(std::move(answer));
     }
   }

@@ -16,8 +16,8 @@ struct CoverageEntry {
   std::string reason;    // of the last two
 };
 
-// Every kernel of every codec on every device that the build knows, available or not. Kernels are asked with a small matrix
-// of int8, of bf16 where the codec takes no int8, encoded with the codec's default settings.
+// Every kernel of every codec on every device that the build knows, available or not. Kernels are asked with a small
+// matrix of int8, of bf16 where the codec takes no int8, encoded with the codec's default settings.
 std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs);
 
 }  // namespace ecmv::experiments

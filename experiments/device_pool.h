@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 
 #include "backends/backend.h"
@@ -15,26 +15,33 @@ namespace ecmv::experiments {
 
 inline constexpr int kBandwidthRecords = 4;
 
+// The device that a kernel asks for. Throws std::invalid_argument with a sentence where the backend or the device is
+// not there.
+std::unique_ptr<backends::Device> open_device(const KernelSpec& kernel);
+
 class DevicePool {
  public:
-  // nullptr where the backend or device is not there; reason() then says why.
-  backends::Device* find(const KernelSpec& kernel);
-  std::string reason(const KernelSpec& kernel);
+  using Open = std::function<std::unique_ptr<backends::Device>(const KernelSpec&)>;
+  explicit DevicePool(Open open = open_device) : open_(std::move(open)) {}
 
-  // Reads 4 x the last-level cache, at least 512 MiB, 9 times, and hands out a record; the first kBandwidthRecords calls for
-  // each device, so that a moment in which a shared machine is slow does not become its read bandwidth: reports take the
-  // fastest record. Devices that share a memory and a number of threads count as one, with the best instruction set.
-  void measure_bandwidth(const KernelSpec& kernel, const std::string& run_id,
-                         const std::function<void(const reports::BandwidthRecord&)>& on_bandwidth);
+  // nullptr where there is no such device; reason() then says why.
+  backends::Device* find(const KernelSpec& kernel) { return slot(kernel).device.get(); }
+  std::string reason(const KernelSpec& kernel) { return slot(kernel).reason; }
+
+  // Reads 4 x the last-level cache, at least 512 MiB, 9 times; the first kBandwidthRecords calls for each device, so
+  // that a moment in which a shared machine is slow does not become its read bandwidth: reports take the fastest
+  // record. Devices that share a memory and a number of threads count as one, with the best instruction set.
+  std::optional<reports::BandwidthRecord> measure_bandwidth(const KernelSpec& kernel, const std::string& run_id);
 
  private:
   struct Slot {
     std::unique_ptr<backends::Device> device;
     std::string reason;
   };
-  Slot& open(const KernelSpec& kernel);
+  Slot& slot(const KernelSpec& kernel);
+  Open open_;
   std::map<std::string, Slot> slots_;
-  std::map<std::string, int> bandwidth_records_;  // handed out, by memory and threads
+  std::map<std::string, int> bandwidth_records_;  // by memory and threads
 };
 
 }  // namespace ecmv::experiments

@@ -24,18 +24,19 @@ bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op
 }
 
 // Appends the kernels of one backend for one op, `place` holding backend, target, threads, op and batch.
-void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place, std::vector<KernelSpec>& out) {
+void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place,
+                    std::vector<KernelSpec>& out) {
   const bool fused = has_kernel(entry, place.backend, place.op);
   const auto append = [&](Op op, bool unfused) {
     bool is_first = true;
     for (const backends::Kernel& kernel : entry.kernels(place.backend)) {
       if (kernel.op != op || !chosen(choice.variants, kernel.variant, is_first)) continue;
       is_first = false;
-      for (size_t t = 0; t < kernel.tunings.size(); ++t) {
-        if (!chosen(choice.tunings, kernel.tunings[t].name, t == 0)) continue;
+      for (const backends::Policy& policy : kernel.policies) {
+        if (!chosen(choice.tunings, policy.name, &policy == &kernel.policies[0])) continue;
         KernelSpec spec = place;
         spec.variant = kernel.variant;
-        spec.tuning = kernel.tunings[t].name;
+        spec.tuning = policy.name;
         spec.unfused = unfused;
         out.push_back(spec);
       }
@@ -45,7 +46,8 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
   if (place.op != Op::decode && wants_unfused) append(Op::decode, true);
   // The reference decoder stands in where a codec has no kernel at all.
-  if (place.backend == "scalar" && !has_kernel(entry, "scalar", Op::decode) && (place.op == Op::decode || (!fused && wants_unfused))) {
+  if (place.backend == "scalar" && !has_kernel(entry, "scalar", Op::decode) &&
+      (place.op == Op::decode || (!fused && wants_unfused))) {
     place.variant = "reference";
     place.tuning = "default";
     place.unfused = place.op != Op::decode;
@@ -53,12 +55,13 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   }
 }
 
-// Those of the names that are this backend's own, "" for its best device. A name of another backend's device says nothing about
-// this one, unless it is `simd`, which then has nothing to do.
+// Those of the names that are this backend's own, "" for its best device. A name of another backend's device says
+// nothing about this one, unless it is `simd`, which then has nothing to do.
 std::vector<std::string> targets_of(const std::string& backend, const std::vector<std::string>& names) {
   if (backend == "scalar") return {""};
   const backends::Backend* found = backends::find_backend(backend);
-  const std::vector<backends::DeviceInfo> devices = found == nullptr ? std::vector<backends::DeviceInfo>() : found->devices();
+  const std::vector<backends::DeviceInfo> devices =
+      found == nullptr ? std::vector<backends::DeviceInfo>() : found->devices();
   std::vector<std::string> out;
   for (const std::string& name : names) {
     if (name == "best") {
@@ -66,7 +69,8 @@ std::vector<std::string> targets_of(const std::string& backend, const std::vecto
       continue;
     }
     for (const backends::DeviceInfo& info : devices)
-      if ((name == "all" ? info.unavailable.empty() : name == info.simd_target) && std::find(out.begin(), out.end(), info.simd_target) == out.end())
+      if ((name == "all" ? info.unavailable.empty() : name == info.simd_target) &&
+          std::find(out.begin(), out.end(), info.simd_target) == out.end())
         out.push_back(info.simd_target);  // of two equal devices the first one
   }
   if (out.empty() && backend != "simd") out.push_back("");
@@ -111,7 +115,8 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       std::string backend = wanted;
       if (wanted == "best") {
         const bool simd = has_kernel(entry, "simd", op) ||
-                          (op != Op::decode && choice.unfused != "never" && !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
+                          (op != Op::decode && choice.unfused != "never" && !has_kernel(entry, "scalar", op) &&
+                           has_kernel(entry, "simd", Op::decode));
         backend = simd ? "simd" : "scalar";
       }
       for (KernelSpec& place : places_of(choice, backend)) {

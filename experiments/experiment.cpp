@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <fstream>
-#include <regex>
 #include <sstream>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "codecs/did_you_mean.h"
+#include "datasets/pattern.h"
 #include "datasets/source.h"
 #include "experiments/expand.h"
+#include "experiments/known_configs.h"
 #include "experiments/read_block.h"
 #include "experiments/strict_yaml.h"
 
@@ -42,8 +43,8 @@ YAML::Node value_of(const std::string& text) {
   return without_positions(YAML::Load("[" + text + "]"));
 }
 
-// "experiments.0.data.sigma": names of keys and, in lists, positions from 0. False where a part of the path leads nowhere; the
-// last key may be new.
+// "experiments.0.data.sigma": names of keys and, in lists, positions from 0. False where a part of the path leads
+// nowhere; the last key may be new.
 bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
   const size_t dot = path.find('.');
   const std::string key = path.substr(0, dot);
@@ -123,12 +124,14 @@ ConfigError::ConfigError(std::vector<std::string> all) : std::runtime_error(join
 
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
                             std::span<const codecs::CodecEntry> codecs) {
-  static constexpr std::string_view kKeys[] = {"schema", "name", "question", "seed", "measure", "verify", "experiments"};
+  static constexpr std::string_view kKeys[] = {"schema",  "name",   "question",   "seed",
+                                               "measure", "verify", "experiments"};
   YamlErrors errors(file);
   YAML::Node root;
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) throw ConfigError({fmt::format("{}: a config is one YAML document, not {}.", file, documents.size())});
+    if (documents.size() > 1)
+      throw ConfigError({fmt::format("{}: a config is one YAML document, not {}.", file, documents.size())});
     if (!documents.empty()) root = documents[0];
   } catch (const YAML::Exception& e) {
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, e.msg)});
@@ -155,7 +158,8 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   if (const YAML::Node question = child(root, "question"); question.IsDefined())
     experiment.question = read_text(question, "question", errors).value_or("");
   int64_t seed = 1;
-  if (const YAML::Node node = child(root, "seed"); node.IsDefined()) seed = read_integer(node, "seed", 0, INT64_MAX, errors).value_or(1);
+  if (const YAML::Node node = child(root, "seed"); node.IsDefined())
+    seed = read_integer(node, "seed", 0, INT64_MAX, errors).value_or(1);
   experiment.measure = read_measure(child(root, "measure"), errors);
   if (const YAML::Node verify = child(root, "verify"); verify.IsDefined()) {
     const std::string value = read_text(verify, "verify", errors).value_or("once");
@@ -166,7 +170,8 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   if (!blocks.IsDefined() || !blocks.IsSequence() || blocks.size() == 0)
     errors.add(blocks.IsDefined() ? blocks : root, "'experiments' must be a list of at least one block.");
   else
-    for (const YAML::Node& block : blocks) read_block(block, static_cast<uint64_t>(seed), codecs, experiment.cases, errors);
+    for (const YAML::Node& block : blocks)
+      read_block(block, static_cast<uint64_t>(seed), codecs, experiment.cases, errors);
   if (!errors.messages().empty()) throw ConfigError(errors.messages());
 
   // Blocks may name the same dataset or codec again; cases that share them run together, each once.
@@ -174,8 +179,10 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   std::unordered_set<std::string> names;
   for (const Case& one : experiment.cases)
     if (names.insert(one.name()).second) {
-      auto place = std::find_if(cases.rbegin(), cases.rend(), [&](const Case& c) { return c.data == one.data && c.codec == one.codec; });
-      if (place == cases.rend()) place = std::find_if(cases.rbegin(), cases.rend(), [&](const Case& c) { return c.data == one.data; });
+      auto place = std::find_if(cases.rbegin(), cases.rend(),
+                                [&](const Case& c) { return c.data == one.data && c.codec == one.codec; });
+      if (place == cases.rend())
+        place = std::find_if(cases.rbegin(), cases.rend(), [&](const Case& c) { return c.data == one.data; });
       cases.insert(place == cases.rend() ? cases.end() : place.base(), one);
     }
   experiment.cases = std::move(cases);
@@ -185,7 +192,9 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   return experiment;
 }
 
-Experiment load_experiment(const std::string& path, const ConfigEdits& edits, std::span<const codecs::CodecEntry> codecs) {
+Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
+                           std::span<const codecs::CodecEntry> codecs) {
+  const std::string path = find_config(config);
   std::ifstream file(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();  // fails for a directory
@@ -196,13 +205,14 @@ Experiment load_experiment(const std::string& path, const ConfigEdits& edits, st
 
 void filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude) {
   try {
-    const std::regex keep(filter), drop(exclude);
+    const datasets::Pattern keep(filter), drop(exclude);
     std::erase_if(experiment.cases, [&](const Case& one) {
       const std::string name = one.name();
-      return (!filter.empty() && !std::regex_search(name, keep)) || (!exclude.empty() && std::regex_search(name, drop));
+      return (!filter.empty() && !keep.found_in(name)) || (!exclude.empty() && drop.found_in(name));
     });
-  } catch (const std::regex_error& e) {
-    throw ConfigError({fmt::format("The expression of --filter or --exclude is not a regular expression: {}.", e.what())});
+  } catch (const datasets::PatternError& e) {
+    throw ConfigError(
+        {fmt::format("The expression of --filter or --exclude is not a regular expression: {}.", e.what())});
   }
 }
 

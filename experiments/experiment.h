@@ -1,5 +1,5 @@
-// From YAML to the flat list of cases. A config is a list of blocks, each a product of axes (see experiments/README.md);
-// everything unknown, doubled or out of range is an error, and all errors come at once.
+// From YAML to the flat list of cases. A config is a list of blocks, each a product of axes (see
+// experiments/README.md); everything unknown, doubled or out of range is an error, and all errors come at once.
 #pragma once
 
 #include <span>
@@ -26,9 +26,12 @@ struct ConfigEdits {
 // `file` names the config in messages. Throws ConfigError.
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
                             std::span<const codecs::CodecEntry> codecs);
-Experiment load_experiment(const std::string& path, const ConfigEdits& edits, std::span<const codecs::CodecEntry> codecs);
+// A file, or the name of a config that comes along (known_configs.h).
+Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
+                           std::span<const codecs::CodecEntry> codecs);
 
-// Keeps cases whose name matches `filter` (all if empty) and does not match `exclude` (none if empty); ECMAScript regexes.
+// Keeps cases whose name matches `filter` (all if empty) and does not match `exclude` (none if empty); ECMAScript
+// regexes.
 void filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
 
 // One sample of one pass for every case: no estimate, no warm-up, no repetition.

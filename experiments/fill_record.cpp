@@ -58,14 +58,12 @@ backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& en
   const backends::Op wanted = spec.unfused ? backends::Op::decode : spec.op;
   for (const backends::Kernel& kernel : entry.kernels(spec.backend)) {
     if (kernel.op != wanted || kernel.variant != spec.variant) continue;
-    for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-      if (kernel.tunings[tuning].name != spec.tuning) continue;
-      plan.kernel = &kernel;
-      plan.tuning = static_cast<int>(tuning);
-      return plan;
-    }
+    plan.kernel = &kernel;
+    plan.policy = kernel.policies.find(spec.tuning);
+    if (plan.policy != nullptr) return plan;
   }
-  throw std::invalid_argument(fmt::format("The codec '{}' has no kernel {} on the backend '{}'.", entry.id, spec.name(), spec.backend));
+  throw std::invalid_argument(
+      fmt::format("The codec '{}' has no kernel {} on the backend '{}'.", entry.id, spec.name(), spec.backend));
 }
 
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id) {
@@ -83,6 +81,10 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   for (const auto& [name, value] : one.data.texts) record.data.parameters[name] = value;
   record.codec.id = one.codec.id;
   record.codec.format_version = one.codec.format_version;
+  if (const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id); entry != nullptr && entry->loaded()) {
+    record.codec.library_path = entry->library_path;
+    record.codec.library_hash = entry->library_hash;
+  }
   for (const auto& [name, value] : one.codec.settings.values()) {
     if (std::holds_alternative<int64_t>(value))
       record.codec.settings[name] = std::get<int64_t>(value);
@@ -128,7 +130,8 @@ double entropy_of(const datasets::Dataset& dataset) {
   return elements > 0 ? bits / elements : 0;
 }
 
-void fill_size(reports::CaseRecord& record, double entropy_bits_per_element, const std::vector<codecs::CompressedMatrix>& layers) {
+void fill_size(reports::CaseRecord& record, double entropy_bits_per_element,
+               const std::vector<codecs::CompressedMatrix>& layers) {
   double elements = 0;
   for (const codecs::CompressedMatrix& layer : layers) {
     elements += static_cast<double>(layer.shape.elements());
@@ -162,23 +165,25 @@ void fill_device(reports::CaseRecord& record, const backends::Device& device) {
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
   const bool rounds = record.kernel.op == backends::op_name(backends::Op::matmul);
-  record.check.outputs = !check.outputs.empty() ? check.outputs
-                         : rounds ? fmt::format("within the bound of float32 sums, the largest error is {:.2g} of it", check.bound_used)
-                                  : "exact";
+  record.check.outputs =
+      !check.outputs.empty() ? check.outputs
+      : rounds ? fmt::format("within the bound of float32 sums, the largest error is {:.2g} of it", check.bound_used)
+               : "exact";
   record.check.guards = check.guards.empty() ? "intact" : check.guards;
 }
 
-void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,
-               const backends::DeviceInfo& device) {
+void fill_time(reports::CaseRecord& record, const TimedPass& timed, const std::vector<datasets::Matrix>& matrices,
+               backends::Op op, const backends::DeviceInfo& device) {
   int64_t elements = 0, largest = 0;
-  for (const datasets::Matrix& matrix : dataset.layers) {
+  for (const datasets::Matrix& matrix : matrices) {
     elements += matrix.shape.elements();
     largest = std::max(largest, static_cast<int64_t>(matrix.elements.size()));
   }
-  // The reference decoder and GPUs write whole matrices even for a product; decode kernels of CPUs do so tile by tile, in a near
-  // cache.
+  // The reference decoder and GPUs write whole matrices even for a product; decode kernels of CPUs do so tile by tile,
+  // in a near cache.
   const bool gpu = device.wave_size > 0;
-  const bool whole = op == backends::Op::decode || record.kernel.variant == "reference" || (gpu && record.kernel.unfused);
+  const bool whole =
+      op == backends::Op::decode || record.kernel.variant == "reference" || (gpu && record.kernel.unfused);
   const int64_t touched = record.size.stored_bytes + (whole ? largest : 0);
   record.time.elements = elements;
   // Where the size of the cache is unknown nothing shows that the data came from memory.

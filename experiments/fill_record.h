@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/pass.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
 #include "experiments/case.h"
@@ -18,7 +18,7 @@ namespace ecmv::experiments {
 // Loads or generates. Throws datasets::DatasetError.
 datasets::Dataset load_dataset(const DataSpec& data);
 
-// The pass without its layers and tokens. Throws std::invalid_argument if the codec has no such kernel or tuning.
+// The pass without its layers and tokens. Throws std::invalid_argument if the codec has no such kernel or policy.
 backends::PassPlan plan_for(const KernelSpec& kernel, const codecs::CodecEntry& entry, const ReferenceChain& chain);
 
 // What is known before anything ran.
@@ -27,14 +27,15 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
 
 // Order-0 entropy, the mean over all elements of the dataset; goes through all of them.
 double entropy_of(const datasets::Dataset& dataset);
-void fill_size(reports::CaseRecord& record, double entropy_bits_per_element, const std::vector<codecs::CompressedMatrix>& layers);
-// The device's model, and its number behind that where it is not the first of its backend.
+void fill_size(reports::CaseRecord& record, double entropy_bits_per_element,
+               const std::vector<codecs::CompressedMatrix>& layers);
+// The device's model, followed by its number where it is not the first of its backend.
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.
-void fill_time(reports::CaseRecord& record, const TimedPass& timed, const datasets::Dataset& dataset, backends::Op op,
-               const backends::DeviceInfo& device);
+void fill_time(reports::CaseRecord& record, const TimedPass& timed, const std::vector<datasets::Matrix>& matrices,
+               backends::Op op, const backends::DeviceInfo& device);
 // Leaves out what the device did not tell.
 void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after);
 

@@ -17,35 +17,31 @@ class SilentReporter final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
-// One repetition. What fails or comes behind an interruption still goes through the loop with a nominal time: the library ends
-// the process when repetitions of one benchmark differ in their number of iterations, as skipped ones do.
-void take_sample(TimedPass& timed, int warm_up, bool skip, benchmark::State& state) {
+// One repetition. What fails or comes after an interruption still goes through the loop with a nominal time: the
+// library ends the process when repetitions of one benchmark differ in their number of iterations, as skipped ones do.
+void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::State& state) {
   constexpr double kNominal = 1e-9;
   double seconds = 0;
-  const auto guarded = [&](const auto& step) {
-    if (!skip) try {
-        step();
-      } catch (const std::exception& e) {
-        timed.error = e.what();
-        skip = true;
-      }
+  const auto unless_over = [&](const auto& step) {
+    if (!interrupted && timed.outcome.fine()) timed.outcome = guarded(step);
   };
-  guarded([&] {
+  unless_over([&] {
     // Old results are wiped out, so that tier 2b sees what this sample wrote and not what an earlier one did.
     timed.pass->poison_outputs(1);
     for (int i = 0; i < warm_up; ++i) timed.pass->run();
   });
   for (auto _ : state) {
     double pass_s = kNominal;
-    guarded([&] { pass_s = timed.pass->run(); });
+    unless_over([&] { pass_s = timed.pass->run(); });
     state.SetIterationTime(pass_s);
     seconds += pass_s;
   }
-  guarded([&] {
+  unless_over([&] {
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
-    if (timed.after_sample) timed.after_sample();
+    return timed.after_sample ? timed.after_sample() : Outcome{};
   });
-  state.SetLabel(skip ? "not measured: " + timed.name : timed.name);  // for --benchmark_out
+  state.SetLabel(interrupted || !timed.outcome.fine() ? "not measured: " + timed.name
+                                                      : timed.name);  // for --benchmark_out
 }
 
 }  // namespace
@@ -63,7 +59,8 @@ std::vector<std::string> initialise_timing(const std::vector<std::string>& flags
   return {arguments.begin() + 1, arguments.begin() + count};
 }
 
-void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec, const std::function<bool()>& interrupted) {
+void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
+                         const std::function<bool()>& interrupted) {
   benchmark::ClearRegisteredBenchmarks();
   for (size_t i = 0; i < passes.size(); ++i) {
     TimedPass& timed = passes[i];
@@ -73,10 +70,14 @@ void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec
     // A warm-up pass would double the time of passes that fill a whole sample, and they warm nothing that lasts.
     const int warm_up = timed.passes_per_sample > 1 ? spec.warm_up : 0;
     const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up);
-    timed.repetitions = static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
-    benchmark::RegisterBenchmark(id.c_str(), [&timed, warm_up, &interrupted](benchmark::State& state) {
-      take_sample(timed, warm_up, interrupted() || !timed.error.empty(), state);
-    })->UseManualTime()->Iterations(timed.passes_per_sample)->Repetitions(timed.repetitions);
+    timed.repetitions =
+        static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
+    benchmark::RegisterBenchmark(
+        id.c_str(),
+        [&timed, warm_up, &interrupted](benchmark::State& state) { take_sample(timed, warm_up, interrupted(), state); })
+        ->UseManualTime()
+        ->Iterations(timed.passes_per_sample)
+        ->Repetitions(timed.repetitions);
   }
   SilentReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter, "all");

@@ -1,33 +1,36 @@
-// Google Benchmark as the timing engine: passes are registered at run time with manual time from the device's clock, and
-// the repetitions of all of them are interleaved at random, so that slow drifts of a shared machine meet all alike.
+// Google Benchmark as the timing engine: passes are registered at run time with manual time from the device's clock,
+// and the repetitions of all of them are interleaved at random, so that slow drifts of a shared machine meet all alike.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/pass.h"
 #include "experiments/case.h"
+#include "experiments/outcome.h"
 
 namespace ecmv::experiments {
 
 struct TimedPass {
   std::string name;
   backends::Pass* pass = nullptr;
-  double estimate_s = 0;                    // of one pass, measured before; 0: unknown, a sample is one pass then
-  std::function<void()> after_sample = {};  // called behind every sample, untimed
+  double estimate_s = 0;                       // of one pass, measured before; 0: unknown, a sample is one pass then
+  std::function<Outcome()> after_sample = {};  // called after every sample, untimed
   // Filled in:
-  int repetitions = 1;                  // samples that were to be taken
-  std::vector<double> samples_s;        // seconds of one pass; one entry a repetition, in the order of measurement
+  int repetitions = 1;                 // samples that were to be taken
+  std::vector<double> samples_s = {};  // seconds of one pass; one entry a repetition, in the order of measurement
   int64_t passes_per_sample = 1;
-  std::string error;                    // what the pass threw
+  Outcome outcome = {};  // unless ok, no further samples were taken
 };
 
-// Measures all passes together. Returns early, with the samples there are, once `interrupted` says so.
-void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec, const std::function<bool()>& interrupted);
+// Measures all passes together. What one of them throws is its own outcome, and the others are measured all the same.
+// Returns early, with the samples there are, once `interrupted` says so.
+void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
+                         const std::function<bool()>& interrupted);
 
-// Hands Google Benchmark's own flags (--benchmark_...) to it. Call it once, first, flags or not. Returns the flags that it does
-// not know.
+// Hands Google Benchmark's own flags (--benchmark_...) to it. Call it once, first, flags or not. Returns the flags that
+// it does not know.
 std::vector<std::string> initialise_timing(const std::vector<std::string>& flags);
 
 }  // namespace ecmv::experiments

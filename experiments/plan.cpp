@@ -11,6 +11,7 @@
 #include "experiments/chain.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
+#include "experiments/outcome.h"
 #include "experiments/products.h"
 #include "reports/fields.h"
 
@@ -19,24 +20,6 @@ namespace {
 
 std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (int64_t{1} << 30)); }
 
-// The first layer, or why there is none.
-struct FirstLayer {
-  std::vector<datasets::Matrix> layers;
-  std::string error;
-};
-
-FirstLayer first_layer(DataSpec data) {
-  FirstLayer first;
-  data.layers = std::min(data.layers, 1);
-  first.error = lacks_memory(data);
-  if (first.error.empty()) try {
-      first.layers = load_dataset(data).layers;
-    } catch (const std::exception& e) {
-      first.error = e.what();
-    }
-  return first;
-}
-
 class Plan {
  public:
   Plan(std::span<const codecs::CodecEntry> codecs, std::ostream& out) : codecs_(codecs), out_(out) {}
@@ -44,30 +27,39 @@ class Plan {
   // "" or why this case will not run, as far as is known.
   std::string obstacle(const Case& one) {
     if (!known_ || *known_ != one.data) open(one.data);
-    if (!memory_.empty()) return "out_of_memory: " + memory_;
-    if (!first_.error.empty()) return "error: " + first_.error;
+    if (!opened_.fine()) return fmt::format("{}: {}", reports::to_string(opened_.status), opened_.reason);
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
-    if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr) return "unavailable: " + devices_.reason(one.kernel);
-    const auto entry = std::find_if(codecs_.begin(), codecs_.end(), [&](const codecs::CodecEntry& e) { return e.id == one.codec.id; });
+    if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr)
+      return "unavailable: " + devices_.reason(one.kernel);
+    const auto entry =
+        std::find_if(codecs_.begin(), codecs_.end(), [&](const codecs::CodecEntry& e) { return e.id == one.codec.id; });
     if (entry == codecs_.end()) return "error: there is no such codec in this build";
     if (one.kernel.op == backends::Op::matvec)
-      if (const std::string reason = why_no_product(first_.layers); !reason.empty()) return "refused: " + reason;
+      if (const std::string reason = why_no_product(first_layer_); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matmul)
-      if (const std::string reason = why_no_float_product(first_.layers); !reason.empty()) return "refused: " + reason;
-    for (const datasets::Matrix& matrix : first_.layers)
-      if (const std::string reason = entry->codec->refuses(matrix.view(), one.codec.settings); !reason.empty()) return "refused: " + reason;
+      if (const std::string reason = why_no_float_product(first_layer_); !reason.empty()) return "refused: " + reason;
+    for (const datasets::Matrix& matrix : first_layer_)
+      if (const std::string reason = entry->codec->refuses(matrix.view(), one.codec.settings); !reason.empty())
+        return "refused: " + reason;
     return {};
   }
 
  private:
   void open(const DataSpec& data) {
     known_ = data;
-    memory_ = lacks_memory(data);
-    first_ = {};
-    if (memory_.empty()) first_ = first_layer(data);
+    first_layer_ = {};
+    opened_ = guarded([&]() -> Outcome {
+      if (const std::string reason = lacks_memory(data); !reason.empty())
+        return {reports::Status::out_of_memory, reason};
+      DataSpec first = data;
+      first.layers = std::min(data.layers, 1);
+      first_layer_ = load_dataset(first).layers;
+      return {};
+    });
     const int64_t raw = memory_needed_bytes(data) / 4;
     if (raw > 0)
-      out_ << fmt::format("{}: {} of matrices, about {} of memory\n", data.name(), reports::bytes_text(static_cast<double>(raw)),
+      out_ << fmt::format("{}: {} of matrices, about {} of memory\n", data.name(),
+                          reports::bytes_text(static_cast<double>(raw)),
                           reports::bytes_text(static_cast<double>(memory_needed_bytes(data))));
     else
       out_ << data.name() << "\n";
@@ -77,8 +69,8 @@ class Plan {
   std::ostream& out_;
   DevicePool devices_;
   std::optional<DataSpec> known_;
-  std::string memory_;
-  FirstLayer first_;
+  Outcome opened_;  // of the dataset that is known
+  std::vector<datasets::Matrix> first_layer_;
 };
 
 }  // namespace
@@ -91,8 +83,9 @@ int64_t memory_needed_bytes(const DataSpec& data) {
 std::string lacks_memory(const DataSpec& data) {
   const int64_t needed = memory_needed_bytes(data), available = backends::cpu::available_memory_bytes();
   if (available <= 0 || needed <= available) return {};
-  return fmt::format("The case needs about {} ({} of matrices, and as much each encoded, uploaded and decoded), {} are available.", gib(needed),
-                     gib(needed / 4), gib(available));
+  return fmt::format(
+      "The case needs about {} ({} of matrices, and as much each encoded, uploaded and decoded), {} are available.",
+      gib(needed), gib(needed / 4), gib(available));
 }
 
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out) {
@@ -105,11 +98,14 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
     timed += obstacle.empty() && one.kernel.op != backends::Op::size;
   }
   const MeasureSpec& measure = experiment.measure;
-  out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(), static_cast<int>(experiment.cases.size()) - tried);
+  out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(),
+                     static_cast<int>(experiment.cases.size()) - tried);
   if (timed > 0 && !is_single_pass(measure))
-    out << fmt::format(" Measuring takes at least {:.0f} s ({} samples of {} s a case, none beyond {} s); loading, encoding and checking come on top.",
-                       timed * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions, measure.min_time_s,
-                       measure.max_seconds);
+    out << fmt::format(
+        " Measuring takes at least {:.0f} s ({} samples of {} s a case, none beyond {} s); loading, encoding and "
+        "checking come on top.",
+        timed * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions,
+        measure.min_time_s, measure.max_seconds);
   out << "\n";
   return tried;
 }

@@ -9,9 +9,9 @@
 
 namespace ecmv::experiments {
 
-// Prints every dataset with its bytes and the memory it needs, every case, and the refusals and absences that are known before
-// anything is encoded (codecs are asked with the first layer; kernels see their streams only in the run). The time at the end is a
-// lower bound: the samples alone. Returns the number of cases that would be tried.
+// Prints every dataset with its bytes and the memory it needs, every case, and the refusals and absences that are known
+// before anything is encoded (codecs are asked with the first layer; kernels see their streams only in the run). The
+// time at the end is a lower bound: the samples alone. Returns the number of cases that would be tried.
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out);
 
 // Bytes of memory that a dataset takes: its matrices, one encoded copy, its upload and what is decoded. 0 for files.

@@ -9,10 +9,12 @@
 namespace ecmv::experiments {
 namespace {
 
-// A pair of numbers from each counter. Token and column make up the counter, so that no other token or layer moves them.
+// A pair of numbers from each counter. Token and column make up the counter, so that no other token or layer moves
+// them.
 void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) {
   for (size_t i = 0; i < out.size(); i += 2) {
-    const auto pair = datasets::normal_pair(datasets::random_words(seed, layer, datasets::DrawPurpose::tokens, uint64_t{static_cast<uint32_t>(token)} << 32 | i / 2));
+    const auto pair = datasets::normal_pair(datasets::random_words(
+        seed, layer, datasets::DrawPurpose::tokens, uint64_t{static_cast<uint32_t>(token)} << 32 | i / 2));
     out[i] = static_cast<float>(pair[0]);
     if (i + 1 < out.size()) out[i + 1] = static_cast<float>(pair[1]);
   }
@@ -39,7 +41,8 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64
       }
     });
     products.layers.push_back(backends::exact_product(matrix.view(), tokens, batch));
-    if (products.refused.empty() && !products.layers.back().refused.empty()) products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
+    if (products.refused.empty() && !products.layers.back().refused.empty())
+      products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
   }
   return products;
 }
@@ -48,7 +51,8 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64
 
 std::vector<std::vector<float>> ReferenceProducts::first_tokens(int count) const {
   std::vector<std::vector<float>> first;
-  for (size_t i = 0; i < tokens.size(); ++i) first.emplace_back(tokens[i].begin(), tokens[i].begin() + count * layers[i].shape.cols);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    first.emplace_back(tokens[i].begin(), tokens[i].begin() + count * layers[i].shape.cols);
   return first;
 }
 
@@ -65,9 +69,12 @@ ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> m
 ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed) {
   int64_t longest = 0;
   for (const datasets::Matrix& matrix : matrices) longest = std::max(longest, matrix.shape.cols);
-  const auto strips = static_cast<int>(std::min<int64_t>((longest + kProbeTerms - 1) / kProbeTerms, backends::kMaxBatch));
+  const auto strips =
+      static_cast<int>(std::min<int64_t>((longest + kProbeTerms - 1) / kProbeTerms, backends::kMaxBatch));
   if (strips <= 1) return {};
-  return products_of(matrices, seed, strips, [strips](int token, size_t column) { return static_cast<int>(column % static_cast<size_t>(strips)) == token; });
+  return products_of(matrices, seed, strips, [strips](int token, size_t column) {
+    return static_cast<int>(column % static_cast<size_t>(strips)) == token;
+  });
 }
 
 }  // namespace ecmv::experiments

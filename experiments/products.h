@@ -1,8 +1,10 @@
-// Float products (op matmul): the tokens that every layer is multiplied with, and the sums in double precision that results are held to
-// (backends/exact_product.h). Layers are not chained.
+// Float products (op matmul): the tokens that every layer is multiplied with, and the sums in double precision that
+// results are held to (backends/exact_product.h). Layers are not chained.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,9 +15,9 @@
 namespace ecmv::experiments {
 
 struct ReferenceProducts {
-  int batch = 0;                                // tokens of each layer; those of a smaller batch are the first of them
-  std::string refused;                          // why a layer has no product
-  std::vector<std::vector<float>> tokens;       // [layers][batch, cols]
+  int batch = 0;                           // tokens of each layer; those of a smaller batch are the first of them
+  std::string refused;                     // why a layer has no product
+  std::vector<std::vector<float>> tokens;  // [layers][batch, cols]
   std::vector<backends::ExactProduct> layers;
 
   // The first `count` tokens of every layer.
@@ -28,10 +30,32 @@ std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
 // Tokens of N(0, 1), a function of seed, layer, token and column alone; the exact products on all threads.
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch);
 
-// The bound of a sum grows with its terms and the error that one wrong element makes does not: over 16384 columns it hides there. So long rows are
-// also multiplied with sparse tokens. Token s of as many as it takes has the numbers of columns s, s + batch, ..., about kProbeTerms of them,
-// and zeros elsewhere; then a single element that is off by a tenth of the others' mean shows. A batch of 0 where no row is that long.
+// The bound of a sum grows with its terms and the error that one wrong element makes does not: over 16384 columns it
+// hides there. So long rows are also multiplied with sparse tokens. Token s of as many as it takes has the numbers of
+// columns s, s + batch, ..., about kProbeTerms of them, and zeros elsewhere; then a single element that is off by a
+// tenth of the others' mean shows. A batch of 0 where no row is that long.
 inline constexpr int64_t kProbeTerms = 1024;
 ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed);
+
+// Both for the same matrices, each computed when it is first asked for.
+class FloatReference {
+ public:
+  FloatReference(std::shared_ptr<const std::vector<datasets::Matrix>> matrices, uint64_t seed, int batch)
+      : matrices_(std::move(matrices)), seed_(seed), batch_(batch) {}
+  // The same of other matrices of these shapes.
+  std::shared_ptr<FloatReference> of(std::shared_ptr<const std::vector<datasets::Matrix>> matrices) const {
+    return std::make_shared<FloatReference>(std::move(matrices), seed_, batch_);
+  }
+  const ReferenceProducts& products() {
+    return products_ ? *products_ : products_.emplace(compute_reference_products(*matrices_, seed_, batch_));
+  }
+  const ReferenceProducts& probes() { return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_)); }
+
+ private:
+  std::shared_ptr<const std::vector<datasets::Matrix>> matrices_;
+  uint64_t seed_;
+  int batch_;
+  std::optional<ReferenceProducts> products_, probes_;
+};
 
 }  // namespace ecmv::experiments

@@ -16,8 +16,10 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op", "batch", "variant", "tuning", "unfused", "launch", "device"};
-constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec", "backend", "op", "batch", "variant", "tuning", "simd_target"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op",     "batch",
+                                            "variant", "tuning",      "unfused", "launch", "device"};
+constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",    "op",
+                                             "batch",  "variant", "tuning", "simd_target"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 
 // One axis of a product: a key and the values it takes.
@@ -27,7 +29,8 @@ struct Axis {
 };
 
 // Every combination of the axes, the first axis slowest. Axes named in `zip` advance together.
-std::vector<std::map<std::string, YAML::Node>> product(const std::vector<Axis>& axes, const std::vector<std::string>& zip) {
+std::vector<std::map<std::string, YAML::Node>> product(const std::vector<Axis>& axes,
+                                                       const std::vector<std::string>& zip) {
   std::vector<std::map<std::string, YAML::Node>> out = {{}};
   bool zipped_done = false;
   for (const Axis& axis : axes) {
@@ -58,7 +61,8 @@ std::vector<std::string> read_zip(const YAML::Node& node, const std::vector<Axis
     if (axis == axes.end())
       errors.add(key, fmt::format("'zip' names '{}', which is no axis of this block.", name));
     else if (length && *length != axis->values.size())
-      errors.add(key, fmt::format("The axes in 'zip' must be of one length: '{}' has {} values, another one {}.", name, axis->values.size(), *length));
+      errors.add(key, fmt::format("The axes in 'zip' must be of one length: '{}' has {} values, another one {}.", name,
+                                  axis->values.size(), *length));
     else
       length = axis->values.size(), zip.push_back(name);
   }
@@ -78,9 +82,10 @@ std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) 
   return out;
 }
 
-// A source checks its parameters itself: it is asked for a matrix of one element. Sources that read files are asked when
-// the run comes to them, because reading may take long.
-void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where, YamlErrors& errors) {
+// A source checks its parameters itself: it is asked for a matrix of one element. Sources that read files are asked
+// when the run comes to them, because reading may take long.
+void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where,
+                      YamlErrors& errors) {
   if (!source.uses_shape) return;
   try {
     source.load({{1, 1}, 1, spec.seed, spec.numbers, spec.texts});
@@ -106,7 +111,9 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   if (source == nullptr) {
     std::vector<std::string_view> known;
     for (const datasets::DataSource& s : datasets::all_sources()) known.push_back(s.id);
-    if (!id.empty()) errors.add(child(node, "source"), fmt::format("There is no data source '{}'.{}", id, codecs::did_you_mean(id, known)));
+    if (!id.empty())
+      errors.add(child(node, "source"),
+                 fmt::format("There is no data source '{}'.{}", id, codecs::did_you_mean(id, known)));
     return {};
   }
   std::vector<std::string_view> keys = {"source", "zip"};
@@ -144,7 +151,8 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
       } else if (key == "seed") {
         spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
       } else {
-        const auto parameter = std::find_if(source->parameters.begin(), source->parameters.end(), [&](const auto& p) { return p.name == key; });
+        const auto parameter = std::find_if(source->parameters.begin(), source->parameters.end(),
+                                            [&](const auto& p) { return p.name == key; });
         if (parameter->is_text)
           spec.texts[key] = read_text(value, key, errors).value_or("");
         else
@@ -158,11 +166,13 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
 }
 
 // One entry of `codecs`: an id, or {id: {setting: values}}.
-void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out, YamlErrors& errors) {
+void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out,
+                YamlErrors& errors) {
   const bool is_map = node.IsMap() && node.size() == 1;
   if (!node.IsScalar() && !is_map) return errors.add(node, "A codec is an id, or 'id: {setting: values}'.");
   const std::string id = is_map ? node.begin()->first.Scalar() : node.Scalar();
-  const auto entry = std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == id; });
+  const auto entry =
+      std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == id; });
   if (entry == codecs.end()) {
     std::vector<std::string_view> known;
     for (const codecs::CodecEntry& e : codecs) known.push_back(e.id);
@@ -195,29 +205,34 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
   }
 }
 
-// A codec with its defaults, then with each setting alone at other values: every choice of a text, every value of a narrow range,
-// the ends of a wide one. For configs that must not name codecs.
+// A codec with its defaults, then with each setting alone at other values: every choice of a text, every value of a
+// narrow range, the ends of a wide one. For configs that must not name codecs.
 void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out) {
   const codecs::Codec& codec = *entry.codec;
   out.push_back({std::string(entry.id), codecs::default_settings(codec), codec.format_version});
   const auto append = [&](std::string_view name, const std::string& value) {
     std::vector<std::string> problems;
-    CodecSpec spec{std::string(entry.id), codecs::resolve_settings(codec.settings, {{std::string(name), value}}, problems), codec.format_version};
+    CodecSpec spec{std::string(entry.id),
+                   codecs::resolve_settings(codec.settings, {{std::string(name), value}}, problems),
+                   codec.format_version};
     if (problems.empty() && std::find(out.begin(), out.end(), spec) == out.end()) out.push_back(std::move(spec));
   };
   for (const codecs::SettingInfo& info : codec.settings) {
     for (const std::string_view choice : info.choices) append(info.name, std::string(choice));
     if (!std::holds_alternative<int64_t>(info.default_value)) continue;
-    for (int64_t value = info.min; info.max - info.min <= 6 && value < info.max; ++value) append(info.name, std::to_string(value));
+    for (int64_t value = info.min; info.max - info.min <= 6 && value < info.max; ++value)
+      append(info.name, std::to_string(value));
     append(info.name, std::to_string(info.min));
     append(info.name, std::to_string(info.max));
   }
 }
 
-std::vector<std::string> read_words(const YAML::Node& node, std::string_view key, const std::vector<std::string>& fallback, YamlErrors& errors) {
+std::vector<std::string> read_words(const YAML::Node& node, std::string_view key,
+                                    const std::vector<std::string>& fallback, YamlErrors& errors) {
   if (!node.IsDefined()) return fallback;
   std::vector<std::string> words;
-  for (const YAML::Node& value : read_axis(node, key, errors)) words.push_back(read_text(value, key, errors).value_or(""));
+  for (const YAML::Node& value : read_axis(node, key, errors))
+    words.push_back(read_text(value, key, errors).value_or(""));
   return words;
 }
 
@@ -243,12 +258,13 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
       if (!info.simd_target.empty()) names.push_back(info.simd_target);
   std::vector<std::string_view> targets = {"best", "all"};
   targets.insert(targets.end(), names.begin(), names.end());
-  // Of a backend without a device nobody knows the names; that it has none, and why, is what its cases say.
+  // A backend without a device has no names to check against; its cases say that it has none, and why.
   const bool have_devices = std::all_of(choice.backends.begin(), choice.backends.end(), [](const std::string& id) {
     const backends::Backend* backend = backends::find_backend(id);
     if (backend == nullptr) return true;
     const std::vector<backends::DeviceInfo> devices = backend->devices();
-    return std::any_of(devices.begin(), devices.end(), [](const backends::DeviceInfo& info) { return info.unavailable.empty(); });
+    return std::any_of(devices.begin(), devices.end(),
+                       [](const backends::DeviceInfo& info) { return info.unavailable.empty(); });
   });
   if (have_devices) check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
 
@@ -265,12 +281,15 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "size"}, errors);
   choice.ops.clear();
   for (const std::string& op : ops)
-    for (const backends::Op known : {backends::Op::decode, backends::Op::matvec, backends::Op::matmul, backends::Op::size})
+    for (const backends::Op known :
+         {backends::Op::decode, backends::Op::matvec, backends::Op::matmul, backends::Op::size})
       if (op == backends::op_name(known)) choice.ops.push_back(known);
   if (const YAML::Node batches = child(node, "batch"); batches.IsDefined()) {
-    if (std::find(ops.begin(), ops.end(), "matmul") == ops.end()) errors.add(batches, "'batch' counts the tokens of a matmul, and 'op' asks for none.");
+    if (std::find(ops.begin(), ops.end(), "matmul") == ops.end())
+      errors.add(batches, "'batch' counts the tokens of a matmul, and 'op' asks for none.");
     choice.batches.clear();
-    for (const YAML::Node& value : read_axis(batches, "batch", errors)) choice.batches.push_back(read_integer(value, "batch", 1, backends::kMaxBatch, errors).value_or(1));
+    for (const YAML::Node& value : read_axis(batches, "batch", errors))
+      choice.batches.push_back(read_integer(value, "batch", 1, backends::kMaxBatch, errors).value_or(1));
   }
   choice.variants = read_words(child(node, "variant"), "variant", choice.variants, errors);
   choice.tunings = read_words(child(node, "tuning"), "tuning", choice.tunings, errors);
@@ -282,7 +301,9 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   if (const YAML::Node devices = child(node, "device"); devices.IsDefined()) {
     choice.devices.clear();
     for (const YAML::Node& value : read_axis(devices, "device", errors))
-      choice.devices.push_back(value.IsScalar() && value.Scalar() == "first" ? -1 : read_integer(value, "device", 0, 1023, errors).value_or(0));
+      choice.devices.push_back(value.IsScalar() && value.Scalar() == "first"
+                                   ? -1
+                                   : read_integer(value, "device", 0, 1023, errors).value_or(0));
   }
   return choice;
 }
@@ -290,12 +311,18 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
 // A partial match: every key given must be equal.
 bool excluded(const Case& one, const std::vector<std::map<std::string, std::string>>& rules) {
   const std::map<std::string, std::string> values = {
-      {"source", one.data.source}, {"d", one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : ""},
-      {"codec", one.codec.id}, {"backend", one.kernel.backend}, {"op", std::string(backends::op_name(one.kernel.op))},
+      {"source", one.data.source},
+      {"d", one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : ""},
+      {"codec", one.codec.id},
+      {"backend", one.kernel.backend},
+      {"op", std::string(backends::op_name(one.kernel.op))},
       {"batch", one.kernel.op == backends::Op::matmul ? std::to_string(one.kernel.batch) : ""},
-      {"variant", one.kernel.variant}, {"tuning", one.kernel.tuning}, {"simd_target", one.kernel.simd_target}};
+      {"variant", one.kernel.variant},
+      {"tuning", one.kernel.tuning},
+      {"simd_target", one.kernel.simd_target}};
   return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
-    return std::all_of(rule.begin(), rule.end(), [&](const auto& pair) { return values.at(pair.first) == pair.second; });
+    return std::all_of(rule.begin(), rule.end(),
+                       [&](const auto& pair) { return values.at(pair.first) == pair.second; });
   });
 }
 
@@ -307,7 +334,8 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
     if (!check_map(rule, "exclude", kExcludeKeys, errors)) continue;
     std::map<std::string, std::string> values;
     for (const std::string_view key : kExcludeKeys)
-      if (const YAML::Node value = child(rule, key); value.IsDefined()) values[std::string(key)] = read_text(value, key, errors).value_or("");
+      if (const YAML::Node value = child(rule, key); value.IsDefined())
+        values[std::string(key)] = read_text(value, key, errors).value_or("");
     if (!values.empty()) rules.push_back(values);
   }
   return rules;
@@ -315,8 +343,8 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
 
 }  // namespace
 
-void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs, std::vector<Case>& cases,
-                YamlErrors& errors) {
+void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
+                std::vector<Case>& cases, YamlErrors& errors) {
   if (!check_map(block, "experiments", kBlockKeys, errors)) return;
   const size_t problems = errors.messages().size();
   const std::vector<DataSpec> data = read_data(block, seed, errors);
@@ -325,7 +353,8 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   if (!list.IsDefined() || list.IsNull())
     errors.add(block, "A block needs 'codecs', a list of ids.");
   else if (list.IsScalar() && list.Scalar() == "all")
-    for (const codecs::CodecEntry& entry : codecs) specs.push_back({std::string(entry.id), codecs::default_settings(*entry.codec), entry.codec->format_version});
+    for (const codecs::CodecEntry& entry : codecs)
+      specs.push_back({std::string(entry.id), codecs::default_settings(*entry.codec), entry.codec->format_version});
   else if (list.IsScalar() && list.Scalar() == "all_settings")
     for (const codecs::CodecEntry& entry : codecs) append_settings(entry, specs);
   else if (!list.IsSequence())
@@ -337,7 +366,8 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   if (errors.messages().size() > problems) return;
   for (const DataSpec& one_data : data)
     for (const CodecSpec& codec : specs) {
-      const auto entry = std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == codec.id; });
+      const auto entry =
+          std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == codec.id; });
       for (KernelSpec& kernel : expand_kernels(choice, *entry)) {
         Case one{one_data, codec, std::move(kernel), {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));

@@ -13,11 +13,11 @@
 namespace ecmv::experiments {
 
 // Appends the block's cases; problems go to `errors`.
-void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs, std::vector<Case>& cases,
-                YamlErrors& errors);
+void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
+                std::vector<Case>& cases, YamlErrors& errors);
 
-// Replaces the values of an axis in a block, in the part of the block that the axis belongs to ("d" in data, "backend" in
-// kernels, "codecs" itself).
+// Replaces the values of an axis in a block, in the part of the block that the axis belongs to ("d" in data, "backend"
+// in kernels, "codecs" itself).
 void set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values);
 
 }  // namespace ecmv::experiments

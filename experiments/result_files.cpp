@@ -27,15 +27,15 @@ fs::path free_name(const fs::path& path) {
 
 // Whether records of a new run belong to an old one.
 bool same_run(const reports::RunRecord& a, const reports::RunRecord& b) {
-  return a.experiment == b.experiment && a.config_hash == b.config_hash && a.git_revision == b.git_revision && a.git_dirty == b.git_dirty &&
-         a.compiler == b.compiler && a.compiler_flags == b.compiler_flags && a.cpu_model == b.cpu_model && a.threads == b.threads &&
-         a.memory_bytes == b.memory_bytes;
+  return a.experiment == b.experiment && a.config_hash == b.config_hash && a.git_revision == b.git_revision &&
+         a.git_dirty == b.git_dirty && a.compiler == b.compiler && a.compiler_flags == b.compiler_flags &&
+         a.cpu_model == b.cpu_model && a.threads == b.threads && a.memory_bytes == b.memory_bytes;
 }
 
 }  // namespace
 
-ResultFile::ResultFile(fs::path path, const Experiment& experiment, const std::vector<std::string>& arguments, WhenThere when,
-                       std::ostream& messages)
+ResultFile::ResultFile(fs::path path, const Experiment& experiment, const std::vector<std::string>& arguments,
+                       WhenThere when, std::ostream& messages)
     : path_(std::move(path)) {
   if (fs::is_regular_file(path_) && fs::file_size(path_) > 0) {
     if (when == WhenThere::resume) {
@@ -45,12 +45,14 @@ ResultFile::ResultFile(fs::path path, const Experiment& experiment, const std::v
     } else {
       const fs::path aside = free_name(path_);
       fs::rename(path_, aside);
-      messages << fmt::format("ecmv: the records that were in {} are now in {} (--resume would have continued them)\n", path_.string(), aside.string());
+      messages << fmt::format("ecmv: the records that were in {} are now in {} (--resume would have continued them)\n",
+                              path_.string(), aside.string());
     }
   }
   writer_ = std::make_unique<reports::RecordWriter>(path_);
   if (writer_->cut_bytes() > 0)
-    messages << fmt::format("ecmv: cut {} bytes of an incomplete last line from {}\n", writer_->cut_bytes(), path_.string());
+    messages << fmt::format("ecmv: cut {} bytes of an incomplete last line from {}\n", writer_->cut_bytes(),
+                            path_.string());
   const reports::RunRecord record = make_run_record(experiment, arguments);
   run_id_ = record.run;
   for (const reports::RunRecord& run : existing_.runs)
@@ -71,7 +73,8 @@ void ResultFile::read_existing(std::ostream& messages) {
 
 // records.jsonl -> config.yaml, x.jsonl -> x.config.yaml; never over the config that is being run.
 void ResultFile::write_config(const Experiment& experiment) const {
-  fs::path config = path_.parent_path() / (path_.stem() == "records" ? "config.yaml" : path_.stem().string() + ".config.yaml");
+  fs::path config =
+      path_.parent_path() / (path_.stem() == "records" ? "config.yaml" : path_.stem().string() + ".config.yaml");
   std::error_code ignored;
   if (!fs::is_regular_file(path_)) return;  // a pipe or a device
   if (fs::equivalent(config, experiment.config_name, ignored)) config = path_.parent_path() / "records.config.yaml";
@@ -87,17 +90,22 @@ void write_tables(const fs::path& records, const Experiment& experiment, const T
   std::erase_if(all.cases, [&](const reports::CaseRecord& record) { return !keys.contains(record.case_key); });
   const reports::Contexts contexts(all, std::string(kDefaultBaseline));
   if (!files.json.empty())
-    write_output(files.json, [&](std::ostream& out) { out << table_json(reports::flat_table(all, contexts)).dump(2) << "\n"; });
-  if (!files.csv.empty()) write_output(files.csv, [&](std::ostream& out) { out << reports::to_csv(reports::flat_table(all, contexts)); });
+    write_output(files.json,
+                 [&](std::ostream& out) { out << table_json(reports::flat_table(all, contexts)).dump(2) << "\n"; });
+  if (!files.csv.empty())
+    write_output(files.csv, [&](std::ostream& out) { out << reports::to_csv(reports::flat_table(all, contexts)); });
   if (!files.markdown.empty())
     write_output(files.markdown, [&](std::ostream& out) {
-      for (const reports::Table& table : reports::results_tables(all, contexts)) out << reports::to_markdown(table) << "\n";
-      for (const reports::Table& table : {reports::failures_table(all), reports::refusals_table(all)})
+      for (const reports::Table& table : reports::results_tables(all, contexts))
+        out << reports::to_markdown(table) << "\n";
+      for (const reports::Table& table :
+           {reports::library_table(all), reports::failures_table(all), reports::refusals_table(all)})
         if (!table.rows.empty()) out << reports::to_markdown(table) << "\n";
     });
   if (text == nullptr) return;
   for (const reports::Table& table : reports::summary_tables(all, contexts)) *text << reports::to_text(table) << "\n";
-  for (const reports::Table& table : {reports::failures_table(all), reports::refusals_table(all)})
+  for (const reports::Table& table :
+       {reports::library_table(all), reports::failures_table(all), reports::refusals_table(all)})
     if (!table.rows.empty()) *text << reports::to_text(table) << "\n";
 }
 

@@ -1,4 +1,5 @@
-// Where a run's records go: opened anew or continued, with the resolved config beside them; and the tables made of them.
+// Where a run's records go: opened anew or continued, with the resolved config beside them; and the tables made of
+// them.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +17,10 @@ enum class WhenThere { set_aside, resume, replace };
 
 class ResultFile {
  public:
-  // An existing file is set aside as NAME.1.jsonl (the first free number), continued or replaced. Writes the run record, unless
-  // a resumed run is the same run: same config, build and machine. Messages go to `messages`.
-  ResultFile(std::filesystem::path path, const Experiment& experiment, const std::vector<std::string>& arguments, WhenThere when,
-             std::ostream& messages);
+  // An existing file is set aside as NAME.1.jsonl (the first free number), continued or replaced. Writes the run
+  // record, unless a resumed run is the same run: same config, build and machine. Messages go to `messages`.
+  ResultFile(std::filesystem::path path, const Experiment& experiment, const std::vector<std::string>& arguments,
+             WhenThere when, std::ostream& messages);
 
   const std::filesystem::path& path() const { return path_; }
   const std::string& run_id() const { return run_id_; }
@@ -45,7 +46,8 @@ struct TableFiles {
   std::string json, csv, markdown;  // a file, "-" for stdout, "" for none
 };
 // Tables of the cases of this experiment in the record file. `text` (may be null) gets the short form for people.
-void write_tables(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files, std::ostream* text);
+void write_tables(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files,
+                  std::ostream* text);
 
 // The codecs that every other one is compared with: uncompressed, of the types that products have.
 inline constexpr std::string_view kDefaultBaseline = "raw_int8,raw_bf16";

@@ -10,28 +10,34 @@
 
 #include "codecs/registry.h"
 #include "experiments/case.h"
+#include "experiments/check.h"
+#include "experiments/device_pool.h"
 #include "reports/record.h"
 
 namespace ecmv::experiments {
 
 struct RunOptions {
   std::span<const codecs::CodecEntry> codecs = codecs::all_codecs();
-  bool time = true;             // false: verify only
-  std::set<std::string> done;   // keys of cases that are finished already (resume)
-  std::string run_id;           // links the records of this run; from make_run_record()
+  bool time = true;            // false: verify only
+  std::set<std::string> done;  // keys of cases that are finished already (resume)
+  std::string run_id;          // links the records of this run; from make_run_record()
   std::function<bool()> interrupted = [] { return false; };
   // Where records go; called at once for every finished case.
   std::function<void(const reports::CaseRecord&)> on_case;
   std::function<void(const reports::BandwidthRecord&)> on_bandwidth;
   std::ostream* progress = nullptr;  // one plain line a case; nullptr: silent
   double batch_seconds = 60;         // cases are interleaved in batches of about that measuring time
+  // Where devices and passes come from; tests put failing ones there.
+  DevicePool::Open open_device = experiments::open_device;
+  PreparePass prepare = backends::prepare;
 };
 
 struct RunSummary {
   std::map<reports::Status, int> counts;
   int skipped = 0;  // done already
   bool interrupted = false;
-  // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130 interrupted.
+  // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130
+  // interrupted.
   int exit_code() const;
 };
 

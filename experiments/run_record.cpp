@@ -66,7 +66,8 @@ reports::RunRecord make_run_record(const Experiment& experiment, const std::vect
   reports::RunRecord record;
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   record.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
-  record.run = fmt::format("{:%Y%m%dT%H%M%SZ}-{:08x}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), std::random_device{}());
+  record.run = fmt::format("{:%Y%m%dT%H%M%SZ}-{:08x}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
+                           std::random_device{}());
   record.experiment = experiment.name;
   record.question = experiment.question;
   record.git_revision = ECMV_GIT_REVISION;
@@ -74,8 +75,11 @@ reports::RunRecord make_run_record(const Experiment& experiment, const std::vect
   record.compiler = ECMV_COMPILER;
   record.compiler_flags = ECMV_COMPILER_FLAGS;
   record.build_type = ECMV_BUILD_TYPE;
-  record.libraries = {{"highway", ECMV_HIGHWAY_VERSION}, {"benchmark", ECMV_BENCHMARK_VERSION}, {"yaml-cpp", ECMV_YAML_CPP_VERSION},
-                      {"fmt", ECMV_FMT_VERSION}, {"nlohmann-json", ECMV_NLOHMANN_JSON_VERSION}};
+  record.libraries = {{"highway", ECMV_HIGHWAY_VERSION},
+                      {"benchmark", ECMV_BENCHMARK_VERSION},
+                      {"yaml-cpp", ECMV_YAML_CPP_VERSION},
+                      {"fmt", ECMV_FMT_VERSION},
+                      {"nlohmann-json", ECMV_NLOHMANN_JSON_VERSION}};
   const backends::DeviceInfo cpu = backends::cpu::describe_cpu();
   record.cpu_model = cpu.name;
   record.os = operating_system();
@@ -87,15 +91,17 @@ reports::RunRecord make_run_record(const Experiment& experiment, const std::vect
   record.memory_bytes = cpu.memory_bytes;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices()) {
-      if (info.unavailable.empty() && !info.simd_target.empty() && info.wave_size == 0) record.simd_targets.push_back(info.simd_target);
+      if (info.unavailable.empty() && !info.simd_target.empty() && info.wave_size == 0)
+        record.simd_targets.push_back(info.simd_target);
       if (info.unavailable.empty()) record.threads = std::max<int64_t>(record.threads, info.threads);
     }
   record.gpus = describe_gpus();
   record.config_name = experiment.config_name;
   record.config_text = experiment.config_text;
-  record.config_hash = fmt::format("{:016x}", datasets::content_hash({{1, static_cast<int64_t>(experiment.config_text.size())},
-                                                                      datasets::ElementType::u8,
-                                                                      std::as_bytes(std::span(experiment.config_text))}));
+  record.config_hash =
+      fmt::format("{:016x}", datasets::content_hash({{1, static_cast<int64_t>(experiment.config_text.size())},
+                                                     datasets::ElementType::u8,
+                                                     std::as_bytes(std::span(experiment.config_text))}));
   if (!experiment.cases.empty()) record.seed = experiment.cases.front().data.seed;
   record.arguments = arguments;
   return record;

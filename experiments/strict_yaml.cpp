@@ -31,7 +31,8 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
   const YAML::Node list = pow2.IsDefined() ? pow2 : range;
   const size_t wanted = pow2.IsDefined() ? 2 : 3;
   if (!list.IsSequence() || list.size() != wanted) {
-    errors.add(list, pow2.IsDefined() ? "pow2 takes [first exponent, last exponent]." : "range takes [first, last, step].");
+    errors.add(list,
+               pow2.IsDefined() ? "pow2 takes [first exponent, last exponent]." : "range takes [first, last, step].");
     return out;
   }
   if (pow2.IsDefined()) {
@@ -41,7 +42,8 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
     for (int64_t e = *low; e <= *high; ++e) out.push_back(scalar_at(list, std::to_string(int64_t{1} << e)));
     return out;
   }
-  const auto low = read_number(list[0], "range", errors), high = read_number(list[1], "range", errors), step = read_number(list[2], "range", errors);
+  const auto low = read_number(list[0], "range", errors), high = read_number(list[1], "range", errors),
+             step = read_number(list[2], "range", errors);
   if (!low || !high || !step) return out;
   const double count = (*high - *low) / *step;
   if (!(*step > 0) || !(count >= 0) || count > kMaxAxis) {
@@ -63,7 +65,8 @@ void YamlErrors::add(const YAML::Node& where, const std::string& sentence) {
     messages_.push_back(fmt::format("{}:{}:{}: {}", file_, mark.line + 1, mark.column + 1, sentence));
 }
 
-bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed, YamlErrors& errors) {
+bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed,
+               YamlErrors& errors) {
   if (!node.IsDefined() || node.IsNull()) return false;
   if (!node.IsMap()) {
     errors.add(node, fmt::format("'{}' must be a map of keys and values.", what));
@@ -88,13 +91,16 @@ YAML::Node child(const YAML::Node& map, std::string_view key) {
   return YAML::Node(YAML::NodeType::Undefined);
 }
 
-std::optional<int64_t> read_integer(const YAML::Node& node, std::string_view what, int64_t min, int64_t max, YamlErrors& errors) {
+std::optional<int64_t> read_integer(const YAML::Node& node, std::string_view what, int64_t min, int64_t max,
+                                    YamlErrors& errors) {
   const std::string text = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
   const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || code != std::errc() || end != text.data() + text.size() || (digits.size() > 1 && digits[0] == '0')) {
-    errors.add(node, fmt::format("'{}' must be an integer in plain decimal digits{}.", what, text.empty() ? "" : ", not '" + text + "'"));
+  if (text.empty() || code != std::errc() || end != text.data() + text.size() ||
+      (digits.size() > 1 && digits[0] == '0')) {
+    errors.add(node, fmt::format("'{}' must be an integer in plain decimal digits{}.", what,
+                                 text.empty() ? "" : ", not '" + text + "'"));
     return std::nullopt;
   }
   if (value < min || value > max) {

@@ -24,21 +24,23 @@ class YamlErrors {
   std::vector<std::string> messages_;
 };
 
-// `node` must be a map with keys among `allowed` only, each once. Returns whether it is a map at all, so that a caller goes on
-// and finds what else is wrong in it; foreign keys are errors already and must be passed over. A null node is no map, without
-// an error.
-bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed, YamlErrors& errors);
+// `node` must be a map with keys among `allowed` only, each once. Returns whether it is a map at all, so that a caller
+// goes on and finds what else is wrong in it; foreign keys are errors already and must be passed over. A null node is
+// no map, without an error.
+bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed,
+               YamlErrors& errors);
 
 // The value of a key, or an undefined node. Use after check_map.
 YAML::Node child(const YAML::Node& map, std::string_view key);
 
 // Exact reading: "010" is not 8, "1e6" is not an integer, "yes" is not a number. nullopt and an error otherwise.
-std::optional<int64_t> read_integer(const YAML::Node& node, std::string_view what, int64_t min, int64_t max, YamlErrors& errors);
+std::optional<int64_t> read_integer(const YAML::Node& node, std::string_view what, int64_t min, int64_t max,
+                                    YamlErrors& errors);
 std::optional<double> read_number(const YAML::Node& node, std::string_view what, YamlErrors& errors);
 std::optional<std::string> read_text(const YAML::Node& node, std::string_view what, YamlErrors& errors);
 
-// A list axis: a scalar is a list of one; {pow2: [11, 13]} is 2048, 4096, 8192; {range: [lo, hi, step]} includes hi where the
-// steps meet it. Every element stays a scalar node with its position. Empty lists are errors.
+// A list axis: a scalar is a list of one; {pow2: [11, 13]} is 2048, 4096, 8192; {range: [lo, hi, step]} includes hi
+// where the steps meet it. Every element stays a scalar node with its position. Empty lists are errors.
 std::vector<YAML::Node> read_axis(const YAML::Node& node, std::string_view what, YamlErrors& errors);
 
 }  // namespace ecmv::experiments

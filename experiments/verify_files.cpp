@@ -1,4 +1,5 @@
-// See verify_files.h. The order: read, reference decode, twin, hashes, bytes, then backend by backend and kernel by kernel.
+// See verify_files.h. The order: read, reference decode, twin, hashes, bytes, then backend by backend and kernel by
+// kernel.
 #include "experiments/verify_files.h"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 using codecs::ChainFile;
 using codecs::CodecEntry;
 using Bytes = std::vector<std::byte>;
+using reports::Status;
 using Result = FileCheck::Result;
 
 // A chain file, or a file of modules, with its layers decoded by the reference.
@@ -37,7 +39,8 @@ datasets::Matrix decode_layer(const CodecEntry& entry, const codecs::CompressedM
   datasets::Matrix matrix;
   matrix.shape = layer.shape;
   matrix.type = layer.type;
-  matrix.elements.assign(static_cast<size_t>(layer.shape.elements() * datasets::element_bytes(layer.type)), std::byte{0x80});
+  matrix.elements.assign(static_cast<size_t>(layer.shape.elements() * datasets::element_bytes(layer.type)),
+                         std::byte{0x80});
   entry.codec->decode(layer.view(), matrix.elements);
   matrix.content_hash = datasets::content_hash(matrix.view());
   return matrix;
@@ -55,7 +58,8 @@ OpenedFile open_file(std::span<const std::byte> bytes) {
   file.chain = file.entry->codec->read_file(bytes);
   size_t length = file.chain.initial_vector.size();
   for (const codecs::CompressedMatrix& layer : file.chain.layers) {
-    if (file.is_chain() && layer.shape.cols != static_cast<int64_t>(length)) throw std::runtime_error("Its layers do not fit together as a chain.");
+    if (file.is_chain() && layer.shape.cols != static_cast<int64_t>(length))
+      throw std::runtime_error("Its layers do not fit together as a chain.");
     length = static_cast<size_t>(layer.shape.rows);
     file.matrices.push_back(decode_layer(*file.entry, layer));
   }
@@ -72,7 +76,8 @@ ReferenceChain chain_of(const OpenedFile& file) {
     const datasets::Matrix& matrix = file.matrices[layer];
     x.resize(x.size() + backends::kVectorPaddingBytes);
     std::vector<int32_t>& y = chain.accumulators[layer];
-    backends::cpu::dense_matvec_scalar(matrix.view().i8().data(), matrix.shape.rows, matrix.shape.cols, x.data(), y.data());
+    backends::cpu::dense_matvec_scalar(matrix.view().i8().data(), matrix.shape.rows, matrix.shape.cols, x.data(),
+                                       y.data());
     x.resize(y.size());
     for (size_t row = 0; row < y.size(); ++row) x[row] = backends::requantise(y[row], chain.scales[layer]);
     chain.outputs[layer] = x;
@@ -85,13 +90,15 @@ template <class OutputOf>
 std::string wrong_hash(const ChainFile& chain, const OutputOf& output_of) {
   for (const auto& [layer, expected] : chain.hashes) {
     const uint32_t got = datasets::matvans_hash(output_of(layer));
-    if (got != expected) return fmt::format("the vector after layer {} hashes to {:08x}, the file says {:08x}", layer, got, expected);
+    if (got != expected)
+      return fmt::format("the vector after layer {} hashes to {:08x}, the file says {:08x}", layer, got, expected);
   }
   return {};
 }
 
 FileCheck make_check(std::string what, const std::string& failure, std::string success) {
-  return {std::move(what), failure.empty() ? Result::ok : Result::failed, failure.empty() ? std::move(success) : failure};
+  return {std::move(what), failure.empty() ? Result::ok : Result::failed,
+          failure.empty() ? std::move(success) : failure};
 }
 
 std::optional<std::filesystem::path> twin_of(const std::filesystem::path& path) {
@@ -111,7 +118,8 @@ FileCheck compare_twin(const OpenedFile& file, const std::filesystem::path& twin
     if (twin.matrices.size() != file.matrices.size() || twin.chain.initial_vector != file.chain.initial_vector)
       failure = "it has other layers or another initial vector";
     for (size_t layer = 0; layer < file.matrices.size() && failure.empty(); ++layer)
-      if (twin.matrices[layer].shape != file.matrices[layer].shape || twin.matrices[layer].elements != file.matrices[layer].elements)
+      if (twin.matrices[layer].shape != file.matrices[layer].shape ||
+          twin.matrices[layer].elements != file.matrices[layer].elements)
         failure = fmt::format("layer {} has other elements", layer);
   } catch (const std::exception& error) {
     failure = error.what();
@@ -119,7 +127,8 @@ FileCheck compare_twin(const OpenedFile& file, const std::filesystem::path& twin
   return make_check("twin " + twin_path.filename().string(), failure, "all elements equal");
 }
 
-// Modules may have been coded by others with another code of the same elements: what counts is that ours gives them again.
+// Modules may have been coded by others with another code of the same elements: what counts is that ours gives them
+// again.
 FileCheck compare_modules_reencoded(const OpenedFile& file) {
   std::string failure;
   int64_t stored = 0, encoded = 0;
@@ -130,14 +139,16 @@ FileCheck compare_modules_reencoded(const OpenedFile& file) {
       failure = file.entry->codec->refuses(matrix.view(), settings);
       if (!failure.empty()) break;
       const codecs::CompressedMatrix again = codecs::encode_matrix(*file.entry, matrix.view(), settings);
-      if (decode_layer(*file.entry, again).elements != matrix.elements) failure = fmt::format("the module {} has other elements then", file.chain.names[layer]);
+      if (decode_layer(*file.entry, again).elements != matrix.elements)
+        failure = fmt::format("the module {} has other elements then", file.chain.names[layer]);
       stored += file.chain.layers[layer].stored_bytes();
       encoded += again.stored_bytes();
     } catch (const std::exception& error) {
       failure = error.what();
     }
   }
-  return make_check("modules encoded again", failure, fmt::format("the same elements in {} bytes, the file's {}", encoded, stored));
+  return make_check("modules encoded again", failure,
+                    fmt::format("the same elements in {} bytes, the file's {}", encoded, stored));
 }
 
 // The layers again from the file that write_file makes of them; the container around them may be another.
@@ -146,12 +157,15 @@ FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std:
   try {
     const Bytes written = file.entry->codec->write_file(file.chain);
     if (!std::ranges::equal(written, bytes)) {
-      success = file.chain.has_more ? "the same modules; the file's other tensors are not written" : "the same modules in another order or with another header";
+      success = file.chain.has_more ? "the same modules; the file's other tensors are not written"
+                                    : "the same modules in another order or with another header";
       const ChainFile again = file.entry->codec->read_file(written);
       const auto same = [](const codecs::CompressedMatrix& a, const codecs::CompressedMatrix& b) {
-        return a.shape == b.shape && a.type == b.type && std::ranges::equal(a.sections, b.sections, {}, &codecs::Section::bytes, &codecs::Section::bytes);
+        return a.shape == b.shape && a.type == b.type &&
+               std::ranges::equal(a.sections, b.sections, {}, &codecs::Section::bytes, &codecs::Section::bytes);
       };
-      if (again.names != file.chain.names || !std::ranges::equal(again.layers, file.chain.layers, same)) failure = "other modules are read from the written file";
+      if (again.names != file.chain.names || !std::ranges::equal(again.layers, file.chain.layers, same))
+        failure = "other modules are read from the written file";
     }
   } catch (const std::exception& error) {
     failure = error.what();
@@ -159,10 +173,10 @@ FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std:
   return make_check("modules written again", failure, success);
 }
 
-// Bytes in which two layers' sections differ, if nobody reads them: the encoder's left-overs in padding. Shown by inverting
-// them in the file's layer, which must still decode to the same elements. Nothing if they do matter.
-std::optional<int64_t> unread_differences(const CodecEntry& entry, codecs::CompressedMatrix stored, const codecs::CompressedMatrix& encoded,
-                                          const datasets::Matrix& matrix) {
+// Bytes in which two layers' sections differ, if no reader uses them: the encoder's left-overs in padding. Shown by
+// inverting them in the file's layer, which must still decode to the same elements. Nothing if they do matter.
+std::optional<int64_t> unread_differences(const CodecEntry& entry, codecs::CompressedMatrix stored,
+                                          const codecs::CompressedMatrix& encoded, const datasets::Matrix& matrix) {
   if (stored.sections.size() != encoded.sections.size()) return std::nullopt;
   int64_t count = 0;
   for (size_t section = 0; section < stored.sections.size(); ++section) {
@@ -200,7 +214,8 @@ FileCheck compare_reencoded(const OpenedFile& file, std::span<const std::byte> b
     if (failure.empty()) {
       const Bytes written = file.entry->codec->write_file(chain);
       if (unread > 0) success = fmt::format("identical but for {} bytes of padding that no decoder reads", unread);
-      if (unread == 0 ? !std::ranges::equal(written, bytes) : written.size() != bytes.size()) failure = "the container around equal layers differs";
+      if (unread == 0 ? !std::ranges::equal(written, bytes) : written.size() != bytes.size())
+        failure = "the container around equal layers differs";
     }
   } catch (const std::exception& error) {
     failure = error.what();
@@ -211,48 +226,56 @@ FileCheck compare_reencoded(const OpenedFile& file, std::span<const std::byte> b
 FileCheck compare_rewritten(const OpenedFile& file, std::span<const std::byte> bytes) {
   std::string failure;
   try {
-    if (!std::ranges::equal(file.entry->codec->write_file(file.chain), bytes)) failure = "the bytes differ from the file's";
+    if (!std::ranges::equal(file.entry->codec->write_file(file.chain), bytes))
+      failure = "the bytes differ from the file's";
   } catch (const std::exception& error) {
     failure = error.what();
   }
   return make_check("bytes written again", failure, "identical");
 }
 
-// One kernel in one tuning on one device.
-FileCheck check_kernel(const OpenedFile& file, const ReferenceChain& chain, backends::Device& device, const backends::Kernel& kernel, int tuning,
+// One kernel with one policy on one device.
+FileCheck check_kernel(const OpenedFile& file, const Reference& reference, backends::Device& device,
+                       const backends::Kernel& kernel, const backends::Policy& policy,
                        const std::vector<std::unique_ptr<backends::UploadedMatrix>>& uploaded) {
-  FileCheck check;
-  check.what = fmt::format("{} {}{}{} {} {}", device.info().backend, device.info().simd_target, device.info().simd_target.empty() ? "" : " ",
-                           backends::op_name(kernel.op), kernel.variant, kernel.tunings[tuning].name);
-  backends::PassPlan plan;
-  plan.kernel = &kernel;
-  plan.op = kernel.op;
-  plan.tuning = tuning;
-  plan.inputs = chain.inputs;
-  plan.scales = chain.scales;
-  device.select();
-  for (const auto& layer : uploaded) {
-    plan.layers.push_back(layer.get());
-    const std::string reason = kernel.refuses(layer->view(), device.info(), tuning);
-    if (!reason.empty()) return {check.what, Result::refused, reason};
-  }
-  const auto pass = device.prepare(plan);
-  OutputCheck found = check_every_layer(*pass, plan, {&file.matrices, &chain, nullptr});
-  if (found.fine()) {
-    pass->run();
-    found = check_last_pass(*pass, plan, {&file.matrices, &chain, nullptr});
-  }
-  std::string failure = found.outputs.empty() ? found.guards : found.outputs;
-  if (failure.empty() && kernel.op == backends::Op::matvec)
-    failure = wrong_hash(file.chain, [&](int layer) { return pass->outputs(layer); });
-  return make_check(check.what, failure, kernel.op == backends::Op::matvec ? "every layer equal, hashes match" : "every layer equal");
+  const std::string what = fmt::format("{} {}{}{} {} {}", device.info().backend, device.info().simd_target,
+                                       device.info().simd_target.empty() ? "" : " ", backends::op_name(kernel.op),
+                                       kernel.variant, policy.name);
+  const Outcome outcome = guarded([&]() -> Outcome {
+    backends::PassPlan plan;
+    plan.kernel = &kernel;
+    plan.policy = &policy;
+    plan.op = kernel.op;
+    plan.inputs = reference.chain->inputs;
+    plan.scales = reference.chain->scales;
+    device.select();
+    for (const auto& layer : uploaded) {
+      plan.layers.push_back(layer.get());
+      if (const std::string reason = kernel.refuses(layer->view(), device.info(), policy); !reason.empty())
+        return {Status::refused, reason};
+    }
+    const auto pass = backends::prepare(device, plan);
+    OutputCheck found = check_every_layer(*pass, kernel.op, reference);
+    if (found.fine()) {
+      pass->run();
+      found = check_last_pass(*pass, kernel.op, reference);
+    }
+    if (found.fine() && kernel.op == backends::Op::matvec)
+      found.outputs = wrong_hash(file.chain, [&](int layer) { return pass->outputs(layer); });
+    return found.outcome();
+  });
+  if (outcome.status == Status::refused) return {what, Result::refused, outcome.reason};
+  return make_check(what, outcome.reason,
+                    kernel.op == backends::Op::matvec ? "every layer equal, hashes match" : "every layer equal");
 }
 
-void check_backend(const OpenedFile& file, const ReferenceChain& chain, const backends::Backend& backend, std::vector<FileCheck>& checks) {
+void check_backend(const OpenedFile& file, const Reference& reference, const backends::Backend& backend,
+                   std::vector<FileCheck>& checks) {
   const auto kernels = file.entry->kernels(backend.id);
   if (kernels.empty()) return;
   for (const backends::DeviceInfo& info : backend.devices()) {
-    const std::string name = info.simd_target.empty() ? std::string(backend.id) : fmt::format("{} {}", backend.id, info.simd_target);
+    const std::string name =
+        info.simd_target.empty() ? std::string(backend.id) : fmt::format("{} {}", backend.id, info.simd_target);
     if (!info.unavailable.empty()) {
       checks.push_back({name, Result::refused, info.unavailable});
       continue;
@@ -264,8 +287,8 @@ void check_backend(const OpenedFile& file, const ReferenceChain& chain, const ba
       for (const backends::Kernel& kernel : kernels) {
         // Modules are not multiplied: nothing says by what. No file knows float products.
         if (kernel.op == backends::Op::matmul || (!file.is_chain() && kernel.op != backends::Op::decode)) continue;
-        for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning)
-          checks.push_back(check_kernel(file, chain, *device, kernel, static_cast<int>(tuning), uploaded));
+        for (const backends::Policy& policy : kernel.policies)
+          checks.push_back(check_kernel(file, reference, *device, kernel, policy, uploaded));
       }
     } catch (const std::exception& error) {
       checks.push_back({name, Result::failed, error.what()});
@@ -273,29 +296,38 @@ void check_backend(const OpenedFile& file, const ReferenceChain& chain, const ba
   }
 }
 
-void check_chain(const OpenedFile& file, const ReferenceChain& chain, std::span<const std::byte> bytes, std::vector<FileCheck>& checks) {
-  checks.push_back(make_check("reference chain", wrong_hash(file.chain, [&](int layer) { return std::span<const int8_t>(chain.outputs.at(layer)); }),
-                              fmt::format("the file's hashes match: {} of {} layers have one", file.chain.hashes.size(), file.matrices.size())));
+void check_chain(const OpenedFile& file, const ReferenceChain& chain, std::span<const std::byte> bytes,
+                 std::vector<FileCheck>& checks) {
+  checks.push_back(
+      make_check("reference chain",
+                 wrong_hash(file.chain, [&](int layer) { return std::span<const int8_t>(chain.outputs.at(layer)); }),
+                 fmt::format("the file's hashes match: {} of {} layers have one", file.chain.hashes.size(),
+                             file.matrices.size())));
   if (file.entry->codec->write_file != nullptr) {
     checks.push_back(compare_rewritten(file, bytes));
     checks.push_back(compare_reencoded(file, bytes));
   }
 }
 
-void check_opened(const std::string& path, std::span<const std::byte> bytes, const OpenedFile& file, FileVerification& verification) {
+void check_opened(const std::string& path, std::span<const std::byte> bytes, const OpenedFile& file,
+                  FileVerification& verification) {
   std::vector<FileCheck>& checks = verification.checks;
   checks.push_back({"reference decode", Result::ok, fmt::format("{} layers", file.matrices.size())});
   if (const auto twin = twin_of(path)) checks.push_back(compare_twin(file, *twin));
-  const ReferenceChain chain = file.is_chain() ? chain_of(file) : ReferenceChain{};
+  // The file owns the matrices.
+  const Reference reference{
+      {std::shared_ptr<void>(), &file.matrices},
+      std::make_shared<const ReferenceChain>(file.is_chain() ? chain_of(file) : ReferenceChain{})};
   if (!file.is_chain()) {
     checks.push_back(compare_modules_rewritten(file, bytes));
     checks.push_back(compare_modules_reencoded(file));
   } else {
-    check_chain(file, chain, bytes, checks);
+    check_chain(file, *reference.chain, bytes, checks);
   }
   const size_t before_kernels = checks.size();
-  for (const backends::Backend& backend : backends::all_backends()) check_backend(file, chain, backend, checks);
-  if (std::none_of(checks.begin() + before_kernels, checks.end(), [](const FileCheck& check) { return check.result == Result::ok; }))
+  for (const backends::Backend& backend : backends::all_backends()) check_backend(file, reference, backend, checks);
+  if (std::none_of(checks.begin() + before_kernels, checks.end(),
+                   [](const FileCheck& check) { return check.result == Result::ok; }))
     checks.push_back({"kernels", Result::failed, "no kernel of this codec has run"});
 }
 
@@ -325,7 +357,8 @@ FileVerification verify_file(const std::string& path) {
     stored_bytes += layer.stored_bytes();
     elements += layer.shape.elements();
   }
-  verification.bits_per_element = elements == 0 ? 0 : 8.0 * static_cast<double>(stored_bytes) / static_cast<double>(elements);
+  verification.bits_per_element =
+      elements == 0 ? 0 : 8.0 * static_cast<double>(stored_bytes) / static_cast<double>(elements);
   try {
     check_opened(path, bytes->bytes(), file, verification);
   } catch (const std::exception& error) {
@@ -339,15 +372,17 @@ void print_verification(const FileVerification& verification, std::ostream& out)
     out << verification.path << ": cannot be verified. " << verification.unreadable << "\n";
     return;
   }
-  out << fmt::format("{}: {}, {} layers, first [{}, {}], {:.3f} stored bits an element\n", verification.path, verification.codec,
-                     verification.shapes.size(), verification.shapes.front().rows, verification.shapes.front().cols, verification.bits_per_element);
+  out << fmt::format("{}: {}, {} layers, first [{}, {}], {:.3f} stored bits an element\n", verification.path,
+                     verification.codec, verification.shapes.size(), verification.shapes.front().rows,
+                     verification.shapes.front().cols, verification.bits_per_element);
   int counts[3] = {};
   for (const FileCheck& check : verification.checks) {
     constexpr const char* kWords[] = {"ok", "FAILED", "refused"};
     out << fmt::format("  {:8}{:44} {}\n", kWords[static_cast<int>(check.result)], check.what, check.detail);
     ++counts[static_cast<int>(check.result)];
   }
-  out << fmt::format("  {}: {} checks ok, {} failed, {} refused\n", verification.passed() ? "passed" : "FAILED", counts[0], counts[1], counts[2]);
+  out << fmt::format("  {}: {} checks ok, {} failed, {} refused\n", verification.passed() ? "passed" : "FAILED",
+                     counts[0], counts[1], counts[2]);
 }
 
 int verify_files(std::span<const std::string> paths, std::ostream& out) {

@@ -1,5 +1,5 @@
-// The comparison of two sets of records, or of codecs within one. Medians alone mislead: two runs of the same binary differ by a few
-// percent on a shared machine. So a verdict needs the interval of the ratio to lie wholly on one side.
+// The comparison of two sets of records, or of codecs within one. Medians alone mislead: two runs of the same binary
+// differ by a few percent on a shared machine. So a verdict needs the interval of the ratio to lie wholly on one side.
 #include "reports/compare.h"
 
 #include <fmt/format.h>
@@ -112,8 +112,7 @@ std::string_view to_string(Verdict verdict) {
   return kNames.at(static_cast<std::size_t>(verdict));
 }
 
-Interval ratio_interval(const std::vector<double>& base, const std::vector<double>& other,
-                        double confidence) {
+Interval ratio_interval(const std::vector<double>& base, const std::vector<double>& other, double confidence) {
   std::vector<double> ratios;
   ratios.reserve(base.size() * other.size());
   for (double b : base) {
@@ -145,8 +144,8 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
     result.rows.push_back(compare_pair(*record, *found->second, options));
   }
   if (!any_pair) {
-    throw ReportError(fmt::format("nothing was compared: of {} and {} cases none is in both records",
-                                  base_last.size(), other_last.size()));
+    throw ReportError(fmt::format("nothing was compared: of {} and {} cases none is in both records", base_last.size(),
+                                  other_last.size()));
   }
   for (const auto& [key, record] : other_last) {
     if (!base_last.contains(key))
@@ -156,13 +155,13 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
     result.regression |=
         row.verdict == Verdict::slower || row.verdict == Verdict::broken || row.stored_bytes_change > 0;
   }
-  std::stable_sort(result.rows.begin(), result.rows.end(), [](const Comparison& a, const Comparison& b) {
-    return rank(a.verdict) < rank(b.verdict);
-  });
+  std::stable_sort(result.rows.begin(), result.rows.end(),
+                   [](const Comparison& a, const Comparison& b) { return rank(a.verdict) < rank(b.verdict); });
   return result;
 }
 
-ComparisonResult compare_with_baseline(const RecordSet& records, const std::string& baseline_codecs, const CompareOptions& options) {
+ComparisonResult compare_with_baseline(const RecordSet& records, const std::string& baseline_codecs,
+                                       const CompareOptions& options) {
   const Contexts contexts(records, baseline_codecs);
   ComparisonResult result;
   result.baseline_codecs = baseline_codecs;
@@ -185,11 +184,14 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
     result.rows.push_back(std::move(row));
   }
   if (!any_baseline)
-    throw ReportError(fmt::format("no case is of the codec {}; the codecs of these records are {}", baseline_codecs, fmt::join(codecs, ", ")));
-  const auto pairs_end = std::stable_partition(result.rows.begin(), result.rows.end(), [](const Comparison& row) { return row.base != nullptr; });
+    throw ReportError(fmt::format("no case is of the codec {}; the codecs of these records are {}", baseline_codecs,
+                                  fmt::join(codecs, ", ")));
+  const auto pairs_end = std::stable_partition(result.rows.begin(), result.rows.end(),
+                                               [](const Comparison& row) { return row.base != nullptr; });
   if (pairs_end == result.rows.begin())
-    throw ReportError(fmt::format("nothing was compared: of {} cases of other codecs none is ok and has a case of {} to compare it with", result.rows.size(),
-                                  baseline_codecs));
+    throw ReportError(fmt::format(
+        "nothing was compared: of {} cases of other codecs none is ok and has a case of {} to compare it with",
+        result.rows.size(), baseline_codecs));
   return result;
 }
 
@@ -201,7 +203,9 @@ Table comparison_table(const ComparisonResult& result) {
               "The speed ratio is new over base, with the interval that the samples allow.",
               {},
               {}};
-  if (within_one) table.caption += " The base of a case is the fastest of these codecs in the same run with the same data, backend and op.";
+  if (within_one)
+    table.caption +=
+        " The base of a case is the fastest of these codecs in the same run with the same data, backend and op.";
   table.columns = {{"verdict", "verdict", ""},
                    {"speed_ratio", "speed", "×", Align::right},
                    {"speed_ratio_low", "from", "×", Align::right},
@@ -229,10 +233,19 @@ Table comparison_table(const ComparisonResult& result) {
     Cell change{fmt::format("{:+d}", row.stored_bytes_change), row.stored_bytes_change};
     if (row.stored_bytes_change == 0) change.text = "0";
     if (!row.base || !row.other) change = number_cell(kUnknown, "–");
-    std::vector<Cell> cells = {verdict, ratio(row.speed_ratio.middle), ratio(row.speed_ratio.low), ratio(row.speed_ratio.high),
-                               size(row.base), size(row.other), change, text_cell(field_text(record, "data")),
-                               text_cell(codec_label(record)), text_cell(kernel_label(record)), text_cell(record.kernel.op)};
-    if (within_one) cells.push_back(text_cell(row.base ? fmt::format("{} {}", codec_label(*row.base), kernel_label(*row.base)) : ""));
+    std::vector<Cell> cells = {verdict,
+                               ratio(row.speed_ratio.middle),
+                               ratio(row.speed_ratio.low),
+                               ratio(row.speed_ratio.high),
+                               size(row.base),
+                               size(row.other),
+                               change,
+                               text_cell(field_text(record, "data")),
+                               text_cell(codec_label(record)),
+                               text_cell(kernel_label(record)),
+                               text_cell(record.kernel.op)};
+    if (within_one)
+      cells.push_back(text_cell(row.base ? fmt::format("{} {}", codec_label(*row.base), kernel_label(*row.base)) : ""));
     cells.push_back(text_cell(row.note));
     table.rows.push_back(std::move(cells));
   }

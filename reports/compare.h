@@ -1,5 +1,5 @@
-// Are these numbers different? Pairs the cases of two sets of records by case key, or those of one set with a baseline codec's, and
-// gives each pair a verdict from the samples themselves, not from two medians.
+// Are these numbers different? Pairs the cases of two sets of records by case key, or those of one set with a baseline
+// codec's, and gives each pair a verdict from the samples themselves, not from two medians.
 #pragma once
 
 #include <cstdint>
@@ -49,14 +49,16 @@ struct ComparisonResult {
   std::string baseline_codecs;   // of a comparison within one set
 };
 
-// Of several records of one case the last ok one counts, or the last. The sets must outlive the result.
+// Several records of one case: the last ok one counts, or else the last. The sets must outlive the result.
 // Throws ReportError when no case is in both: then nothing was compared.
 ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options = {});
 
-// The cases of other codecs within one set, each against its Context's baseline (metrics.h): ratios above 1 are faster than that. Another
-// codec that is slower or larger is no regression. Sorted like the tables of results; cases that are not ok or have no baseline come last,
-// UNSURE and with the reason. Throws ReportError when there is no such codec or no pair. Retried cases: see without_superseded.
-ComparisonResult compare_with_baseline(const RecordSet& records, const std::string& baseline_codecs, const CompareOptions& options = {});
+// The cases of other codecs within one set, each against its Context's baseline (metrics.h): ratios above 1 are faster
+// than that. Another codec that is slower or larger is no regression. Sorted like the tables of results; cases that are
+// not ok or have no baseline come last, UNSURE and with the reason. Throws ReportError when there is no such codec or
+// no pair. Retried cases: see without_superseded.
+ComparisonResult compare_with_baseline(const RecordSet& records, const std::string& baseline_codecs,
+                                       const CompareOptions& options = {});
 
 Table comparison_table(const ComparisonResult& result);
 

@@ -13,8 +13,7 @@ std::string positive_text(std::int64_t value) { return value > 0 ? fmt::format("
 
 bool is_switched_off(const Value& value) {
   const std::string text = to_string(value);
-  return text.empty() || text == "0" || text == "false" || text == "none" || text == "auto" ||
-         text == "default";
+  return text.empty() || text == "0" || text == "false" || text == "none" || text == "auto" || text == "default";
 }
 
 std::string list_text(const Values& values, bool hide_switched_off) {
@@ -33,9 +32,11 @@ struct Field {
 
 constexpr std::array kFields = {
     Field{"backend", [](const CaseRecord& r) { return r.kernel.backend; }},
-    Field{"batch", [](const CaseRecord& r) { return r.kernel.op == "matmul" ? positive_text(r.kernel.batch) : std::string(); }},
+    Field{"batch",
+          [](const CaseRecord& r) { return r.kernel.op == "matmul" ? positive_text(r.kernel.batch) : std::string(); }},
     Field{"cache", [](const CaseRecord& r) { return r.time.cache; }},
     Field{"codec", [](const CaseRecord& r) { return r.codec.id; }},
+    Field{"codec_library", [](const CaseRecord& r) { return r.codec.library_path; }},
     Field{"configuration", [](const CaseRecord& r) { return codec_label(r) + " · " + kernel_label(r); }},
     Field{"data", [](const CaseRecord& r) { return source_label(r) + ", " + shape_label(r); }},
     Field{"data_source", [](const CaseRecord& r) { return r.data.source; }},
@@ -89,9 +90,13 @@ double field_number(const CaseRecord& record, std::string_view field) {
   return kUnknown;
 }
 
+std::string codec_name(const CaseRecord& record) {
+  return record.codec.library_path.empty() ? record.codec.id : record.codec.id + "†";
+}
+
 std::string codec_label(const CaseRecord& record) {
   const std::string settings = list_text(record.codec.settings, true);
-  return settings.empty() ? record.codec.id : fmt::format("{}[{}]", record.codec.id, settings);
+  return settings.empty() ? codec_name(record) : fmt::format("{}[{}]", codec_name(record), settings);
 }
 
 std::string kernel_label(const CaseRecord& record) {
@@ -124,8 +129,7 @@ std::string shape_label(const CaseRecord& record) {
 }
 
 std::int64_t elements_of(const CaseRecord& record) {
-  return record.time.elements > 0 ? record.time.elements
-                                  : record.data.rows * record.data.cols * record.data.layers;
+  return record.time.elements > 0 ? record.time.elements : record.data.rows * record.data.cols * record.data.layers;
 }
 
 double dimension_of(const CaseRecord& record) {
@@ -137,7 +141,8 @@ bool is_exact(const CaseRecord& record) { return record.check.decode.empty() || 
 double type_bits(std::string_view type) {
   const std::size_t first = type.find_first_of("0123456789");
   double bits = 0;
-  for (std::size_t i = first; i < type.size() && std::isdigit(static_cast<unsigned char>(type[i])); ++i) bits = 10 * bits + (type[i] - '0');
+  for (std::size_t i = first; i < type.size() && std::isdigit(static_cast<unsigned char>(type[i])); ++i)
+    bits = 10 * bits + (type[i] - '0');
   return bits > 0 ? bits : 8;
 }
 

@@ -12,8 +12,8 @@
 
 namespace ecmv::reports {
 
-// The fields that group cases: backend, batch, cache, codec, configuration, data, data_source, device, dimension,
-// experiment, kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
+// The fields that group cases: backend, batch, cache, codec, codec_library, configuration, data, data_source, device,
+// dimension, experiment, kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
 // variant.
 std::vector<std::string_view> field_names();
 
@@ -23,8 +23,10 @@ std::string field_text(const CaseRecord& record, std::string_view field);
 // Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.
 double field_number(const CaseRecord& record, std::string_view field);
 
-// "coder[lanes=32,prob_bits=12]": settings that are switched off (0, false, "", none, auto, default) are left
-// out.
+// "coder", or "coder†" where it came from a shared object.
+std::string codec_name(const CaseRecord& record);
+// "coder[lanes=32,prob_bits=12]": the name with its settings; settings that are switched off (0, false, "", none, auto,
+// default) are left out.
 std::string codec_label(const CaseRecord& record);
 // "simd block_rows AVX3 x2": backend, variant, tuning unless default, instruction set, threads.
 std::string kernel_label(const CaseRecord& record);
@@ -42,7 +44,8 @@ double dimension_of(const CaseRecord& record);
 // Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
 bool is_exact(const CaseRecord& record);
 
-// Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in it.
+// Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in
+// it.
 double type_bits(std::string_view type);
 
 std::string si_text(double value);

@@ -57,7 +57,7 @@ struct XyPlot {
 
 struct Bar {
   std::string label;
-  std::string text;           // written behind the bar
+  std::string text;           // written past the bar's end
   std::vector<double> parts;  // stacked; negative ones to the left of zero
   int color = 0;              // when there is one part
 };
@@ -73,7 +73,7 @@ struct HeatMap {
   std::string x_label, y_label;
   std::vector<std::string> x_names, y_names;
   std::vector<std::vector<double>> values;  // [y][x], NaN where nothing was measured
-  double neutral = 1;  // the colours' middle; cells on its two sides are parted by a line
+  double neutral = 1;                       // the colours' middle; cells on its two sides are parted by a line
   std::string value_label;
 };
 

@@ -22,8 +22,7 @@ std::string axis_label(const std::string& name) {
   for (const Metric& metric : all_metrics()) {
     if (metric.id != name) continue;
     if (metric.unit == "1/s") return std::string(metric.name);
-    return metric.unit.empty() ? fmt::format("{}, ×", metric.name)
-                               : fmt::format("{}, {}", metric.name, metric.unit);
+    return metric.unit.empty() ? fmt::format("{}, ×", metric.name) : fmt::format("{}, {}", metric.name, metric.unit);
   }
   return name;
 }
@@ -39,8 +38,7 @@ void set_ranges(XyPlot& plot, bool exact_x_ticks) {
       y_max = std::max({y_max, p.y, std::isfinite(p.high) ? p.high : p.y});
     }
   }
-  for (const Guide& guide : plot.horizontal)
-    y_min = std::min(y_min, guide.at), y_max = std::max(y_max, guide.at);
+  for (const Guide& guide : plot.horizontal) y_min = std::min(y_min, guide.at), y_max = std::max(y_max, guide.at);
   choose_ticks(plot.x, x_min, x_max);
   choose_ticks(plot.y, y_min, y_max);
   if (!exact_x_ticks) return;
@@ -57,8 +55,7 @@ void set_ranges(XyPlot& plot, bool exact_x_ticks) {
 
 }  // namespace
 
-FigureMaker::FigureMaker(const RecordSet& records, const Contexts& contexts)
-    : records_(records), contexts_(contexts) {
+FigureMaker::FigureMaker(const RecordSet& records, const Contexts& contexts) : records_(records), contexts_(contexts) {
   for (const CaseRecord& record : records_.cases) colors_[record.codec.id] = kInk;
   int next = 0;
   for (auto& [codec, color] : colors_) {
@@ -76,7 +73,8 @@ double FigureMaker::number(const CaseRecord& record, const std::string& name) co
 
 FigureMaker::Cases FigureMaker::ok_cases() const {
   Cases cases = sorted_cases(records_);
-  // Counted blocks have a figure of their own (block_tables.h): a page of bars for each type of each workload shows nothing.
+  // Counted blocks have a figure of their own (block_tables.h): a page of bars for each type of each workload shows
+  // nothing.
   std::erase_if(cases, [](const CaseRecord* r) { return r->status != Status::ok || !r->blocks.empty(); });
   return cases;
 }
@@ -119,8 +117,7 @@ std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const
   std::stable_sort(list.begin(), list.end(), [&](const Facet& a, const Facet& b) {
     auto rank = [&](const Facet& f) {
       double fastest = 0;
-      for (const CaseRecord* r : f.cases)
-        fastest = std::max(fastest, find_metric("elements_per_s").value(*r, {}));
+      for (const CaseRecord* r : f.cases) fastest = std::max(fastest, find_metric("elements_per_s").value(*r, {}));
       const CaseRecord& first = *f.cases.front();
       return std::tuple(first.kernel.op == "decode", first.time.cache == "resident", -fastest);
     };
@@ -152,8 +149,7 @@ FigureMaker::Cases FigureMaker::largest_of_each_source(const Cases& cases) const
     if (!best || elements_of(*record) > elements_of(*best)) best = record;
   }
   Cases list = cases;
-  std::erase_if(
-      list, [&](const CaseRecord* r) { return shape_label(*r) != shape_label(*largest[source_label(*r)]); });
+  std::erase_if(list, [&](const CaseRecord* r) { return shape_label(*r) != shape_label(*largest[source_label(*r)]); });
   return list;
 }
 
@@ -268,7 +264,8 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
   Cases square = ok_cases();
   std::erase_if(square, [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
   std::map<std::string, std::string> backends;  // of a figure
-  for (const Facet& facet : facets(spec.id, square, spec.facets)) backends[facet.id] = facet.cases.front()->kernel.backend;
+  for (const Facet& facet : facets(spec.id, square, spec.facets))
+    backends[facet.id] = facet.cases.front()->kernel.backend;
   for (Figure& figure : figures) {
     XyPlot& plot = std::get<XyPlot>(figure.plot);
     if (records_.runs.empty()) continue;
@@ -277,15 +274,14 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
     for (const CaseRecord& record : records_.cases) layers = std::max(layers, record.data.layers);
     auto mark = [&](double bytes, const std::string& name) {
       const double dimension = std::sqrt(bytes / static_cast<double>(layers));
-      if (bytes > 0 && dimension > plot.x.min && dimension < plot.x.max)
-        plot.vertical.push_back({dimension, name});
+      if (bytes > 0 && dimension > plot.x.min && dimension < plot.x.max) plot.vertical.push_back({dimension, name});
     };
-    const auto gpu = std::find_if(run.gpus.begin(), run.gpus.end(), [&](const GpuRecord& g) { return g.id.starts_with(backends[figure.id] + ":"); });
+    const auto gpu = std::find_if(run.gpus.begin(), run.gpus.end(),
+                                  [&](const GpuRecord& g) { return g.id.starts_with(backends[figure.id] + ":"); });
     const bool on_gpu = gpu != run.gpus.end();
     const auto last_level = static_cast<double>(on_gpu ? gpu->l2_bytes : run.llc_bytes);
     if (!on_gpu)
-      mark(static_cast<double>(run.l2_bytes),
-           "int8 = L2 of a core, " + bytes_text(static_cast<double>(run.l2_bytes)));
+      mark(static_cast<double>(run.l2_bytes), "int8 = L2 of a core, " + bytes_text(static_cast<double>(run.l2_bytes)));
     mark(last_level, (on_gpu ? "int8 = L2 of the GPU, " : "int8 = last-level cache, ") + bytes_text(last_level));
     mark(4.0 * last_level, on_gpu ? "4 × L2" : "4 × last-level cache");
     if (!plot.vertical.empty()) plot.y.max *= 1.4;  // room for their labels
@@ -300,8 +296,7 @@ std::vector<Figure> FigureMaker::speedup_over_sigma() const {
   spec.x = "sigma";
   spec.y = "speedup_vs_raw";
   spec.facets = {"op", "batch", "data_source", "shape", "backend", "threads", "cache"};
-  spec.caption =
-      "One line a codec, with the configuration measured at the most σ. Above 1: faster than uncompressed.";
+  spec.caption = "One line a codec, with the configuration measured at the most σ. Above 1: faster than uncompressed.";
   return xy(spec);
 }
 
@@ -310,11 +305,13 @@ std::vector<Figure> FigureMaker::speed_over_batch() const {
   spec.facets = {"op", "data", "backend", "threads", "cache"};
   spec.x = "batch";
   spec.caption =
-      "One line a codec, with the configuration that was measured at the most batches and is the fastest at the largest. A batch reads "
+      "One line a codec, with the configuration that was measured at the most batches and is the fastest at the "
+      "largest. A batch reads "
       "the weights once for all of its tokens, so the lines rise until multiplying limits.";
   std::vector<Figure> figures;
-  for (const auto& [id, title, metric] : {std::array{"batch", "Multiply-accumulates a second against batch", "macs_per_s"},
-                                          std::array{"batch_tokens", "Tokens a second against batch", "tokens_per_s"}}) {
+  for (const auto& [id, title, metric] :
+       {std::array{"batch", "Multiply-accumulates a second against batch", "macs_per_s"},
+        std::array{"batch_tokens", "Tokens a second against batch", "tokens_per_s"}}) {
     spec.id = id;
     spec.title = title;
     spec.y = metric;
@@ -337,8 +334,7 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
                                  [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
     if (places.size() < 2 || !any) continue;
     XyPlot plot;
-    plot.x = {"shape of a matrix, rows × columns",      false, false, -0.5,
-              static_cast<double>(places.size()) - 0.5, {}};
+    plot.x = {"shape of a matrix, rows × columns", false, false, -0.5, static_cast<double>(places.size()) - 0.5, {}};
     plot.y = {axis_label("speedup_vs_raw"), true, true, 0, 1, {}};
     plot.horizontal.push_back({1, "raw"});
     double next = 0, slowest = 1, fastest = 1;
@@ -360,18 +356,18 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
     choose_ticks(plot.y, slowest, fastest);
     for (const auto& [shape, at] : places)
       plot.x.ticks.push_back({at, shape.second.substr(0, shape.second.find(" ("))});
-    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle,
-                       "Above 1: faster than uncompressed.", std::move(plot)});
+    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle, "Above 1: faster than uncompressed.",
+                       std::move(plot)});
   }
   return figures;
 }
 
 std::vector<Figure> FigureMaker::all() const {
   std::vector<Figure> figures;
-  for (auto make : {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed, &FigureMaker::speed_over_batch,
-                    &FigureMaker::speedup_over_sigma, &FigureMaker::speedup_by_shape,
-                    &FigureMaker::speedup_map, &FigureMaker::roofline, &FigureMaker::break_even, &FigureMaker::decode_rate,
-                    &FigureMaker::size_by_role, &FigureMaker::overhead_by_role}) {
+  for (auto make : {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed,
+                    &FigureMaker::speed_over_batch, &FigureMaker::speedup_over_sigma, &FigureMaker::speedup_by_shape,
+                    &FigureMaker::speedup_map, &FigureMaker::roofline, &FigureMaker::break_even,
+                    &FigureMaker::decode_rate, &FigureMaker::size_by_role, &FigureMaker::overhead_by_role}) {
     for (Figure& figure : (this->*make)()) figures.push_back(std::move(figure));
   }
   return figures;

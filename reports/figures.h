@@ -60,8 +60,7 @@ class FigureMaker {
     std::string (*text)(double);
   };
   std::vector<Figure> product_bars(const BarSpec& spec) const;
-  std::vector<Facet> facets(const std::string& id, const Cases& cases,
-                            const std::vector<std::string>& fields) const;
+  std::vector<Facet> facets(const std::string& id, const Cases& cases, const std::vector<std::string>& fields) const;
   Cases ok_cases() const;
   Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
   Cases largest_of_each_source(const Cases& cases) const;

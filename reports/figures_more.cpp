@@ -12,9 +12,7 @@
 namespace ecmv::reports {
 namespace {
 
-std::string scheme_and_kernel(const CaseRecord& record) {
-  return codec_label(record) + " · " + kernel_label(record);
-}
+std::string scheme_and_kernel(const CaseRecord& record) { return codec_label(record) + " · " + kernel_label(record); }
 
 }  // namespace
 
@@ -26,8 +24,7 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
     XyPlot plot;
     plot.x = {"stored bits per element, everything counted", false, false, 0, 1, {}};
     plot.y = {"elements/s", true, true, 0, 1, {}};
-    double bits_min = INFINITY, bits_max = 0, speed_min = INFINITY, speed_max = 0, raw_speed = 0,
-           raw_bits = 0;
+    double bits_min = INFINITY, bits_max = 0, speed_min = INFINITY, speed_max = 0, raw_speed = 0, raw_bits = 0;
     std::map<std::string, Series> by_codec;
     std::vector<std::pair<Point, const CaseRecord*>> points;
     for (const CaseRecord* record : cases) {
@@ -43,8 +40,7 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
     std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) {
       return std::pair(a.first.x, -a.first.y) < std::pair(b.first.x, -b.first.y);
     });
-    Series front{
-        "Pareto front", "no case has fewer bits and is faster", kInk, false, Series::Style::staircase, {}};
+    Series front{"Pareto front", "no case has fewer bits and is faster", kInk, false, Series::Style::staircase, {}};
     plot.legend_notes.push_back("On the Pareto front:");
     double best = 0;
     for (auto& [point, record] : points) {
@@ -125,8 +121,7 @@ std::vector<Figure> FigureMaker::roofline() const {
     plot.series.push_back(std::move(roof));
     for (auto& [codec, series] : by_codec) {
       for (Point& point : series.points) point.low = kUnknown;
-      std::sort(series.points.begin(), series.points.end(),
-                [](const Point& a, const Point& b) { return a.x < b.x; });
+      std::sort(series.points.begin(), series.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
       plot.series.push_back(std::move(series));
     }
     figures.push_back(
@@ -141,16 +136,14 @@ std::vector<Figure> FigureMaker::roofline() const {
 std::vector<Figure> FigureMaker::speedup_map() const {
   std::vector<Figure> figures;
   Cases cases = ok_cases();
-  std::erase_if(
-      cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || r->data.rows != r->data.cols; });
+  std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || r->data.rows != r->data.cols; });
   for (const Facet& facet :
        facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "threads", "cache"})) {
     // The configuration with the most cells, then the fastest at the largest size.
     const Cases chosen = chosen_configuration(facet.cases, "elements", "speedup_vs_raw");
     std::set<double> sigmas, sizes;
     for (const CaseRecord* record : chosen) {
-      if (std::isfinite(record->data.sigma))
-        sigmas.insert(record->data.sigma), sizes.insert(dimension_of(*record));
+      if (std::isfinite(record->data.sigma)) sigmas.insert(record->data.sigma), sizes.insert(dimension_of(*record));
     }
     if (sigmas.size() < 2 || sizes.size() < 2) continue;
     HeatMap map{"rows and columns of a matrix", "σ of the elements", {}, {}, {}, 1, "speed-up over raw"};
@@ -160,14 +153,12 @@ std::vector<Figure> FigureMaker::speedup_map() const {
     for (const CaseRecord* record : chosen) {
       if (!std::isfinite(record->data.sigma)) continue;
       const auto y = static_cast<std::size_t>(std::distance(sigmas.begin(), sigmas.find(record->data.sigma)));
-      const auto x =
-          static_cast<std::size_t>(std::distance(sizes.begin(), sizes.find(dimension_of(*record))));
+      const auto x = static_cast<std::size_t>(std::distance(sizes.begin(), sizes.find(dimension_of(*record))));
       map.values[y][x] = number(*record, "speedup_vs_raw");
     }
     figures.push_back({facet.id, "Speed-up over raw: size and σ",
                        scheme_and_kernel(*chosen.front()) + " · " + facet.cases.front()->time.cache,
-                       "The thick line parts what is faster than uncompressed from what is slower.",
-                       std::move(map)});
+                       "The thick line parts what is faster than uncompressed from what is slower.", std::move(map)});
   }
   return figures;
 }
@@ -175,7 +166,7 @@ std::vector<Figure> FigureMaker::speedup_map() const {
 std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
   std::vector<Figure> figures;
   Cases products = ok_cases();
-  // Of batches the figures over batch say more.
+  // The figures over batch show batches better.
   std::erase_if(products, [](const CaseRecord* r) { return r->kernel.op == "decode" || r->kernel.batch > 1; });
   for (const Facet& facet :
        facets(spec.id, largest_of_each_source(products), {"op", "data", "cache", "device", "threads"})) {
@@ -189,7 +180,8 @@ std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
       const double value = number_of(*record, context, spec.metric);
       // The measured read bandwidth in the metric's unit: an element a byte.
       if (context.bandwidth) {
-        const double unit = number_of(*record, context, spec.unit_metric) / number_of(*record, context, "elements_per_s");
+        const double unit =
+            number_of(*record, context, spec.unit_metric) / number_of(*record, context, "elements_per_s");
         if (std::isfinite(unit)) roof = std::max(roof, context.bandwidth->read_bytes_per_s * unit);
       }
       if (!std::isfinite(value) || contexts_.is_baseline(*record)) continue;
@@ -197,8 +189,7 @@ std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
       largest = std::max(largest, value);
     }
     if (values.empty()) continue;
-    std::stable_sort(values.begin(), values.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     for (const auto& [value, record] : values) {
       plot.bars.push_back(
           {codec_label(*record), spec.text(value) + " · " + kernel_label(*record), {value}, color(*record)});
@@ -224,7 +215,8 @@ std::vector<Figure> FigureMaker::decode_rate() const {
   return product_bars(
       {"decode_rate", "Decode rate of a compute unit", "elements_per_clock_and_unit", "elements_per_clock_and_unit",
        "elements a clock and compute unit", "decode rate",
-       "What one streaming multiprocessor or compute unit decodes and multiplies in a clock. The dashed line: the bytes that this "
+       "What one streaming multiprocessor or compute unit decodes and multiplies in a clock. The dashed line: the "
+       "bytes that this "
        "machine's memory gives it in a clock, hence the rate of an int8 product that memory alone limits.",
        [](double value) { return fmt::format("{:.2f}", value); }});
 }
@@ -237,9 +229,8 @@ std::vector<Figure> FigureMaker::size_by_role() const {
     if (schemes.size() < 2) continue;
     Cases cases;
     for (const auto& [label, record] : schemes) cases.push_back(record);
-    std::stable_sort(cases.begin(), cases.end(), [&](auto* a, auto* b) {
-      return number(*a, "bits_per_element") < number(*b, "bits_per_element");
-    });
+    std::stable_sort(cases.begin(), cases.end(),
+                     [&](auto* a, auto* b) { return number(*a, "bits_per_element") < number(*b, "bits_per_element"); });
     BarPlot plot;
     plot.x = {"stored bits per element", false, true, 0, 1, {}};
     plot.part_names = {"payload", "table", "index", "scale"};
@@ -253,19 +244,17 @@ std::vector<Figure> FigureMaker::size_by_role() const {
         text += " (lossy)";
       else if (entropy > 0)
         text += fmt::format(" ({:+.1f} %)", 100 * (total / entropy - 1));
-      plot.bars.push_back(
-          {codec_label(*record),
-           text,
-           {number(*record, "payload_bits_per_element"), number(*record, "table_bits_per_element"),
-            number(*record, "index_bits_per_element"), number(*record, "scale_bits_per_element")},
-           0});
+      plot.bars.push_back({codec_label(*record),
+                           text,
+                           {number(*record, "payload_bits_per_element"), number(*record, "table_bits_per_element"),
+                            number(*record, "index_bits_per_element"), number(*record, "scale_bits_per_element")},
+                           0});
     }
     if (std::isfinite(entropy)) plot.vertical.push_back({entropy, fmt::format("entropy {:.3f}", entropy)});
     choose_ticks(plot.x, 0, largest);
-    figures.push_back(
-        {facet.id, "Stored bits by role", facet.subtitle,
-         "What a kernel may read, padding included. The percentage is the excess over the entropy.",
-         std::move(plot)});
+    figures.push_back({facet.id, "Stored bits by role", facet.subtitle,
+                       "What a kernel may read, padding included. The percentage is the excess over the entropy.",
+                       std::move(plot)});
   }
   return figures;
 }
@@ -282,18 +271,15 @@ std::vector<Figure> FigureMaker::overhead_by_role() const {
       if (overhead <= kMostBits && is_exact(*record)) cases.emplace_back(overhead, record);
     }
     if (cases.size() < 2) continue;
-    std::stable_sort(cases.begin(), cases.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     BarPlot plot;
     plot.x = {"bits per element above the entropy", false, true, 0, 1, {}};
     plot.part_names = {"payload above entropy", "table", "index", "scale"};
     double smallest = 0;
     for (const auto& [overhead, record] : cases) {
-      const double payload =
-          number(*record, "payload_bits_per_element") - record->size.entropy_bits_per_element;
+      const double payload = number(*record, "payload_bits_per_element") - record->size.entropy_bits_per_element;
       smallest = std::min(smallest, payload);
-      const double table = number(*record, "table_bits_per_element"),
-                   index = number(*record, "index_bits_per_element");
+      const double table = number(*record, "table_bits_per_element"), index = number(*record, "index_bits_per_element");
       plot.bars.push_back({codec_label(*record),
                            fmt::format("{:.4f}: table {:.2g}, index {:.2g}", overhead, table, index),
                            {payload, table, index, number(*record, "scale_bits_per_element")},

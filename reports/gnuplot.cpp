@@ -70,15 +70,15 @@ std::string ticks_text(const Axis& axis) {
 }
 
 void set_axis(std::string& script, char name, const Axis& axis) {
-  script += fmt::format("set {0}label {1} textcolor rgb \"{2}\"\nset {0}range [{3}:{4}]\nset {0}tics ({5})\n",
-                        name, quoted(axis.label), kInkColor, axis.min, axis.max, ticks_text(axis));
+  script += fmt::format("set {0}label {1} textcolor rgb \"{2}\"\nset {0}range [{3}:{4}]\nset {0}tics ({5})\n", name,
+                        quoted(axis.label), kInkColor, axis.min, axis.max, ticks_text(axis));
   if (axis.log) script += fmt::format("set logscale {}\n", name);
 }
 
-void set_text(std::string& script, const std::string& text, const std::string& at, std::string_view color,
-              int size, const char* more = "") {
-  script += fmt::format("set label {} at {} textcolor rgb \"{}\" font font{} {}\n", quoted(text), at, color,
-                        size, more);
+void set_text(std::string& script, const std::string& text, const std::string& at, std::string_view color, int size,
+              const char* more = "") {
+  script +=
+      fmt::format("set label {} at {} textcolor rgb \"{}\" font font{} {}\n", quoted(text), at, color, size, more);
 }
 
 std::string begin(const Figure& figure, const Canvas& canvas) {
@@ -98,15 +98,13 @@ std::string begin(const Figure& figure, const Canvas& canvas) {
       "bmargin at screen {10:.4f}\n"
       "set border 3 linecolor rgb \"{11}\"\nset tics nomirror scale 0.5 textcolor rgb \"{12}\"\n"
       "set grid xtics ytics linecolor rgb \"{13}\" linewidth 0.6 linetype 1\n",
-      harmless(figure.title), harmless(figure.subtitle), figure.id, canvas.width, canvas.height,
-      canvas.width / 100, canvas.height / 100, canvas.left / canvas.width, 1 - canvas.right / canvas.width,
-      1 - canvas.top / canvas.height, canvas.bottom / canvas.height, kQuietColor, kInkColor, kGridColor);
-  set_text(script, figure.title,
-           fmt::format("screen {:.4f}, screen {:.4f}", 24 / canvas.width, 1 - 22 / canvas.height), kInkColor,
-           0);
+      harmless(figure.title), harmless(figure.subtitle), figure.id, canvas.width, canvas.height, canvas.width / 100,
+      canvas.height / 100, canvas.left / canvas.width, 1 - canvas.right / canvas.width, 1 - canvas.top / canvas.height,
+      canvas.bottom / canvas.height, kQuietColor, kInkColor, kGridColor);
+  set_text(script, figure.title, fmt::format("screen {:.4f}, screen {:.4f}", 24 / canvas.width, 1 - 22 / canvas.height),
+           kInkColor, 0);
   set_text(script, figure.subtitle,
-           fmt::format("screen {:.4f}, screen {:.4f}", 24 / canvas.width, 1 - 44 / canvas.height),
-           kQuietColor, 1);
+           fmt::format("screen {:.4f}, screen {:.4f}", 24 / canvas.width, 1 - 44 / canvas.height), kQuietColor, 1);
   return script;
 }
 
@@ -125,9 +123,8 @@ void add_guides(std::string& script, const std::vector<Guide>& vertical, const A
     while (row < row_ends.size() && begin < row_ends[row]) ++row;
     row_ends.resize(std::max(row_ends.size(), row + 1));
     row_ends[row] = end + 0.02;
-    set_text(script, guide.label,
-             fmt::format("{}, graph {:.4f}", guide.at, 0.975 - 0.04 * static_cast<double>(row)), kQuietColor,
-             2, left ? "right offset -0.6,0 front" : "left offset 0.6,0 front");
+    set_text(script, guide.label, fmt::format("{}, graph {:.4f}", guide.at, 0.975 - 0.04 * static_cast<double>(row)),
+             kQuietColor, 2, left ? "right offset -0.6,0 front" : "left offset 0.6,0 front");
   }
 }
 
@@ -140,8 +137,7 @@ double free_place(const XyPlot& plot, double y) {
     double distance = 1;
     for (const Series& series : plot.series) {
       for (std::size_t i = 0; i < series.points.size(); ++i) {
-        const double x1 = place(plot.x, series.points[i].x),
-                     y1 = place(plot.y, series.points[i].y) - place(plot.y, y);
+        const double x1 = place(plot.x, series.points[i].x), y1 = place(plot.y, series.points[i].y) - place(plot.y, y);
         if (is_near(y1)) distance = std::min(distance, std::abs(x1 - at));
         if (i == 0 || series.style == Series::Style::points) continue;
         const double x0 = place(plot.x, series.points[i - 1].x);
@@ -156,10 +152,10 @@ double free_place(const XyPlot& plot, double y) {
 
 // Moves places apart to at least `gap`, within 0 and 1, keeping their order and each as near to where it
 // wants to be as the others allow: neighbours that are too close become a cluster around the mean of its
-// members' wishes.
+// members' preferences.
 std::vector<double> spread(const std::vector<double>& wanted, double gap) {
   struct Cluster {
-    double sum;  // of wishes, each less its place within the cluster
+    double sum;  // of preferred places, each less its place within the cluster
     std::size_t count;
     double low, high;  // allowed centres of the first member
     double first(double g) const {
@@ -186,15 +182,14 @@ std::vector<double> spread(const std::vector<double>& wanted, double gap) {
   std::vector<double> places(wanted.size());
   auto next = order.begin();
   for (const Cluster& cluster : clusters) {
-    for (std::size_t i = 0; i < cluster.count; ++i)
-      places[*next++] = cluster.first(gap) + gap * static_cast<double>(i);
+    for (std::size_t i = 0; i < cluster.count; ++i) places[*next++] = cluster.first(gap) + gap * static_cast<double>(i);
   }
   return places;
 }
 
 std::string xy_script(const Figure& figure, const XyPlot& plot) {
   Canvas canvas;
-  // Hollow twins and the front share a legend entry with nobody or their own; each labelled series has one.
+  // Hollow twins and the front have no legend entry or share one; each labelled series has one.
   std::vector<std::size_t> labelled;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
     if (!plot.series[i].label.empty()) labelled.push_back(i);
@@ -240,9 +235,7 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
       script += fmt::format(
           "set label \"\" at graph 1.035, graph {:.4f} point pointtype {} pointsize 0.9*pt linecolor rgb "
           "\"{}\" front\n",
-          y,
-          kFilledPoints[static_cast<std::size_t>(series.color + 1) % kFilledPoints.size()] -
-              (series.hollow ? 1 : 0),
+          y, kFilledPoints[static_cast<std::size_t>(series.color + 1) % kFilledPoints.size()] - (series.hollow ? 1 : 0),
           color);
     } else {
       script += fmt::format(
@@ -255,8 +248,8 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
     set_text(script, shortened(series.label, 40), fmt::format("graph 1.06, graph {:.4f}", y + half), color, 3,
              "left front");
     if (second) {
-      set_text(script, shortened(series.detail, 44), fmt::format("graph 1.06, graph {:.4f}", y - half),
-               kQuietColor, 2, "left front");
+      set_text(script, shortened(series.detail, 44), fmt::format("graph 1.06, graph {:.4f}", y - half), kQuietColor, 2,
+               "left front");
     }
   }
   double note_y = notes - line / height;
@@ -279,8 +272,8 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
     const Series& series = plot.series[i];
     const std::string color = color_text(series.color);
     const std::string data = fmt::format("\"{}.dat\" index {}", figure.id, i);
-    const int point = kFilledPoints[static_cast<std::size_t>(series.color + 1) % kFilledPoints.size()] -
-                      (series.hollow ? 1 : 0);
+    const int point =
+        kFilledPoints[static_cast<std::size_t>(series.color + 1) % kFilledPoints.size()] - (series.hollow ? 1 : 0);
     const double width = series.color == kInk ? 2.2 : 1.7;
     if (series.style == Series::Style::staircase) {
       add(fmt::format("{} using 1:2 with steps linecolor rgb \"{}\" linewidth 1.6", data, color));
@@ -294,14 +287,12 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
       add(fmt::format("{} using 1:2 with lines linecolor rgb \"{}\" linewidth {}{}", data, color, width,
                       series.hollow ? " dashtype 4" : ""));
     }
-    const bool any_spread = std::any_of(series.points.begin(), series.points.end(),
-                                        [](const Point& p) { return std::isfinite(p.low); });
+    const bool any_spread =
+        std::any_of(series.points.begin(), series.points.end(), [](const Point& p) { return std::isfinite(p.low); });
     if (any_spread) {
-      add(fmt::format("{} using 1:3:(0):($4-$3) with vectors nohead linecolor rgb \"{}\" linewidth 1.2", data,
-                      color));
+      add(fmt::format("{} using 1:3:(0):($4-$3) with vectors nohead linecolor rgb \"{}\" linewidth 1.2", data, color));
     }
-    add(fmt::format("{} using 1:2 with points pointtype {} pointsize 0.9*pt linecolor rgb \"{}\"", data,
-                    point, color));
+    add(fmt::format("{} using 1:2 with points pointtype {} pointsize 0.9*pt linecolor rgb \"{}\"", data, point, color));
   }
   return script + "plot " + plots + "\n";
 }
@@ -323,10 +314,8 @@ std::string bars_script(const Figure& figure, const BarPlot& plot) {
   std::string labels;
   for (std::size_t i = 0; i < plot.bars.size(); ++i) {
     labels += fmt::format("{}{} {}", i ? ", " : "", quoted(shortened(plot.bars[i].label, 58)), i);
-    const double total =
-        std::accumulate(plot.bars[i].parts.begin(), plot.bars[i].parts.end(), 0.0, add_positive);
-    set_text(script, plot.bars[i].text, fmt::format("{}, {}", total, i), kInkColor, 2,
-             "left offset 0.6,0 front");
+    const double total = std::accumulate(plot.bars[i].parts.begin(), plot.bars[i].parts.end(), 0.0, add_positive);
+    set_text(script, plot.bars[i].text, fmt::format("{}, {}", total, i), kInkColor, 2, "left offset 0.6,0 front");
   }
   script += fmt::format("set ytics ({}) font font2 scale 0\n", labels);
   for (const Guide& guide : plot.vertical) {
@@ -334,14 +323,13 @@ std::string bars_script(const Figure& figure, const BarPlot& plot) {
         "set arrow from {0}, graph 0 to {0}, graph 1 nohead linecolor rgb \"{1}\" dashtype 2 linewidth 1.4 "
         "front\n",
         guide.at, kInkColor);
-    set_text(script, guide.label, fmt::format("{}, graph 1", guide.at), kInkColor, 2,
-             "center offset 0,0.6 front");
+    set_text(script, guide.label, fmt::format("{}, graph 1", guide.at), kInkColor, 2, "center offset 0,0.6 front");
   }
   std::string plots;
   const std::string file = quoted(figure.id + ".dat");
   if (plot.part_names.size() <= 1) {
-    plots = fmt::format(
-        "{} using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable fillstyle solid 0.85 noborder", file);
+    plots = fmt::format("{} using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable fillstyle solid 0.85 noborder",
+                        file);
   } else {
     double at = 0;
     for (std::size_t part = 0; part < plot.part_names.size(); ++part) {
@@ -351,8 +339,8 @@ std::string bars_script(const Figure& figure, const BarPlot& plot) {
           part ? ", \\\n     " : "", file, part, color);
       set_text(script, "■ " + plot.part_names[part],
                fmt::format("graph {:.4f}, screen {:.4f}", at, 1 - 68 / canvas.height), color, 3, "left");
-      at += (30.0 + 8 * static_cast<double>(plot.part_names[part].size())) /
-            (canvas.width - canvas.left - canvas.right);
+      at +=
+          (30.0 + 8 * static_cast<double>(plot.part_names[part].size())) / (canvas.width - canvas.left - canvas.right);
     }
   }
   return script + "plot " + plots + "\n";
@@ -364,7 +352,8 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
   for (const std::string& name : plot.y_names) longest = std::max(longest, name.size());
   canvas.left = std::max(110.0, 50 + 8 * static_cast<double>(longest));
   canvas.right = 150;
-  canvas.height = canvas.top + canvas.bottom + (plot.y_names.size() > 12 ? 28 : 64) * static_cast<double>(plot.y_names.size());
+  canvas.height =
+      canvas.top + canvas.bottom + (plot.y_names.size() > 12 ? 28 : 64) * static_cast<double>(plot.y_names.size());
   std::string script = begin(figure, canvas);
   double furthest = 0.1;  // of the neutral value, in the logarithm
   for (const auto& row : plot.values) {
@@ -375,8 +364,7 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
   const double high = plot.neutral * std::exp2(furthest), low = plot.neutral / std::exp2(furthest);
   auto names = [](const std::vector<std::string>& list) {
     std::string text;
-    for (std::size_t i = 0; i < list.size(); ++i)
-      text += fmt::format("{}{} {}", i ? ", " : "", quoted(list[i]), i);
+    for (std::size_t i = 0; i < list.size(); ++i) text += fmt::format("{}{} {}", i ? ", " : "", quoted(list[i]), i);
     return text;
   };
   script += fmt::format(
@@ -386,10 +374,9 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
       "set palette defined (-1 \"#b35806\", -0.5 \"#f1a340\", 0 \"#f7f7f7\", 0.5 \"#998ec3\", 1 "
       "\"#542788\")\n",
       static_cast<double>(plot.x_names.size()) - 0.5, static_cast<double>(plot.y_names.size()) - 0.5,
-      names(plot.x_names), names(plot.y_names), quoted(plot.x_label), quoted(plot.y_label),
-      quoted(plot.value_label), low, high,
-      fmt::format("\"{:.2f}\" {}, \"{:.2f}\" {}, \"{:.2f}\" {}", low, low, plot.neutral, plot.neutral, high,
-                  high));
+      names(plot.x_names), names(plot.y_names), quoted(plot.x_label), quoted(plot.y_label), quoted(plot.value_label),
+      low, high,
+      fmt::format("\"{:.2f}\" {}, \"{:.2f}\" {}, \"{:.2f}\" {}", low, low, plot.neutral, plot.neutral, high, high));
   // The contour: edges between cells on different sides of the neutral value.
   auto side = [&](std::size_t y, std::size_t x) { return plot.values[y][x] >= plot.neutral; };
   auto known = [&](std::size_t y, std::size_t x) { return std::isfinite(plot.values[y][x]); };
@@ -397,8 +384,8 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
     for (std::size_t x = 0; x < plot.values[y].size(); ++x) {
       const double cx = static_cast<double>(x), cy = static_cast<double>(y);
       auto edge = [&](double x0, double y0, double x1, double y1) {
-        script += fmt::format("set arrow from {},{} to {},{} nohead linecolor rgb \"{}\" linewidth 3 front\n",
-                              x0, y0, x1, y1, kInkColor);
+        script += fmt::format("set arrow from {},{} to {},{} nohead linecolor rgb \"{}\" linewidth 3 front\n", x0, y0,
+                              x1, y1, kInkColor);
       };
       if (!known(y, x)) continue;
       if (x + 1 < plot.values[y].size() && known(y, x + 1) && side(y, x) != side(y, x + 1))
@@ -406,8 +393,8 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
       if (y + 1 < plot.values.size() && known(y + 1, x) && side(y, x) != side(y + 1, x))
         edge(cx - 0.5, cy + 0.5, cx + 0.5, cy + 0.5);
       const bool dark = std::abs(std::log2(plot.values[y][x] / plot.neutral)) > 0.7 * furthest;
-      set_text(script, fixed_text(plot.values[y][x], 2), fmt::format("{},{}", cx, cy),
-               dark ? "#fefefe" : "#111111", 3, "center front");
+      set_text(script, fixed_text(plot.values[y][x], 2), fmt::format("{},{}", cx, cy), dark ? "#fefefe" : "#111111", 3,
+               "center front");
     }
   }
   return script + fmt::format("plot \"{}.dat\" using 1:2:3 with image pixels\n", figure.id);

@@ -37,15 +37,13 @@ struct DataWriter {
       if (part < plot.part_names.size()) text += fmt::format("# {}\n", plot.part_names[part]);
       for (std::size_t i = 0; i < plot.bars.size(); ++i) {
         const auto& values = plot.bars[i].parts;
-        const double from =
-            std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(part), 0.0,
-                            [](double sum, double value) { return sum + std::max(value, 0.0); });
+        const double from = std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(part), 0.0,
+                                            [](double sum, double value) { return sum + std::max(value, 0.0); });
         const double start = values[part] < 0 ? 0 : from;  // negative parts hang to the left of zero
         const double y = static_cast<double>(i);
         const std::string color = color_text(parts == 1 ? plot.bars[i].color : static_cast<int>(part));
-        text += fmt::format("{} {} {} {} {} {} {} # {}\n", start + values[part] / 2, y, start,
-                            from + values[part], y - 0.36, y + 0.36, std::stol(color.substr(1), nullptr, 16),
-                            plot.bars[i].label);
+        text += fmt::format("{} {} {} {} {} {} {} # {}\n", start + values[part] / 2, y, start, from + values[part],
+                            y - 0.36, y + 0.36, std::stol(color.substr(1), nullptr, 16), plot.bars[i].label);
       }
       text += "\n\n";
     }
@@ -92,8 +90,7 @@ std::pair<int, std::string> run(const std::string& command) {
   FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   if (!pipe) return {-1, "no shell"};
   std::array<char, 4096> buffer;
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    output.append(buffer.data(), n);
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
   return {::pclose(pipe), output};
 }
 
@@ -121,9 +118,9 @@ std::vector<DrawnFigure> draw(const std::vector<Figure>& figures, const std::fil
     for (const char* format : {"svg", "pdf"}) {
       const std::filesystem::path file = directory / fmt::format("{}.{}", figure.id, format);
       std::filesystem::remove(file);
-      const auto [status, output] = run(
-          fmt::format("cd {} && {} -e {} {}", shell_quoted(directory.string()), shell_quoted(program),
-                      shell_quoted(fmt::format("format=\"{}\"", format)), shell_quoted(figure.id + ".gp")));
+      const auto [status, output] =
+          run(fmt::format("cd {} && {} -e {} {}", shell_quoted(directory.string()), shell_quoted(program),
+                          shell_quoted(fmt::format("format=\"{}\"", format)), shell_quoted(figure.id + ".gp")));
       std::error_code missing;
       if (status != 0 || std::filesystem::file_size(file, missing) == 0 || missing) {
         warnings.push_back(fmt::format("gnuplot could not draw {}.{}: {}", figure.id, format, output));

@@ -75,24 +75,18 @@ for (const field of document.querySelectorAll("input[type=search]")) {
 
 const char* tone_class(Cell::Tone tone) {
   switch (tone) {
-    case Cell::Tone::good:
-      return "good";
-    case Cell::Tone::bad:
-      return "bad";
-    case Cell::Tone::caution:
-      return "caution";
-    case Cell::Tone::quiet:
-      return "quiet";
-    case Cell::Tone::plain:
-      break;
+    case Cell::Tone::good: return "good";
+    case Cell::Tone::bad: return "bad";
+    case Cell::Tone::caution: return "caution";
+    case Cell::Tone::quiet: return "quiet";
+    case Cell::Tone::plain: break;
   }
   return "";
 }
 
 std::string table_html(const Table& table, bool sortable = true) {
   std::string html = fmt::format("<h3 id=\"{}-title\">{}</h3>\n", table.id, html_escaped(table.title));
-  if (!table.caption.empty())
-    html += fmt::format("<p class=\"caption\">{}</p>\n", html_escaped(table.caption));
+  if (!table.caption.empty()) html += fmt::format("<p class=\"caption\">{}</p>\n", html_escaped(table.caption));
   if (sortable && table.rows.size() > 12) {
     html += fmt::format(
         "<input type=\"search\" data-table=\"{}\" placeholder=\"filter {} rows\" aria-label=\"filter "
@@ -103,8 +97,7 @@ std::string table_html(const Table& table, bool sortable = true) {
                       sortable ? " class=\"sortable\"" : "");
   for (const Column& column : table.columns) {
     const char* align = column.align == Column::Align::right ? " class=\"r\"" : "";
-    const std::string unit =
-        column.unit.empty() ? "" : fmt::format("<br><small>{}</small>", html_escaped(column.unit));
+    const std::string unit = column.unit.empty() ? "" : fmt::format("<br><small>{}</small>", html_escaped(column.unit));
     html += fmt::format("<th{}>{}{}</th>", align, html_escaped(column.name), unit);
   }
   html += "</tr></thead><tbody>\n";
@@ -112,9 +105,7 @@ std::string table_html(const Table& table, bool sortable = true) {
     html += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
       const Cell& cell = row[i];
-      std::string classes = table.columns[i].align == Column::Align::right ? "r"
-                            : cell.text.size() < 48                        ? "n"
-                                                                           : "";
+      std::string classes = table.columns[i].align == Column::Align::right ? "r" : cell.text.size() < 48 ? "n" : "";
       if (*tone_class(cell.tone)) classes += std::string(classes.empty() ? "" : " ") + tone_class(cell.tone);
       html += "<td";
       if (!classes.empty()) html += fmt::format(" class=\"{}\"", classes);
@@ -124,8 +115,7 @@ std::string table_html(const Table& table, bool sortable = true) {
       if (cell.note.empty())
         html += fmt::format(">{}</td>", html_escaped(cell.text));
       else
-        html += fmt::format("><span title=\"{}\">{}</span></td>", html_escaped(cell.note),
-                            html_escaped(cell.text));
+        html += fmt::format("><span title=\"{}\">{}</span></td>", html_escaped(cell.note), html_escaped(cell.text));
     }
     html += "</tr>\n";
   }
@@ -179,20 +169,11 @@ std::string html_escaped(const std::string& text) {
   std::string escaped;
   for (char c : text) {
     switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      default: escaped += c;
     }
   }
   return escaped;
@@ -240,8 +221,7 @@ std::string to_html(const Page& page) {
       "<a href=\"#glossary\">Metrics</a><a href=\"#provenance-part\">Provenance</a></nav></header>\n";
   if (!page.warnings.empty()) {
     html += "<ul class=\"warnings\">";
-    for (const std::string& warning : page.warnings)
-      html += fmt::format("<li>{}</li>", html_escaped(warning));
+    for (const std::string& warning : page.warnings) html += fmt::format("<li>{}</li>", html_escaped(warning));
     html += "</ul>\n";
   }
   auto section = [&](const char* id, const char* title, const std::vector<Table>& tables) {
@@ -255,8 +235,8 @@ std::string to_html(const Page& page) {
   html += "<section id=\"figures\"><h2>Figures</h2>\n";
   for (const PageFigure& drawn : page.figures) {
     const Figure& figure = *drawn.figure;
-    html += fmt::format("<figure id=\"figure-{}\" aria-label=\"{}: {}\">", figure.id,
-                        html_escaped(figure.title), html_escaped(figure.subtitle));
+    html += fmt::format("<figure id=\"figure-{}\" aria-label=\"{}: {}\">", figure.id, html_escaped(figure.title),
+                        html_escaped(figure.subtitle));
     html += drawn.svg.empty() ? fmt::format(
                                     "<p class=\"quiet\">{} ({}): not drawn, see the warnings; its data are "
                                     "in figures/{}.dat</p>",
@@ -272,8 +252,8 @@ std::string to_html(const Page& page) {
   html += "</section>\n<footer id=\"provenance-part\"><h2>Provenance</h2>\n";
   for (const Table& table : page.provenance) html += table_html(table, false);
   for (const auto& [title, text] : page.texts) {
-    html += fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n", html_escaped(title),
-                        html_escaped(text));
+    html +=
+        fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n", html_escaped(title), html_escaped(text));
   }
   html += "</footer>\n<script type=\"application/json\" id=\"records\">[";
   for (std::size_t i = 0; i < page.json_lines.size(); ++i)

@@ -24,12 +24,11 @@ struct Page {
   std::vector<Table> problems;  // failed and refused cases: first on the page
   std::vector<Table> results;
   std::vector<PageFigure> figures;
-  std::vector<Table> sizes;       // and coverage, below the figures
-  std::vector<Table> glossary;    // metrics
-  std::vector<Table> provenance;  // footer
-  std::vector<std::pair<std::string, std::string>>
-      texts;                            // title, preformatted text: resolved configurations
-  std::vector<std::string> json_lines;  // the records
+  std::vector<Table> sizes;                                // and coverage, below the figures
+  std::vector<Table> glossary;                             // metrics
+  std::vector<Table> provenance;                           // footer
+  std::vector<std::pair<std::string, std::string>> texts;  // title, preformatted text: resolved configurations
+  std::vector<std::string> json_lines;                     // the records
 };
 
 std::string to_html(const Page& page);

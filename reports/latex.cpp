@@ -12,7 +12,7 @@
 namespace ecmv::reports {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kEscapes = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kEscapes = {{
     {"\\", "\\textbackslash{}"},
     {"&", "\\&"},
     {"%", "\\%"},
@@ -32,6 +32,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kEscapes
     {"…", "\\ldots{}"},
     {"µ", "$\\mu$"},
     {"|", "\\textbar{}"},
+    {"†", "\\textdagger{}"},
 }};
 
 // "coder[lanes=32]" -> "CoderLanesThreeTwo".
@@ -86,8 +87,8 @@ std::string to_latex(const Table& table) {
     any_unit |= !column.unit.empty();
   }
   std::string text =
-      fmt::format("\\begin{{longtable}}{{{}}}\n\\caption{{{}}}\\label{{tab:{}}}\\\\\n\\toprule\n{} \\\\\n",
-                  columns, latex_escaped(table.title), table.id, headings);
+      fmt::format("\\begin{{longtable}}{{{}}}\n\\caption{{{}}}\\label{{tab:{}}}\\\\\n\\toprule\n{} \\\\\n", columns,
+                  latex_escaped(table.title), table.id, headings);
   if (any_unit) text += units + " \\\\\n";
   text += "\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n";
   for (const auto& row : table.rows) {
@@ -108,14 +109,11 @@ std::string to_macros(const std::vector<Table>& tables) {
         if (is_label) row_name += macro_words(row[i].text);
       }
       for (std::size_t i = 0; i < row.size(); ++i) {
-        if (!std::holds_alternative<double>(row[i].value) &&
-            !std::holds_alternative<std::int64_t>(row[i].value))
+        if (!std::holds_alternative<double>(row[i].value) && !std::holds_alternative<std::int64_t>(row[i].value))
           continue;
-        const std::string base =
-            "ecmv" + macro_words(table.title) + row_name + macro_words(table.columns[i].id);
+        const std::string base = "ecmv" + macro_words(table.title) + row_name + macro_words(table.columns[i].id);
         std::string name = base;
-        for (int copy = 1; !used.insert(name).second; ++copy)
-          name = base + "Copy" + macro_words(std::to_string(copy));
+        for (int copy = 1; !used.insert(name).second; ++copy) name = base + "Copy" + macro_words(std::to_string(copy));
         text += fmt::format("\\newcommand{{\\{}}}{{{}}}\n", name, latex_escaped(row[i].text));
       }
     }

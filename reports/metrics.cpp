@@ -32,7 +32,9 @@ double macs_per_s(const CaseRecord& r, const Context&) {
 
 // What a pass takes if reading its stored bytes is its only cost.
 double predicted_s(const CaseRecord& r, const Context& c) {
-  return c.bandwidth && r.size.stored_bytes > 0 ? static_cast<double>(r.size.stored_bytes) / c.bandwidth->read_bytes_per_s : kUnknown;
+  return c.bandwidth && r.size.stored_bytes > 0
+             ? static_cast<double>(r.size.stored_bytes) / c.bandwidth->read_bytes_per_s
+             : kUnknown;
 }
 
 double stored_bytes_per_s(const CaseRecord& r, const Context&) {
@@ -52,7 +54,8 @@ double roof_elements_per_s(const CaseRecord& r, const Context& c) {
   return c.bandwidth ? 8.0 * c.bandwidth->read_bytes_per_s / bits_per_element(r, c) : kUnknown;
 }
 
-// Of the compute units while the case ran: as measured right behind its batch, else right before, else the highest possible.
+// The clock of the compute units while the case ran: as measured right after its batch, else right before, else the
+// highest possible.
 double clock_hz(const CaseRecord& r) {
   for (const double clock : {r.time.clock_after_hz, r.time.clock_before_hz, r.kernel.highest_clock_hz})
     if (clock > 0) return clock;
@@ -61,8 +64,7 @@ double clock_hz(const CaseRecord& r) {
 
 constexpr std::array kMetrics = {
     Metric{"elements_per_s", "elements/s", "1/s", Better::higher, "elements / median pass time",
-           "The headline: matrix elements decoded (and, in a product, multiplied and added) a second.",
-           elements_per_s},
+           "The headline: matrix elements decoded (and, in a product, multiplied and added) a second.", elements_per_s},
     Metric{"elements_per_s_p10", "elements/s, slow end", "1/s", Better::higher,
            "elements / 90th percentile of the pass time",
            "The spread's lower end: nine passes in ten were at least this fast.",
@@ -76,12 +78,13 @@ constexpr std::array kMetrics = {
              return per_second(r, static_cast<double>(r.time.elements), r.time.p10_s);
            }},
     Metric{"macs_per_s", "MAC/s", "1/s", Better::higher, "elements * batch / median pass time",
-           "Products: multiply-accumulates a second, every token counted. Of one token, the elements/s.", macs_per_s},
-    Metric{"tokens_per_s", "tokens/s", "1/s", Better::higher, "batch / median pass time",
-           "Products: tokens a second through this stack of layers. A batch reads the weights once for all of its tokens.",
-           [](const CaseRecord& r, const Context&) {
-             return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
-           }},
+           "Products: multiply-accumulates a second, every token counted. For one token, the elements/s.", macs_per_s},
+    Metric{
+        "tokens_per_s", "tokens/s", "1/s", Better::higher, "batch / median pass time",
+        "Products: tokens a second through this stack of layers. A batch reads the weights once for all of its tokens.",
+        [](const CaseRecord& r, const Context&) {
+          return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
+        }},
     Metric{"weight_bytes_per_token", "weight bytes/token", "B", Better::lower, "stored bytes / batch",
            "Products: the share of one token in what is read of the weights.",
            [](const CaseRecord& r, const Context&) {
@@ -96,32 +99,23 @@ constexpr std::array kMetrics = {
            "What memory saw: compressed bytes read a second. Not the headline: a worse code reads more.",
            stored_bytes_per_s},
     Metric{"bits_per_element", "stored bits/element", "bit", Better::lower, "8 * stored bytes / elements",
-           "Everything a kernel may read is counted: payload, tables, indices, scales, padding.",
-           bits_per_element},
-    Metric{"payload_bits_per_element", "payload bits/element", "bit", Better::lower,
-           "8 * payload bytes / elements", "The share of the coded symbols.",
-           [](const CaseRecord& r, const Context&) {
-             return bits(r, static_cast<double>(r.size.payload_bytes));
-           }},
-    Metric{
-        "table_bits_per_element", "table bits/element", "bit", Better::lower, "8 * table bytes / elements",
-        "The share of code and probability tables.",
-        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.table_bytes)); }},
-    Metric{
-        "index_bits_per_element", "index bits/element", "bit", Better::lower, "8 * index bytes / elements",
-        "The share of offsets that let rows or blocks be decoded independently.",
-        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.index_bytes)); }},
-    Metric{
-        "scale_bits_per_element", "scale bits/element", "bit", Better::lower, "8 * scale bytes / elements",
-        "The share of the row scales.",
-        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.scale_bytes)); }},
+           "Everything a kernel may read is counted: payload, tables, indices, scales, padding.", bits_per_element},
+    Metric{"payload_bits_per_element", "payload bits/element", "bit", Better::lower, "8 * payload bytes / elements",
+           "The share of the coded symbols.",
+           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.payload_bytes)); }},
+    Metric{"table_bits_per_element", "table bits/element", "bit", Better::lower, "8 * table bytes / elements",
+           "The share of code and probability tables.",
+           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.table_bytes)); }},
+    Metric{"index_bits_per_element", "index bits/element", "bit", Better::lower, "8 * index bytes / elements",
+           "The share of offsets that let rows or blocks be decoded independently.",
+           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.index_bytes)); }},
+    Metric{"scale_bits_per_element", "scale bits/element", "bit", Better::lower, "8 * scale bytes / elements",
+           "The share of the row scales.",
+           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.scale_bytes)); }},
     Metric{"padding_bits_per_element", "of which padding", "bit", Better::lower, "padding bits / elements",
            "Padding for alignment and over-reading. Already contained in the four roles.",
-           [](const CaseRecord& r, const Context&) {
-             return bits(r, static_cast<double>(r.size.padding_bits) / 8.0);
-           }},
-    Metric{"entropy_bits_per_element", "entropy", "bit", Better::neither,
-           "-sum p log2 p of the elements' histogram",
+           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.padding_bits) / 8.0); }},
+    Metric{"entropy_bits_per_element", "entropy", "bit", Better::neither, "-sum p log2 p of the elements' histogram",
            "The least that any code of independent symbols can store for these elements, tables not counted.",
            [](const CaseRecord& r, const Context&) { return r.size.entropy_bits_per_element; }},
     Metric{"excess_over_entropy_percent", "excess over entropy", "%", Better::lower,
@@ -136,25 +130,25 @@ constexpr std::array kMetrics = {
            "What an ideal entropy coder would store for the symbols that the codec makes of the elements, tables "
            "and indices not counted. Below it only another choice of symbols helps.",
            [](const CaseRecord& r, const Context&) { return r.size.ideal_bits_per_element; }},
-    Metric{"excess_over_ideal_bits", "above the ideal code", "bit", Better::lower,
-           "stored bits per element - ideal bits per element",
-           "What coder, tables, indices and padding cost above an ideal entropy coder for the same symbols.",
-           [](const CaseRecord& r, const Context& c) { return bits_per_element(r, c) - r.size.ideal_bits_per_element; }},
+    Metric{
+        "excess_over_ideal_bits", "above the ideal code", "bit", Better::lower,
+        "stored bits per element - ideal bits per element",
+        "What coder, tables, indices and padding cost above an ideal entropy coder for the same symbols.",
+        [](const CaseRecord& r, const Context& c) { return bits_per_element(r, c) - r.size.ideal_bits_per_element; }},
     Metric{"compression_ratio", "ratio", "", Better::higher, "bits of the element type / stored bits per element",
            "How many times smaller than the plain elements.",
            [](const CaseRecord& r, const Context& c) { return type_bits(r.data.type) / bits_per_element(r, c); }},
-    Metric{"speedup_vs_raw", "speed-up over raw", "", Better::higher,
-           "elements/s / elements/s of the baseline",
+    Metric{"speedup_vs_raw", "speed-up over raw", "", Better::higher, "elements/s / elements/s of the baseline",
            "Against the fastest uncompressed case of the same run, data, backend, op, thread count and cache "
            "class.",
            [](const CaseRecord& r, const Context& c) {
              return c.baseline ? elements_per_s(r, c) / elements_per_s(*c.baseline, c) : kUnknown;
            }},
-    Metric{"roof_speedup", "roof of the speed-up", "", Better::higher, "bits of the element type / stored bits per element",
+    Metric{"roof_speedup", "roof of the speed-up", "", Better::higher,
+           "bits of the element type / stored bits per element",
            "The speed-up over raw when reading memory is the only cost of both.",
            [](const CaseRecord& r, const Context& c) { return type_bits(r.data.type) / bits_per_element(r, c); }},
-    Metric{"bandwidth_fraction", "of read bandwidth", "", Better::higher,
-           "stored bytes/s / measured read bandwidth",
+    Metric{"bandwidth_fraction", "of read bandwidth", "", Better::higher, "stored bytes/s / measured read bandwidth",
            "How close the kernel comes to the memory roof, for streamed cases. Well below 1: limited by "
            "computing.",
            [](const CaseRecord& r, const Context& c) {
@@ -188,7 +182,7 @@ constexpr std::array kMetrics = {
            "GPUs: what one streaming multiprocessor or compute unit decodes (and multiplies) in one clock, "
            "whatever memory it "
            "is fed by; it carries over to other devices of the architecture. The clock is the one measured "
-           "right behind the "
+           "right after the "
            "case's batch, where the device tells it, else the highest it may reach.",
            [](const CaseRecord& r, const Context& c) {
              return r.kernel.compute_units > 0
@@ -197,11 +191,13 @@ constexpr std::array kMetrics = {
            }},
 };
 
-// Whether a case of a baseline codec can be compared with, and which of two: sizes have no time, so there the smaller one counts.
+// Whether a case of a baseline codec can be compared with, and which of two: sizes have no time, so there the smaller
+// one counts.
 bool is_usable(const CaseRecord& r) { return is_timed(r) || (r.status == Status::ok && r.kernel.op == "size"); }
 
 bool is_better(const CaseRecord& a, const CaseRecord& b) {
-  return a.kernel.op == "size" ? a.size.stored_bytes < b.size.stored_bytes : elements_per_s(a, {}) > elements_per_s(b, {});
+  return a.kernel.op == "size" ? a.size.stored_bytes < b.size.stored_bytes
+                               : elements_per_s(a, {}) > elements_per_s(b, {});
 }
 
 std::string baseline_key(const CaseRecord& r) {
@@ -264,9 +260,8 @@ Context Contexts::of(const CaseRecord& record) const {
   }
   if (context.baseline) return context;
   if (other_cache) {
-    context.why_no_baseline =
-        fmt::format("{} has another cache class here than this case ({})", baseline_codecs_,
-                    record.time.cache.empty() ? "none" : record.time.cache);
+    context.why_no_baseline = fmt::format("{} has another cache class here than this case ({})", baseline_codecs_,
+                                          record.time.cache.empty() ? "none" : record.time.cache);
   } else if (failed) {
     context.why_no_baseline = fmt::format("{} was not ok here", baseline_codecs_);
   } else {
@@ -290,16 +285,13 @@ double number_of(const CaseRecord& record, const Context& context, std::string_v
 
 std::vector<std::string> contradictions(const RecordSet& records) {
   std::vector<std::string> found;
-  auto differ = [](double a, double b) {
-    return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
-  };
+  auto differ = [](double a, double b) { return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b)); };
   for (const CaseRecord& r : records.cases) {
     const std::string name = fmt::format("case {} ({})", r.case_key, codec_label(r));
-    const std::int64_t by_role =
-        r.size.payload_bytes + r.size.table_bytes + r.size.index_bytes + r.size.scale_bytes;
+    const std::int64_t by_role = r.size.payload_bytes + r.size.table_bytes + r.size.index_bytes + r.size.scale_bytes;
     if (by_role != r.size.stored_bytes) {
-      found.push_back(fmt::format("{}: the roles add up to {} bytes, but {} are stored", name, by_role,
-                                  r.size.stored_bytes));
+      found.push_back(
+          fmt::format("{}: the roles add up to {} bytes, but {} are stored", name, by_role, r.size.stored_bytes));
     }
     if (r.size.padding_bits > 8 * r.size.stored_bytes) {
       found.push_back(fmt::format("{}: more padding than stored bytes", name));
@@ -323,8 +315,7 @@ std::vector<std::string> contradictions(const RecordSet& records) {
       found.push_back(fmt::format("{}: the median {} s lies outside of its samples", name, r.time.median_s));
     }
     if (r.time.cache != "resident" && r.time.cache != "streamed") {
-      found.push_back(
-          fmt::format("{}: the cache class is \"{}\", not resident or streamed", name, r.time.cache));
+      found.push_back(fmt::format("{}: the cache class is \"{}\", not resident or streamed", name, r.time.cache));
     }
     if (r.check.outputs.empty() && r.check.decode.empty()) {
       found.push_back(fmt::format("{}: the status is ok, but nothing was checked", name));

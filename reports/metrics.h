@@ -34,13 +34,13 @@ struct Metric {
 std::span<const Metric> all_metrics();
 const Metric& find_metric(std::string_view id);  // throws ReportError with the known ids
 
-// Finds contexts. `baseline_codecs` are the ids of the uncompressed codecs, of which each takes other element types: "a,b". The records
-// must outlive this object.
+// Finds contexts. `baseline_codecs` are the ids of the uncompressed codecs, of which each takes other element types:
+// "a,b". The records must outlive this object.
 class Contexts {
  public:
   Contexts(const RecordSet& records, std::string baseline_codecs);
-  // Baseline: the fastest (of sizes the smallest) ok case of a baseline codec with the same run, data, backend, device, op, batch, threads
-  // and cache class. Bandwidth: the fastest record of the same run, device, threads and cache class.
+  // Baseline: the fastest (of sizes the smallest) ok case of a baseline codec with the same run, data, backend, device,
+  // op, batch, threads and cache class. Bandwidth: the fastest record of the same run, device, threads and cache class.
   Context of(const CaseRecord& record) const;
   bool is_baseline(const CaseRecord& record) const;
 

@@ -23,8 +23,8 @@ std::string axis_options(const char* name, const Axis& axis) {
     labels += fmt::format("{}{{{}}}", labels.empty() ? "" : ",", latex_escaped(tick.text));
   }
   return fmt::format(
-      "{0}label={{{1}}}, {0}mode={2}, {0}min={3}, {0}max={4},\n  {0}tick={{{5}}}, {0}ticklabels={{{6}}},\n",
-      name, latex_escaped(axis.label), axis.log ? "log" : "linear", axis.min, axis.max, at, labels);
+      "{0}label={{{1}}}, {0}mode={2}, {0}min={3}, {0}max={4},\n  {0}tick={{{5}}}, {0}ticklabels={{{6}}},\n", name,
+      latex_escaped(axis.label), axis.log ? "log" : "linear", axis.min, axis.max, at, labels);
 }
 
 struct Writer {
@@ -34,33 +34,22 @@ struct Writer {
         "legend cell align=left, legend style={font=\\scriptsize},\n  " +
         axis_options("x", plot.x) + "  " + axis_options("y", plot.y) + "]\n";
     for (const Guide& guide : plot.vertical) {
-      text +=
-          fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}};  % {3}\n",
-                      guide.at, plot.y.min, plot.y.max, guide.label);
+      text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}};  % {3}\n",
+                          guide.at, plot.y.min, plot.y.max, guide.label);
     }
     for (const Guide& guide : plot.horizontal) {
-      text +=
-          fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({1},{0}) ({2},{0})}};  % {3}\n",
-                      guide.at, plot.x.min, plot.x.max, guide.label);
+      text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({1},{0}) ({2},{0})}};  % {3}\n",
+                          guide.at, plot.x.min, plot.x.max, guide.label);
     }
     for (const Series& series : plot.series) {
       std::string style = color_name(series.color);
       switch (series.style) {
-        case Series::Style::line:
-          style += series.hollow ? ", dashed, mark=o" : ", mark=*";
-          break;
-        case Series::Style::points:
-          style += series.hollow ? ", only marks, mark=o" : ", only marks, mark=*";
-          break;
-        case Series::Style::staircase:
-          style += ", const plot, no marks";
-          break;
-        case Series::Style::dashes:
-          style += ", dashed, no marks";
-          break;
+        case Series::Style::line: style += series.hollow ? ", dashed, mark=o" : ", mark=*"; break;
+        case Series::Style::points: style += series.hollow ? ", only marks, mark=o" : ", only marks, mark=*"; break;
+        case Series::Style::staircase: style += ", const plot, no marks"; break;
+        case Series::Style::dashes: style += ", dashed, no marks"; break;
       }
-      text +=
-          fmt::format("\\addplot[{}{}] coordinates {{", style, series.label.empty() ? ", forget plot" : "");
+      text += fmt::format("\\addplot[{}{}] coordinates {{", style, series.label.empty() ? ", forget plot" : "");
       for (const Point& point : series.points) text += fmt::format("({},{}) ", point.x, point.y);
       text += "};\n";
       if (!series.label.empty()) text += fmt::format("\\addlegendentry{{{}}}\n", latex_escaped(series.label));
@@ -82,8 +71,7 @@ struct Writer {
     const std::size_t parts = std::max<std::size_t>(1, plot.part_names.size());
     for (std::size_t part = 0; part < parts; ++part) {
       text += fmt::format("\\addplot[fill={}, draw=none] coordinates {{", color_name(static_cast<int>(part)));
-      for (std::size_t i = 0; i < plot.bars.size(); ++i)
-        text += fmt::format("({},{}) ", plot.bars[i].parts[part], i);
+      for (std::size_t i = 0; i < plot.bars.size(); ++i) text += fmt::format("({},{}) ", plot.bars[i].parts[part], i);
       text += "};\n";
       if (parts > 1) text += fmt::format("\\addlegendentry{{{}}}\n", latex_escaped(plot.part_names[part]));
     }
@@ -103,8 +91,8 @@ struct Writer {
         "xticklabels={{{}}}, ytick={{{}}}, yticklabels={{{}}}]\n\\addplot[matrix plot*, mesh/cols={}, point "
         "meta=explicit] "
         "coordinates {{\n",
-        latex_escaped(plot.x_label), latex_escaped(plot.y_label), list(plot.x_names, true),
-        list(plot.x_names, false), list(plot.y_names, true), list(plot.y_names, false), plot.x_names.size());
+        latex_escaped(plot.x_label), latex_escaped(plot.y_label), list(plot.x_names, true), list(plot.x_names, false),
+        list(plot.y_names, true), list(plot.y_names, false), plot.x_names.size());
     for (std::size_t y = 0; y < plot.values.size(); ++y) {
       for (std::size_t x = 0; x < plot.values[y].size(); ++x) {
         const double value = plot.values[y][x];
@@ -120,12 +108,11 @@ struct Writer {
 std::string to_pgfplots(const std::vector<Figure>& figures) {
   std::string text = "% Needs \\usepackage{pgfplots} \\pgfplotsset{compat=1.16}.\n";
   for (int color = 0; color < 12; ++color) {
-    text +=
-        fmt::format("\\definecolor{{{}}}{{HTML}}{{{}}}\n", color_name(color), color_text(color).substr(1));
+    text += fmt::format("\\definecolor{{{}}}{{HTML}}{{{}}}\n", color_name(color), color_text(color).substr(1));
   }
   for (const Figure& figure : figures) {
-    text += fmt::format("\n% {}: {} ({})\n\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", figure.id,
-                        figure.title, figure.subtitle, std::visit(Writer{}, figure.plot));
+    text += fmt::format("\n% {}: {} ({})\n\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", figure.id, figure.title,
+                        figure.subtitle, std::visit(Writer{}, figure.plot));
   }
   return text;
 }

@@ -88,8 +88,7 @@ void take(const Json& object, const char* name, std::vector<double>& into) {
   if (found == object.end() || found->is_null()) return;
   if (!found->is_array()) throw ReportError(fmt::format("the field \"{}\" is not a list", name));
   for (const Json& value : *found) {
-    if (!value.is_number() && !value.is_null())
-      throw ReportError(fmt::format("\"{}\" holds {}", name, dump(value)));
+    if (!value.is_number() && !value.is_null()) throw ReportError(fmt::format("\"{}\" holds {}", name, dump(value)));
     into.push_back(value.is_null() ? kUnknown : value.get<double>());
   }
 }
@@ -140,6 +139,9 @@ CaseRecord case_from(const Json& json) {
   take(codec, "id", record.codec.id);
   take(codec, "format_version", record.codec.format_version);
   take(codec, "settings", record.codec.settings);
+  const Json& library = part(codec, "library");
+  take(library, "path", record.codec.library_path);
+  take(library, "hash", record.codec.library_hash);
 
   const Json& size = part(json, "size");
   take(size, "stored_bytes", record.size.stored_bytes);
@@ -290,8 +292,7 @@ Status parse_status(std::string_view text) {
   for (Status status : kStatuses) {
     if (to_string(status) == text) return status;
   }
-  throw ReportError(
-      fmt::format("\"{}\" is not a status; the words are {}", text, fmt::join(kStatusNames, ", ")));
+  throw ReportError(fmt::format("\"{}\" is not a status; the words are {}", text, fmt::join(kStatusNames, ", ")));
 }
 
 std::string to_string(const Value& value) {
@@ -300,9 +301,8 @@ std::string to_string(const Value& value) {
 
 bool CaseRecord::Data::operator==(const Data& other) const {
   const bool same_sigma = sigma == other.sigma || (std::isnan(sigma) && std::isnan(other.sigma));
-  return same_sigma && source == other.source && rows == other.rows && cols == other.cols &&
-         type == other.type && layers == other.layers && seed == other.seed && hash == other.hash &&
-         parameters == other.parameters;
+  return same_sigma && source == other.source && rows == other.rows && cols == other.cols && type == other.type &&
+         layers == other.layers && seed == other.seed && hash == other.hash && parameters == other.parameters;
 }
 
 std::string to_json_line(const CaseRecord& r) {
@@ -316,9 +316,10 @@ std::string to_json_line(const CaseRecord& r) {
       {"source", r.data.source}, {"rows", r.data.rows},           {"cols", r.data.cols},
       {"type", r.data.type},     {"sigma", number(r.data.sigma)}, {"layers", r.data.layers},
       {"seed", r.data.seed},     {"hash", r.data.hash},           {"parameters", to_json(r.data.parameters)}};
-  json["codec"] = {{"id", r.codec.id},
-                   {"format_version", r.codec.format_version},
-                   {"settings", to_json(r.codec.settings)}};
+  json["codec"] = {
+      {"id", r.codec.id}, {"format_version", r.codec.format_version}, {"settings", to_json(r.codec.settings)}};
+  if (!r.codec.library_path.empty())
+    json["codec"]["library"] = {{"path", r.codec.library_path}, {"hash", r.codec.library_hash}};
   json["size"] = {{"stored_bytes", r.size.stored_bytes},
                   {"by_role",
                    {{"payload", r.size.payload_bytes},
@@ -328,7 +329,8 @@ std::string to_json_line(const CaseRecord& r) {
                   {"padding_bits", r.size.padding_bits},
                   {"bits_per_element", number(r.size.bits_per_element)},
                   {"entropy_bits_per_element", number(r.size.entropy_bits_per_element)}};
-  if (std::isfinite(r.size.ideal_bits_per_element)) json["size"]["ideal_bits_per_element"] = number(r.size.ideal_bits_per_element);
+  if (std::isfinite(r.size.ideal_bits_per_element))
+    json["size"]["ideal_bits_per_element"] = number(r.size.ideal_bits_per_element);
   for (const CaseRecord::Blocks& b : r.blocks)
     json["blocks"].push_back({{"accounting", b.accounting},
                               {"block_bytes", b.block_bytes},
@@ -375,9 +377,8 @@ std::string to_json_line(const RunRecord& r) {
   json["date"] = r.date;
   json["seed"] = r.seed;
   json["arguments"] = r.arguments;
-  json["build"] = {{"git_revision", r.git_revision}, {"git_dirty", r.git_dirty},
-                   {"compiler", r.compiler},         {"compiler_flags", r.compiler_flags},
-                   {"build_type", r.build_type},     {"libraries", r.libraries}};
+  json["build"] = {{"git_revision", r.git_revision},     {"git_dirty", r.git_dirty},   {"compiler", r.compiler},
+                   {"compiler_flags", r.compiler_flags}, {"build_type", r.build_type}, {"libraries", r.libraries}};
   Json gpus = Json::array();
   for (const GpuRecord& gpu : r.gpus) gpus.push_back(to_json(gpu));
   json["machine"] = {{"cpu_model", r.cpu_model},

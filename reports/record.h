@@ -1,4 +1,4 @@
-// The door of the room: what a run leaves behind. One struct a kind of record (case, run, bandwidth), the
+// The interface of `reports`: what a run leaves. One struct a kind of record (case, run, bandwidth), the
 // JSON Lines writer that loses nothing when a run is killed, and the reader that merges any number of files.
 // Field names, units and meanings: reports/README.md. Numbers that are not known are NaN here and null in the
 // file; nothing derived that a later reader can compute is stored, so a new metric needs no new run.
@@ -60,6 +60,8 @@ struct CaseRecord {
     std::string id;
     std::int64_t format_version = 0;
     Values settings;
+    // For a codec from a shared object, JSON "library": the file and its SHA-256. Empty for codecs of the build.
+    std::string library_path = {}, library_hash = {};
   } codec;
 
   struct Size {                     // of all layers together
@@ -67,8 +69,10 @@ struct CaseRecord {
     std::int64_t payload_bytes = 0, table_bytes = 0, index_bytes = 0, scale_bytes = 0;  // JSON "by_role"
     std::int64_t padding_bits = 0;  // of stored_bytes, already contained in the roles
     double bits_per_element = kUnknown;
-    double entropy_bits_per_element = kUnknown;  // of the elements' order-0 histogram; unknown for types wider than 16 bits
-    double ideal_bits_per_element = kUnknown;    // of an ideal entropy coder for the codec's own symbols, where it knows them
+    double entropy_bits_per_element =
+        kUnknown;  // of the elements' order-0 histogram; unknown for types wider than 16 bits
+    double ideal_bits_per_element =
+        kUnknown;  // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
   // Codecs of memory blocks: what all blocks of all layers take under one rule of counting.
@@ -76,9 +80,9 @@ struct CaseRecord {
     std::string accounting;        // the rule's name
     std::int64_t block_bytes = 0;  // of the source
     std::int64_t blocks = 0;
-    std::int64_t bits = 0;         // of the coded blocks
-    std::int64_t side_bits = 0;    // tables and models that the blocks share, not in `bits`
-    std::int64_t link_bytes = 0;   // on a packet link: blocks with their tags, and headers
+    std::int64_t bits = 0;            // of the coded blocks
+    std::int64_t side_bits = 0;       // tables and models that the blocks share, not in `bits`
+    std::int64_t link_bytes = 0;      // on a packet link: blocks with their tags, and headers
     std::int64_t raw_link_bytes = 0;  // the same for blocks that are not coded
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
@@ -86,13 +90,13 @@ struct CaseRecord {
   struct Kernel {
     std::string backend, op, variant, tuning, simd_target;
     std::int64_t threads = 0;
-    std::string device;    // as in the bandwidth record
-    bool unfused = false;  // decoded to memory first, then multiplied by the harness
+    std::string device;      // as in the bandwidth record
+    bool unfused = false;    // decoded to memory first, then multiplied by the harness
     std::int64_t batch = 1;  // tokens of a matmul
     // GPUs only.
-    std::string launch;                   // "graph": the pass replays one captured graph; "plain": a launch a kernel
-    std::int64_t compute_units = 0;       // streaming multiprocessors
-    double highest_clock_hz = kUnknown;   // that the compute units may reach
+    std::string launch;                  // "graph": the pass replays one captured graph; "plain": a launch a kernel
+    std::int64_t compute_units = 0;      // streaming multiprocessors
+    double highest_clock_hz = kUnknown;  // that the compute units may reach
   } kernel;
 
   struct Time {
@@ -105,7 +109,7 @@ struct CaseRecord {
     // GPUs: the compute units' clock before and after the batch that this case was measured in, and what was then true.
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
-    std::string throttle_reasons;            // "none", or "power cap, ..."; "": unknown
+    std::string throttle_reasons;  // "none", or "power cap, ..."; "": unknown
   } time;
 
   struct Check {

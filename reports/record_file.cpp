@@ -23,8 +23,7 @@ RecordWriter::RecordWriter(std::filesystem::path path) : path_(std::move(path)) 
     std::filesystem::create_directories(path_.parent_path(), failure);
   }
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file_ < 0)
-    throw ReportError(fmt::format("cannot open {} for writing: {}", path_.string(), std::strerror(errno)));
+  if (file_ < 0) throw ReportError(fmt::format("cannot open {} for writing: {}", path_.string(), std::strerror(errno)));
 
   std::ifstream existing(path_, std::ios::binary);
   std::string last_line;

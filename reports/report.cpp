@@ -67,8 +67,8 @@ std::vector<std::pair<Status, std::int64_t>> count_statuses(const RecordSet& rec
   std::map<Status, std::int64_t> counts;
   for (const CaseRecord& record : records.cases) ++counts[record.status];
   std::vector<std::pair<Status, std::int64_t>> list;
-  for (Status status : {Status::incorrect, Status::error, Status::out_of_memory, Status::timed_out,
-                        Status::unavailable, Status::refused}) {
+  for (Status status : {Status::incorrect, Status::error, Status::out_of_memory, Status::timed_out, Status::unavailable,
+                        Status::refused}) {
     if (counts[status] > 0) list.emplace_back(status, counts[status]);
   }
   list.emplace_back(Status::ok, counts[Status::ok]);
@@ -80,28 +80,26 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   WrittenReport report;
   // 1. The cases that count.
   if (all_records.cases.empty()) {
-    throw ReportError(
-        "there is no case in these records: nothing was measured, so there is nothing to report");
+    throw ReportError("there is no case in these records: nothing was measured, so there is nothing to report");
   }
   std::int64_t superseded = 0;
   const RecordSet records = without_superseded(all_records, superseded);
   const Contexts contexts(records, options.baseline_codec);
   report.warnings = records.notes;
   if (superseded > 0) {
-    report.warnings.push_back(fmt::format(
-        "{} earlier records are left out because the same case was ok when tried again", superseded));
+    report.warnings.push_back(
+        fmt::format("{} earlier records are left out because the same case was ok when tried again", superseded));
   }
   for (const std::string& sentence : contradictions(records)) report.warnings.push_back(sentence);
   for (const RunRecord& run : records.runs) {
     if (run.git_dirty)
-      report.warnings.push_back(
-          fmt::format("run {} was built from a source tree with local changes", run.run));
+      report.warnings.push_back(fmt::format("run {} was built from a source tree with local changes", run.run));
   }
   std::set<std::string> runs_without_provenance;
   for (const CaseRecord& record : records.cases) {
     if (!records.find_run(record.run) && runs_without_provenance.insert(record.run).second) {
-      report.warnings.push_back(fmt::format(
-          "there is no run record for the cases of run \"{}\": machine and build are unknown", record.run));
+      report.warnings.push_back(
+          fmt::format("there is no run record for the cases of run \"{}\": machine and build are unknown", record.run));
     }
   }
 
@@ -119,6 +117,8 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   page.results.insert(page.results.end(), all.begin(), all.end());
   for (Table& table : block_tables(records)) page.sizes.push_back(std::move(table));
   page.sizes.push_back(coverage_table(records));
+  const Table libraries = library_table(records);
+  if (!libraries.rows.empty()) page.sizes.push_back(libraries);
   if (!records.bandwidths.empty()) page.sizes.push_back(bandwidth_table(records));
   page.glossary.push_back(metrics_table());
   if (!records.runs.empty()) page.provenance.push_back(provenance_table(records));
@@ -127,8 +127,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
       page.texts.emplace_back(fmt::format("Configuration of run {}", run.run), run.config_text);
   }
   for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));
-  for (const BandwidthRecord& bandwidth : all_records.bandwidths)
-    page.json_lines.push_back(to_json_line(bandwidth));
+  for (const BandwidthRecord& bandwidth : all_records.bandwidths) page.json_lines.push_back(to_json_line(bandwidth));
   for (const CaseRecord& record : all_records.cases) page.json_lines.push_back(to_json_line(record));
 
   // 3. Figures.
@@ -140,16 +139,14 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   for (const XySpec& spec : options.more_figures) {
     std::vector<Figure> made = maker.xy(spec);
     if (made.empty())
-      report.warnings.push_back(
-          fmt::format("no figure of {} over {}: no facet has two x values", spec.y, spec.x));
+      report.warnings.push_back(fmt::format("no figure of {} over {}: no facet has two x values", spec.y, spec.x));
     std::move(made.begin(), made.end(), std::back_inserter(figures));
   }
   for (Figure& figure : maker.all()) figures.push_back(std::move(figure));
   for (Figure& figure : block_figures(records)) figures.push_back(std::move(figure));
   for (const DrawnFigure& drawn : draw(figures, directory / "figures", options.gnuplot, report.warnings)) {
     page.figures.push_back({drawn.figure, drawn.svg.empty() ? "" : read_file(drawn.svg)});
-    for (const char* kind : {".dat", ".gp"})
-      report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
+    for (const char* kind : {".dat", ".gp"}) report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
     for (const auto& file : {drawn.svg, drawn.pdf}) {
       if (!file.empty()) report.files.push_back(file);
     }
@@ -167,8 +164,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   };
   std::string markdown = fmt::format("# {}\n\n", page.title);
   if (!page.question.empty()) markdown += page.question + "\n\n";
-  for (const auto& [status, count] : page.counts)
-    markdown += fmt::format("* {}: {}\n", to_string(status), count);
+  for (const auto& [status, count] : page.counts) markdown += fmt::format("* {}: {}\n", to_string(status), count);
   for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", warning);
   std::string latex = "% Needs \\usepackage{booktabs,longtable}.\n";
   for (const auto* tables : {&page.problems, &page.results, &page.sizes, &page.provenance}) {
@@ -182,7 +178,9 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   write("plots.tex", to_pgfplots(figures));
 
   for (const Table& table : page.problems) report.terminal_text += to_text(table) + "\n";
-  for (const Table& table : fastest.empty() ? summary_tables(records, contexts) : fastest) report.terminal_text += to_text(table) + "\n";
+  for (const Table& table : fastest.empty() ? summary_tables(records, contexts) : fastest)
+    report.terminal_text += to_text(table) + "\n";
+  if (!libraries.rows.empty()) report.terminal_text += to_text(libraries) + "\n";
   return report;
 }
 

@@ -10,8 +10,8 @@ namespace ecmv::reports {
 namespace {
 
 std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string pad(const std::string& text, std::size_t to, Column::Align align) {
@@ -40,8 +40,7 @@ std::vector<std::size_t> widths_of(const Table& table) {
   std::vector<std::size_t> widths;
   for (const Column& column : table.columns) widths.push_back(width(heading(column)));
   for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], width(markdown_escaped(row[i].text)));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(markdown_escaped(row[i].text)));
   }
   return widths;
 }

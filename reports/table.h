@@ -37,8 +37,7 @@ struct Table {
 };
 
 std::string to_markdown(const Table& table);
-std::string to_csv(
-    const Table& table);  // RFC 4180, one heading line, shortest digits that read back the same
+std::string to_csv(const Table& table);   // RFC 4180, one heading line, shortest digits that read back the same
 std::string to_text(const Table& table);  // aligned columns for a terminal
 std::string value_text(const Cell& cell);
 

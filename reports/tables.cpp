@@ -24,13 +24,10 @@ double value(const char* metric, const CaseRecord& record, const Context& contex
 
 Tone tone_of(Status status) {
   switch (status) {
-    case Status::ok:
-      return Tone::good;
+    case Status::ok: return Tone::good;
     case Status::refused:
-    case Status::unavailable:
-      return Tone::caution;
-    default:
-      return Tone::bad;
+    case Status::unavailable: return Tone::caution;
+    default: return Tone::bad;
   }
 }
 
@@ -42,22 +39,16 @@ struct ResultColumn {
   enum class In { all, timed, sizes, gpus, batches } in = In::all;
 };
 
-Cell scaled(double value, double unit, int digits) {
-  return number_cell(value, fixed_text(value / unit, digits));
-}
+Cell scaled(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
 
-Cell bits_cell(const char* metric, const CaseRecord& r, const Context& c) {
-  return scaled(value(metric, r, c), 1, 3);
-}
+Cell bits_cell(const char* metric, const CaseRecord& r, const Context& c) { return scaled(value(metric, r, c), 1, 3); }
 
 const std::vector<ResultColumn>& result_columns() {
   static const std::vector<ResultColumn> columns = {
       {{"data", "data", ""},
        true,
        [](const CaseRecord& r, const Context&) { return text_cell(field_text(r, "data")); }},
-      {{"codec", "codec", ""},
-       true,
-       [](const CaseRecord& r, const Context&) { return text_cell(codec_label(r)); }},
+      {{"codec", "codec", ""}, true, [](const CaseRecord& r, const Context&) { return text_cell(codec_label(r)); }},
       {{"kernel", "kernel", ""},
        true,
        [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); },
@@ -83,8 +74,7 @@ const std::vector<ResultColumn>& result_columns() {
        [](const CaseRecord& r, const Context& c) {
          const double low = value("elements_per_s_p10", r, c), high = value("elements_per_s_p90", r, c);
          Cell cell = text_cell(fixed_text(low / 1e9, 3) + " … " + fixed_text(high / 1e9, 3));
-         cell.note =
-             fmt::format("{} samples of {} passes", r.time.samples_s.size(), r.time.iterations_per_sample);
+         cell.note = fmt::format("{} samples of {} passes", r.time.samples_s.size(), r.time.iterations_per_sample);
          return cell;
        },
        ResultColumn::In::timed},
@@ -121,9 +111,7 @@ const std::vector<ResultColumn>& result_columns() {
        [](const CaseRecord& r, const Context& c) { return bits_cell("entropy_bits_per_element", r, c); }},
       {{"excess_over_entropy_percent", "excess", "%", Align::right},
        true,
-       [](const CaseRecord& r, const Context& c) {
-         return scaled(value("excess_over_entropy_percent", r, c), 1, 2);
-       }},
+       [](const CaseRecord& r, const Context& c) { return scaled(value("excess_over_entropy_percent", r, c), 1, 2); }},
       {{"ideal_bits_per_element", "ideal code", "bit/el.", Align::right},
        true,
        [](const CaseRecord& r, const Context& c) { return bits_cell("ideal_bits_per_element", r, c); },
@@ -142,9 +130,7 @@ const std::vector<ResultColumn>& result_columns() {
        ResultColumn::In::sizes},
       {{"stored_bytes_per_s", "stored bytes/s", "GB/s", Align::right},
        false,
-       [](const CaseRecord& r, const Context& c) {
-         return scaled(value("stored_bytes_per_s", r, c), 1e9, 2);
-       },
+       [](const CaseRecord& r, const Context& c) { return scaled(value("stored_bytes_per_s", r, c), 1e9, 2); },
        ResultColumn::In::timed},
       {{"bandwidth_fraction", "of read bandwidth", "%", Align::right},
        true,
@@ -153,9 +139,8 @@ const std::vector<ResultColumn>& result_columns() {
          if (c.bandwidth)
            cell.note = fmt::format("of {}B/s", si_text(c.bandwidth->read_bytes_per_s));
          else
-           cell.note = r.time.cache == "resident"
-                           ? "read from a cache, so not compared with memory"
-                           : "no bandwidth was measured for this device and thread count";
+           cell.note = r.time.cache == "resident" ? "read from a cache, so not compared with memory"
+                                                  : "no bandwidth was measured for this device and thread count";
          return cell;
        },
        ResultColumn::In::timed},
@@ -164,11 +149,11 @@ const std::vector<ResultColumn>& result_columns() {
        [](const CaseRecord& r, const Context& c) {
          Cell cell = scaled(value("elements_per_clock_and_unit", r, c), 1, 2);
          const bool measured = r.time.clock_after_hz > 0 || r.time.clock_before_hz > 0;
-         cell.note = fmt::format("{} compute units, {}; throttle reasons: {}", r.kernel.compute_units,
-                                 measured ? fmt::format("at {} to {}Hz", si_text(r.time.clock_before_hz),
-                                                        si_text(r.time.clock_after_hz))
-                                          : fmt::format("at most {}Hz", si_text(r.kernel.highest_clock_hz)),
-                                 r.time.throttle_reasons.empty() ? "unknown" : r.time.throttle_reasons);
+         cell.note = fmt::format(
+             "{} compute units, {}; throttle reasons: {}", r.kernel.compute_units,
+             measured ? fmt::format("at {} to {}Hz", si_text(r.time.clock_before_hz), si_text(r.time.clock_after_hz))
+                      : fmt::format("at most {}Hz", si_text(r.kernel.highest_clock_hz)),
+             r.time.throttle_reasons.empty() ? "unknown" : r.time.throttle_reasons);
          return cell;
        },
        ResultColumn::In::gpus},
@@ -182,7 +167,8 @@ const std::vector<ResultColumn>& result_columns() {
   return columns;
 }
 
-// What a table holds one of: an op and a cache class. Sorts products before decoding before sizes, and streamed before resident.
+// What a table holds one of: an op and a cache class. Sorts products before decoding before sizes, and streamed before
+// resident.
 using TableKey = std::tuple<int, std::string, bool, std::string>;
 
 TableKey table_key(const CaseRecord& record) {
@@ -196,8 +182,8 @@ struct Choice {
 };
 
 std::string competitors(const CaseRecord& r) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op, r.kernel.batch, r.time.cache,
-                     r.kernel.backend, r.kernel.device, r.kernel.threads);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op,
+                     r.kernel.batch, r.time.cache, r.kernel.backend, r.kernel.device, r.kernel.threads);
 }
 
 std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, const Choice& choice) {
@@ -226,8 +212,7 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
       if (op == "size")
         table.caption = "Encoded, decoded by the reference and compared; nothing was timed. Smallest first.";
       if (cache == "streamed") {
-        table.caption =
-            "Every pass reads at least four times the last-level cache: the bytes come from memory.";
+        table.caption = "Every pass reads at least four times the last-level cache: the bytes come from memory.";
       } else if (cache == "resident") {
         table.caption =
             "The bytes of a pass fit (or nearly fit) the last-level cache: not comparable with streamed "
@@ -260,20 +245,13 @@ std::size_t rows_of(const std::vector<Table>& tables) {
 
 int severity(Status status) {
   switch (status) {
-    case Status::incorrect:
-      return 0;
-    case Status::error:
-      return 1;
-    case Status::out_of_memory:
-      return 2;
-    case Status::timed_out:
-      return 3;
-    case Status::unavailable:
-      return 4;
-    case Status::refused:
-      return 5;
-    case Status::ok:
-      break;
+    case Status::incorrect: return 0;
+    case Status::error: return 1;
+    case Status::out_of_memory: return 2;
+    case Status::timed_out: return 3;
+    case Status::unavailable: return 4;
+    case Status::refused: return 5;
+    case Status::ok: break;
   }
   return 6;
 }
@@ -315,9 +293,8 @@ std::vector<Table> summary_tables(const RecordSet& records, const Contexts& cont
 
 Table failures_table(const RecordSet& records) {
   Table table{"failures", "Failed cases", "", {}, {}};
-  table.columns = {{"status", "status", ""}, {"reason", "reason", ""}, {"data", "data", ""},
-                   {"codec", "codec", ""},   {"kernel", "kernel", ""}, {"op", "op", ""},
-                   {"checks", "checks", ""}, {"case", "case", ""}};
+  table.columns = {{"status", "status", ""}, {"reason", "reason", ""}, {"data", "data", ""},     {"codec", "codec", ""},
+                   {"kernel", "kernel", ""}, {"op", "op", ""},         {"checks", "checks", ""}, {"case", "case", ""}};
   auto cases = sorted_cases(records);
   std::stable_sort(cases.begin(), cases.end(),
                    [](auto* a, auto* b) { return severity(a->status) < severity(b->status); });
@@ -329,19 +306,16 @@ Table failures_table(const RecordSet& records) {
     if (!r->check.decode.empty()) checks.insert("decode " + r->check.decode);
     if (!r->check.outputs.empty()) checks.insert("outputs " + r->check.outputs);
     if (!r->check.guards.empty()) checks.insert("guards " + r->check.guards);
-    table.rows.push_back({status, text_cell(r->reason), text_cell(field_text(*r, "data")),
-                          text_cell(codec_label(*r)), text_cell(kernel_label(*r)), text_cell(r->kernel.op),
-                          text_cell(joined(checks, ", ")), text_cell(r->case_key)});
+    table.rows.push_back({status, text_cell(r->reason), text_cell(field_text(*r, "data")), text_cell(codec_label(*r)),
+                          text_cell(kernel_label(*r)), text_cell(r->kernel.op), text_cell(joined(checks, ", ")),
+                          text_cell(r->case_key)});
   }
   return table;
 }
 
 Table refusals_table(const RecordSet& records) {
-  Table table{"refusals",
-              "Refused and unavailable cases",
-              "Cases with the same codec, kernel and reason share a row.",
-              {},
-              {}};
+  Table table{
+      "refusals", "Refused and unavailable cases", "Cases with the same codec, kernel and reason share a row.", {}, {}};
   table.columns = {{"status", "status", ""},
                    {"reason", "reason", ""},
                    {"codec", "codec", ""},
@@ -356,7 +330,7 @@ Table refusals_table(const RecordSet& records) {
     if (r.status != Status::refused && r.status != Status::unavailable) continue;
     std::string kernel = kernel_label(r);
     if (!r.kernel.op.empty()) kernel += (kernel.empty() ? "" : " ") + r.kernel.op;
-    Group& group = groups[{r.status, r.codec.id, kernel, r.reason}];
+    Group& group = groups[{r.status, codec_name(r), kernel, r.reason}];
     ++group.count;
     group.codecs.insert(codec_label(r));
     group.data.insert(field_text(r, "data"));
@@ -375,12 +349,11 @@ Table refusals_table(const RecordSet& records) {
 }
 
 Table coverage_table(const RecordSet& records) {
-  Table table{
-      "coverage",
-      "Coverage: codec × backend × op",
-      "How many cases of each status ran; the reasons show on pointing. An empty cell: nothing was tried.",
-      {},
-      {}};
+  Table table{"coverage",
+              "Coverage: codec × backend × op",
+              "How many cases of each status ran; the reasons show on pointing. An empty cell: nothing was tried.",
+              {},
+              {}};
   struct Tally {
     std::map<Status, int> counts;
     std::set<std::string> reasons;
@@ -393,7 +366,7 @@ Table coverage_table(const RecordSet& records) {
     if (!r.kernel.simd_target.empty()) heading += " " + r.kernel.simd_target;
     if (!r.kernel.op.empty()) heading += (heading.empty() ? "" : " ") + r.kernel.op;
     headings.insert(heading);
-    Tally& tally = rows[r.codec.id][heading];
+    Tally& tally = rows[codec_name(r)][heading];
     ++tally.counts[r.status];
     if (!r.reason.empty()) tally.reasons.insert(fmt::format("{}: {}", to_string(r.status), r.reason));
   }
@@ -415,8 +388,7 @@ Table coverage_table(const RecordSet& records) {
         cell.text += fmt::format("{}{}{}", cell.text.empty() ? "" : ", ", to_string(status), number);
         if (severity(status) < severity(worst)) worst = status;
       }
-      const bool only_partly_refused =
-          found->second.counts.contains(Status::ok) && tone_of(worst) == Tone::caution;
+      const bool only_partly_refused = found->second.counts.contains(Status::ok) && tone_of(worst) == Tone::caution;
       cell.tone = only_partly_refused ? Tone::good : tone_of(worst);
       cell.note = joined(found->second.reasons, "; ");
       cell.value = cell.text;
@@ -429,15 +401,12 @@ Table coverage_table(const RecordSet& records) {
 Table flat_table(const RecordSet& records, const Contexts& contexts) {
   Table table{"cases", "All cases", "", {}, {}};
   table.columns = {{"case", "case", ""}, {"status", "status", ""}, {"reason", "reason", ""}};
-  for (std::string_view field : field_names())
-    table.columns.push_back({std::string(field), std::string(field), ""});
-  for (const char* id :
-       {"rows", "cols", "elements", "stored_bytes", "median_s", "p10_s", "p90_s", "samples"}) {
+  for (std::string_view field : field_names()) table.columns.push_back({std::string(field), std::string(field), ""});
+  for (const char* id : {"rows", "cols", "elements", "stored_bytes", "median_s", "p10_s", "p90_s", "samples"}) {
     table.columns.push_back({id, id, "", Align::right});
   }
   for (const Metric& metric : all_metrics()) {
-    table.columns.push_back(
-        {std::string(metric.id), std::string(metric.name), std::string(metric.unit), Align::right});
+    table.columns.push_back({std::string(metric.id), std::string(metric.name), std::string(metric.unit), Align::right});
   }
   auto plain = [](double number) { return number_cell(number, fmt::format("{:.6g}", number)); };
   for (const CaseRecord* record : sorted_cases(records)) {
@@ -446,10 +415,9 @@ Table flat_table(const RecordSet& records, const Contexts& contexts) {
     std::vector<Cell>& row = table.rows.emplace_back();
     row = {text_cell(r.case_key), text_cell(std::string(to_string(r.status))), text_cell(r.reason)};
     for (std::string_view field : field_names()) row.push_back(text_cell(field_text(r, field)));
-    row.insert(row.end(),
-               {count_cell(r.data.rows), count_cell(r.data.cols), count_cell(elements_of(r)),
-                count_cell(r.size.stored_bytes), plain(r.time.median_s), plain(r.time.p10_s),
-                plain(r.time.p90_s), count_cell(static_cast<std::int64_t>(r.time.samples_s.size()))});
+    row.insert(row.end(), {count_cell(r.data.rows), count_cell(r.data.cols), count_cell(elements_of(r)),
+                           count_cell(r.size.stored_bytes), plain(r.time.median_s), plain(r.time.p10_s),
+                           plain(r.time.p90_s), count_cell(static_cast<std::int64_t>(r.time.samples_s.size()))});
     for (const Metric& metric : all_metrics()) row.push_back(plain(metric.value(r, context)));
   }
   return table;

@@ -10,11 +10,11 @@
 
 namespace ecmv::reports {
 
-// The results: one table for each op and cache class that has ok cases, in the order product before decode before sizes,
-// streamed before resident. Sorted by data, then fastest first, sizes smallest first.
+// The results: one table for each op and cache class that has ok cases, in the order product before decode before
+// sizes, streamed before resident. Sorted by data, then fastest first, sizes smallest first.
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
-// The same with fewer columns and of each codec and settings only the fastest kernel and tuning on each backend and device;
-// none where no codec has several.
+// The same with fewer columns and of each codec and settings only the fastest kernel and tuning on each backend and
+// device; none where no codec has several.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);
 // A short form for the terminal: fewer columns.
 std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts);
@@ -30,6 +30,8 @@ Table coverage_table(const RecordSet& records);
 // One row a case with every field and every metric, whatever its status: the CSV.
 Table flat_table(const RecordSet& records, const Contexts& contexts);
 
+// Which files codecs with a † came from; no rows without such codecs.
+Table library_table(const RecordSet& records);
 Table bandwidth_table(const RecordSet& records);
 Table metrics_table();                             // glossary
 Table provenance_table(const RecordSet& records);  // one column a run

@@ -1,8 +1,10 @@
-// Tables of what lies behind the results: measured bandwidths, the glossary of metrics, machine and build of
+// Tables that explain the results: measured bandwidths, the glossary of metrics, machine and build of
 // each run.
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "reports/fields.h"
 #include "reports/tables.h"
@@ -17,6 +19,23 @@ std::string listed(const std::set<std::string>& words, const char* separator) {
 }
 
 }  // namespace
+
+Table library_table(const RecordSet& records) {
+  Table table{"libraries",
+              "† Codecs from shared objects",
+              "They are not part of the build: the hash says which file was measured.",
+              {},
+              {}};
+  table.columns = {
+      {"codec", "codec", ""}, {"file", "file", ""}, {"sha256", "SHA-256", ""}, {"cases", "cases", "", Align::right}};
+  std::map<std::tuple<std::string, std::string, std::string>, std::int64_t> cases;
+  for (const CaseRecord& r : records.cases)
+    if (!r.codec.library_path.empty()) ++cases[{codec_name(r), r.codec.library_path, r.codec.library_hash}];
+  for (const auto& [library, count] : cases)
+    table.rows.push_back({text_cell(std::get<0>(library)), text_cell(std::get<1>(library)),
+                          text_cell(std::get<2>(library)), count_cell(count)});
+  return table;
+}
 
 Table bandwidth_table(const RecordSet& records) {
   Table table{"bandwidth", "Measured read bandwidth", "", {}, {}};
@@ -44,8 +63,7 @@ Table metrics_table() {
   for (const Metric& m : all_metrics()) {
     const char* better = m.better == Better::higher ? "higher" : m.better == Better::lower ? "lower" : "–";
     table.rows.push_back({text_cell(std::string(m.id)), text_cell(m.unit.empty() ? "1" : std::string(m.unit)),
-                          text_cell(better), text_cell(std::string(m.formula)),
-                          text_cell(std::string(m.meaning))});
+                          text_cell(better), text_cell(std::string(m.formula)), text_cell(std::string(m.meaning))});
   }
   return table;
 }
@@ -63,9 +81,7 @@ Table provenance_table(const RecordSet& records) {
     }
     if (any) table.rows.push_back(std::move(row));
   };
-  auto known_bytes = [](std::int64_t bytes) {
-    return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "unknown";
-  };
+  auto known_bytes = [](std::int64_t bytes) { return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "unknown"; };
   add("experiment", [](const RunRecord& r) { return r.experiment; });
   add("date (UTC)", [](const RunRecord& r) { return r.date; });
   add("source revision",
@@ -78,21 +94,18 @@ Table provenance_table(const RecordSet& records) {
   add("processor", [](const RunRecord& r) { return r.cpu_model; });
   add("cores, threads", [](const RunRecord& r) { return fmt::format("{}, {}", r.cores, r.threads); });
   add("caches (L1d, L2, last level)", [&](const RunRecord& r) {
-    return fmt::format("{}, {}, {}", known_bytes(r.l1d_bytes), known_bytes(r.l2_bytes),
-                       known_bytes(r.llc_bytes));
+    return fmt::format("{}, {}, {}", known_bytes(r.l1d_bytes), known_bytes(r.l2_bytes), known_bytes(r.llc_bytes));
   });
   add("memory", [&](const RunRecord& r) { return known_bytes(r.memory_bytes); });
-  add("instruction sets",
-      [](const RunRecord& r) { return fmt::format("{}", fmt::join(r.simd_targets, ", ")); });
-  add("frequency governor",
-      [](const RunRecord& r) { return r.governor.empty() ? "not readable" : r.governor; });
+  add("instruction sets", [](const RunRecord& r) { return fmt::format("{}", fmt::join(r.simd_targets, ", ")); });
+  add("frequency governor", [](const RunRecord& r) { return r.governor.empty() ? "not readable" : r.governor; });
   add("operating system", [](const RunRecord& r) { return r.os; });
   add("GPUs", [&](const RunRecord& r) {
     std::set<std::string> gpus;
     for (const GpuRecord& gpu : r.gpus) {
       const double ghz = gpu.highest_clock_hz / 1e9;
-      gpus.insert(fmt::format("{}: {}, {}, {} compute units{}, memory {}, L2 {}, {}", gpu.id, gpu.name, gpu.architecture,
-                              gpu.compute_units, ghz > 0 ? fmt::format(" up to {:.3f} GHz", ghz) : "",
+      gpus.insert(fmt::format("{}: {}, {}, {} compute units{}, memory {}, L2 {}, {}", gpu.id, gpu.name,
+                              gpu.architecture, gpu.compute_units, ghz > 0 ? fmt::format(" up to {:.3f} GHz", ghz) : "",
                               known_bytes(gpu.memory_bytes), known_bytes(gpu.l2_bytes), gpu.driver));
     }
     return listed(gpus, "; ");

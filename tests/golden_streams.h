@@ -1,6 +1,6 @@
-// Golden streams: frozen bytes of every codec, codecs/ID/golden/v<format version>/. `NAME.safetensors` holds the sections of one
-// encoded test matrix as U8 tensors "<index>.<section>"; `sizes.csv` holds stored bytes and a hash of the stream for more
-// matrices and settings, so that a change of ratio is a line in a review.
+// Golden streams: frozen bytes of every codec, codecs/ID/golden/v<format version>/. `NAME.safetensors` holds the
+// sections of one encoded test matrix as U8 tensors "<index>.<section>"; `sizes.csv` holds stored bytes and a hash of
+// the stream for more matrices and settings, so that a change of ratio is a line in a review.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,11 @@ inline std::filesystem::path golden_folder(const codecs::CodecEntry& entry, uint
 
 // The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both.
 inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& entry) {
-  const auto takes = [&](const datasets::Matrix& matrix) { return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty(); };
-  std::vector<datasets::Matrix> matrices = {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4), distributions({32, 512})[8]};
+  const auto takes = [&](const datasets::Matrix& matrix) {
+    return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty();
+  };
+  std::vector<datasets::Matrix> matrices = {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4),
+                                            distributions({32, 512})[8]};
   if (!takes(matrices[1])) return {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
   if (takes(bf16_matrix({33, 331}))) matrices.push_back(bf16_matrix({33, 331}));
   return matrices;
@@ -38,14 +41,20 @@ inline std::vector<std::byte> to_golden(const codecs::CompressedMatrix& compress
   std::vector<datasets::TensorView> tensors;
   for (size_t i = 0; i < compressed.sections.size(); ++i) {
     const codecs::Section& section = compressed.sections[i];
-    tensors.push_back({std::to_string(i) + "." + std::string(section.name), "U8", {static_cast<int64_t>(section.bytes.size())}, section.bytes});
+    tensors.push_back({std::to_string(i) + "." + std::string(section.name),
+                       "U8",
+                       {static_cast<int64_t>(section.bytes.size())},
+                       section.bytes});
   }
   return datasets::write_safetensors(tensors, {{"settings", compressed.settings.to_string()}});
 }
 
-// The stream of a golden file as a view of `bytes`, for a matrix of that shape and type; settings must be the codec's defaults.
-inline codecs::CompressedView from_golden(const datasets::Safetensors& file, const datasets::MatrixView& matrix, const codecs::Settings& settings) {
-  codecs::CompressedView view{matrix.shape, matrix.type, &settings, std::vector<codecs::SectionView>(file.tensors.size())};
+// The stream of a golden file as a view of `bytes`, for a matrix of that shape and type; settings must be the codec's
+// defaults.
+inline codecs::CompressedView from_golden(const datasets::Safetensors& file, const datasets::MatrixView& matrix,
+                                          const codecs::Settings& settings) {
+  codecs::CompressedView view{matrix.shape, matrix.type, &settings,
+                              std::vector<codecs::SectionView>(file.tensors.size())};
   // Empty tensors may stand elsewhere in the file: the index in the name gives the order.
   for (const datasets::TensorView& tensor : file.tensors)
     view.sections.at(std::stoul(tensor.name)) = {"golden", codecs::Role::payload, tensor.bytes, tensor.bytes};
@@ -65,14 +74,16 @@ inline std::vector<std::string> size_lines(const codecs::CodecEntry& entry) {
     }
     char text[32];
     std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-    lines.push_back(golden_name(matrix) + ",\"" + settings.to_string() + "\"," + std::to_string(compressed.stored_bytes()) + "," + text);
+    lines.push_back(golden_name(matrix) + ",\"" + settings.to_string() + "\"," +
+                    std::to_string(compressed.stored_bytes()) + "," + text);
   };
   for (const datasets::Matrix& matrix : distributions({64, 512})) add(matrix, codecs::default_settings(*entry.codec));
   add(gaussian_matrix({37, 203}, 4), codecs::default_settings(*entry.codec));
   add(gaussian_matrix({512, 2048}, 4), codecs::default_settings(*entry.codec));
   for (const codecs::Settings& settings : settings_to_test(*entry.codec)) {
     // The first that the codec accepts with these settings.
-    for (const datasets::Matrix& matrix : {gaussian_matrix({64, 512}, 4, 2), bf16_matrix({64, 512}), ternary_matrix({64, 512}), ternary_matrix({64, 512}, true)})
+    for (const datasets::Matrix& matrix : {gaussian_matrix({64, 512}, 4, 2), bf16_matrix({64, 512}),
+                                           ternary_matrix({64, 512}), ternary_matrix({64, 512}, true)})
       if (entry.codec->refuses(matrix.view(), settings).empty()) {
         add(matrix, settings);
         break;

@@ -1,6 +1,7 @@
-// What the generic conformance tests cannot know of codecs that put a library's blocks behind one index
-// (modelling/library_blocks.h): their size on elements without repetitions, that blocks decode by themselves in a scratch
-// of the promised size, and what damage they must notice. One claim a function; each codec's test.cpp names its numbers.
+// What the generic conformance tests cannot know of codecs that store a library's blocks with one index
+// (modelling/library_blocks.h): their size on elements without repetitions, that blocks decode by themselves in a
+// scratch of the promised size, and what damage they must notice. One claim a function; each codec's test.cpp names its
+// numbers.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "codecs/registry.h"
 #include "datasets/discrete_sampler.h"
 #include "datasets/distributions.h"
+#include "tests/cpu_place.h"
 
 namespace ecmv::tests {
 
@@ -24,13 +26,15 @@ inline datasets::Matrix library_test_matrix(int64_t rows, int64_t cols) {
   matrix.shape = {rows, cols};
   matrix.elements.resize(rows * cols);
   datasets::DiscreteSampler(datasets::gaussian_table(4.0))
-      .draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, {reinterpret_cast<int8_t*>(matrix.elements.data()), matrix.elements.size()});
+      .draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0,
+            {reinterpret_cast<int8_t*>(matrix.elements.data()), matrix.elements.size()});
   return matrix;
 }
 
 using GivenSettings = std::map<std::string, std::string>;
 
-inline CompressedMatrix encode_with(const CodecEntry& entry, const datasets::Matrix& matrix, const GivenSettings& given = {}) {
+inline CompressedMatrix encode_with(const CodecEntry& entry, const datasets::Matrix& matrix,
+                                    const GivenSettings& given = {}) {
   std::vector<std::string> errors;
   return encode_matrix(entry, matrix.view(), resolve_settings(entry.codec->settings, given, errors));
 }
@@ -55,26 +59,23 @@ inline void claim_blocks_decode_alone(const CodecEntry& entry, const std::vector
     const CompressedMatrix compressed = encode_with(entry, matrix, settings);
     REQUIRE(decode_whole(entry, compressed) == matrix.elements);
     const CompressedView view = compressed.view();
-    const backends::Kernel& kernel = entry.cpu_kernels[0];
-    const int64_t step = kernel.rows_per_block(view), scratch_bytes = kernel.scratch_bytes(view, 0);
+    const backends::BoundKernel kernel = bind_on_cpu(entry.cpu_kernels[0], view);
+    const int64_t step = kernel.facts.rows_per_block, scratch_bytes = kernel.facts.scratch_bytes;
     std::vector<std::byte> scratch(scratch_bytes + 64 + 64, std::byte{0x5a});
     void* aligned = scratch.data();
     size_t space = scratch_bytes + 64;
     REQUIRE(std::align(64, scratch_bytes, aligned, space) != nullptr);
     std::vector<int8_t> decoded(step * 3000 + 1, 0x5a);
     for (int64_t row = 0; row < 70; row += step) {
-      backends::KernelCall call;
-      call.matrix = &view;
-      call.row_begin = row;
-      call.row_end = std::min<int64_t>(70, row + step);
-      call.decoded = decoded.data();
-      call.scratch = static_cast<std::byte*>(aligned);
-      kernel.launch(call);
-      const int64_t count = (call.row_end - row) * 3000;
+      const backends::Rows rows{row, std::min<int64_t>(70, row + step)};
+      kernel.enqueue(nullptr, backends::DecodeArgs{rows, reinterpret_cast<std::byte*>(decoded.data()),
+                                                   static_cast<std::byte*>(aligned)});
+      const int64_t count = rows.count() * 3000;
       CHECK(std::equal(decoded.begin(), decoded.begin() + count, matrix.view().i8().begin() + row * 3000));
       CHECK(decoded.back() == 0x5a);
     }
-    CHECK(std::all_of(static_cast<std::byte*>(aligned) + scratch_bytes, scratch.data() + scratch.size(), [](std::byte b) { return b == std::byte{0x5a}; }));
+    CHECK(std::all_of(static_cast<std::byte*>(aligned) + scratch_bytes, scratch.data() + scratch.size(),
+                      [](std::byte b) { return b == std::byte{0x5a}; }));
   }
 }
 
@@ -86,10 +87,12 @@ inline void claim_damage_is_noticed(const CodecEntry& entry) {
   longer.sections[modelling::kBlockPayload].bytes.push_back(std::byte{0});
   falling.sections[modelling::kBlockOffsets].bytes[15] = std::byte{255};
   taller.shape.rows = 65;
-  for (const CompressedMatrix& bad : {cut, longer, falling, taller}) CHECK_THROWS_AS(decode_whole(entry, bad), MalformedStream);
+  for (const CompressedMatrix& bad : {cut, longer, falling, taller})
+    CHECK_THROWS_AS(decode_whole(entry, bad), MalformedStream);
   // The whole end of the last block is gone, but the index fits.
   CompressedMatrix shorter = good;
-  std::vector<std::byte>&payload = shorter.sections[modelling::kBlockPayload].bytes, &offsets = shorter.sections[modelling::kBlockOffsets].bytes;
+  std::vector<std::byte>&payload = shorter.sections[modelling::kBlockPayload].bytes,
+  &offsets = shorter.sections[modelling::kBlockOffsets].bytes;
   payload.erase(payload.end() - 40, payload.end());
   const uint64_t end = payload.size();
   std::copy_n(reinterpret_cast<const std::byte*>(&end), 8, offsets.end() - 8);

@@ -1,5 +1,5 @@
-// What tests of memory compression codecs share: blocks with known sizes, the stored bits of a block, and the claim that
-// every kind of block comes back, whatever the elements' type and wherever the matrix ends.
+// What tests of memory compression codecs share: blocks with known sizes, the stored bits of a block, and the claim
+// that every kind of block comes back, whatever the elements' type and wherever the matrix ends.
 #pragma once
 
 #include <bit>
@@ -41,7 +41,8 @@ inline Bytes ramp32(uint32_t first, uint32_t step, int count) {
 }
 inline Bytes from_hex(std::string_view text) {
   Bytes bytes;
-  for (size_t i = 0; i < text.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
+  for (size_t i = 0; i < text.size(); i += 2)
+    bytes.push_back(static_cast<std::byte>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
   return bytes;
 }
 inline Bytes operator+(Bytes a, const Bytes& b) {
@@ -54,7 +55,8 @@ inline const std::map<std::string, Bytes>& known_blocks() {
   static const std::map<std::string, Bytes> blocks = {
       {"Z", Bytes(32)},
       {"N1", ramp32(1, 1, 8)},
-      {"N2", words32({0, 0xffffffff, 7, 0xfffffff8, 100, static_cast<uint32_t>(-200), 30000, static_cast<uint32_t>(-30000)})},
+      {"N2",
+       words32({0, 0xffffffff, 7, 0xfffffff8, 100, static_cast<uint32_t>(-200), 30000, static_cast<uint32_t>(-30000)})},
       {"P", words64({0x00007F1234560010, 5, 0x00007F1234560048, 0x00007F123456007F})},
       {"R", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF, 0x0123456789ABCDEF, 0x0123456789ABCDEF})},
       {"W", ramp32(0x3F800000, 0, 8)},
@@ -85,9 +87,11 @@ inline codecs::Settings block_settings_of(std::string_view codec, const GivenSet
 }
 
 // Bits of every block under an accounting. A block size of 64 or 128 is given by the settings.
-inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& bytes, const GivenSettings& given = {}, std::string_view accounting = "stream") {
+inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& bytes, const GivenSettings& given = {},
+                                        std::string_view accounting = "stream") {
   const datasets::Matrix matrix = byte_matrix(bytes);
-  for (const codecs::BlockSizes& sizes : codecs::find_codec(codec)->codec->block_sizes(matrix.view(), block_settings_of(codec, given)))
+  for (const codecs::BlockSizes& sizes :
+       codecs::find_codec(codec)->codec->block_sizes(matrix.view(), block_settings_of(codec, given)))
     if (sizes.accounting == accounting) return sizes.bits;
   FAIL_CHECK("no accounting " << accounting);
   return {};
@@ -96,7 +100,8 @@ inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& byt
 // The stored bits of one block as zeros and ones; spaces and bars in expected texts are for the reader.
 inline std::string stored_bits(std::string_view codec, const Bytes& block, const GivenSettings& given = {}) {
   const datasets::Matrix matrix = byte_matrix(block);
-  const codecs::CompressedMatrix compressed = codecs::encode_matrix(*codecs::find_codec(codec), matrix.view(), block_settings_of(codec, given));
+  const codecs::CompressedMatrix compressed =
+      codecs::encode_matrix(*codecs::find_codec(codec), matrix.view(), block_settings_of(codec, given));
   codecs::modelling::BitReader in(compressed.sections[codecs::modelling::kMemoryBlocks].bytes);
   std::string text;
   for (uint32_t bits : block_bits(codec, block, given))
@@ -109,7 +114,7 @@ inline std::string bits(std::string_view text) {
     if (c == '0' || c == '1') out += c;
   return out;
 }
-// A number as so many bits.
+// A number as that many bits.
 inline std::string field(uint64_t value, int count) {
   std::string out;
   while (count-- > 0) out += value >> count & 1 ? '1' : '0';
@@ -127,7 +132,9 @@ inline Bytes awkward_block(int kind, size_t bytes, Random& random) {
       case 0: words[i] = 0; break;
       case 1: words[i] = any; break;
       case 2: words[i] = near; break;
-      case 3: words[i] = static_cast<uint32_t>(static_cast<int32_t>(any) >> (any % 32)); break;  // all lengths, both signs
+      case 3:
+        words[i] = static_cast<uint32_t>(static_cast<int32_t>(any) >> (any % 32));
+        break;  // all lengths, both signs
       case 4: words[i] = near + any % 256 - 128; break;
       case 5: words[i] = near + any % 65536 - 32768; break;
       case 6: words[i] = i % 2 == 0 ? near + any % 128 : 0x00007F12; break;  // pointers
@@ -169,7 +176,8 @@ inline void claim_blocks_round_trip(std::string_view id) {
     for (const uint32_t block : sizes.bits) bits += block;
     CHECK((bits + 7) / 8 == static_cast<int64_t>(compressed.sections[codecs::modelling::kMemoryBlocks].bytes.size()));
   };
-  for (const codecs::Settings& settings : settings_to_test(*entry.codec)) round_trips(byte_matrix(awkward_blocks(600, 3)), settings);
+  for (const codecs::Settings& settings : settings_to_test(*entry.codec))
+    round_trips(byte_matrix(awkward_blocks(600, 3)), settings);
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
   round_trips(byte_matrix(awkward_blocks(20000, 5)), settings);
   for (size_t length = 0; length < 140; ++length) {
@@ -177,7 +185,8 @@ inline void claim_blocks_round_trip(std::string_view id) {
     bytes.resize(length);
     round_trips(byte_matrix(bytes), settings);
   }
-  for (const auto type : {datasets::ElementType::i8, datasets::ElementType::bf16, datasets::ElementType::f16, datasets::ElementType::f32})
+  for (const auto type :
+       {datasets::ElementType::i8, datasets::ElementType::bf16, datasets::ElementType::f16, datasets::ElementType::f32})
     round_trips(byte_matrix(awkward_blocks(50, 9), type), settings);
   for (const auto& [name, block] : known_blocks()) round_trips(byte_matrix(block), settings);
 }

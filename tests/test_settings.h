@@ -1,5 +1,5 @@
-// Which settings of a codec are tested: the defaults, then each setting alone at its least, greatest and some middle values,
-// and at every choice of a text.
+// Which settings of a codec are tested: the defaults, then each setting alone at its least, greatest and some middle
+// values, and at every choice of a text.
 #pragma once
 
 #include <map>

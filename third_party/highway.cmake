@@ -8,3 +8,7 @@ endforeach()
 set(HWY_FORCE_STATIC_LIBS ON CACHE BOOL "" FORCE)
 add_subdirectory(${source} ${CMAKE_BINARY_DIR}/highway EXCLUDE_FROM_ALL)
 ecmv_system_headers(hwy)
+# Of its sources only what kernels need: targets and their detection.
+get_target_property(sources hwy SOURCES)
+list(FILTER sources EXCLUDE REGEX "(nanobenchmark|per_target|print|timer)\\.cc$")
+set_target_properties(hwy PROPERTIES SOURCES "${sources}")

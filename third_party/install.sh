@@ -2,6 +2,7 @@
 # Installs what is missing on Debian 12 or newer and Ubuntu 22.04 or newer, and touches nothing that is there:
 #   third_party/install.sh         compiler, build tools, libraries, Catch2 3, the Highway source
 #   third_party/install.sh neon    the same, and what compiles and runs the kernel tests for 64-bit ARM
+#   third_party/install.sh lint    the same, and clang-format
 # With everything there it needs neither root nor network and ends within a second. Packages come from apt by name;
 # Debian 12's Catch2 from bookworm-backports; pinned sources (pins.txt) as Debian source packages or from upstream.
 # Suites that the machine does not list are read through a private apt folder: /etc/apt is never written.
@@ -12,6 +13,7 @@ cache=$here/cache
 tools="g++=g++ cmake=cmake ninja=ninja-build make=make git=git gnuplot=gnuplot-nox"
 libraries="libbenchmark-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libzstd-dev zlib1g-dev
   libbz2-dev librandom123-dev libboost-context-dev ca-certificates"
+lint_tools="clang-format=clang-format"
 neon_tools="aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user"
 
 scratch=
@@ -171,7 +173,8 @@ fetch_pinned() {
 case ${1:-base} in
   base) ;;
   neon) tools="$tools $neon_tools" ;;
-  *) stop "'$1' is not a part of the set-up; the parts are: base, neon." ;;
+  lint) tools="$tools $lint_tools" ;;
+  *) stop "'$1' is not a part of the set-up; the parts are: base, neon, lint." ;;
 esac
 
 command -v dpkg-query >/dev/null 2>&1 ||

@@ -6,8 +6,11 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "backends/cpu/cpu_executor.h"
 #include "backends/cpu/cpu_info.h"
-#include "backends/cpu/cpu_pass.h"
+#include "backends/cpu/guarded_buffer.h"
+#include "backends/cpu/team.h"
+
 #include "backends/cpu/dense_matmul.h"
 #include "backends/cpu/dense_matvec.h"
 #include "hwy/targets.h"
@@ -44,16 +47,15 @@ class CpuMatrix final : public UploadedMatrix {
 class CpuDevice final : public Device {
  public:
   // `target`: Highway's bit of the instruction set, 0 for the scalar backend.
-  CpuDevice(DeviceInfo info, DenseProducts dense, int64_t target) : info_(std::move(info)), dense_(dense), target_(target) {}
+  CpuDevice(DeviceInfo info, DenseProducts dense, int64_t target)
+      : info_(std::move(info)), dense_(dense), target_(target) {}
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return "host"; }
   void select() override { select_target(target_); }
   std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
     return std::make_unique<CpuMatrix>(matrix);
   }
-  std::unique_ptr<Pass> prepare(const PassPlan& plan) override {
-    return std::make_unique<CpuPass>(plan, Team(info_.threads), dense_, target_);
-  }
+  std::unique_ptr<Executor> executor(bool /*graph*/) override { return make_executor(info_, dense_, target_); }
 
   // Every thread reads one contiguous part; the fastest of the methods is the machine's read bandwidth.
   std::vector<double> time_reads(int64_t bytes, int repetitions) override {
@@ -106,7 +108,8 @@ DeviceInfo describe(std::string_view backend, int threads) {
 std::vector<DeviceInfo> scalar_devices() { return {describe("scalar", 0)}; }
 
 std::unique_ptr<Device> open_scalar(const DeviceRequest& request) {
-  return std::make_unique<CpuDevice>(describe("scalar", request.threads), DenseProducts{dense_matvec_scalar, dense_matmul_scalar}, 0);
+  return std::make_unique<CpuDevice>(describe("scalar", request.threads),
+                                     DenseProducts{dense_matvec_scalar, dense_matmul_scalar}, 0);
 }
 
 std::vector<DeviceInfo> simd_devices() {
@@ -134,13 +137,15 @@ std::unique_ptr<Device> open_simd(const DeviceRequest& request) {
     }
     int64_t target = 0;
     for (int bit = 0; bit < 63; ++bit)
-      if ((HWY_TARGETS >> bit & 1) != 0 && info.simd_target == hwy::TargetName(int64_t{1} << bit)) target = int64_t{1} << bit;
+      if ((HWY_TARGETS >> bit & 1) != 0 && info.simd_target == hwy::TargetName(int64_t{1} << bit))
+        target = int64_t{1} << bit;
     info.threads = describe("simd", request.threads).threads;
     return std::make_unique<CpuDevice>(std::move(info), DenseProducts{dense_matvec_simd, dense_matmul_simd}, target);
   }
   std::string known;
   for (const DeviceInfo& info : simd_devices()) known += (known.empty() ? "" : ", ") + info.simd_target;
-  throw std::invalid_argument("There is no instruction set '" + request.simd_target + "' in this build; there are: " + known + ".");
+  throw std::invalid_argument("There is no instruction set '" + request.simd_target +
+                              "' in this build; there are: " + known + ".");
 }
 
 }  // namespace ecmv::backends::cpu

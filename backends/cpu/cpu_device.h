@@ -1,5 +1,5 @@
-// The two CPU backends. They differ in the kernels that the registry gives them (cpu.cpp or simd.cpp of a codec) and in the
-// dense product behind unfused kernels; memory, threads and clock are the same.
+// The two CPU backends. They differ in the kernels that the registry gives them (cpu.cpp or simd.cpp of a codec) and in
+// the dense product of unfused kernels; memory, threads and clock are the same.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@
 namespace ecmv::backends::cpu {
 namespace {
 
-// The value behind "key : value" in a /proc file; empty if there is none.
+// The value of "key : value" in a /proc file; empty if there is none.
 std::string proc_value(const char* path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -43,7 +43,8 @@ DeviceInfo describe_cpu() {
   if (info.name.empty()) info.name = "unnamed CPU";
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    const std::string type = first_line(folder + "type"), level = first_line(folder + "level"), size = first_line(folder + "size");
+    const std::string type = first_line(folder + "type"), level = first_line(folder + "level"),
+                      size = first_line(folder + "size");
     if (type.empty() || type == "Instruction" || size.empty()) continue;
     int64_t bytes = std::stoll(size);
     if (size.back() == 'K') bytes <<= 10;

@@ -1,6 +1,6 @@
-// Y = W X for a batch of tokens in float32, of uncompressed rows: what the uncompressed codecs and unfused products use, and what a fused
-// kernel multiplies decoded pieces with. kRows rows times kTokens tokens share their loads in registers; for many
-// tokens, columns go piece by piece. Per-target header: include it behind foreach_target.h.
+// Y = W X for a batch of tokens in float32, of uncompressed rows: what the uncompressed codecs and unfused products
+// use, and what a fused kernel multiplies decoded pieces with. kRows rows times kTokens tokens share their loads in
+// registers; for many tokens, columns go piece by piece. Per-target header: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_DENSE_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_DENSE_MATMUL_INL_H_
 #undef ECMV_BACKENDS_CPU_DENSE_MATMUL_INL_H_
@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatD = hn::ScalableTag<float>;
 
-// Stored elements as vectors of float32, in their order. kWhole: what lies behind a row in its last vector is zero.
+// Stored elements as vectors of float32, in their order. kWhole: a row's last vector is zero past the row's end.
 struct FloatElements {
   using Stored = float;
   static constexpr bool kWhole = true;
@@ -34,8 +34,8 @@ struct Bf16Elements {
   }
 };
 
-// The first `count` elements of a vector and zeros behind them, by way of memory: it is done once a row, and with LoadN, which is long code for 16-bit
-// elements, in every form below, raw_bf16 took 41 s to compile instead of 12.
+// The first `count` elements of a vector, then zeros. Through memory: it is done once a row, and with LoadN, which is
+// long code for 16-bit elements, in every form below, raw_bf16 took 41 s to compile instead of 12.
 template <class Elements>
 HWY_INLINE hn::Vec<FloatD> LoadFirst(const typename Elements::Stored* HWY_RESTRICT p, int64_t count) {
   HWY_ALIGN typename Elements::Stored last[hn::MaxLanes(FloatD())] = {};
@@ -50,10 +50,11 @@ struct Products {
   bool add;
 };
 
-// Rows w, w + stride, ...; columns [0, count) of them and of the tokens at x, x + x_stride, ..., which may be read up to a vector behind `count`.
-// kPrefetchBytes: as in dense_matvec-inl.h.
+// Rows w, w + stride, ...; columns [0, count) of them and of the tokens at x, x + x_stride, ..., which may be read up
+// to a vector past `count`. kPrefetchBytes: as in dense_matvec-inl.h.
 template <class Elements, int kRows, int kTokens, int kPrefetchBytes>
-HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count, const float* HWY_RESTRICT x, int64_t x_stride, Products out) {
+HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count,
+                            const float* HWY_RESTRICT x, int64_t x_stride, Products out) {
   const FloatD df;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
   // Few sums alone would wait for each other's additions: then two sets of them.
@@ -71,7 +72,8 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
         const auto* row = w + r * stride + c + s * lanes;
         if constexpr (kPrefetchBytes > 0) {
           const char* ahead = reinterpret_cast<const char*>(row) + kPrefetchBytes;
-          for (int64_t line = 0; line < lanes * static_cast<int64_t>(sizeof(*row)); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+          for (int64_t line = 0; line < lanes * static_cast<int64_t>(sizeof(*row)); line += 64)
+            __builtin_prefetch(ahead + line, 0, 2);
         }
         const auto weights = Elements::Load(row);
         for (int t = 0; t < kTokens; ++t) sums[s][r][t] = hn::MulAdd(weights, tokens[t], sums[s][r][t]);
@@ -83,7 +85,8 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
     for (int t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(df, x + t * x_stride + c);
     for (int r = 0; r < kRows; ++r) {
       const auto* row = w + r * stride + c;
-      const auto weights = Elements::kWhole || c + lanes <= count ? Elements::Load(row) : LoadFirst<Elements>(row, count - c);
+      const auto weights =
+          Elements::kWhole || c + lanes <= count ? Elements::Load(row) : LoadFirst<Elements>(row, count - c);
       for (int t = 0; t < kTokens; ++t) sums[0][r][t] = hn::MulAdd(weights, tokens[t], sums[0][r][t]);
     }
   }
@@ -101,13 +104,19 @@ inline constexpr int kTokensAtOnce = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 2 :
 
 // The same for any number of tokens. Not inlined: several forms of a kernel share it.
 template <class Elements, int kRows, int kPrefetchBytes>
-HWY_NOINLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count, const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {
+HWY_NOINLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count,
+                             const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {
   int t = 0;
   for (; t + kTokensAtOnce <= batch; t += kTokensAtOnce)
-    MatmulGroup<Elements, kRows, kTokensAtOnce, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
+    MatmulGroup<Elements, kRows, kTokensAtOnce, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride,
+                                                                {out.y + t * out.stride, out.stride, out.add});
   if constexpr (kTokensAtOnce == 4)
-    for (; t + 2 <= batch; t += 2) MatmulGroup<Elements, kRows, 2, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
-  if (t < batch) MatmulGroup<Elements, kRows, 1, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride, {out.y + t * out.stride, out.stride, out.add});
+    for (; t + 2 <= batch; t += 2)
+      MatmulGroup<Elements, kRows, 2, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride,
+                                                      {out.y + t * out.stride, out.stride, out.add});
+  if (t < batch)
+    MatmulGroup<Elements, kRows, 1, kPrefetchBytes>(w, stride, count, x + t * x_stride, x_stride,
+                                                    {out.y + t * out.stride, out.stride, out.add});
 }
 
 // Columns that are widened at once for many tokens: with the tokens' parts of them, a first-level cache full.
@@ -128,36 +137,45 @@ HWY_INLINE void WidenRow(const typename Elements::Stored* HWY_RESTRICT w, int64_
 
 // Columns [begin, end) of up to kRows rows, widened piece by piece into memory that lies together.
 template <class Elements, int kRows, int kPrefetchBytes>
-HWY_INLINE void MatmulWidened(const typename Elements::Stored* HWY_RESTRICT w, int64_t rows, int64_t cols, int64_t begin, int64_t end, const float* HWY_RESTRICT x,
-                              int64_t x_stride, int batch, Products out) {
+HWY_INLINE void MatmulWidened(const typename Elements::Stored* HWY_RESTRICT w, int64_t rows, int64_t cols,
+                              int64_t begin, int64_t end, const float* HWY_RESTRICT x, int64_t x_stride, int batch,
+                              Products out) {
   HWY_ALIGN float widened[kRows * kWidenedColumns];
   for (; begin < end; begin += kWidenedColumns) {
     const int64_t count = HWY_MIN(kWidenedColumns, end - begin);
-    for (int64_t r = 0; r < rows; ++r) WidenRow<Elements, kPrefetchBytes>(w + r * cols + begin, count, widened + r * kWidenedColumns);
+    for (int64_t r = 0; r < rows; ++r)
+      WidenRow<Elements, kPrefetchBytes>(w + r * cols + begin, count, widened + r * kWidenedColumns);
     out.add = begin > 0;
     if (rows == kRows)
       MatmulRows<FloatElements, kRows, 0>(widened, kWidenedColumns, count, x + begin, x_stride, batch, out);
     else
-      for (int64_t r = 0; r < rows; ++r) MatmulRows<FloatElements, 1, 0>(widened + r * kWidenedColumns, kWidenedColumns, count, x + begin, x_stride, batch, {out.y + r, out.stride, out.add});
+      for (int64_t r = 0; r < rows; ++r)
+        MatmulRows<FloatElements, 1, 0>(widened + r * kWidenedColumns, kWidenedColumns, count, x + begin, x_stride,
+                                        batch, {out.y + r, out.stride, out.add});
   }
 }
 
-// y[t * y_stride + r] = W x_t for W [rows, cols] at w, rows contiguous. A few tokens are multiplied with what is loaded. For more of them rows are
-// widened once, since 16 passes over four rows that are a power of two apart took 2.4 times as long; columns are parted only where the tokens
-// would not fit half of a second-level cache, since parts of rows are slow to read.
+// y[t * y_stride + r] = W x_t for W [rows, cols] at w, rows contiguous. A few tokens are multiplied with what is
+// loaded. For more of them rows are widened once, since 16 passes over four rows that are a power of two apart took 2.4
+// times as long; columns are parted only where the tokens would not fit half of a second-level cache, since parts of
+// rows are slow to read.
 template <class Elements, int kRows, int kPrefetchBytes>
-HWY_INLINE void DenseMatmul(const typename Elements::Stored* HWY_RESTRICT w, int64_t rows, int64_t cols, const float* HWY_RESTRICT x, int64_t x_stride, int batch, float* y,
-                            int64_t y_stride) {
+HWY_INLINE void DenseMatmul(const typename Elements::Stored* HWY_RESTRICT w, int64_t rows, int64_t cols,
+                            const float* HWY_RESTRICT x, int64_t x_stride, int batch, float* y, int64_t y_stride) {
   if (batch <= kTokensAtOnce || cols == 0) {
     int64_t r = 0;
-    for (; r + kRows <= rows; r += kRows) MatmulRows<Elements, kRows, kPrefetchBytes>(w + r * cols, cols, cols, x, x_stride, batch, {y + r, y_stride, false});
-    for (; r < rows; ++r) MatmulRows<Elements, 1, kPrefetchBytes>(w + r * cols, cols, cols, x, x_stride, batch, {y + r, y_stride, false});
+    for (; r + kRows <= rows; r += kRows)
+      MatmulRows<Elements, kRows, kPrefetchBytes>(w + r * cols, cols, cols, x, x_stride, batch,
+                                                  {y + r, y_stride, false});
+    for (; r < rows; ++r)
+      MatmulRows<Elements, 1, kPrefetchBytes>(w + r * cols, cols, cols, x, x_stride, batch, {y + r, y_stride, false});
     return;
   }
   const int64_t fit = (int64_t{128} << 10) / batch, step = cols <= fit ? cols : fit / kWidenedColumns * kWidenedColumns;
   for (int64_t begin = 0; begin < cols; begin += step)
     for (int64_t r = 0; r < rows; r += kRows)
-      MatmulWidened<Elements, kRows, kPrefetchBytes>(w + r * cols, HWY_MIN(int64_t{kRows}, rows - r), cols, begin, HWY_MIN(begin + step, cols), x, x_stride, batch,
+      MatmulWidened<Elements, kRows, kPrefetchBytes>(w + r * cols, HWY_MIN(int64_t{kRows}, rows - r), cols, begin,
+                                                     HWY_MIN(begin + step, cols), x, x_stride, batch,
                                                      {y + r, y_stride, false});
 }
 

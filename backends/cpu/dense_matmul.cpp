@@ -15,7 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::backends::cpu::HWY_NAMESPACE {
 
 // Four rows of 2048 columns are converted at a time: 32 KiB.
-void Dense(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride, int batch, float* y, int64_t y_stride) {
+void Dense(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride,
+           int batch, float* y, int64_t y_stride) {
   constexpr int64_t kRows = 4, kColumns = 2048;
   HWY_ALIGN float floats[kRows * kColumns];
   const int64_t bytes = datasets::element_bytes(type);
@@ -29,10 +30,12 @@ void Dense(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t
         for (int64_t c = count; c % static_cast<int64_t>(hn::Lanes(FloatD())) != 0; ++c) floats[r * kColumns + c] = 0;
       }
       if (group == kRows)
-        MatmulRows<FloatElements, kRows, 0>(floats, kColumns, count, x + begin, x_stride, batch, {y + row, y_stride, begin > 0});
+        MatmulRows<FloatElements, kRows, 0>(floats, kColumns, count, x + begin, x_stride, batch,
+                                            {y + row, y_stride, begin > 0});
       else
         for (int64_t r = 0; r < group; ++r)
-          MatmulRows<FloatElements, 1, 0>(floats + r * kColumns, kColumns, count, x + begin, x_stride, batch, {y + row + r, y_stride, begin > 0});
+          MatmulRows<FloatElements, 1, 0>(floats + r * kColumns, kColumns, count, x + begin, x_stride, batch,
+                                          {y + row + r, y_stride, begin > 0});
     }
     begin += kColumns;
   } while (begin < cols);
@@ -46,11 +49,13 @@ namespace ecmv::backends::cpu {
 
 HWY_EXPORT(Dense);
 
-void dense_matmul_simd(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride, int batch, float* y, int64_t y_stride) {
+void dense_matmul_simd(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
+                       int64_t x_stride, int batch, float* y, int64_t y_stride) {
   HWY_DYNAMIC_DISPATCH(Dense)(type, w, rows, cols, x, x_stride, batch, y, y_stride);
 }
 
-void dense_matmul_scalar(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride, int batch, float* y, int64_t y_stride) {
+void dense_matmul_scalar(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
+                         int64_t x_stride, int batch, float* y, int64_t y_stride) {
   constexpr int64_t kColumns = 2048, kSums = 8;
   float row[kColumns];
   const int64_t bytes = datasets::element_bytes(type);

@@ -1,5 +1,6 @@
-// Float products of tiles that a decode kernel has just written: the second half of an unfused matmul. Elements of any type that
-// why_no_float_product (exact_product.h) lets pass are made float32 a few KiB at a time and multiplied with all tokens.
+// Float products of tiles that a decode kernel has just written: the second half of an unfused matmul. Elements of any
+// type that why_no_float_product (exact_product.h) lets pass are made float32 a few KiB at a time and multiplied with
+// all tokens.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,12 @@
 
 namespace ecmv::backends::cpu {
 
-// y[t * y_stride + r] = W x_t for t < batch, r < rows; W [rows, cols] row-major at w, token t at x + t * x_stride, padded as KernelCall says.
-void dense_matmul_scalar(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride, int batch, float* y, int64_t y_stride);
+// y[t * y_stride + r] = W x_t for t < batch, r < rows; W [rows, cols] row-major at w, token t at x + t * x_stride,
+// padded as MatmulArgs says.
+void dense_matmul_scalar(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
+                         int64_t x_stride, int batch, float* y, int64_t y_stride);
 // The same through Highway, on the instruction set chosen at run time.
-void dense_matmul_simd(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride, int batch, float* y, int64_t y_stride);
+void dense_matmul_simd(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
+                       int64_t x_stride, int batch, float* y, int64_t y_stride);
 
 }  // namespace ecmv::backends::cpu

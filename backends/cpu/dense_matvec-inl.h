@@ -1,5 +1,5 @@
 // y = W x for uncompressed int8 rows, kRows rows at once: x is loaded (and prepared) once for kRows weight vectors. Two
-// accumulators a row hide the latency of the dot product. Per-target header: include it behind foreach_target.h.
+// accumulators a row hide the latency of the dot product. Per-target header: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
 #undef ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
@@ -14,9 +14,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::backends::cpu::HWY_NAMESPACE {
 
-// Rows w[0], w[stride], ...; y[r] written for r < kRows. What lies kPrefetchBytes ahead of every row's position is requested
-// into the L2 cache (0: nothing). Hardware prefetchers stop at 4 KiB page borders, and the few miss buffers of an L1 hold a
-// single core of Zen 4 near 16 GB/s, so far ahead and into L2 beats near and into L1.
+// Rows w[0], w[stride], ...; y[r] written for r < kRows. What lies kPrefetchBytes ahead of every row's position is
+// requested into the L2 cache (0: nothing). Hardware prefetchers stop at 4 KiB page borders, and the few miss buffers
+// of an L1 hold a single core of Zen 4 near 16 GB/s, so far ahead and into L2 beats near and into L1.
 template <int kRows, int kPrefetchBytes>
 HWY_INLINE void DenseRowGroup(const int8_t* HWY_RESTRICT w, int64_t stride, int64_t cols, const int8_t* HWY_RESTRICT x,
                               int32_t correction, int32_t* HWY_RESTRICT y) {
@@ -40,7 +40,7 @@ HWY_INLINE void DenseRowGroup(const int8_t* HWY_RESTRICT w, int64_t stride, int6
   }
   for (; c < cols; c += lanes) {
     const size_t left = static_cast<size_t>(HWY_MIN(lanes, cols - c));
-    // LoadN gives zeros behind the end; where weights are biased these become 128 and meet x's zeros.
+    // LoadN gives zeros past the end; where weights are biased these become 128 and meet x's zeros.
     const DotX xt = PrepareX(hn::LoadN(d8, x + c, left));
     for (int r = 0; r < kRows; ++r) acc0[r] = DotAccumulate(hn::LoadN(d8, w + r * stride + c, left), xt, acc0[r]);
   }
@@ -53,15 +53,16 @@ HWY_INLINE void DenseMatvec(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t 
                             int32_t* HWY_RESTRICT y) {
   const int32_t correction = kDotIsBiased ? 128 * SumX(x, cols) : 0;
   int64_t r = 0;
-  for (; r + kRows <= rows; r += kRows) DenseRowGroup<kRows, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
+  for (; r + kRows <= rows; r += kRows)
+    DenseRowGroup<kRows, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
   for (; r < rows; ++r) DenseRowGroup<1, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
 }
 
-// The same with kStreams rows at once that lie far apart, in kStreams equal parts of the matrix: as many long streams for
-// the prefetchers, each from page to page, instead of neighbouring rows.
+// The same with kStreams rows at once that lie far apart, in kStreams equal parts of the matrix: as many long streams
+// for the prefetchers, each from page to page, instead of neighbouring rows.
 template <int kStreams>
-HWY_INLINE void DenseMatvecStreams(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t cols, const int8_t* HWY_RESTRICT x,
-                                   int32_t* HWY_RESTRICT y) {
+HWY_INLINE void DenseMatvecStreams(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t cols,
+                                   const int8_t* HWY_RESTRICT x, int32_t* HWY_RESTRICT y) {
   const int32_t correction = kDotIsBiased ? 128 * SumX(x, cols) : 0;
   const int64_t part = rows / kStreams;
   for (int64_t r = 0; r < part; ++r) {

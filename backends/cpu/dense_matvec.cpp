@@ -16,20 +16,22 @@ void Dense(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t
   DenseMatvec<4, 0>(w, rows, cols, x, y);
 }
 
-// The best way to read depends on the machine's prefetchers: `kStreams` parts at once, with or without a request to L2 far ahead.
+// The best way to read depends on the machine's prefetchers: `kStreams` parts at once, with or without a request to L2
+// far ahead.
 template <int kStreams, int kPrefetchBytes>
 uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> d;
   const hn::ScalableTag<uint64_t> d64;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t part = bytes / kStreams / (4 * lanes) * (4 * lanes);
-  // Sums of 8 bytes never overflow, so the caller can tell from the total that every byte was read; one such instruction a
-  // cycle still outruns any memory.
+  // Sums of 8 bytes never overflow, so the caller can tell from the total that every byte was read; one such
+  // instruction a cycle still outruns any memory.
   auto s0 = hn::Zero(d64), s1 = s0, s2 = s0, s3 = s0;
   for (int64_t i = 0; i < part; i += 4 * lanes) {
     for (int s = 0; s < kStreams; ++s) {
       const uint8_t* p = data + s * part + i;
-      for (int64_t line = 0; kPrefetchBytes > 0 && line < 4 * lanes; line += 64) __builtin_prefetch(p + kPrefetchBytes + line, 0, 2);
+      for (int64_t line = 0; kPrefetchBytes > 0 && line < 4 * lanes; line += 64)
+        __builtin_prefetch(p + kPrefetchBytes + line, 0, 2);
       s0 = hn::Add(s0, hn::SumsOf8(hn::LoadU(d, p)));
       s1 = hn::Add(s1, hn::SumsOf8(hn::LoadU(d, p + lanes)));
       s2 = hn::Add(s2, hn::SumsOf8(hn::LoadU(d, p + 2 * lanes)));

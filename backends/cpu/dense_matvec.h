@@ -11,7 +11,8 @@ void dense_matvec_scalar(const int8_t* w, int64_t rows, int64_t cols, const int8
 // The same through Highway, on the instruction set chosen at run time.
 void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
 
-// Reads all bytes once and returns their sum: the read-bandwidth measurement. Methods differ in streams and prefetching.
+// Reads all bytes once and returns their sum: the read-bandwidth measurement. Methods differ in streams and
+// prefetching.
 inline constexpr int kReadMethods = 4;
 uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int method);
 

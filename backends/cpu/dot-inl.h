@@ -1,5 +1,5 @@
 // The dot product of four neighbouring bytes, accumulated in int32, in the best form of each instruction set; one
-// idea shared by every fused kernel and the dense product. Per-target header: include it behind foreach_target.h.
+// idea shared by every fused kernel and the dense product. Per-target header: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_DOT_INL_H_
 #undef ECMV_BACKENDS_CPU_DOT_INL_H_
@@ -20,8 +20,8 @@ using DotDU8 = hn::Repartition<uint8_t, DotD8>;
 using DotD16 = hn::Repartition<int16_t, DotD8>;
 using DotD32 = hn::Repartition<int32_t, DotD8>;
 
-// True where one instruction multiplies unsigned by signed bytes (VNNI): then weights are stored or shifted to w + 128 and
-// the caller subtracts 128 * sum(x) once.
+// True where one instruction multiplies unsigned by signed bytes (VNNI): then weights are stored or shifted to w + 128
+// and the caller subtracts 128 * sum(x) once.
 inline constexpr bool kDotIsBiased = HWY_TARGET <= HWY_AVX3_DL && HWY_TARGET >= HWY_AVX3_SPR;
 
 // x prepared once for many rows: as it is, or split into even and odd bytes widened to int16 where there is no byte
@@ -87,7 +87,7 @@ HWY_INLINE hn::Vec<DotD32> DotAccumulateBiased(hn::Vec<DotDU8> biased, const Dot
 #endif
 }
 
-// Sum of all cols elements of x; x is padded with kVectorPaddingBytes zeros behind cols.
+// Sum of all cols elements of x; x is padded with kVectorPaddingBytes zeros past cols.
 HWY_INLINE int32_t SumX(const int8_t* HWY_RESTRICT x, int64_t cols) {
   int32_t sum = 0;
   for (int64_t i = 0; i < cols; ++i) sum += x[i];

@@ -1,5 +1,6 @@
-// Elements as float32, for the types that float32 holds exactly: all of one and two bytes, and f32. Branch-free, so that loops over
-// them become vectors; inlined into callers of any instruction set. NaN and infinities stay what they are.
+// Elements as float32, for the types that float32 holds exactly: all of one and two bytes, and f32. Branch-free, so
+// that loops over them become vectors; inlined into callers of any instruction set. NaN and infinities stay what they
+// are.
 #pragma once
 
 #include <bit>
@@ -15,8 +16,8 @@ namespace ecmv::backends::cpu {
 
 ECMV_INLINE float bf16_number(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-// A smaller exponent and fraction, moved to where float32 has them, differ from their number by the power of two between both
-// exponents' biases; subnormal numbers become subnormal float32 and come out right as well.
+// A smaller exponent and fraction, moved to where float32 has them, differ from their number by the power of two
+// between both exponents' biases; subnormal numbers become subnormal float32 and come out right as well.
 ECMV_INLINE float f16_number(uint16_t bits) {
   const uint32_t moved = (bits & 0x7FFFu) << 13;
   const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(moved) * 0x1p112f);
@@ -52,7 +53,11 @@ ECMV_INLINE void elements_to_floats(datasets::ElementType type, const std::byte*
     case f8_e5m2: return convert_elements<uint8_t>(elements, count, out, [](uint8_t v) { return f8_e5m2_number(v); });
     case f8_e4m3: return convert_elements<uint8_t>(elements, count, out, [](uint8_t v) { return f8_e4m3_number(v); });
     case f32: return convert_elements<float>(elements, count, out, [](float v) { return v; });
-    case f64: case i32: case u32: case i64: case u64: return;
+    case f64:
+    case i32:
+    case u32:
+    case i64:
+    case u64: return;
   }
 }
 

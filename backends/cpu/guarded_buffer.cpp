@@ -1,4 +1,5 @@
-// Memory layout of a block: [front guard 256][data][back guard 256], the data aligned to 64 bytes (2 MiB pages for large ones).
+// Memory layout of a block: [front guard 256][data][back guard 256], the data aligned to 64 bytes (2 MiB pages for
+// large ones).
 #include "backends/cpu/guarded_buffer.h"
 
 #include <sys/mman.h>
@@ -43,8 +44,7 @@ GuardedBuffer::GuardedBuffer(int64_t bytes) : bytes_(bytes) {
   const int64_t alignment = large ? kHugePageBytes : 64;
   const int64_t total = (bytes + 2 * kGuardBytes + alignment - 1) / alignment * alignment;
   auto* block = static_cast<std::byte*>(std::aligned_alloc(alignment, total));
-  if (block == nullptr)
-    throw OutOfMemory("The host has no room for a buffer of " + std::to_string(bytes) + " bytes.");
+  if (block == nullptr) throw OutOfMemory("The host has no room for a buffer of " + std::to_string(bytes) + " bytes.");
   block_.reset(block);
   if (large) madvise(block, total, MADV_HUGEPAGE);  // advice only: fewer TLB misses where the kernel grants it
   data_ = block + kGuardBytes;

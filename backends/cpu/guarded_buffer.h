@@ -12,7 +12,7 @@ namespace ecmv::backends::cpu {
 class GuardedBuffer {
  public:
   GuardedBuffer() = default;
-  // `bytes` >= 0, zero-initialised. The back guard begins with the byte behind the last one. Throws OutOfMemory.
+  // `bytes` >= 0, zero-initialised. The back guard begins with the byte past the last one. Throws OutOfMemory.
   explicit GuardedBuffer(int64_t bytes);
   GuardedBuffer(GuardedBuffer&&) noexcept = default;
   GuardedBuffer& operator=(GuardedBuffer&&) noexcept = default;

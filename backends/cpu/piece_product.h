@@ -7,7 +7,8 @@
 namespace ecmv::backends::cpu {
 
 // y[row] += the elements of a piece that belong to the row, for all rows of the piece, which begins at element `begin`.
-inline void multiply_piece(const int8_t* piece, int64_t begin, int64_t count, int64_t cols, const int8_t* x, int32_t* y) {
+inline void multiply_piece(const int8_t* piece, int64_t begin, int64_t count, int64_t cols, const int8_t* x,
+                           int32_t* y) {
   while (count > 0) {
     const int64_t row = begin / cols, col = begin % cols, length = std::min(count, cols - col);
     int32_t sum = 0;

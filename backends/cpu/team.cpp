@@ -1,4 +1,4 @@
-// OpenMP behind Team.
+// Team, with OpenMP.
 #include "backends/cpu/team.h"
 
 #include <omp.h>

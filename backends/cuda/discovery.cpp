@@ -1,5 +1,5 @@
-// NVIDIA devices as CUDA's runtime lists them. The runtime is linked statically and finds the driver by itself, so without a
-// driver there is an error and nothing else.
+// NVIDIA devices as CUDA's runtime lists them. The runtime is linked statically and finds the driver by itself, so
+// without a driver there is an error and nothing else.
 #include "backends/gpu/discovery.h"
 
 #include "backends/cuda/nvml.h"
@@ -36,7 +36,8 @@ DeviceInfo describe(int index) {
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
   const std::string number = nvml_driver_version();
-  info.driver = (number.empty() ? "" : "NVIDIA driver " + number + ", ") + "CUDA driver " + version(driver) + ", runtime " + version(runtime);
+  info.driver = (number.empty() ? "" : "NVIDIA driver " + number + ", ") + "CUDA driver " + version(driver) +
+                ", runtime " + version(runtime);
   if (properties.major < 7 || (properties.major == 7 && properties.minor < 5))
     info.unavailable = "The device " + info.name + " is an " + info.simd_target + ", the kernels need sm_75 or newer.";
   return info;
@@ -56,7 +57,7 @@ std::vector<DeviceInfo> discover() {
     (void)cudaDriverGetVersion(&driver);
     none.unavailable = status == cudaSuccess ? "There is no CUDA device."
                        : driver == 0         ? "There is no NVIDIA driver on this machine."
-                                             : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".";
+                                     : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".";
     devices.push_back(none);
   }
   return devices;

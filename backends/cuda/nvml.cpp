@@ -1,5 +1,5 @@
-// The library is opened at run time: it comes with the driver, not with the toolkit. Its C interface is stable; the few types
-// used here are plain numbers.
+// The library is opened at run time: it comes with the driver, not with the toolkit. Its C interface is stable; the few
+// types used here are plain numbers.
 #include "backends/cuda/nvml.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,9 @@ struct Library {
   Library() {
     void* object = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (object == nullptr) return;
-    const auto take = [&](auto& function, const char* name) { function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(object, name)); };
+    const auto take = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(object, name));
+    };
     take(init, "nvmlInit_v2");
     take(find, "nvmlDeviceGetHandleByPciBusId_v2");
     take(clock, "nvmlDeviceGetClockInfo");
@@ -42,15 +44,17 @@ const Library& library() {
 }
 
 constexpr int kClockOfUnits = 1, kClockOfMemory = 2, kSensorOfChip = 0;
-constexpr int kMoreThanAskedFor = 7;  // NVML_ERROR_INSUFFICIENT_SIZE: with room for none, the answer when there are some
+constexpr int kMoreThanAskedFor =
+    7;  // NVML_ERROR_INSUFFICIENT_SIZE: with room for none, the answer when there are some
 
 struct Reason {
   unsigned long long bit;
   const char* name;
 };
-constexpr Reason kReasons[] = {{0x1, "idle"},           {0x2, "clocks set by the user"}, {0x4, "power cap"},         {0x8, "hardware slowdown"},
-                               {0x10, "sync boost"},    {0x20, "thermal (software)"},    {0x40, "thermal (hardware)"}, {0x80, "power brake"},
-                               {0x100, "display clock"}};
+constexpr Reason kReasons[] = {
+    {0x1, "idle"},           {0x2, "clocks set by the user"}, {0x4, "power cap"},           {0x8, "hardware slowdown"},
+    {0x10, "sync boost"},    {0x20, "thermal (software)"},    {0x40, "thermal (hardware)"}, {0x80, "power brake"},
+    {0x100, "display clock"}};
 
 }  // namespace
 
@@ -67,16 +71,20 @@ DeviceState read_nvml(const char* bus_id) {
   if (!library.ready || library.find(bus_id, &device) != 0) return state;
   unsigned value = 0;
   if (library.clock != nullptr && library.clock(device, kClockOfUnits, &value) == 0) state.clock_hz = value * 1e6;
-  if (library.clock != nullptr && library.clock(device, kClockOfMemory, &value) == 0) state.memory_clock_hz = value * 1e6;
+  if (library.clock != nullptr && library.clock(device, kClockOfMemory, &value) == 0)
+    state.memory_clock_hz = value * 1e6;
   if (library.power != nullptr && library.power(device, &value) == 0) state.power_w = value * 1e-3;
-  if (library.temperature != nullptr && library.temperature(device, kSensorOfChip, &value) == 0) state.temperature_c = value;
+  if (library.temperature != nullptr && library.temperature(device, kSensorOfChip, &value) == 0)
+    state.temperature_c = value;
   unsigned count = 0;
   if (library.processes != nullptr)
-    if (const int status = library.processes(device, &count, nullptr); status == 0 || status == kMoreThanAskedFor) state.processes = static_cast<int>(count);
+    if (const int status = library.processes(device, &count, nullptr); status == 0 || status == kMoreThanAskedFor)
+      state.processes = static_cast<int>(count);
   unsigned long long bits = 0;
   if (library.throttle != nullptr && library.throttle(device, &bits) == 0) {
     for (const Reason& reason : kReasons)
-      if ((bits & reason.bit) != 0) state.throttle_reasons += (state.throttle_reasons.empty() ? "" : ", ") + std::string(reason.name);
+      if ((bits & reason.bit) != 0)
+        state.throttle_reasons += (state.throttle_reasons.empty() ? "" : ", ") + std::string(reason.name);
     if (state.throttle_reasons.empty()) state.throttle_reasons = "none";
   }
   return state;

@@ -1,6 +1,6 @@
-// See block_runner.h. Per lane there are two slots: `operand`, written on arrival, and the group's copy in `met`, taken when the
-// group is complete. A complete group runs on in the next step, in which every lane reads `met` before anyone can complete
-// the next collective, so one switch a collective is enough.
+// See block_runner.h. Per lane there are two slots: `operand`, written on arrival, and the group's copy in `met`, taken
+// when the group is complete. A complete group runs on in the next step, in which every lane reads `met` before anyone
+// can complete the next collective, so one switch a collective is enough.
 #include "backends/emulator/block_runner.h"
 
 #include <boost/context/fiber.hpp>
@@ -28,7 +28,8 @@ constexpr size_t kStackBytes = size_t{64} << 10;
 constexpr int64_t kSharedGuardBytes = 256;
 
 bool same_place(const Collective& a, const Collective& b) {
-  return a.line == b.line && a.scope == b.scope && std::strcmp(a.operation, b.operation) == 0 && std::strcmp(a.file, b.file) == 0;
+  return a.line == b.line && a.scope == b.scope && std::strcmp(a.operation, b.operation) == 0 &&
+         std::strcmp(a.file, b.file) == 0;
 }
 
 std::string describe(const Collective& place) {
@@ -39,8 +40,8 @@ std::string describe(const Collective& place) {
   return std::string(place.operation) + " (" + file + ":" + std::to_string(place.line) + ")";
 }
 
-// After so many rounds over all blocks in which lanes did nothing but pause, they never will. A lane that looks at one word after another
-// pauses once for each that is not there yet.
+// After this many rounds over all blocks in which lanes only paused, they are taken to be deadlocked. A lane that looks
+// at one word after another pauses once for each that is not there yet.
 constexpr int kMostIdleRounds = 10000;
 
 enum class State : uint8_t { ready, paused, meeting, finished };
@@ -78,8 +79,12 @@ thread_local Block* running_block = nullptr;
 class Block {
  public:
   Block(const Grid& grid, const std::function<void()>& kernel)
-      : grid_(grid), kernel_(kernel), lanes_(grid.threads), met_(grid.threads),
-        shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)), in_flight_(static_cast<size_t>(grid.shared_bytes / 4 + 1)) {
+      : grid_(grid),
+        kernel_(kernel),
+        lanes_(grid.threads),
+        met_(grid.threads),
+        shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)),
+        in_flight_(static_cast<size_t>(grid.shared_bytes / 4 + 1)) {
     const auto address = reinterpret_cast<uintptr_t>(shared_.data()) + kSharedGuardBytes;
     shared_data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
   }
@@ -110,17 +115,19 @@ class Block {
   }
   bool finished() const { return finished_; }
 
-  // Behind the last lane.
+  // Past the last lane.
   void end() {
     for (const std::byte* p = shared_.data(); p != shared_.data() + shared_.size(); ++p)
       if ((p < shared_data_ || p >= shared_data_ + grid_.shared_bytes) && *p != std::byte{0xA5})
-        throw KernelFault("Block " + std::to_string(index_) + " wrote outside its " + std::to_string(grid_.shared_bytes) + " bytes of shared memory.");
+        throw KernelFault("Block " + std::to_string(index_) + " wrote outside its " +
+                          std::to_string(grid_.shared_bytes) + " bytes of shared memory.");
     leave();
   }
 
   // The first lane that has paused, for a report; -1 if none has.
   int first_paused() const {
-    const auto paused = std::find_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.state == State::paused; });
+    const auto paused =
+        std::find_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.state == State::paused; });
     return paused == lanes_.end() ? -1 : static_cast<int>(paused - lanes_.begin());
   }
 
@@ -129,9 +136,10 @@ class Block {
   int64_t index() const { return index_; }
   const Grid& grid() const { return grid_; }
   std::byte* shared() const { return shared_data_; }
-  // Of asynchronous copies to shared memory: `change` is 1 when one begins, -1 when somebody has waited for it.
+  // Counts asynchronous copies to shared memory: `change` is 1 when one begins, -1 when a lane has waited for it.
   void count_in_flight(const std::byte* to, int bytes, int change) {
-    for (int64_t word = (to - shared_data_) / 4; word < (to - shared_data_ + bytes) / 4; ++word) in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
+    for (int64_t word = (to - shared_data_) / 4; word < (to - shared_data_ + bytes) / 4; ++word)
+      in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
   }
 
   BulkPhase& bulk(const uint64_t* place) { return bulk_[place]; }
@@ -174,7 +182,9 @@ class Block {
   }
 
   int wave_begin(int thread) const { return thread / grid_.wave_size * grid_.wave_size; }
-  int group_begin(int thread, int scope) const { return wave_begin(thread) + (thread - wave_begin(thread)) / scope * scope; }
+  int group_begin(int thread, int scope) const {
+    return wave_begin(thread) + (thread - wave_begin(thread)) / scope * scope;
+  }
 
   void resume(int thread) {
     current_ = thread;
@@ -184,7 +194,8 @@ class Block {
     if (fault_) std::rethrow_exception(fault_);
   }
 
-  // Runs every wave until all of its lanes have finished, paused or wait for the block. True if a barrier of the block let lanes go on.
+  // Runs every wave until all of its lanes have finished, paused or wait for the block. True if a barrier of the block
+  // let lanes go on.
   bool advance_to_barrier() {
     int waiting = 0, paused = 0;
     const int waves = (grid_.threads + grid_.wave_size - 1) / grid_.wave_size;
@@ -193,7 +204,8 @@ class Block {
       const int begin = wave * grid_.wave_size, end = std::min(begin + grid_.wave_size, grid_.threads);
       while (step(begin, end)) complete_groups(begin, end);
       const auto in_state = [&](State state) {
-        return static_cast<int>(std::count_if(lanes_.begin() + begin, lanes_.begin() + end, [&](const Lane& lane) { return lane.state == state; }));
+        return static_cast<int>(std::count_if(lanes_.begin() + begin, lanes_.begin() + end,
+                                              [&](const Lane& lane) { return lane.state == state; }));
       };
       const int paused_here = in_state(State::paused);
       // Paused lanes may still come.
@@ -247,7 +259,8 @@ class Block {
       }
       const int group_end = thread + lane.place.scope;
       bool complete = true;
-      for (int t = thread; t < group_end && complete; ++t) complete = lanes_[t].state == State::meeting && same_place(lanes_[t].place, lane.place);
+      for (int t = thread; t < group_end && complete; ++t)
+        complete = lanes_[t].state == State::meeting && same_place(lanes_[t].place, lane.place);
       if (!complete) {
         ++thread;
         continue;
@@ -271,11 +284,15 @@ class Block {
     for (int t = begin; t < end;) {
       int last = t;
       const auto alike = [&](int other) {
-        return lanes_[other].state == lanes_[t].state && (lanes_[t].state == State::finished || same_place(lanes_[other].place, lanes_[t].place));
+        return lanes_[other].state == lanes_[t].state &&
+               (lanes_[t].state == State::finished || same_place(lanes_[other].place, lanes_[t].place));
       };
       while (last + 1 < end && alike(last + 1)) ++last;
-      sentence += (t == begin ? " thread " : ", thread ") + std::to_string(t) + (last > t ? " to " + std::to_string(last) : "") +
-                  (lanes_[t].state == State::finished ? (last > t ? " have ended" : " has ended") : (last > t ? " are at " : " is at ") + describe(lanes_[t].place));
+      sentence +=
+          (t == begin ? " thread " : ", thread ") + std::to_string(t) +
+          (last > t ? " to " + std::to_string(last) : "") +
+          (lanes_[t].state == State::finished ? (last > t ? " have ended" : " has ended")
+                                              : (last > t ? " are at " : " is at ") + describe(lanes_[t].place));
       t = last + 1;
     }
     throw KernelFault(sentence + ".");
@@ -306,8 +323,9 @@ void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed
     idle = progress ? 0 : idle + 1;
     if (idle <= kMostIdleRounds) continue;
     const auto stuck = std::find_if_not(blocks.begin(), blocks.end(), finished);
-    throw KernelFault("Deadlock: all threads that are left wait for others that never come, first thread " + std::to_string((*stuck)->first_paused()) + " of block " +
-                      std::to_string((*stuck)->index()) + ".");
+    throw KernelFault("Deadlock: all threads that are left wait for others that never come, first thread " +
+                      std::to_string((*stuck)->first_paused()) + " of block " + std::to_string((*stuck)->index()) +
+                      ".");
   }
 }
 
@@ -315,9 +333,11 @@ void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed
 
 void run_grid(const Grid& grid, const std::function<void()>& kernel) {
   if (grid.threads < 1 || grid.threads > 1024)
-    throw KernelFault("A thread block of " + std::to_string(grid.threads) + " threads was asked for; devices have room for 1 to 1024.");
+    throw KernelFault("A thread block of " + std::to_string(grid.threads) +
+                      " threads was asked for; devices have room for 1 to 1024.");
   if (grid.together && grid.blocks * grid.threads > int64_t{kComputeUnits} * kThreadsOfComputeUnit)
-    throw KernelFault(std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) + " threads shall run together; the device has room for " +
+    throw KernelFault(std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) +
+                      " threads must run together; the device has room for " +
                       std::to_string(kComputeUnits * kThreadsOfComputeUnit) + " threads.");
   struct Leave {
     ~Leave() { running_block = nullptr; }
@@ -387,7 +407,8 @@ bool finish_bulk(uint64_t* place) {
 
 void fault(const std::string& sentence) {
   if (running_block == nullptr) throw KernelFault(sentence);
-  throw KernelFault("Thread " + std::to_string(running_block->current()) + " of block " + std::to_string(running_block->index()) + ": " + sentence);
+  throw KernelFault("Thread " + std::to_string(running_block->current()) + " of block " +
+                    std::to_string(running_block->index()) + ": " + sentence);
 }
 
 }  // namespace ecmv::backends::emulator

@@ -1,8 +1,9 @@
-// One thread block on the host: a fiber a lane. Lanes run one after another up to their next collective (ballot, shuffle, barrier);
-// when all lanes of its group stand at the same one, in the same source line, they go on. A group that can never get
-// there is reported: a lane that skips a collective is undefined behaviour on devices and an error here. Whole waves
-// advance together, waves of a block in turn, blocks of a grid one after another, or in turn where the launch says that all of
-// them run together. Lanes that wait for other blocks pause(); a grid in which nothing else happens any more is a deadlock.
+// One thread block on the host: a fiber a lane. Lanes run one after another up to their next collective (ballot,
+// shuffle, barrier); when all lanes of its group stand at the same one, in the same source line, they go on. A group
+// that can never get there is reported: a lane that skips a collective is undefined behaviour on devices and an error
+// here. Whole waves advance together, waves of a block in turn, blocks of a grid one after another, or in turn where
+// the launch says that all of them run together. Lanes that wait for other blocks pause(); a grid in which nothing else
+// happens any more is a deadlock.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ struct KernelFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A place where lanes meet. `scope` lanes, aligned in their wave, take part; kWholeBlock means all threads, -n - 1 the block's first n.
+// A place where lanes meet. `scope` lanes, aligned in their wave, take part; kWholeBlock means all threads, -n - 1 the
+// block's first n.
 struct Collective {
   const char* operation = nullptr;
   const char* file = nullptr;
@@ -38,10 +40,11 @@ struct Grid {
   bool together = false;
 };
 
-// Of the emulated devices. A compute unit has room for so many threads: more cannot run together.
+// The emulated devices. A compute unit has room for this many threads: more cannot run together.
 inline constexpr int kComputeUnits = 4, kThreadsOfComputeUnit = 2048;
 
-// Runs `kernel` once for every thread of the grid. Throws the first KernelFault; what other lanes would have done is lost.
+// Runs `kernel` once for every thread of the grid. Throws the first KernelFault; what other lanes would have done is
+// lost.
 void run_grid(const Grid& grid, const std::function<void()>& kernel);
 
 // Inside a kernel: where this lane is.
@@ -53,8 +56,8 @@ int wave_size();
 // The block's dynamic shared memory.
 std::byte* shared_data();
 
-// Meets the other lanes, handing them `operand`. The result holds what each lane of the group handed in, in order, and is
-// valid until this lane's next meeting. For scopes beyond a wave it is null.
+// Meets the other lanes, handing them `operand`. The result holds what each lane of the group handed in, in order, and
+// is valid until this lane's next meeting. For scopes beyond a wave it is null.
 const uint64_t* meet(const Collective& place, uint64_t operand);
 
 // Lets everybody else run before this lane goes on.
@@ -65,8 +68,8 @@ void queue_copy(std::byte* to, const std::byte* from, int bytes);
 void commit_queued_copies();
 void finish_copies(int pending);
 
-// Bulk copies, which belong to a place in shared memory: they happen, and the place's count of phases goes up, when somebody waits there and all bytes
-// that the phase expects have been asked for.
+// Bulk copies, which belong to a place in shared memory: they happen, and the place's count of phases goes up, when a
+// lane waits there and all bytes that the phase expects have been asked for.
 void expect_bulk(uint64_t* place, int bytes);
 void queue_bulk(uint64_t* place, std::byte* to, const std::byte* from, int bytes);
 bool finish_bulk(uint64_t* place);  // whether a phase ended

@@ -1,4 +1,5 @@
-// See checked_memory.h. Ranges never overlap, so the last one that begins at or before an address is the only candidate.
+// See checked_memory.h. Ranges never overlap, so the last one that begins at or before an address is the only
+// candidate.
 #include "backends/emulator/checked_memory.h"
 
 #include <map>
@@ -26,9 +27,9 @@ void forget_range(const std::byte* data) { ranges().erase(data); }
 
 const MemoryRange* find_range(const void* address) {
   const auto* byte = static_cast<const std::byte*>(address);
-  auto behind = ranges().upper_bound(byte);
-  if (behind == ranges().begin()) return nullptr;
-  const MemoryRange* range = std::prev(behind)->second.get();
+  auto next = ranges().upper_bound(byte);
+  if (next == ranges().begin()) return nullptr;
+  const MemoryRange* range = std::prev(next)->second.get();
   return byte <= range->begin + range->bytes ? range : nullptr;
 }
 
@@ -36,13 +37,15 @@ void refuse_access(const MemoryRange* range, const void* address, size_t bytes) 
   if (range == nullptr) fault("an access of " + std::to_string(bytes) + " bytes through a pointer into no buffer.");
   const int64_t offset = static_cast<const std::byte*>(address) - range->begin;
   if (offset >= 0 && offset + static_cast<int64_t>(bytes) <= range->bytes)
-    fault("a misaligned access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " + range->name + ".");
-  fault("an access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " + range->name + ", which has " +
-        std::to_string(range->bytes) + " bytes.");
+    fault("a misaligned access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " +
+          range->name + ".");
+  fault("an access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " + range->name +
+        ", which has " + std::to_string(range->bytes) + " bytes.");
 }
 
 void refuse_in_flight(const MemoryRange* range, const void* address, size_t bytes) {
-  fault("an access of " + std::to_string(bytes) + " bytes at byte " + std::to_string(static_cast<const std::byte*>(address) - range->begin) + " of " + range->name +
+  fault("an access of " + std::to_string(bytes) + " bytes at byte " +
+        std::to_string(static_cast<const std::byte*>(address) - range->begin) + " of " + range->name +
         ", to which an asynchronous copy is under way.");
 }
 

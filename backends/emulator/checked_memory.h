@@ -12,14 +12,14 @@ struct MemoryRange {
   const std::byte* begin = nullptr;
   int64_t bytes = 0;
   std::string name;
-  // Shared memory: for each 4 bytes the asynchronous copies to them that nobody has waited for; nullptr elsewhere.
+  // Shared memory: for each 4 bytes the asynchronous copies to them that no lane has waited for; nullptr elsewhere.
   const uint8_t* in_flight = nullptr;
 };
 
 // The bytes [data, data + bytes) may be accessed from now on, under this name in reports; and no longer.
 void name_range(const std::byte* data, int64_t bytes, const std::string& name, const uint8_t* in_flight = nullptr);
 void forget_range(const std::byte* data);
-// The range that holds `address` or ends there; nullptr: nobody's memory.
+// The range that holds `address` or ends there; nullptr: not allocated.
 const MemoryRange* find_range(const void* address);
 // Ends the launch: `bytes` at `address` are not in `range` (nullptr: in none).
 [[noreturn]] void refuse_access(const MemoryRange* range, const void* address, size_t bytes);
@@ -34,8 +34,8 @@ class CheckedPointer {
   CheckedPointer(T* address) : address_(address), range_(find_range(address)) {}
   CheckedPointer(T* address, const MemoryRange* range) : address_(address), range_(range) {}
   template <typename U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  CheckedPointer(const CheckedPointer<U>& other) : address_(other.address()), range_(other.range()) {}
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) CheckedPointer(const CheckedPointer<U>& other)
+      : address_(other.address()), range_(other.range()) {}
 
   T& operator*() const { return *checked(address_); }
   T* operator->() const { return checked(address_); }
@@ -43,10 +43,23 @@ class CheckedPointer {
   CheckedPointer operator+(int64_t n) const { return {address_ + n, range_}; }
   CheckedPointer operator-(int64_t n) const { return {address_ - n, range_}; }
   int64_t operator-(const CheckedPointer& other) const { return address_ - other.address_; }
-  CheckedPointer& operator+=(int64_t n) { address_ += n; return *this; }
-  CheckedPointer& operator-=(int64_t n) { address_ -= n; return *this; }
-  CheckedPointer& operator++() { ++address_; return *this; }
-  CheckedPointer operator++(int) { CheckedPointer old = *this; ++address_; return old; }
+  CheckedPointer& operator+=(int64_t n) {
+    address_ += n;
+    return *this;
+  }
+  CheckedPointer& operator-=(int64_t n) {
+    address_ -= n;
+    return *this;
+  }
+  CheckedPointer& operator++() {
+    ++address_;
+    return *this;
+  }
+  CheckedPointer operator++(int) {
+    CheckedPointer old = *this;
+    ++address_;
+    return old;
+  }
   explicit operator bool() const { return address_ != nullptr; }
   friend bool operator==(const CheckedPointer& a, const CheckedPointer& b) { return a.address_ == b.address_; }
   friend auto operator<=>(const CheckedPointer& a, const CheckedPointer& b) { return a.address_ <=> b.address_; }

@@ -1,5 +1,5 @@
-// The emulator's half of backends/gpu/gpu_api.h: device memory is host memory, a stream runs everything at once, a fault waits
-// until somebody synchronises, as an error of a real device does.
+// The emulator's half of backends/gpu/gpu_api.h: device memory is host memory, a stream runs everything at once, a
+// fault waits until the host synchronises, as an error of a real device does.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,14 @@
 
 #include "backends/emulator/block_runner.h"
 #include "backends/emulator/checked_memory.h"
+#include "backends/executor.h"
 
 namespace ecmv::backends::emulator {
 
 inline std::byte* allocate(int64_t bytes) {
   void* data = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
-  if (data == nullptr) throw OutOfMemory("The host has no room for " + std::to_string(bytes) + " bytes of emulated device memory.");
+  if (data == nullptr)
+    throw OutOfMemory("The host has no room for " + std::to_string(bytes) + " bytes of emulated device memory.");
   return static_cast<std::byte*>(data);
 }
 inline void release(std::byte* data) { std::free(data); }

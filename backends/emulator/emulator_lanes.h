@@ -1,5 +1,5 @@
-// The emulator's half of backends/gpu/lanes.h: every operation is one meeting of the group's lanes, named with the source line that
-// called it.
+// The emulator's half of backends/gpu/lanes.h: every operation is one meeting of the group's lanes, named with the
+// source line that called it.
 #pragma once
 
 #include <bit>
@@ -25,8 +25,12 @@ struct Lanes {
   static Mask ballot(bool value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return ballot_at("ballot", value, file, line);
   }
-  static bool any(bool value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return ballot_at("any", value, file, line) != 0; }
-  static bool all(bool value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return ballot_at("all", !value, file, line) == 0; }
+  static bool any(bool value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return ballot_at("any", value, file, line) != 0;
+  }
+  static bool all(bool value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return ballot_at("all", !value, file, line) == 0;
+  }
   static int count_before(Mask mask) { return std::popcount(static_cast<Mask>(mask & ((Mask{1} << lane()) - 1))); }
 
   template <typename T>
@@ -42,7 +46,7 @@ struct Lanes {
   static int32_t uniform(int32_t value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     const uint64_t* met = meet({"uniform", file, line, size()}, bits_of(value));
     for (int i = 0; i < size(); ++i)
-      if (met[i] != bits_of(value)) fault("a value that shall be the same in all lanes of a group is not.");
+      if (met[i] != bits_of(value)) fault("a value that must be the same in all lanes of a group is not.");
     return value;
   }
   template <typename T>
@@ -66,7 +70,8 @@ struct Lanes {
   }
   static int32_t reduce_max(int32_t value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     const uint64_t* met = meet({"reduce_max", file, line, size()}, bits_of(value));
-    for (int i = 0; i < size(); ++i) value = static_cast<int32_t>(met[i]) > value ? static_cast<int32_t>(met[i]) : value;
+    for (int i = 0; i < size(); ++i)
+      value = static_cast<int32_t>(met[i]) > value ? static_cast<int32_t>(met[i]) : value;
     return value;
   }
   template <typename T>
@@ -76,7 +81,9 @@ struct Lanes {
     for (int i = 0; i < lane(); ++i) sum += static_cast<std::make_unsigned_t<T>>(met[i]);
     return static_cast<T>(sum);
   }
-  static void sync(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { meet({"sync", file, line, size()}, 0); }
+  static void sync(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    meet({"sync", file, line, size()}, 0);
+  }
 
  private:
   template <typename T>

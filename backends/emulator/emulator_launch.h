@@ -22,7 +22,6 @@ struct LaunchShape {
   bool early = false;  // here kernels never overlap
   bool together = false;
 };
-inline bool have_early_launches(const DeviceInfo&) { return false; }
 inline void let_next_begin() {}
 inline void wait_for_previous() {}
 

@@ -1,9 +1,9 @@
-// Copies from global to shared memory that a lane starts and later waits for. On NVIDIA devices since sm_80 they bypass the registers;
-// elsewhere they are plain copies; in the emulator they happen as late as they may, so that a missing wait shows.
-// Copies belong to the lane that started them: others see the bytes behind its wait and a barrier.
-// Bulk copies are for NVIDIA devices since sm_90: one lane starts a copy of many bytes, everybody waits at an Arrival. Their bytes do not
-// pass the unit that serves the loads of lanes and returns them in order, so that a load need not wait until a long queue
-// of copies in front of it is through.
+// Copies from global to shared memory that a lane starts and later waits for. On NVIDIA devices since sm_80 they bypass
+// the registers; elsewhere they are plain copies; in the emulator they happen as late as they may, so that a missing
+// wait shows. Copies belong to the lane that started them: others see the bytes after its wait and a barrier. Bulk
+// copies are for NVIDIA devices since sm_90: one lane starts a copy of many bytes, everybody waits at an Arrival. Their
+// bytes do not pass the unit that serves the loads of lanes and returns them in order, so that a load need not wait
+// until a long queue of copies in front of it is through.
 #pragma once
 
 #include <array>
@@ -22,13 +22,16 @@ void copy_async(Pointer<std::byte> shared, Pointer<const std::byte> global) {
   // The access is checked now, the bytes move later.
   (void)cast<std::array<std::byte, kBytes>>(shared)[0];
   (void)cast<const std::array<std::byte, kBytes>>(global)[0];
-  if (reinterpret_cast<uintptr_t>(shared.address()) % kBytes != 0 || reinterpret_cast<uintptr_t>(global.address()) % kBytes != 0)
-    fault("an asynchronous copy of " + std::to_string(kBytes) + " bytes between addresses that are not multiples of it.");
+  if (reinterpret_cast<uintptr_t>(shared.address()) % kBytes != 0 ||
+      reinterpret_cast<uintptr_t>(global.address()) % kBytes != 0)
+    fault("an asynchronous copy of " + std::to_string(kBytes) +
+          " bytes between addresses that are not multiples of it.");
   queue_copy(shared.address(), global.address(), kBytes);
 }
 // The bytes are only checked to be there.
 inline void prefetch_l2(Pointer<const std::byte> global, int bytes) {
-  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global.address()) % 16 != 0) fault("a prefetch of what are no multiples of 16 bytes.");
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global.address()) % 16 != 0)
+    fault("a prefetch of what are no multiples of 16 bytes.");
   (void)cast<const uint4>(global)[0];
   (void)cast<const uint4>(global)[bytes / 16 - 1];
 }
@@ -47,7 +50,8 @@ class Arrival {
   void init() const { *phases_ = 0; }
   void expect(int bytes) const { expect_bulk(phases_.address(), bytes); }
   void copy(Pointer<std::byte> shared, Pointer<const std::byte> global, int bytes) const {
-    if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared.address()) % 16 != 0 || reinterpret_cast<uintptr_t>(global.address()) % 16 != 0)
+    if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared.address()) % 16 != 0 ||
+        reinterpret_cast<uintptr_t>(global.address()) % 16 != 0)
       fault("a bulk copy of " + std::to_string(bytes) + " bytes; sizes and addresses are multiples of 16.");
     for (const int end : {0, bytes - 1}) {
       (void)*cast<const uint8_t>(shared + end);
@@ -93,8 +97,8 @@ ECMV_GPU_DEVICE void copy_async(Pointer<std::byte> shared, Pointer<const std::by
 #endif
 }
 
-// Brings bytes to the L2 cache, by one instruction of one lane where there is one (NVIDIA since sm_90) and else not at all. Address and size are
-// multiples of 16, and there is at least one of them.
+// Brings bytes to the L2 cache, by one instruction of one lane where there is one (NVIDIA since sm_90) and else not at
+// all. Address and size are multiples of 16, and there is at least one of them.
 ECMV_GPU_DEVICE void prefetch_l2(Pointer<const std::byte> global, int bytes) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
@@ -121,7 +125,8 @@ ECMV_GPU_DEVICE void wait_copies() {
 
 inline bool have_bulk_copies(const DeviceInfo& device) { return have_early_launches(device); }
 
-// What this lane has written to shared memory is ordered before bulk copies to the same place that begin behind a following barrier.
+// What this lane has written to shared memory is ordered before bulk copies to the same place that begin after a
+// following barrier.
 ECMV_GPU_DEVICE void order_before_bulk_copies() {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -136,10 +141,12 @@ class Arrival {
   // By one thread, before a barrier of the block.
   ECMV_GPU_DEVICE void init() const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place_) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place_)
+                 : "memory");
 #endif
   }
-  // One lane begins a phase with the sum of the bytes that it will copy, then copies. Sizes and addresses are multiples of 16.
+  // One lane begins a phase with the sum of the bytes that it will copy, then copies. Sizes and addresses are multiples
+  // of 16.
   ECMV_GPU_DEVICE void expect(int bytes) const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place_), "r"(bytes) : "memory");
@@ -147,7 +154,9 @@ class Arrival {
   }
   ECMV_GPU_DEVICE void copy(Pointer<std::byte> shared, Pointer<const std::byte> global, int bytes) const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(shared)), "l"(global), "r"(bytes), "r"(place_)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared)),
+                 "l"(global), "r"(bytes), "r"(place_)
                  : "memory");
 #endif
   }
@@ -155,7 +164,12 @@ class Arrival {
   ECMV_GPU_DEVICE bool ended(int parity) const {
     int there = 1;
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
-    asm volatile("{\n\t.reg .pred there;\n\tmbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n\tselp.b32 %0, 1, 0, there;\n\t}" : "=r"(there) : "r"(place_), "r"(parity) : "memory");
+    asm volatile(
+        "{\n\t.reg .pred there;\n\tmbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n\tselp.b32 %0, 1, 0, "
+        "there;\n\t}"
+        : "=r"(there)
+        : "r"(place_), "r"(parity)
+        : "memory");
 #endif
     return there != 0;
   }
@@ -164,7 +178,9 @@ class Arrival {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile(
         "{\n\t.reg .pred there;\n"
-        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(place_), "r"(parity) : "memory");
+        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(place_),
+        "r"(parity)
+        : "memory");
 #endif
   }
 

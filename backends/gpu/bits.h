@@ -1,5 +1,5 @@
-// Operations of one lane that devices have an instruction for: dot products of four bytes, byte permutation, funnel shifts,
-// bit counts. The portable forms run in the emulator and define what the others must compute.
+// Operations of one lane that devices have an instruction for: dot products of four bytes, byte permutation, funnel
+// shifts, bit counts. The portable forms run in the emulator and define what the others must compute.
 #pragma once
 
 #include <bit>
@@ -59,13 +59,14 @@ ECMV_GPU_DEVICE uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t sele
 #else
   const uint64_t both = uint64_t{high} << 32 | low;
   uint32_t result = 0;
-  for (int i = 0; i < 4; ++i) result |= static_cast<uint32_t>(both >> (8 * (selector >> (4 * i) & 7)) & 0xFF) << (8 * i);
+  for (int i = 0; i < 4; ++i)
+    result |= static_cast<uint32_t>(both >> (8 * (selector >> (4 * i) & 7)) & 0xFF) << (8 * i);
   return result;
 #endif
 }
 
-// Byte i of the result is byte (selectors >> 4 i) & 15 of `bytes`; the lower four nibbles of `selectors` are 0 to 3. Without the mask
-// that byte_permute puts before a selector that it does not know.
+// Byte i of the result is byte (selectors >> 4 i) & 15 of `bytes`; the lower four nibbles of `selectors` are 0 to 3.
+// Without the mask that byte_permute puts before a selector that it does not know.
 ECMV_GPU_DEVICE uint32_t select_bytes(uint32_t bytes, uint32_t selectors) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
   uint32_t result;
@@ -87,7 +88,8 @@ ECMV_GPU_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_
 #endif
 }
 
-// The upper half of the 64 bits that low and high make up, shifted left by n modulo 32: the bits of high move up, those of low follow.
+// The upper half of the 64 bits that low and high make up, shifted left by n modulo 32: the bits of high move up, those
+// of low follow.
 ECMV_GPU_DEVICE uint32_t funnel_shift_left(uint32_t low, uint32_t high, uint32_t n) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
   return (n & 31) == 0 ? high : __builtin_amdgcn_alignbit(high, low, 0u - n);

@@ -1,11 +1,13 @@
-// Y = W X for a batch of tokens in float32 on a GPU, of uncompressed rows of any element type that float32 holds: the uncompressed codecs'
-// tuned kernel, and the second half of products that decode to memory first. A wave works on kRows rows and kTokens tokens; a lane
-// issues kLoads independent streaming loads a row before it uses the first, as in dense_matvec.h, and unpacks what it loaded once for
-// all tokens. Thread blocks of the same rows and other tokens are neighbours, so that they find the weights in the L2 cache.
+// Y = W X for a batch of tokens in float32 on a GPU, of uncompressed rows of any element type that float32 holds: the
+// uncompressed codecs' tuned kernel, and the second half of products that decode to memory first. A wave works on kRows
+// rows and kTokens tokens; a lane issues kLoads independent streaming loads a row before it uses the first, as in
+// dense_matvec.h, and unpacks what it loaded once for all tokens. Thread blocks of the same rows and other tokens are
+// neighbours, so that they find the weights in the L2 cache.
 #pragma once
 
 #include <cstdint>
 
+#include "backends/gpu/dense_matrix.h"
 #include "backends/gpu/lanes.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
@@ -32,16 +34,18 @@ ECMV_GPU_DEVICE float wave_sum(float value) {
 struct TokenView {
   Pointer<const float> x;  // [batch, x_stride]
   int64_t x_stride;
-  Pointer<float> y;        // [batch, rows]
+  Pointer<float> y;  // [batch, rows]
   int64_t rows;
   int batch;
   // Called by one lane for every row and token.
   ECMV_GPU_DEVICE void store(int64_t row, int token, float value) const { y[token * rows + row] = value; }
 };
-inline TokenView tokens_of(const KernelCall& call) { return {call.x_tokens, call.x_stride, call.y_tokens, call.matrix->shape.rows, call.batch}; }
+inline TokenView tokens_of(const MatmulArgs& args) {
+  return {args.x, args.x_stride, args.y, args.y_stride, args.batch};
+}
 
-// Element types: how many there are in a word, and the words' numbers. A smaller exponent and fraction, moved to where float32 has
-// them, differ from their number by a power of two; NaN and infinities do not come (see exact_product.h).
+// Element types: how many there are in a word, and the words' numbers. A smaller exponent and fraction, moved to where
+// float32 has them, differ from their number by a power of two; NaN and infinities do not come (see exact_product.h).
 struct Bf16 {
   static constexpr int kPerWord = 2;
   static ECMV_GPU_DEVICE void unpack(uint32_t word, float* out) {
@@ -49,8 +53,12 @@ struct Bf16 {
     out[1] = float_of(word & 0xFFFF0000u);
   }
 };
-ECMV_GPU_DEVICE float f16_number(uint32_t bits) { return float_of(bits_of(float_of((bits & 0x7FFFu) << 13) * 0x1p112f) | (bits & 0x8000u) << 16); }
-ECMV_GPU_DEVICE float f8_e4m3_number(uint32_t bits) { return float_of(bits_of(float_of((bits & 0x7Fu) << 20) * 0x1p120f) | (bits & 0x80u) << 24); }
+ECMV_GPU_DEVICE float f16_number(uint32_t bits) {
+  return float_of(bits_of(float_of((bits & 0x7FFFu) << 13) * 0x1p112f) | (bits & 0x8000u) << 16);
+}
+ECMV_GPU_DEVICE float f8_e4m3_number(uint32_t bits) {
+  return float_of(bits_of(float_of((bits & 0x7Fu) << 20) * 0x1p120f) | (bits & 0x80u) << 24);
+}
 struct F16 {
   static constexpr int kPerWord = 2;
   static ECMV_GPU_DEVICE void unpack(uint32_t word, float* out) {
@@ -86,15 +94,20 @@ struct Integers {
   }
 };
 
-ECMV_GPU_DEVICE uint32_t word_of(uint4 words, int i) { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
+ECMV_GPU_DEVICE uint32_t word_of(uint4 words, int i) {
+  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
 ECMV_GPU_DEVICE uint32_t word_of(uint2 words, int i) { return i == 0 ? words.x : words.y; }
 
-// Adds the products of one chunk of each row with the tokens' numbers there: `x` is those of the first token, others lie x_offsets further.
+// Adds the products of one chunk of each row with the tokens' numbers there: `x` is those of the first token, others
+// lie x_offsets further.
 template <typename Number, typename Chunk, int kRows, int kTokens>
-ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const float> x, const int (&x_offsets)[kTokens], float (&sums)[kRows][kTokens]) {
+ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const float> x,
+                                    const int (&x_offsets)[kTokens], float (&sums)[kRows][kTokens]) {
   constexpr int kWords = sizeof(Chunk) / 4, kNumbers = kWords * Number::kPerWord;
   // Numbers that one load of x brings.
-  constexpr int kWide = kNumbers % 4 == 0 ? 4 : 2, kWordsOfPiece = kWide / Number::kPerWord > 0 ? kWide / Number::kPerWord : 1;
+  constexpr int kWide = kNumbers % 4 == 0 ? 4 : 2,
+                kWordsOfPiece = kWide / Number::kPerWord > 0 ? kWide / Number::kPerWord : 1;
   static_assert(kNumbers % kWide == 0 && kWide % Number::kPerWord == 0);
   ECMV_GPU_UNROLL
   for (int piece = 0; piece < kNumbers / kWide; ++piece) {
@@ -102,14 +115,16 @@ ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const
     ECMV_GPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
       ECMV_GPU_UNROLL
-      for (int i = 0; i < kWordsOfPiece; ++i) Number::unpack(word_of(weights[r], piece * kWordsOfPiece + i), numbers[r] + i * Number::kPerWord);
+      for (int i = 0; i < kWordsOfPiece; ++i)
+        Number::unpack(word_of(weights[r], piece * kWordsOfPiece + i), numbers[r] + i * Number::kPerWord);
     }
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTokens; ++t) {
       float inputs[kWide];
       if constexpr (kWide == 4) {
         const uint4 loaded = *cast<const uint4>(x + (x_offsets[t] + piece * kWide));
-        inputs[0] = float_of(loaded.x), inputs[1] = float_of(loaded.y), inputs[2] = float_of(loaded.z), inputs[3] = float_of(loaded.w);
+        inputs[0] = float_of(loaded.x), inputs[1] = float_of(loaded.y), inputs[2] = float_of(loaded.z),
+        inputs[3] = float_of(loaded.w);
       } else {
         const uint2 loaded = *cast<const uint2>(x + (x_offsets[t] + piece * kWide));
         inputs[0] = float_of(loaded.x), inputs[1] = float_of(loaded.y);
@@ -123,9 +138,12 @@ ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const
   }
 }
 
-// Chunk is what one load reads: uint4 or uint2; a row is `chunks` of them, and there are at least kRows. kResident: as in dense_matvec.h.
+// Chunk is what one load reads: uint4 or uint2; a row is `chunks` of them, and there are at least kRows. kResident: as
+// in dense_matvec.h.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void dense_matmul_rows(Pointer<const Chunk> w, int chunks, TokenView tokens) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void dense_matmul_rows(Pointer<const Chunk> w,
+                                                                                                 int chunks,
+                                                                                                 TokenView tokens) {
   const int token_blocks = (tokens.batch + kTokens - 1) / kTokens;
   const int64_t wanted = (block_index() / token_blocks * kWaves + Wave::group()) * kRows;
   const int first_token = static_cast<int>(block_index() % token_blocks) * kTokens;
@@ -143,7 +161,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
   }
   int x_offsets[kTokens];
   ECMV_GPU_UNROLL
-  for (int t = 0; t < kTokens; ++t) x_offsets[t] = static_cast<int>(tokens.x_stride) * (first_token + t < tokens.batch ? t : tokens.batch - 1 - first_token);
+  for (int t = 0; t < kTokens; ++t)
+    x_offsets[t] =
+        static_cast<int>(tokens.x_stride) * (first_token + t < tokens.batch ? t : tokens.batch - 1 - first_token);
   const Pointer<const float> x = tokens.x + (first_token * tokens.x_stride + int64_t{Wave::lane()} * kNumbers);
   const int step = kLoads * Wave::size();
   int begin = 0;
@@ -156,7 +176,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
     }
     if (begin == 0) wait_for_previous();
     ECMV_GPU_UNROLL
-    for (int l = 0; l < kLoads; ++l) multiply_chunk<Number>(weights[l], x + (begin + l * Wave::size()) * kNumbers, x_offsets, sums);
+    for (int l = 0; l < kLoads; ++l)
+      multiply_chunk<Number>(weights[l], x + (begin + l * Wave::size()) * kNumbers, x_offsets, sums);
   }
   if (begin == 0) wait_for_previous();
   ECMV_GPU_NO_UNROLL
@@ -194,7 +215,8 @@ ECMV_GPU_DEVICE float number_at(Pointer<const std::byte> elements, int64_t i, da
 
 // For rows that begin anywhere: a wave a row, element by element.
 template <int kTokens>
-ECMV_GPU_KERNEL void dense_matmul_elements(Pointer<const std::byte> w, datasets::ElementType type, int64_t cols, TokenView tokens) {
+ECMV_GPU_KERNEL void dense_matmul_elements(Pointer<const std::byte> w, datasets::ElementType type, int64_t cols,
+                                           TokenView tokens) {
   const int token_blocks = (tokens.batch + kTokens - 1) / kTokens;
   const int64_t row = block_index() / token_blocks * (block_size() / wave_size()) + Wave::group();
   const int first_token = static_cast<int>(block_index() % token_blocks) * kTokens;
@@ -213,24 +235,28 @@ ECMV_GPU_KERNEL void dense_matmul_elements(Pointer<const std::byte> w, datasets:
   }
 }
 
-inline void launch_matmul_elements(const std::byte* w, const KernelCall& call) {
+inline void launch_matmul_elements(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
   constexpr int kWaves = 8, kTokens = 8;
-  const datasets::Shape shape = call.matrix->shape;
-  launch(dense_matmul_elements<kTokens>, {(shape.rows + kWaves - 1) / kWaves * ((call.batch + kTokens - 1) / kTokens), kWaves * call.device->wave_size, 0}, call.stream, w,
-         call.matrix->type, shape.cols, tokens_of(call));
+  const datasets::Shape shape = matrix.shape;
+  launch(dense_matmul_elements<kTokens>,
+         {(shape.rows + kWaves - 1) / kWaves * ((args.batch + kTokens - 1) / kTokens), kWaves * matrix.wave_size, 0},
+         stream, matrix.elements, matrix.type, shape.cols, tokens_of(args));
 }
 
-// y_tokens of `call` = W X_t for elements at w, [call.matrix->shape] row-major, aligned to 256 bytes. Rows that are no multiples of
-// sizeof(Chunk) bytes, or fewer than kRows of them, are multiplied element by element. `early`: nothing in the stream writes w, so a wave may begin to load it while the launch before runs.
+// Y = W X; asynchronous on the stream. Rows that are no multiples of sizeof(Chunk) bytes, or fewer than kRows of them,
+// are multiplied element by element.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
-void launch_matmul_rows(const std::byte* w, const KernelCall& call, bool early) {
-  const datasets::Shape shape = call.matrix->shape;
-  if (shape.cols * datasets::element_bytes(call.matrix->type) % static_cast<int64_t>(sizeof(Chunk)) != 0 || shape.rows < kRows) return launch_matmul_elements(w, call);
+void launch_matmul_rows(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
+  const datasets::Shape shape = matrix.shape;
+  if (shape.cols * datasets::element_bytes(matrix.type) % static_cast<int64_t>(sizeof(Chunk)) != 0 ||
+      shape.rows < kRows)
+    return launch_matmul_elements(matrix, stream, args);
   constexpr int64_t kRowsOfBlock = kWaves * kRows, kNumbers = sizeof(Chunk) / 4 * Number::kPerWord;
-  const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock * ((call.batch + kTokens - 1) / kTokens), kWaves * call.device->wave_size, 0,
-                                 early && have_early_launches(*call.device)};
-  launch(dense_matmul_rows<Number, Chunk, kWaves, kLoads, kRows, kTokens, kResident>, launch_shape, call.stream, reinterpret_cast<const Chunk*>(w),
-         shape.cols / kNumbers, tokens_of(call));
+  const LaunchShape launch_shape{
+      (shape.rows + kRowsOfBlock - 1) / kRowsOfBlock * ((args.batch + kTokens - 1) / kTokens),
+      kWaves * matrix.wave_size, 0, matrix.early};
+  launch(dense_matmul_rows<Number, Chunk, kWaves, kLoads, kRows, kTokens, kResident>, launch_shape, stream,
+         reinterpret_cast<const Chunk*>(matrix.elements), shape.cols / kNumbers, tokens_of(args));
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

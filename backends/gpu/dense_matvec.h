@@ -1,11 +1,12 @@
-// The dense product W x on a GPU: the uncompressed codec's tuned kernel, and the second half of products that decode to memory
-// first. One wave works on kRows rows; a lane issues kLoads independent 16-byte streaming loads a row before it uses the first,
-// because bytes in flight decide how much of the memory's bandwidth is reached. Rows that do not begin at multiples of
-// 16 bytes are read by 4 bytes or by single ones.
+// The dense product W x on a GPU: the uncompressed codec's tuned kernel, and the second half of products that decode to
+// memory first. One wave works on kRows rows; a lane issues kLoads independent 16-byte streaming loads a row before it
+// uses the first, because bytes in flight decide how much of the memory's bandwidth is reached. Rows that do not begin
+// at multiples of 16 bytes are read by 4 bytes or by single ones.
 #pragma once
 
 #include <cstdint>
 
+#include "backends/gpu/dense_matrix.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 
@@ -17,7 +18,9 @@ ECMV_GPU_DEVICE int32_t dot(uint4 a, uint4 b, int32_t sum) {
   sum = dot4(static_cast<int32_t>(a.z), static_cast<int32_t>(b.z), sum);
   return dot4(static_cast<int32_t>(a.w), static_cast<int32_t>(b.w), sum);
 }
-ECMV_GPU_DEVICE int32_t dot(uint32_t a, uint32_t b, int32_t sum) { return dot4(static_cast<int32_t>(a), static_cast<int32_t>(b), sum); }
+ECMV_GPU_DEVICE int32_t dot(uint32_t a, uint32_t b, int32_t sum) {
+  return dot4(static_cast<int32_t>(a), static_cast<int32_t>(b), sum);
+}
 ECMV_GPU_DEVICE int32_t dot(int8_t a, int8_t b, int32_t sum) { return sum + a * b; }
 
 // Single bytes have no streaming form.
@@ -29,12 +32,14 @@ ECMV_GPU_DEVICE T load_weights(Pointer<const T> pointer) {
     return load_streaming(pointer);
 }
 
-// Chunk is what one load reads: uint4, uint32_t or int8_t; cols is a multiple of its elements. kResident waves shall fit on a
-// multiprocessor: left alone, nvcc takes 80 registers for 8 loads, and one block of 16 waves then has a multiprocessor for
-// itself, idle while it ends and the next begins.
+// Chunk is what one load reads: uint4, uint32_t or int8_t; cols is a multiple of its elements. kResident waves must fit
+// on a multiprocessor: left alone, nvcc takes 80 registers for 8 loads, and one block of 16 waves then has a
+// multiprocessor for itself, idle while it ends and the next begins.
 template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void dense_wave_rows(Pointer<const int8_t> w, int64_t rows, int cols, Pointer<const int8_t> x,
-                                                                         Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void dense_wave_rows(Pointer<const int8_t> w,
+                                                                                               int64_t rows, int cols,
+                                                                                               Pointer<const int8_t> x,
+                                                                                               Epilogue epilogue) {
   const int64_t first = (block_index() * kWaves + Wave::group()) * kRows;
   let_next_begin();
   if (first >= rows) return;
@@ -56,7 +61,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves * kLargestWave, kResident / kWaves) void 
     ECMV_GPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
       ECMV_GPU_UNROLL
-      for (int l = 0; l < kLoads; ++l) weights[r][l] = load_weights<Chunk>(w_chunks[r] + (begin + l * Wave::size() + Wave::lane()));
+      for (int l = 0; l < kLoads; ++l)
+        weights[r][l] = load_weights<Chunk>(w_chunks[r] + (begin + l * Wave::size() + Wave::lane()));
     }
     if (begin == 0) wait_for_previous();
     ECMV_GPU_UNROLL
@@ -103,17 +109,16 @@ void for_widest_chunk(int64_t cols, LaunchOne launch_one) {
     launch_one(int8_t{});
 }
 
-// y and v of `call` = W x for elements at w, [call.matrix->shape] int8 row-major, aligned to 256 bytes. `early`: nothing in the stream
-// writes w, so a wave may begin to load it while the launch before runs.
+// y and v = W x of int8 elements; asynchronous on the stream.
 template <int kWaves, int kLoads, int kRows, int kResident>
-void launch_dense(const int8_t* w, const KernelCall& call, bool early) {
-  const datasets::Shape shape = call.matrix->shape;
+void launch_dense(const DenseMatrix& matrix, void* stream, const MatvecArgs& args) {
+  const datasets::Shape shape = matrix.shape;
   constexpr int64_t kRowsOfBlock = kWaves * kRows;
-  const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock, kWaves * call.device->wave_size, 0,
-                                 early && have_early_launches(*call.device)};
+  const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock, kWaves * matrix.wave_size, 0,
+                                 matrix.early};
   for_widest_chunk(shape.cols, [&](auto chunk) {
-    launch(dense_wave_rows<decltype(chunk), kWaves, kLoads, kRows, kResident>, launch_shape, call.stream, w, shape.rows, shape.cols, call.x,
-           epilogue_of(call));
+    launch(dense_wave_rows<decltype(chunk), kWaves, kLoads, kRows, kResident>, launch_shape, stream, matrix.i8(),
+           shape.rows, shape.cols, args.x, epilogue_of(args));
   });
 }
 

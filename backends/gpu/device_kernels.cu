@@ -2,7 +2,6 @@
 #include "backends/gpu/device_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/dense_matvec.h"
@@ -14,7 +13,8 @@ constexpr int kReadThreads = 512;
 
 // A block reads tiles of kReadThreads x kLoads 16-byte words, every grid_size()-th one.
 template <int kLoads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kReadThreads, 1) void read_tiles(Pointer<const uint4> data, int64_t count, Pointer<uint32_t> sum) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kReadThreads, 1) void read_tiles(Pointer<const uint4> data, int64_t count,
+                                                                 Pointer<uint32_t> sum) {
   constexpr int64_t kTile = int64_t{kReadThreads} * kLoads;
   uint32_t total = 0;
   for (int64_t tile = block_index() * kTile; tile < count; tile += grid_size() * kTile) {
@@ -34,64 +34,51 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kReadThreads, 1) void read_tiles(Pointer<const u
 template <int kLoads>
 void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t most_blocks, void* stream) {
   const int64_t count = bytes / 16, tiles = (count + kReadThreads * kLoads - 1) / (kReadThreads * kLoads);
-  launch(read_tiles<kLoads>, {tiles < most_blocks ? tiles : most_blocks, kReadThreads, 0}, stream, reinterpret_cast<const uint4*>(data), count, sum);
+  launch(read_tiles<kLoads>, {tiles < most_blocks ? tiles : most_blocks, kReadThreads, 0}, stream,
+         reinterpret_cast<const uint4*>(data), count, sum);
 }
 
 template <typename Number>
-void launch_float_product(const std::byte* w, const KernelCall& call) {
-  if (call.batch == 1)
-    launch_matmul_rows<Number, uint4, 8, 4, 2, 1, 24>(w, call, false);
+void launch_float_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
+  if (args.batch == 1)
+    launch_matmul_rows<Number, uint4, 8, 4, 2, 1, 24>(matrix, stream, args);
   else
-    launch_matmul_rows<Number, uint4, 8, 1, 4, 8, 16>(w, call, false);
+    launch_matmul_rows<Number, uint4, 8, 1, 4, 8, 16>(matrix, stream, args);
 }
 
-constexpr int kStoredWords = 64;  // 1 KiB a launch
-struct StoredWords {
-  uint4 words[kStoredWords];
-};
-
-// A thread stores one word.
-ECMV_GPU_KERNEL void store_words(Pointer<uint4> to, int count, StoredWords stored) {
-  if (thread_index() < count) to[thread_index()] = stored.words[thread_index()];
-}
-
-ECMV_GPU_KERNEL void fill_words(Pointer<uint4> to, int64_t count) {
-  const int64_t i = block_index() * block_size() + thread_index();
-  if (i < count) to[i] = uint4{};
+ECMV_GPU_KERNEL void requantise_all(Pointer<const int32_t> sums, int64_t rows, Epilogue epilogue) {
+  const int64_t row = block_index() * block_size() + thread_index();
+  if (row < rows) epilogue.store(row, sums[row]);
 }
 
 }  // namespace
 
-void fill_on_stream(std::byte* device, int64_t bytes, void* stream) {
-  const int64_t count = bytes / 16;
-  launch(fill_words, {(count + kReadThreads - 1) / kReadThreads, kReadThreads, 0}, stream, reinterpret_cast<uint4*>(device), count);
+void requantise_rows(const int32_t* sums, int64_t rows, int32_t* y, int8_t* v, float scale, void* stream) {
+  constexpr int kThreads = 256;
+  launch(requantise_all, {(rows + kThreads - 1) / kThreads, kThreads, 0}, stream, sums, rows, Epilogue{y, v, scale});
 }
 
-void store_on_stream(std::byte* device, const void* host, int64_t bytes, void* stream) {
-  for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(sizeof(StoredWords))) {
-    StoredWords stored{};
-    const int64_t part = std::min<int64_t>(bytes - at, sizeof(StoredWords));
-    std::memcpy(&stored, static_cast<const std::byte*>(host) + at, static_cast<size_t>(part));
-    launch(store_words, {1, kStoredWords, 0}, stream, reinterpret_cast<uint4*>(device + at), static_cast<int>(part / 16), stored);
-  }
+void dense_product(const DenseMatrix& matrix, void* stream, const MatvecArgs& args) {
+  launch_dense<16, 8, 1, 32>(matrix, stream, args);
 }
 
-void dense_product(const int8_t* w, const KernelCall& call) { launch_dense<16, 8, 1, 32>(w, call, false); }
-
-void dense_float_product(const std::byte* w, const KernelCall& call) {
-  const datasets::ElementType type = call.matrix->type;
+void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
   using enum datasets::ElementType;
-  switch (type) {
-    case i8: return launch_float_product<Integers<int8_t>>(w, call);
-    case u8: return launch_float_product<Integers<uint8_t>>(w, call);
-    case i16: return launch_float_product<Integers<int16_t>>(w, call);
-    case u16: return launch_float_product<Integers<uint16_t>>(w, call);
-    case bf16: return launch_float_product<Bf16>(w, call);
-    case f16: return launch_float_product<F16>(w, call);
-    case f8_e5m2: return launch_float_product<F8E5M2>(w, call);
-    case f8_e4m3: return launch_float_product<F8E4M3>(w, call);
-    case f32: return launch_float_product<F32>(w, call);
-    case f64: case i32: case u32: case i64: case u64: return;  // refused before anything is uploaded: float32 does not hold them all
+  switch (matrix.type) {
+    case i8: return launch_float_product<Integers<int8_t>>(matrix, stream, args);
+    case u8: return launch_float_product<Integers<uint8_t>>(matrix, stream, args);
+    case i16: return launch_float_product<Integers<int16_t>>(matrix, stream, args);
+    case u16: return launch_float_product<Integers<uint16_t>>(matrix, stream, args);
+    case bf16: return launch_float_product<Bf16>(matrix, stream, args);
+    case f16: return launch_float_product<F16>(matrix, stream, args);
+    case f8_e5m2: return launch_float_product<F8E5M2>(matrix, stream, args);
+    case f8_e4m3: return launch_float_product<F8E4M3>(matrix, stream, args);
+    case f32: return launch_float_product<F32>(matrix, stream, args);
+    case f64:
+    case i32:
+    case u32:
+    case i64:
+    case u64: return;  // refused before anything is uploaded: float32 does not hold them all
   }
 }
 

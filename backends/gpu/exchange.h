@@ -1,21 +1,21 @@
-// How thread blocks that run together hand a vector from layer to layer. A word is 8 bytes: 4 int8 values and the 32-bit epoch that they belong
-// to, stored by one instruction and read by one, so that the reader needs neither a flag beside the values nor a fence between
-// the two: it looks at the word until the epoch is right. (NCCL's protocol LL works that way. A counter that all blocks add to
-// and wait for costs two more trips to the L2.)
+// How thread blocks that run together hand a vector from layer to layer. A word is 8 bytes: 4 int8 values and the
+// 32-bit epoch that they belong to, stored by one instruction and read by one, so that the reader needs neither a flag
+// beside the values nor a fence between the two: it looks at the word until the epoch is right. (NCCL's protocol LL
+// works that way. A counter that all blocks add to and wait for costs two more trips to the L2.)
 //
 // Two buffers take turns: layer k's results are in buffer k % 2. Rules of the kernel:
-//   1. A block reads layer k's results only if it has results of layer k+1 to put, and puts them behind a barrier of the block that follows
+//   1. A block reads layer k's results only if it has results of layer k+1 to put, and puts them after a barrier of the
+//   block that follows
 //      all of its reads of layer k.
-//   2. A block puts results of layer k+1 only behind having read all results of layer k.
-// So nobody overwrites what is still to be read: whoever puts a result of layer k+2 has read all results of layer k+1, each of which was
-// put by a block that was done with layer k; and blocks without results of layer k+1 do not read layer k.
-// Epochs go on from launch to launch, though a replayed graph has constant parameters: the first epoch of a launch is in the state, and the
-// last block to end moves it on.
+//   2. A block puts results of layer k+1 only after it has read all results of layer k.
+// So nothing is overwritten before it is read: a block that puts a result of layer k+2 has read all results of layer
+// k+1, each of which was put by a block that was done with layer k; and blocks without results of layer k+1 do not read
+// layer k. Epochs go on from launch to launch, though a replayed graph has constant parameters: the state counts the
+// epochs that have been used, and the last block to end moves it on.
 #pragma once
 
 #include <cstdint>
 
-#include "backends/gpu/device_kernels.h"
 #include "backends/gpu/memory.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
@@ -38,7 +38,8 @@ ECMV_GPU_DEVICE uint4 load_exchanged(Pointer<const uint4> pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
   uint64_t low, high;
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(pointer) : "memory");
-  return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)};
+  return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+          static_cast<uint32_t>(high >> 32)};
 #else
   const uint2 low = load_exchanged(cast<const uint2>(pointer)), high = load_exchanged(cast<const uint2>(pointer) + 1);
   return {low.x, low.y, high.x, high.y};
@@ -46,7 +47,8 @@ ECMV_GPU_DEVICE uint4 load_exchanged(Pointer<const uint4> pointer) {
 }
 ECMV_GPU_DEVICE void store_exchanged(Pointer<uint2> pointer, uint2 word) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
-  __hip_atomic_store(cast<uint64_t>(pointer), uint64_t{word.y} << 32 | word.x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  __hip_atomic_store(cast<uint64_t>(pointer), uint64_t{word.y} << 32 | word.x, __ATOMIC_RELAXED,
+                     __HIP_MEMORY_SCOPE_AGENT);
 #elif defined(__CUDA_ARCH__)
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(pointer), "l"(uint64_t{word.y} << 32 | word.x) : "memory");
 #else
@@ -54,22 +56,20 @@ ECMV_GPU_DEVICE void store_exchanged(Pointer<uint2> pointer, uint2 word) {
 #endif
 }
 
-// A kernel's parameter. Each thread calls begin() once; then positions count the words of a layer's vector in any order that
-// all blocks agree on.
+// A kernel's parameter. Each thread calls begin() once; then positions count the words of a layer's vector in any order
+// that all blocks agree on.
 class Exchange {
  public:
-  // Host: for layers with at most `words` words, in exchange_bytes(words) bytes at `place`, aligned to 256.
+  // Host: for layers with at most `words` words, in bytes(words) bytes at `place`, aligned to 256 and zero at first
+  // (Place::zeroed).
   static int64_t bytes(int64_t words) { return kStateBytes + 2 * padded(words) * static_cast<int64_t>(sizeof(uint2)); }
   Exchange(std::byte* place, int64_t words)
-      : state_(reinterpret_cast<uint32_t*>(place)), words_(reinterpret_cast<uint2*>(place + kStateBytes)), words_of_buffer_(static_cast<int>(padded(words))) {}
-  // Host, on the stream, once before the first launch.
-  static void clear(std::byte* place, int64_t words, void* stream) {
-    const uint4 state{kFirstEpoch, 0, 0, 0};
-    fill_on_stream(place, bytes(words), stream);
-    store_on_stream(place, &state, sizeof(state), stream);
-  }
+      : state_(reinterpret_cast<uint32_t*>(place)),
+        words_(reinterpret_cast<uint2*>(place + kStateBytes)),
+        words_of_buffer_(static_cast<int>(padded(words))) {}
 
-  ECMV_GPU_DEVICE void begin() { epoch_ = *state_; }
+  // Zero is no epoch: words are zero at first.
+  ECMV_GPU_DEVICE void begin() { epoch_ = *state_ + 1; }
   // Hands out the four values at `position` of layer `layer`.
   ECMV_GPU_DEVICE void put(int layer, int64_t position, uint32_t values) const {
     store_exchanged(buffer(layer) + position, uint2{values, epoch_ + static_cast<uint32_t>(layer)});
@@ -82,21 +82,25 @@ class Exchange {
       pause();
     }
   }
-  // The two words at positions 2 pair and 2 pair + 1 of layer `layer` as they are now, in one load; and, later, whether both were there.
-  ECMV_GPU_DEVICE uint4 look(int layer, int64_t pair) const { return load_exchanged(cast<const uint4>(buffer(layer)) + pair); }
+  // The two words at positions 2 pair and 2 pair + 1 of layer `layer` as they are now, in one load; and, later, whether
+  // both were there.
+  ECMV_GPU_DEVICE uint4 look(int layer, int64_t pair) const {
+    return load_exchanged(cast<const uint4>(buffer(layer)) + pair);
+  }
   ECMV_GPU_DEVICE bool are_there(int layer, uint4 words) const {
     const uint32_t epoch = epoch_ + static_cast<uint32_t>(layer);
     return words.y == epoch && words.w == epoch;
   }
-  // kPairs x 2 words at once: pair i is at the positions 2 (first + i * distance) and the one behind it; true if all of them are there. The
-  // loads are under way together. Pairs from `count` on are not looked at.
+  // kPairs x 2 words at once: pair i is at the positions 2 (first + i * distance) and the one after it; true if all of
+  // them are there. The loads are under way together. Pairs from `count` on are not looked at.
   template <int kPairs>
   ECMV_GPU_DEVICE bool try_pairs(int layer, int64_t first, int64_t distance, int count, uint2 (&values)[kPairs]) const {
     const uint32_t epoch = epoch_ + static_cast<uint32_t>(layer);
     const Pointer<const uint4> pairs = cast<const uint4>(buffer(layer)) + first;
     uint4 words[kPairs];
     ECMV_GPU_UNROLL
-    for (int i = 0; i < kPairs; ++i) words[i] = i < count ? load_exchanged(pairs + i * distance) : uint4{0, epoch, 0, epoch};
+    for (int i = 0; i < kPairs; ++i)
+      words[i] = i < count ? load_exchanged(pairs + i * distance) : uint4{0, epoch, 0, epoch};
     bool there = true;
     ECMV_GPU_UNROLL
     for (int i = 0; i < kPairs; ++i) {
@@ -105,22 +109,20 @@ class Exchange {
     }
     return there;
   }
-  // One thread of each block calls it, behind a barrier of its block that follows begin(). `layers` of this launch.
+  // One thread of each block calls it, after a barrier of its block that follows begin(). `layers` of this launch.
   ECMV_GPU_DEVICE void end(int layers) const {
     if (atomic_add(state_ + 1, uint32_t{1}) + 1 != static_cast<uint32_t>(grid_size())) return;
     state_[1] = 0;
-    state_[0] = epoch_ + static_cast<uint32_t>(layers);
+    state_[0] = epoch_ + static_cast<uint32_t>(layers) - 1;
   }
 
  private:
-  // Words are zero at first: of no epoch.
-  static constexpr uint32_t kFirstEpoch = 1;
   static constexpr int64_t kStateBytes = 256;
   static int64_t padded(int64_t words) { return (words + 31) / 32 * 32; }
 
   ECMV_GPU_DEVICE Pointer<uint2> buffer(int layer) const { return words_ + (layer % 2) * words_of_buffer_; }
 
-  Pointer<uint32_t> state_;  // the next launch's first epoch; blocks that have ended
+  Pointer<uint32_t> state_;  // epochs that have been used; blocks that have ended
   Pointer<uint2> words_;
   int words_of_buffer_;
   uint32_t epoch_ = 0;

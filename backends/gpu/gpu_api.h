@@ -1,7 +1,7 @@
-// The host side of CUDA, HIP and the emulator under one set of names: memory, copies, streams, events, graphs. Everything
-// GPU-like is compiled once for each backend into a namespace of its own (ECMV_GPU_NAMESPACE: cuda, hip or emulator), which
-// the build chooses by defining ECMV_GPU_CUDA, ECMV_GPU_HIP or ECMV_GPU_EMULATOR; `backends::gpu` is an alias for it.
-// All functions throw std::runtime_error with a sentence, and OutOfMemory where memory is what lacks.
+// The host side of CUDA, HIP and the emulator under one set of names: memory, copies, streams, events, graphs.
+// Everything GPU-like is compiled once for each backend into a namespace of its own (ECMV_GPU_NAMESPACE: cuda, hip or
+// emulator), which the build chooses by defining ECMV_GPU_CUDA, ECMV_GPU_HIP or ECMV_GPU_EMULATOR; `backends::gpu` is
+// an alias for it. All functions throw std::runtime_error with a sentence, and OutOfMemory where memory is short.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,8 @@ inline void check(Status status, const char* what) {
 
 inline std::byte* allocate(int64_t bytes) {
   void* data = nullptr;
-  check(ECMV_GPU_API(Malloc)(&data, static_cast<size_t>(bytes)), ("allocating " + std::to_string(bytes) + " bytes").c_str());
+  check(ECMV_GPU_API(Malloc)(&data, static_cast<size_t>(bytes)),
+        ("allocating " + std::to_string(bytes) + " bytes").c_str());
   return static_cast<std::byte*>(data);
 }
 inline void release(std::byte* data) { (void)ECMV_GPU_API(Free)(data); }
@@ -92,15 +93,18 @@ inline void fill(std::byte* data, int value, int64_t bytes) {
 }
 inline void copy_in(std::byte* device, const std::byte* host, int64_t bytes) {
   if (bytes <= 0) return;
-  check(ECMV_GPU_API(Memcpy)(device, host, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyHostToDevice)), "copying to the device");
+  check(ECMV_GPU_API(Memcpy)(device, host, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyHostToDevice)),
+        "copying to the device");
   check(ECMV_GPU_API(StreamSynchronize)(nullptr), "copying to the device");
 }
 inline void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
-  if (bytes > 0) check(ECMV_GPU_API(Memcpy)(host, device, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToHost)), "copying from the device");
+  if (bytes > 0)
+    check(ECMV_GPU_API(Memcpy)(host, device, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToHost)),
+          "copying from the device");
 }
 
-// Why the last launch of this thread could not be made, where the device itself cannot know (a library refused); "" if nothing
-// went wrong. A launch neither throws nor waits: Stream::synchronize() throws it.
+// Why the last launch of this thread could not be made, where the device itself cannot know (a library refused); "" if
+// nothing went wrong. A launch neither throws nor waits: Stream::synchronize() throws it.
 inline std::string& launch_failure() {
   static thread_local std::string failure;
   return failure;
@@ -110,7 +114,9 @@ inline void fail_launch(std::string sentence) { launch_failure() = std::move(sen
 class Stream {
  public:
   // The wave size is for the emulator, which has devices of both.
-  explicit Stream(int /*wave_size*/) { check(ECMV_GPU_API(StreamCreateWithFlags)(&handle_, ECMV_GPU_API(StreamNonBlocking)), "creating a stream"); }
+  explicit Stream(int /*wave_size*/) {
+    check(ECMV_GPU_API(StreamCreateWithFlags)(&handle_, ECMV_GPU_API(StreamNonBlocking)), "creating a stream");
+  }
   Stream(const Stream&) = delete;
   ~Stream() { (void)ECMV_GPU_API(StreamDestroy)(handle_); }
   void* opaque() const { return handle_; }
@@ -124,7 +130,9 @@ class Stream {
   }
   void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
     if (bytes > 0)
-      check(ECMV_GPU_API(MemcpyAsync)(host, device, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToHost), handle_), "copying from the device");
+      check(ECMV_GPU_API(MemcpyAsync)(host, device, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToHost),
+                                      handle_),
+            "copying from the device");
   }
 
  private:
@@ -168,7 +176,8 @@ class Graph {
   }
   bool captured() const { return executable_ != nullptr; }
   void begin(Stream& stream) {
-    check(ECMV_GPU_API(StreamBeginCapture)(stream.handle(), ECMV_GPU_API(StreamCaptureModeThreadLocal)), "beginning a capture");
+    check(ECMV_GPU_API(StreamBeginCapture)(stream.handle(), ECMV_GPU_API(StreamCaptureModeThreadLocal)),
+          "beginning a capture");
   }
   void end(Stream& stream) {
     ECMV_GPU_API(Graph_t) graph = nullptr;

@@ -12,10 +12,11 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 class GpuBuffer {
  public:
   GpuBuffer() = default;
-  // `bytes` >= 0, zero-initialised, the first one aligned to 256. The back guard begins with the byte behind the last one.
-  // `name` completes "byte 7 of ..." in reports. Throws OutOfMemory.
+  // `bytes` >= 0, zero-initialised, the first one aligned to 256. The back guard begins with the byte past the last
+  // one. `name` completes "byte 7 of ..." in reports. Throws OutOfMemory.
   GpuBuffer(int64_t bytes, const std::string& name);
-  GpuBuffer(GpuBuffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  GpuBuffer(GpuBuffer&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   GpuBuffer& operator=(GpuBuffer&& other) noexcept {
     std::swap(block_, other.block_);
     std::swap(bytes_, other.bytes_);
@@ -30,13 +31,17 @@ class GpuBuffer {
   }
   int64_t size() const { return bytes_; }
   // [offset, offset + host.size()) to or from the host; waits until it is done.
-  void write(std::span<const std::byte> host, int64_t offset = 0) const { copy_in(data() + offset, host.data(), static_cast<int64_t>(host.size())); }
-  void read(std::span<std::byte> host, int64_t offset = 0) const { copy_out(host.data(), data() + offset, static_cast<int64_t>(host.size())); }
+  void write(std::span<const std::byte> host, int64_t offset = 0) const {
+    copy_in(data() + offset, host.data(), static_cast<int64_t>(host.size()));
+  }
+  void read(std::span<std::byte> host, int64_t offset = 0) const {
+    copy_out(host.data(), data() + offset, static_cast<int64_t>(host.size()));
+  }
   bool guards_intact() const;
 
  private:
   static constexpr int64_t kGuardBytes = 256;
-  // Behind the last byte up to a multiple of 256, and 256 more.
+  // From the last byte up to a multiple of 256, and 256 more.
   int64_t back_guard_bytes() const { return (256 - bytes_ % 256) % 256 + kGuardBytes; }
   std::byte* block_ = nullptr;
   int64_t bytes_ = 0;

@@ -8,7 +8,7 @@
 #include "backends/gpu/device_kernels.h"
 #include "backends/gpu/discovery.h"
 #include "backends/gpu/gpu_buffer.h"
-#include "backends/gpu/gpu_pass.h"
+#include "backends/gpu/gpu_executor.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 namespace {
@@ -36,7 +36,8 @@ class GpuMatrix final : public UploadedMatrix {
   std::string broken_guards() const override {
     activate(index_);
     for (size_t i = 0; i < buffers_.size(); ++i)
-      if (!buffers_[i].guards_intact()) return "The kernel wrote outside the section '" + std::string(view_.sections[i].name) + "'.";
+      if (!buffers_[i].guards_intact())
+        return "The kernel wrote outside the section '" + std::string(view_.sections[i].name) + "'.";
     return {};
   }
 
@@ -56,15 +57,19 @@ double median(std::vector<double> values) {
 
 class GpuDevice final : public Device {
  public:
-  GpuDevice(DeviceInfo info, int index) : info_(std::move(info)), index_(index), memory_(info_.backend + ":" + std::to_string(index)) {}
+  GpuDevice(DeviceInfo info, int index)
+      : info_(std::move(info)), index_(index), memory_(info_.backend + ":" + std::to_string(index)) {}
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return memory_; }
   void select() override { activate(index_); }
-  std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override { return std::make_unique<GpuMatrix>(matrix, index_); }
-  std::unique_ptr<Pass> prepare(const PassPlan& plan) override { return std::make_unique<GpuPass>(plan, info_, index_); }
+  std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
+    return std::make_unique<GpuMatrix>(matrix, index_);
+  }
+  std::unique_ptr<Executor> executor(bool graph) override { return make_executor(info_, index_, graph); }
   DeviceState state() override { return read_state(index_); }
 
-  // The fastest of several ways to read; a sample is the mean of a few reads, so that the gap before a launch does not count.
+  // The fastest of several ways to read; a sample is the mean of a few reads, so that the gap before a launch does not
+  // count.
   std::vector<double> time_reads(int64_t bytes, int repetitions) override {
     constexpr int kReads = 8;
     select();
@@ -79,7 +84,8 @@ class GpuDevice final : public Device {
       for (int i = 0; i < repetitions + 1; ++i) {
         fill(sum.data(), 0, sum.size());
         timer.start(stream);
-        for (int read = 0; read < kReads; ++read) read_all(buffer.data(), bytes, sum.as<uint32_t>(), form, info_, stream.opaque());
+        for (int read = 0; read < kReads; ++read)
+          read_all(buffer.data(), bytes, sum.as<uint32_t>(), form, info_, stream.opaque());
         timer.stop(stream);
         const double elapsed = timer.seconds(stream) / kReads;
         uint32_t total = 0;
@@ -109,7 +115,8 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
     const bool meant = request.index < 0 || request.index == static_cast<int>(i);
     if (info.unavailable.empty() && meant && (request.simd_target.empty() || request.simd_target == info.simd_target))
       return std::make_unique<GpuDevice>(info, static_cast<int>(i));
-    if (info.unavailable.empty()) known += (known.empty() ? "" : ", ") + std::to_string(i) + " (" + info.simd_target + ")";
+    if (info.unavailable.empty())
+      known += (known.empty() ? "" : ", ") + std::to_string(i) + " (" + info.simd_target + ")";
   }
   if (known.empty()) throw std::invalid_argument(devices.front().unavailable);
   const std::string number = request.index < 0 ? "" : " " + std::to_string(request.index);

@@ -1,4 +1,4 @@
-// The devices of a GPU backend behind the door of backends/backend.h.
+// The devices of a GPU backend as backends/backend.h opens them.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// The first usable device whose architecture is request.simd_target ("": any) and whose number is request.index (-1: any). Throws std::invalid_argument with the reason where there is none.
+// The first usable device whose architecture is request.simd_target ("": any) and whose number is request.index (-1:
+// any). Throws std::invalid_argument with the reason where there is none.
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

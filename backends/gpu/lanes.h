@@ -1,7 +1,7 @@
-// What the lanes of one group do together: ballot, shuffle, prefix sums, reductions. A group is kLanes neighbouring lanes of a
-// wave; a format's number of interleaved streams is such a kLanes and runs on waves of 32 and of 64 alike (two groups in a
-// wave of 64 may even take different paths). `Wave` is the whole wave, whatever its size. Every lane of the group must
-// take part in each of these calls; the emulator reports it when one does not.
+// What the lanes of one group do together: ballot, shuffle, prefix sums, reductions. A group is kLanes neighbouring
+// lanes of a wave; a format's number of interleaved streams is such a kLanes and runs on waves of 32 and of 64 alike
+// (two groups in a wave of 64 may even take different paths). `Wave` is the whole wave, whatever its size. Every lane
+// of the group must take part in each of these calls; the emulator reports it when one does not.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +58,12 @@ struct Lanes {
   static ECMV_GPU_DEVICE bool any(bool value) { return ballot(value) != 0; }
   static ECMV_GPU_DEVICE bool all(bool value) { return ballot(!value) == 0; }
   // Lanes of the mask that are before this one.
-  static ECMV_GPU_DEVICE int count_before(Mask mask) { return popcount(static_cast<Mask>(mask & ((Mask{1} << lane()) - 1))); }
+  static ECMV_GPU_DEVICE int count_before(Mask mask) {
+    return popcount(static_cast<Mask>(mask & ((Mask{1} << lane()) - 1)));
+  }
 
-  // The value of lane `source` of the group (taken modulo its size); of lane ^ mask; of the lane `distance` further (one's own at
-  // the end); of the lane `distance` before (one's own at the beginning).
+  // The value of lane `source` of the group (taken modulo its size); of lane ^ mask; of the lane `distance` further
+  // (one's own at the end); of the lane `distance` before (one's own at the beginning).
   template <typename T>
   static ECMV_GPU_DEVICE T shuffle(T value, int source) {
 #if defined(__HIP__)
@@ -70,9 +72,10 @@ struct Lanes {
     return __shfl_sync(members(), value, source, size());
 #endif
   }
-  // The value of lane `source`, which is the same in all lanes and so is the result; nvcc then knows that. What it does not know to be the same
-  // in all lanes may part them where it is branched on, and where lanes may be parted, each shuffle and barrier first waits for
-  // all loads under way: in a kernel that always has some, 18 % of a profile's samples stood there.
+  // The value of lane `source`, which is the same in all lanes and so is the result; nvcc then knows that. What it does
+  // not know to be the same in all lanes may part them where it is branched on, and where lanes may be parted, each
+  // shuffle and barrier first waits for all loads under way: in a kernel that always has some, 18 % of a profile's
+  // samples stood there.
   static ECMV_GPU_DEVICE uint32_t pick(uint32_t value, int source) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (size() == 32) return __reduce_or_sync(members(), lane() == source ? value : 0u);
@@ -80,7 +83,9 @@ struct Lanes {
     return shuffle(value, source);
   }
   // The value, which is the same in all lanes.
-  static ECMV_GPU_DEVICE int32_t uniform(int32_t value) { return static_cast<int32_t>(pick(static_cast<uint32_t>(value), 0)); }
+  static ECMV_GPU_DEVICE int32_t uniform(int32_t value) {
+    return static_cast<int32_t>(pick(static_cast<uint32_t>(value), 0));
+  }
 
   template <typename T>
   static ECMV_GPU_DEVICE T shuffle_xor(T value, int mask) {
@@ -147,7 +152,7 @@ struct Lanes {
     }
     return sum - value;
   }
-  // The group's writes to shared memory are seen by all of its lanes behind this.
+  // The group's writes to shared memory are seen by all of its lanes after this.
   static ECMV_GPU_DEVICE void sync() {
 #if defined(__HIP__)
     __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
@@ -160,7 +165,9 @@ struct Lanes {
  private:
   static ECMV_GPU_DEVICE int first_in_wave() { return thread_index() & (wave_size() - 1) & ~(size() - 1); }
 #if !defined(__HIP__)
-  static ECMV_GPU_DEVICE uint32_t members() { return size() == 32 ? 0xFFFFFFFFu : ((1u << (size() & 31)) - 1) << first_in_wave(); }
+  static ECMV_GPU_DEVICE uint32_t members() {
+    return size() == 32 ? 0xFFFFFFFFu : ((1u << (size() & 31)) - 1) << first_in_wave();
+  }
 #endif
 };
 

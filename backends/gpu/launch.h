@@ -1,12 +1,12 @@
-// Starting a kernel, the same on CUDA, HIP and the emulator: gpu::launch(kernel, {grid, block, shared_bytes}, call.stream,
-// arguments...). A kernel is `template <...> ECMV_GPU_KERNEL void name(parameters)`; parameters are numbers, pointers
-// (gpu::Pointer<T>) or structs of those. A launch that fails shows when the stream is next waited for.
+// Starting a kernel, the same on CUDA, HIP and the emulator: gpu::launch(kernel, {grid, block, shared_bytes},
+// call.stream, arguments...). A kernel is `template <...> ECMV_GPU_KERNEL void name(parameters)`; parameters are
+// numbers, pointers (gpu::Pointer<T>) or structs of those. A launch that fails shows when the stream is next waited
+// for.
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 
-#include "backends/gpu/gpu_api.h"
+#include "backends/gpu/early_launches.h"
 
 #if defined(ECMV_GPU_EMULATOR)
 #include "backends/emulator/emulator_launch.h"
@@ -19,7 +19,8 @@
 #if defined(__HIP__)
 #define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads)
 #else
-#define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
+#define ECMV_GPU_BOUNDS(threads, blocks) \
+  __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
 #endif
 #define ECMV_GPU_UNROLL _Pragma("unroll")
 #define ECMV_GPU_NO_UNROLL _Pragma("unroll 1")
@@ -30,7 +31,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 constexpr int blocks_that_fit(int threads, int blocks) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
   constexpr int kThreads = 1024;
-#elif defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+#elif defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
   constexpr int kThreads = 1536;
 #else
   constexpr int kThreads = 2048;
@@ -42,12 +44,12 @@ struct LaunchShape {
   int64_t grid = 1;  // thread blocks; 0 launches nothing
   int block = 1;     // threads of each
   int64_t shared_bytes = 0;
-  // The kernel may begin while the one before it in the stream still runs, if that one has called let_next_begin() in all its
-  // blocks: it calls wait_for_previous() in every thread before it reads or writes anything that another kernel writes or reads.
-  // Only devices that have_early_launches(); elsewhere it begins as usual.
+  // The kernel may begin while the one before it in the stream still runs, if that one has called let_next_begin() in
+  // all its blocks: it calls wait_for_previous() in every thread before it reads or writes anything that another kernel
+  // writes or reads. Only devices that have_early_launches(); elsewhere it begins as usual.
   bool early = false;
-  // All blocks run at the same time, so that they may wait for each other (exchange.h): a cooperative launch, which fails if they do not
-  // all fit on the device at once. Not together with `early`.
+  // All blocks run at the same time, so that they may wait for each other (exchange.h): a cooperative launch, which
+  // fails if they do not all fit on the device at once. Not together with `early`.
   bool together = false;
 };
 
@@ -62,7 +64,8 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
     const void* function = reinterpret_cast<const void*>(kernel);
     // Both leave their error to be found by the next Stream::synchronize().
     if (shape.shared_bytes > kUnaskedSharedBytes)
-      (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize), static_cast<int>(shape.shared_bytes));
+      (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
+                                           static_cast<int>(shape.shared_bytes));
 #if defined(ECMV_GPU_CUDA)
     cudaLaunchAttribute attribute{};
     if (shape.together) {
@@ -83,23 +86,16 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
 #else
     const dim3 grid(static_cast<unsigned>(shape.grid)), block(static_cast<unsigned>(shape.block));
     if (shape.together)
-      (void)hipLaunchCooperativeKernel(function, grid, block, addresses, static_cast<unsigned>(shape.shared_bytes), static_cast<StreamHandle>(stream));
+      (void)hipLaunchCooperativeKernel(function, grid, block, addresses, static_cast<unsigned>(shape.shared_bytes),
+                                       static_cast<StreamHandle>(stream));
     else
-      (void)hipLaunchKernel(function, grid, block, addresses, static_cast<size_t>(shape.shared_bytes), static_cast<StreamHandle>(stream));
+      (void)hipLaunchKernel(function, grid, block, addresses, static_cast<size_t>(shape.shared_bytes),
+                            static_cast<StreamHandle>(stream));
 #endif
   };
   body(static_cast<Parameters>(arguments)...);
 }
 
-// Whether launches there can be early: NVIDIA devices since sm_90. Code for older ones waits for nothing.
-inline bool have_early_launches(const DeviceInfo& device) {
-#if defined(ECMV_GPU_CUDA)
-  return device.simd_target.starts_with("sm_") && std::atoi(device.simd_target.c_str() + 3) >= 90;
-#else
-  (void)device;
-  return false;
-#endif
-}
 ECMV_GPU_DEVICE void let_next_begin() {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -125,7 +121,7 @@ ECMV_GPU_DEVICE void sync_first_threads(int threads) {
   asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
 #endif
 }
-// Between two looks at what another block shall write: the emulator lets the others run on.
+// Between two polls for what another block will write: the emulator lets the others run on.
 ECMV_GPU_DEVICE void pause() {}
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

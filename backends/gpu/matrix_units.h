@@ -1,5 +1,6 @@
-// Products of small matrices of bytes by 32 lanes together: the matrix units of NVIDIA devices since sm_80, elsewhere and in the emulator
-// the same sums by shuffles and dot products. Sums are exact integers, so every device has the same result.
+// Products of small matrices of bytes by 32 lanes together: the matrix units of NVIDIA devices since sm_80, elsewhere
+// and in the emulator the same sums by shuffles and dot products. Sums are exact integers, so every device has the same
+// result.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,10 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// c += A B for A [16, 32] of unsigned and B [32, 8] of signed bytes, dealt to the lanes 4 g + t of a group of 32. A row of four neighbouring
-// bytes is a word: a.x holds A[g, 4t..], a.y A[g + 8, 4t..], a.z A[g, 16 + 4t..], a.w A[g + 8, 16 + 4t..]; b.x holds B[4t.., g], b.y B[16 + 4t.., g];
-// c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t], c[3] C[g + 8, 2t + 1].
+// c += A B for A [16, 32] of unsigned and B [32, 8] of signed bytes, dealt to the lanes 4 g + t of a group of 32. A row
+// of four neighbouring bytes is a word: a.x holds A[g, 4t..], a.y A[g + 8, 4t..], a.z A[g, 16 + 4t..], a.w A[g + 8, 16
+// + 4t..]; b.x holds B[4t.., g], b.y B[16 + 4t.., g]; c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t], c[3] C[g
+// + 8, 2t + 1].
 ECMV_GPU_DEVICE void multiply_panels(uint4 a, uint2 b, int32_t (&c)[4]) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -19,7 +21,8 @@ ECMV_GPU_DEVICE void multiply_panels(uint4 a, uint2 b, int32_t (&c)[4]) {
 #else
   using Group = Lanes<32>;
   const int g = Group::lane() / 4, t = Group::lane() % 4;
-  const uint64_t upper = uint64_t{a.z} << 32 | a.x, lower = uint64_t{a.w} << 32 | a.y, column = uint64_t{b.y} << 32 | b.x;
+  const uint64_t upper = uint64_t{a.z} << 32 | a.x, lower = uint64_t{a.w} << 32 | a.y,
+                 column = uint64_t{b.y} << 32 | b.x;
   const auto dot = [](uint64_t bytes, uint64_t with, int32_t sum) {
     sum = dot4_unsigned_signed(static_cast<uint32_t>(bytes), static_cast<int32_t>(with), sum);
     return dot4_unsigned_signed(static_cast<uint32_t>(bytes >> 32), static_cast<int32_t>(with >> 32), sum);

@@ -1,6 +1,6 @@
-// Device memory as kernels see it. gpu::Pointer<T> is T* on devices and a pointer that knows its buffer in the emulator, where
-// every access outside is reported with the buffer's name; kernels that keep to it are checked byte by byte. Shared memory
-// is always the block's dynamic shared memory, whose size the launch states.
+// Device memory as kernels see it. gpu::Pointer<T> is T* on devices and a pointer that knows its buffer in the
+// emulator, where every access outside is reported with the buffer's name; kernels that keep to it are checked byte by
+// byte. Shared memory is always the block's dynamic shared memory, whose size the launch states.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,9 @@ ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
   // Past L1, which on some parts would otherwise be filled by the stream instead of the vector x.
   if constexpr (sizeof(T) == 16) {
     uint4 v;
-    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(pointer));
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(pointer));
     return *reinterpret_cast<T*>(&v);
   } else {
     return __ldcs(pointer);
@@ -55,14 +57,16 @@ ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #endif
 }
 
-// The same, and not moved by the compiler from where it stands: nvcc moves loads down to where they are used, whatever one meant to
-// hide behind the work between.
+// The same, but kept where it stands: nvcc moves loads down to where they are used, so that no work would hide their
+// latency.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
   T value;
   if constexpr (sizeof(T) == 16)
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(pointer));
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(pointer));
   else if constexpr (sizeof(T) == 8)
     asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(pointer));
   else
@@ -98,8 +102,8 @@ ECMV_GPU_DEVICE float atomic_add(float* pointer, float value) { return atomicAdd
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// A place in shared memory from which words are read at computed distances in bytes. nvcc would add the base of shared memory
-// by an instruction of its own at each access; here it does not know that there is one.
+// A place in shared memory from which words are read at computed distances in bytes. nvcc would add the base of shared
+// memory by an instruction of its own at each access; here it cannot.
 class SharedWords {
  public:
   ECMV_GPU_DEVICE explicit SharedWords(Pointer<const std::byte> first) {
@@ -114,7 +118,9 @@ class SharedWords {
   ECMV_GPU_DEVICE uint32_t at(int distance) const {
 #if defined(ECMV_GPU_HIDE_SHARED_BASE)
     uint32_t word;
-    asm volatile("ld.shared.u32 %0, [%1+%2];" : "=r"(word) : "r"(first_ + static_cast<uint32_t>(distance)), "n"(kFurther));
+    asm volatile("ld.shared.u32 %0, [%1+%2];"
+                 : "=r"(word)
+                 : "r"(first_ + static_cast<uint32_t>(distance)), "n"(kFurther));
     return word;
 #else
     return *cast<const uint32_t>(first_ + (distance + kFurther));
@@ -125,7 +131,9 @@ class SharedWords {
   ECMV_GPU_DEVICE uint2 pair_at(int distance) const {
 #if defined(ECMV_GPU_HIDE_SHARED_BASE)
     uint2 words;
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(first_ + static_cast<uint32_t>(distance)));
+    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];"
+                 : "=r"(words.x), "=r"(words.y)
+                 : "r"(first_ + static_cast<uint32_t>(distance)));
     return words;
 #else
     return *cast<const uint2>(first_ + distance);

@@ -8,7 +8,8 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Equal to backends::requantise on every device: one float32 product, ties to even, clamped. There is nothing to contract.
+// Equal to backends::requantise on every device: one float32 product, ties to even, clamped. There is nothing to
+// contract.
 ECMV_GPU_DEVICE int8_t requantise_on_device(int32_t accumulator, float scale) {
   const float rounded = rintf(static_cast<float>(accumulator) * scale);
   return static_cast<int8_t>(static_cast<int32_t>(fminf(fmaxf(rounded, -128.0f), 127.0f)));
@@ -25,6 +26,7 @@ struct Epilogue {
   }
 };
 
-inline Epilogue epilogue_of(const KernelCall& call) { return {call.y, call.v, call.scale}; }
+inline Epilogue epilogue_of(const MatvecArgs& args) { return {args.y, args.v, args.scale}; }
+inline Epilogue epilogue_of(const Layer& layer) { return {layer.y, layer.v, layer.scale}; }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,5 +1,5 @@
-// Devices as the HIP runtime lists them: AMD's, or NVIDIA's where HIP was built for that platform. Most numbers are asked for one
-// by one because the properties structure differs between the platforms and their versions.
+// Devices as the HIP runtime lists them: AMD's, or NVIDIA's where HIP was built for that platform. Most numbers are
+// asked for one by one because the properties structure differs between the platforms and their versions.
 #include "backends/gpu/discovery.h"
 
 #include "backends/cuda/nvml.h"
@@ -22,7 +22,7 @@ std::string architecture(const hipDeviceProp_t& properties) {
 #endif
 }
 
-// What a thread block may have. On NVIDIA that is what it may ask for; HIP knows only what it gets unasked.
+// Shared memory of a thread block. On NVIDIA that is what it may ask for; HIP knows only what it gets without asking.
 int64_t shared_bytes(int index) {
 #if defined(__HIP_PLATFORM_NVIDIA__)
   int value = 0;
@@ -54,7 +54,8 @@ DeviceInfo describe(int index) {
   (void)hipRuntimeGetVersion(&runtime);
   info.driver = "HIP driver " + std::to_string(driver) + ", runtime " + std::to_string(runtime);
 #if defined(__HIP_PLATFORM_NVIDIA__)
-  if (const std::string number = cuda::nvml_driver_version(); !number.empty()) info.driver = "NVIDIA driver " + number + ", " + info.driver;
+  if (const std::string number = cuda::nvml_driver_version(); !number.empty())
+    info.driver = "NVIDIA driver " + number + ", " + info.driver;
 #endif
   return info;
 }
@@ -69,7 +70,8 @@ std::vector<DeviceInfo> discover() {
   if (devices.empty()) {
     DeviceInfo none;
     none.backend = "hip";
-    none.unavailable = status == hipSuccess ? "There is no HIP device." : std::string("There is no HIP device: ") + hipGetErrorString(status) + ".";
+    none.unavailable = status == hipSuccess ? "There is no HIP device."
+                                            : std::string("There is no HIP device: ") + hipGetErrorString(status) + ".";
     devices.push_back(none);
   }
   return devices;

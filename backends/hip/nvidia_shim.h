@@ -1,6 +1,7 @@
-// Makes HIP 5's headers for the NVIDIA platform compile with CUDA 13, which dropped what they still mention: members of the
-// properties structure, texture references, and signatures without locations or edge data. Included before everything
-// else. Nothing here is called by this project except through those headers; what cannot work says so by its error.
+// Makes HIP 5's headers for the NVIDIA platform compile with CUDA 13, which dropped what they still mention: members of
+// the properties structure, texture references, and signatures without locations or edge data. Included before
+// everything else. Nothing here is called by this project except through those headers; what cannot work says so by its
+// error.
 #pragma once
 
 #include <cuda.h>
@@ -37,10 +38,12 @@ inline CUresult cuCtxCreate_v4(CUcontext* context, unsigned flags, CUdevice devi
   return cuCtxCreate_v4(context, static_cast<CUctxCreateParams*>(nullptr), flags, device);
 }
 
-inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                            size_t count) {
   return cudaGraphAddDependencies(graph, from, to, static_cast<const cudaGraphEdgeData*>(nullptr), count);
 }
-inline cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+inline cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                               const cudaGraphNode_t* to, size_t count) {
   return cudaGraphRemoveDependencies(graph, from, to, static_cast<const cudaGraphEdgeData*>(nullptr), count);
 }
 inline cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, size_t* count) {
@@ -52,25 +55,41 @@ inline cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphN
 inline cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
   return cudaGraphNodeGetDependentNodes(node, nodes, static_cast<cudaGraphEdgeData*>(nullptr), count);
 }
-inline cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, size_t count, unsigned flags) {
-  return cudaStreamUpdateCaptureDependencies(stream, nodes, static_cast<const cudaGraphEdgeData*>(nullptr), count, flags);
+inline cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, size_t count,
+                                                       unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies(stream, nodes, static_cast<const cudaGraphEdgeData*>(nullptr), count,
+                                             flags);
 }
-inline cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+inline cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                               unsigned long long* id, cudaGraph_t* graph,
                                                const cudaGraphNode_t** nodes, size_t* count) {
-  return cudaStreamGetCaptureInfo(stream, status, id, graph, nodes, static_cast<const cudaGraphEdgeData**>(nullptr), count);
+  return cudaStreamGetCaptureInfo(stream, status, id, graph, nodes, static_cast<const cudaGraphEdgeData**>(nullptr),
+                                  count);
 }
 
 template <class T, int kDimensions, cudaTextureReadMode kMode>
 struct texture {};
 template <typename... Arguments>
-cudaError_t cudaBindTexture(Arguments&&...) { return cudaErrorNotSupported; }
+cudaError_t cudaBindTexture(Arguments&&...) {
+  return cudaErrorNotSupported;
+}
 template <typename... Arguments>
-cudaError_t cudaBindTexture2D(Arguments&&...) { return cudaErrorNotSupported; }
+cudaError_t cudaBindTexture2D(Arguments&&...) {
+  return cudaErrorNotSupported;
+}
 template <typename... Arguments>
-cudaError_t cudaBindTextureToArray(Arguments&&...) { return cudaErrorNotSupported; }
+cudaError_t cudaBindTextureToArray(Arguments&&...) {
+  return cudaErrorNotSupported;
+}
 template <typename... Arguments>
-cudaError_t cudaUnbindTexture(Arguments&&...) { return cudaErrorNotSupported; }
+cudaError_t cudaUnbindTexture(Arguments&&...) {
+  return cudaErrorNotSupported;
+}
 template <typename... Arguments>
-cudaError_t cudaGetTextureAlignmentOffset(Arguments&&...) { return cudaErrorNotSupported; }
+cudaError_t cudaGetTextureAlignmentOffset(Arguments&&...) {
+  return cudaErrorNotSupported;
+}
 template <typename... Arguments>
-cudaError_t cudaLaunchCooperativeKernelMultiDevice(Arguments&&...) { return cudaErrorNotSupported; }
+cudaError_t cudaLaunchCooperativeKernelMultiDevice(Arguments&&...) {
+  return cudaErrorNotSupported;
+}

@@ -1,5 +1,6 @@
-// Clocks, power, temperature and throttle reasons of an AMD device as its kernel driver shows them in sysfs: the very files that
-// AMD's management library reads, so that nothing has to be installed. What a file does not tell stays 0 or "".
+// Clocks, power, temperature and throttle reasons of an AMD device as its kernel driver shows them in sysfs: the very
+// files that AMD's management library reads, so that nothing has to be installed. What a file does not tell stays 0 or
+// "".
 #pragma once
 
 #include <cstdlib>
@@ -18,13 +19,14 @@ inline double current_clock_hz(const std::filesystem::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(':');
-    if (line.find('*') != std::string::npos && colon != std::string::npos) return 1e6 * std::strtod(line.c_str() + colon + 1, nullptr);
+    if (line.find('*') != std::string::npos && colon != std::string::npos)
+      return 1e6 * std::strtod(line.c_str() + colon + 1, nullptr);
   }
   return 0;
 }
 
-// From the binary file gpu_metrics, whose format 1.1 to 1.3 has the device's own code at byte 68 and, in 1.3, one that is the same for
-// all devices at byte 112: bits 0 to 15 power, 16 to 31 current, 32 to 55 temperature.
+// From the binary file gpu_metrics, whose format 1.1 to 1.3 has the device's own code at byte 68 and, in 1.3, one that
+// is the same for all devices at byte 112: bits 0 to 15 power, 16 to 31 current, 32 to 55 temperature.
 inline std::string throttle_reasons(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
@@ -35,7 +37,8 @@ inline std::string throttle_reasons(const std::filesystem::path& path) {
   const bool has_common = bytes[3] == 3 && bytes.size() >= 120;
   if (has_common) std::memcpy(&common, bytes.data() + 112, sizeof(common));
   constexpr uint64_t kNotTold = ~uint64_t{0};
-  if (!has_common || common == kNotTold) return own == 0 ? "none" : own == ~uint32_t{0} ? "" : "of the device's own code " + std::to_string(own);
+  if (!has_common || common == kNotTold)
+    return own == 0 ? "none" : own == ~uint32_t{0} ? "" : "of the device's own code " + std::to_string(own);
   std::string reasons;
   const auto add = [&](int first, int last, const char* name) {
     const uint64_t mask = ((uint64_t{1} << (last - first + 1)) - 1) << first;

@@ -1,6 +1,6 @@
-// ans_warp_rows: the layout of MatVANS with one wave a row. A row is one queue of 32 coders; coder l has quad l of every
-// chunk of 128 columns. Encoder, reference decoder and files are those of codecs/modelling/quad_ans.h. Source: MatVANS white paper
-// (Ludwig, Bamler), section 3.2.
+// ans_warp_rows: the layout of MatVANS with one wave a row. A row is one queue of 32 coders; coder l has quad l of
+// every chunk of 128 columns. Encoder, reference decoder and files are those of codecs/modelling/quad_ans.h. Source:
+// MatVANS white paper (Ludwig, Bamler), section 3.2.
 #include "codecs/codec.h"
 
 #include "codecs/ans_warp_rows/format.h"
@@ -12,7 +12,8 @@ namespace {
 std::string refuses(datasets::MatrixView matrix, const Settings&) {
   if (matrix.type != datasets::ElementType::i8) return "ans_warp_rows codes int8 elements only.";
   if (matrix.shape.cols % kChunkCols != 0)
-    return "ans_warp_rows cuts rows into chunks of 128 columns; " + std::to_string(matrix.shape.cols) + " columns are no multiple of that.";
+    return "ans_warp_rows cuts rows into chunks of 128 columns; " + std::to_string(matrix.shape.cols) +
+           " columns are no multiple of that.";
   return modelling::refuses_quads(matrix, layout_of(matrix.shape));
 }
 
@@ -30,7 +31,9 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
 
 bool recognises_file(std::span<const std::byte> bytes) { return modelling::recognises_quad_file(bytes, layout_of); }
 
-ChainFile read_file(std::span<const std::byte> bytes) { return modelling::read_quad_file(bytes, layout_of, kFormatVersion); }
+ChainFile read_file(std::span<const std::byte> bytes) {
+  return modelling::read_quad_file(bytes, layout_of, kFormatVersion);
+}
 
 std::vector<std::byte> write_file(const ChainFile& chain) { return modelling::write_quad_file(chain, layout_of); }
 

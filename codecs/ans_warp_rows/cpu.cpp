@@ -1,39 +1,46 @@
 // Portable kernels of ans_warp_rows: the quads of one row after the other, in the order of their columns.
-#include "backends/kernel.h"
 #include "codecs/ans_warp_rows/format.h"
 #include "codecs/modelling/quad_ans_scalar.h"
 
 namespace ecmv::codecs::ans_warp_rows {
 namespace {
 
-void decode(const backends::KernelCall& call) {
-  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
-  const modelling::QuadSlotTable table = modelling::quad_slot_table(*call.matrix);
-  int8_t* out = call.decoded;
-  for (int64_t row = call.row_begin; row < call.row_end; ++row)
-    modelling::for_each_quad(*call.matrix, layout, table, row, [&](int64_t, int, uint32_t symbols) {
-      std::memcpy(out, &symbols, 4);
-      out += 4;
-    });
-}
-
-void matvec(const backends::KernelCall& call) {
-  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
-  const modelling::QuadSlotTable table = modelling::quad_slot_table(*call.matrix);
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) {
-    const int8_t* x = call.x;
-    int32_t sum = 0;
-    modelling::for_each_quad(*call.matrix, layout, table, row, [&](int64_t, int, uint32_t symbols) {
-      sum += modelling::quad_dot(symbols, x);
-      x += 4;
-    });
-    call.y[row] = sum;
+struct Decode {
+  modelling::QuadMatrix matrix;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const modelling::QuadSlotTable table = modelling::quad_slot_table(matrix);
+    std::byte* out = args.out;
+    for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+      modelling::for_each_quad(matrix, table, row, [&](int64_t, int, uint32_t symbols) {
+        std::memcpy(out, &symbols, 4);
+        out += 4;
+      });
   }
-}
+};
+
+struct Multiply {
+  modelling::QuadMatrix matrix;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const modelling::QuadSlotTable table = modelling::quad_slot_table(matrix);
+    for (int64_t row = args.rows.begin; row < args.rows.end; ++row) {
+      const int8_t* x = args.x;
+      int32_t sum = 0;
+      modelling::for_each_quad(matrix, table, row, [&](int64_t, int, uint32_t symbols) {
+        sum += modelling::quad_dot(symbols, x);
+        x += 4;
+      });
+      args.y[row] = sum;
+    }
+  }
+};
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "queue_per_row", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "queue_per_row", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = matvec},
+    {.op = backends::Op::decode,
+     .variant = "queue_per_row",
+     .bind = modelling::bind_quads<Decode, layout_of, kQueueRows>},
+    {.op = backends::Op::matvec,
+     .variant = "queue_per_row",
+     .bind = modelling::bind_quads<Multiply, layout_of, kQueueRows>},
 };
 
 }  // namespace

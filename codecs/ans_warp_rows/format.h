@@ -7,6 +7,7 @@
 namespace ecmv::codecs::ans_warp_rows {
 
 inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr int64_t kQueueRows = 1;
 inline constexpr int64_t kChunkCols = 4 * modelling::kQuadFormatLanes;  // columns of a chunk: a quad for each lane
 
 inline modelling::QuadLayout layout_of(datasets::Shape shape) {

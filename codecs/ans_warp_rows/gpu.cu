@@ -1,7 +1,7 @@
-// GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. The loop is that of
-// codecs/modelling/quad_ans_gpu.h; x is read coalesced, the lanes' sums meet at the end. `register_tables` is the paper's method,
-// `shared_table` the same with the model in shared memory. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
-#include "backends/gpu/requantise.h"
+// GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. The loop
+// is that of codecs/modelling/quad_ans_gpu.h; x is read coalesced, the lanes' sums meet at the end. `register_tables`
+// is the paper's method, `shared_table` the same with the model in shared memory. Source: MatVANS white paper (Ludwig,
+// Bamler), section 3.2.
 #include "codecs/ans_warp_rows/format.h"
 #include "codecs/modelling/quad_ans_gpu.h"
 
@@ -13,13 +13,17 @@ namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using Group = quads::QuadGroup;
 using Queue = quads::QuadQueue<1>;
 
-[[maybe_unused]] constexpr int kResidentWaves = 48;  // shall fit on a multiprocessor
+[[maybe_unused]] constexpr int kResidentWaves = 48;  // that must fit on a multiprocessor
 
-ECMV_GPU_DEVICE int64_t row_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
+ECMV_GPU_DEVICE int64_t row_of_group() {
+  return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+}
 
 template <typename Tables>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
-void matvec(quads::QuadStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
+                                kResidentWaves / quads::kQuadMostWaves) void matvec(quads::QuadStream stream,
+                                                                                    gpu::Pointer<const int8_t> x,
+                                                                                    gpu::Epilogue epilogue) {
   const int64_t row = row_of_group();
   Queue words;
   if (row < stream.queues) words.begin(stream, row);
@@ -35,36 +39,56 @@ void matvec(quads::QuadStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogu
 }
 
 template <typename Tables>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves * gpu::kLargestWave, kResidentWaves / quads::kQuadMostWaves)
-void decode(quads::QuadStream stream, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
+                                kResidentWaves / quads::kQuadMostWaves) void decode(quads::QuadStream stream,
+                                                                                    gpu::Pointer<int8_t> decoded) {
   const int64_t row = row_of_group();
   Queue words;
   if (row < stream.queues) words.begin(stream, row);
   const Tables tables(stream);
   if (row >= stream.queues) return;
-  const gpu::Pointer<uint32_t> out = gpu::cast<uint32_t>(decoded) + (row * stream.chunks * Group::size() + Group::lane());
-  quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) { out[chunk * Group::size()] = symbols; });
+  const gpu::Pointer<uint32_t> out =
+      gpu::cast<uint32_t>(decoded) + (row * stream.chunks * Group::size() + Group::lane());
+  quads::for_each_quad(stream.chunks, tables, words,
+                       [&](int chunk, uint32_t symbols) { out[chunk * Group::size()] = symbols; });
 }
 
-template <typename Tables>
-void launch_matvec(const backends::KernelCall& call) {
-  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
-  gpu::launch(matvec<Tables>, quads::quad_launch_shape(call, layout, Tables::kSharedBytes), call.stream, quads::quad_stream(*call.matrix, layout),
-              call.x, gpu::epilogue_of(call));
-}
+using Layers = std::span<const backends::Layer>;
 
 template <typename Tables>
-void launch_decode(const backends::KernelCall& call) {
-  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
-  gpu::launch(decode<Tables>, quads::quad_launch_shape(call, layout, Tables::kSharedBytes), call.stream, quads::quad_stream(*call.matrix, layout),
-              call.decoded);
+quads::QuadLaunch launch_of(const backends::Policy& policy, Layers layers, const backends::Place& place) {
+  return quads::quad_launch<Tables>(policy, *layers[0].matrix, layout_of(layers[0].matrix->shape), place);
+}
+template <typename Tables>
+backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  return quads::QuadDecode{launch_of<Tables>(policy, layers, place), decode<Tables>};
+}
+template <typename Tables>
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  return {quads::QuadMultiply{launch_of<Tables>(policy, layers, place), matvec<Tables>}, {.requantises = true}};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "register_tables", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_decode<quads::QuadRegisterTables>},
-    {.op = backends::Op::decode, .variant = "shared_table", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_decode<quads::QuadSharedTable>},
-    {.op = backends::Op::matvec, .variant = "register_tables", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_matvec<quads::QuadRegisterTables>},
-    {.op = backends::Op::matvec, .variant = "shared_table", .tunings = quads::kQuadWaveTunings, .refuses = quads::refuses_quad_kernel, .launch = launch_matvec<quads::QuadSharedTable>},
+    {.op = backends::Op::decode,
+     .variant = "register_tables",
+     .policies = quads::kQuadWavePolicies,
+     .refuses = quads::refuses_quad_kernel,
+     .bind = bind_decode<quads::QuadRegisterTables>},
+    {.op = backends::Op::decode,
+     .variant = "shared_table",
+     .policies = quads::kQuadWavePolicies,
+     .refuses = quads::refuses_quad_kernel,
+     .bind = bind_decode<quads::QuadSharedTable>},
+    {.op = backends::Op::matvec,
+     .variant = "register_tables",
+     .policies = quads::kQuadWavePolicies,
+     .refuses = quads::refuses_quad_kernel,
+     .bind = bind_matvec<quads::QuadRegisterTables>},
+    {.op = backends::Op::matvec,
+     .variant = "shared_table",
+     .policies = quads::kQuadWavePolicies,
+     .refuses = quads::refuses_quad_kernel,
+     .bind = bind_matvec<quads::QuadSharedTable>},
 };
 
 }  // namespace

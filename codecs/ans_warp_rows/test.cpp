@@ -24,7 +24,8 @@ CompressedMatrix encoded(const datasets::Matrix& matrix) { return encode_matrix(
 std::vector<uint64_t> section_hashes(const CompressedMatrix& compressed) {
   std::vector<uint64_t> hashes;
   for (const Section& section : compressed.sections)
-    hashes.push_back(datasets::content_hash({{1, static_cast<int64_t>(section.bytes.size())}, datasets::ElementType::u8, section.bytes}));
+    hashes.push_back(datasets::content_hash(
+        {{1, static_cast<int64_t>(section.bytes.size())}, datasets::ElementType::u8, section.bytes}));
   return hashes;
 }
 
@@ -45,7 +46,9 @@ TEST_CASE("ans_warp_rows stores a constant matrix as states 2^32 and no words") 
 }
 
 TEST_CASE("ans_warp_rows stores the bytes that were compared with the original encoder's") {
-  CHECK(section_hashes(encoded(small_matrix())) == std::vector<uint64_t>{0xc998666a3a1b13eeu, 0x9006a4ae4f667702u, 0x997ad974c73a2561u, 0x4c9c96b3b295ea82u, 0xb9a7aded248b8eeeu});
+  CHECK(section_hashes(encoded(small_matrix())) == std::vector<uint64_t>{0xc998666a3a1b13eeu, 0x9006a4ae4f667702u,
+                                                                         0x997ad974c73a2561u, 0x4c9c96b3b295ea82u,
+                                                                         0xb9a7aded248b8eeeu});
 }
 
 TEST_CASE("ans_warp_rows holds 128 distinct values and refuses 129") {
@@ -67,14 +70,16 @@ TEST_CASE("ans_warp_rows refuses shapes that its queues do not divide") {
 TEST_CASE("ans_warp_rows notices a wrong bit unless it only swaps a few symbols of equal probability") {
   const datasets::Matrix matrix = tests::gaussian_matrix({2, 1024}, 4);
   std::vector<std::byte> decoded(matrix.elements.size());
-  int64_t most_wrong = 0;  // elements; after such swaps the states are right again, and a bit of padding changes nothing
+  int64_t most_wrong =
+      0;  // elements; after such swaps the states are right again, and a bit of padding changes nothing
   CompressedMatrix compressed = encoded(matrix);
   auto& payload = compressed.sections[modelling::kQuadCompressed].bytes;
   for (size_t i = 0; i < payload.size(); i += 7) {
     payload[i] ^= std::byte{0x10};
     try {
       entry().codec->decode(compressed.view(), decoded);
-      most_wrong = std::max(most_wrong, std::inner_product(decoded.begin(), decoded.end(), matrix.elements.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>()));
+      most_wrong = std::max(most_wrong, std::inner_product(decoded.begin(), decoded.end(), matrix.elements.begin(),
+                                                           int64_t{0}, std::plus<>(), std::not_equal_to<>()));
     } catch (const MalformedStream&) {
     }
     payload[i] ^= std::byte{0x10};
@@ -88,7 +93,9 @@ TEST_CASE("ans_warp_rows reads the original's file and writes it again byte for 
   const datasets::FileBytes file(path.string()), twin_file(twin_path.string());
   REQUIRE(entry().codec->recognises_file(file.bytes()));
   CHECK_FALSE(entry().codec->recognises_file(twin_file.bytes()));
-  CHECK_FALSE(find_codec("ans_warp_rows")->codec->recognises_file(datasets::FileBytes((kData / "d256_h4_ans-warp-stripes.safetensors").string()).bytes()));
+  CHECK_FALSE(find_codec("ans_warp_rows")
+                  ->codec->recognises_file(
+                      datasets::FileBytes((kData / "d256_h4_ans-warp-stripes.safetensors").string()).bytes()));
   ChainFile chain = entry().codec->read_file(file.bytes());
   CHECK(std::ranges::equal(entry().codec->write_file(chain), file.bytes()));
   const datasets::MatvansFile twin = datasets::parse_matvans_uncompressed(twin_file.bytes());

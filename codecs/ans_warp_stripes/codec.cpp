@@ -1,6 +1,6 @@
-// ans_warp_stripes: the layout of MatVANS with one thread a row. A stripe of 32 rows is one queue of 32 coders; coder l has row l of
-// the stripe. Encoder, reference decoder and files are those of codecs/modelling/quad_ans.h. Source: MatVANS white paper
-// (Ludwig, Bamler), section 3.3.
+// ans_warp_stripes: the layout of MatVANS with one thread a row. A stripe of 32 rows is one queue of 32 coders; coder l
+// has row l of the stripe. Encoder, reference decoder and files are those of codecs/modelling/quad_ans.h. Source:
+// MatVANS white paper (Ludwig, Bamler), section 3.3.
 #include "codecs/codec.h"
 
 #include "codecs/ans_warp_stripes/format.h"
@@ -12,9 +12,11 @@ namespace {
 std::string refuses(datasets::MatrixView matrix, const Settings&) {
   if (matrix.type != datasets::ElementType::i8) return "ans_warp_stripes codes int8 elements only.";
   if (matrix.shape.rows % kStripeRows != 0)
-    return "ans_warp_stripes needs stripes of 32 rows; " + std::to_string(matrix.shape.rows) + " rows are no multiple of that.";
+    return "ans_warp_stripes needs stripes of 32 rows; " + std::to_string(matrix.shape.rows) +
+           " rows are no multiple of that.";
   if (matrix.shape.cols % kChunkCols != 0)
-    return "ans_warp_stripes codes four columns at a time; " + std::to_string(matrix.shape.cols) + " columns are no multiple of that.";
+    return "ans_warp_stripes codes four columns at a time; " + std::to_string(matrix.shape.cols) +
+           " columns are no multiple of that.";
   return modelling::refuses_quads(matrix, layout_of(matrix.shape));
 }
 
@@ -32,7 +34,9 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
 
 bool recognises_file(std::span<const std::byte> bytes) { return modelling::recognises_quad_file(bytes, layout_of); }
 
-ChainFile read_file(std::span<const std::byte> bytes) { return modelling::read_quad_file(bytes, layout_of, kFormatVersion); }
+ChainFile read_file(std::span<const std::byte> bytes) {
+  return modelling::read_quad_file(bytes, layout_of, kFormatVersion);
+}
 
 std::vector<std::byte> write_file(const ChainFile& chain) { return modelling::write_quad_file(chain, layout_of); }
 

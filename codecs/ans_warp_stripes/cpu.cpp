@@ -1,41 +1,48 @@
 // Portable kernels of ans_warp_stripes: one stripe of 32 rows after the other, four columns of all its rows at a time.
 #include <algorithm>
 
-#include "backends/kernel.h"
 #include "codecs/ans_warp_stripes/format.h"
 #include "codecs/modelling/quad_ans_scalar.h"
 
 namespace ecmv::codecs::ans_warp_stripes {
 namespace {
 
-int64_t rows_per_block(const CompressedView&) { return kStripeRows; }
-
-void decode(const backends::KernelCall& call) {
-  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
-  const modelling::QuadSlotTable table = modelling::quad_slot_table(*call.matrix);
-  for (int64_t row = call.row_begin; row < call.row_end; row += kStripeRows) {
-    int8_t* out = call.decoded + (row - call.row_begin) * call.matrix->shape.cols;
-    modelling::for_each_quad(*call.matrix, layout, table, row / kStripeRows, [&](int64_t chunk, int lane, uint32_t symbols) {
-      std::memcpy(out + lane * layout.lane_stride + chunk * layout.chunk_stride, &symbols, 4);
-    });
+struct Decode {
+  modelling::QuadMatrix matrix;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const modelling::QuadSlotTable table = modelling::quad_slot_table(matrix);
+    const int64_t cols = matrix.shape.cols;
+    for (int64_t row = args.rows.begin; row < args.rows.end; row += kStripeRows) {
+      std::byte* out = args.out + (row - args.rows.begin) * cols;
+      modelling::for_each_quad(matrix, table, row / kStripeRows, [&](int64_t chunk, int lane, uint32_t symbols) {
+        std::memcpy(out + lane * cols + chunk * kChunkCols, &symbols, 4);
+      });
+    }
   }
-}
+};
 
-void matvec(const backends::KernelCall& call) {
-  const modelling::QuadLayout layout = layout_of(call.matrix->shape);
-  const modelling::QuadSlotTable table = modelling::quad_slot_table(*call.matrix);
-  for (int64_t row = call.row_begin; row < call.row_end; row += kStripeRows) {
-    int32_t sums[kStripeRows] = {};
-    modelling::for_each_quad(*call.matrix, layout, table, row / kStripeRows, [&](int64_t chunk, int lane, uint32_t symbols) {
-      sums[lane] += modelling::quad_dot(symbols, call.x + chunk * kChunkCols);
-    });
-    std::copy_n(sums, kStripeRows, call.y + row);
+struct Multiply {
+  modelling::QuadMatrix matrix;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const modelling::QuadSlotTable table = modelling::quad_slot_table(matrix);
+    const int8_t* x = args.x;
+    for (int64_t row = args.rows.begin; row < args.rows.end; row += kStripeRows) {
+      int32_t sums[kStripeRows] = {};
+      modelling::for_each_quad(matrix, table, row / kStripeRows, [&](int64_t chunk, int lane, uint32_t symbols) {
+        sums[lane] += modelling::quad_dot(symbols, x + chunk * kChunkCols);
+      });
+      std::copy_n(sums, kStripeRows, args.y + row);
+    }
   }
-}
+};
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "queue_per_stripe", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "queue_per_stripe", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = matvec},
+    {.op = backends::Op::decode,
+     .variant = "queue_per_stripe",
+     .bind = modelling::bind_quads<Decode, layout_of, kStripeRows>},
+    {.op = backends::Op::matvec,
+     .variant = "queue_per_stripe",
+     .bind = modelling::bind_quads<Multiply, layout_of, kStripeRows>},
 };
 
 }  // namespace

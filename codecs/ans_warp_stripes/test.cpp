@@ -24,7 +24,8 @@ CompressedMatrix encoded(const datasets::Matrix& matrix) { return encode_matrix(
 std::vector<uint64_t> section_hashes(const CompressedMatrix& compressed) {
   std::vector<uint64_t> hashes;
   for (const Section& section : compressed.sections)
-    hashes.push_back(datasets::content_hash({{1, static_cast<int64_t>(section.bytes.size())}, datasets::ElementType::u8, section.bytes}));
+    hashes.push_back(datasets::content_hash(
+        {{1, static_cast<int64_t>(section.bytes.size())}, datasets::ElementType::u8, section.bytes}));
   return hashes;
 }
 
@@ -45,7 +46,9 @@ TEST_CASE("ans_warp_stripes stores a constant matrix as states 2^32 and no words
 }
 
 TEST_CASE("ans_warp_stripes stores the bytes that were compared with the original encoder's") {
-  CHECK(section_hashes(encoded(small_matrix())) == std::vector<uint64_t>{0x3247a2959cf3557au, 0x1f1a58046be6494fu, 0x457eae0a059a8756u, 0xdf860e51c3f718e8u, 0x11a46afc1b6790e1u});
+  CHECK(section_hashes(encoded(small_matrix())) == std::vector<uint64_t>{0x3247a2959cf3557au, 0x1f1a58046be6494fu,
+                                                                         0x457eae0a059a8756u, 0xdf860e51c3f718e8u,
+                                                                         0x11a46afc1b6790e1u});
 }
 
 TEST_CASE("ans_warp_stripes holds 128 distinct values and refuses 129") {
@@ -62,20 +65,23 @@ TEST_CASE("ans_warp_stripes holds 128 distinct values and refuses 129") {
 
 TEST_CASE("ans_warp_stripes refuses shapes that its queues do not divide") {
   CHECK(entry().codec->refuses(tests::gaussian_matrix({33, 64}, 1).view(), {}).find("32 rows") != std::string::npos);
-  CHECK(entry().codec->refuses(tests::gaussian_matrix({32, 66}, 1).view(), {}).find("four columns") != std::string::npos);
+  CHECK(entry().codec->refuses(tests::gaussian_matrix({32, 66}, 1).view(), {}).find("four columns") !=
+        std::string::npos);
 }
 
 TEST_CASE("ans_warp_stripes notices a wrong bit unless it only swaps a few symbols of equal probability") {
   const datasets::Matrix matrix = tests::gaussian_matrix({64, 64}, 4);
   std::vector<std::byte> decoded(matrix.elements.size());
-  int64_t most_wrong = 0;  // elements; after such swaps the states are right again, and a bit of padding changes nothing
+  int64_t most_wrong =
+      0;  // elements; after such swaps the states are right again, and a bit of padding changes nothing
   CompressedMatrix compressed = encoded(matrix);
   auto& payload = compressed.sections[modelling::kQuadCompressed].bytes;
   for (size_t i = 0; i < payload.size(); i += 7) {
     payload[i] ^= std::byte{0x10};
     try {
       entry().codec->decode(compressed.view(), decoded);
-      most_wrong = std::max(most_wrong, std::inner_product(decoded.begin(), decoded.end(), matrix.elements.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>()));
+      most_wrong = std::max(most_wrong, std::inner_product(decoded.begin(), decoded.end(), matrix.elements.begin(),
+                                                           int64_t{0}, std::plus<>(), std::not_equal_to<>()));
     } catch (const MalformedStream&) {
     }
     payload[i] ^= std::byte{0x10};
@@ -83,13 +89,17 @@ TEST_CASE("ans_warp_stripes notices a wrong bit unless it only swaps a few symbo
   CHECK(most_wrong <= 4);
 }
 
-TEST_CASE("ans_warp_stripes reads the original's file and writes it again byte for byte, also from the elements alone") {
-  const auto path = kData / "d256_h4_ans-warp-stripes.safetensors", twin_path = kData / "d256_h4_uncompressed.safetensors";
+TEST_CASE(
+    "ans_warp_stripes reads the original's file and writes it again byte for byte, also from the elements alone") {
+  const auto path = kData / "d256_h4_ans-warp-stripes.safetensors",
+             twin_path = kData / "d256_h4_uncompressed.safetensors";
   if (!std::filesystem::exists(path)) SKIP("the MatVANS files are not there: " + path.string());
   const datasets::FileBytes file(path.string()), twin_file(twin_path.string());
   REQUIRE(entry().codec->recognises_file(file.bytes()));
   CHECK_FALSE(entry().codec->recognises_file(twin_file.bytes()));
-  CHECK_FALSE(find_codec("ans_warp_stripes")->codec->recognises_file(datasets::FileBytes((kData / "d256_h4_ans-warp-rows.safetensors").string()).bytes()));
+  CHECK_FALSE(find_codec("ans_warp_stripes")
+                  ->codec->recognises_file(
+                      datasets::FileBytes((kData / "d256_h4_ans-warp-rows.safetensors").string()).bytes()));
   ChainFile chain = entry().codec->read_file(file.bytes());
   CHECK(std::ranges::equal(entry().codec->write_file(chain), file.bytes()));
   const datasets::MatvansFile twin = datasets::parse_matvans_uncompressed(twin_file.bytes());

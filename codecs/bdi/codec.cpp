@@ -1,6 +1,7 @@
-// bdi: base-delta-immediate compression. A block is cut into equal elements; each is a short signed delta to one base of the
-// block or, as one bit of a mask says, to zero. Six pairs of widths, zeros and a repeated word are tried; a tag of 4 bits names
-// what was shortest. Idea: Pekhimenko et al., PACT 2012; the layout of tag, mask, base and deltas is our own.
+// bdi: base-delta-immediate compression. A block is cut into equal elements; each is a short signed delta to one base
+// of the block or, as one bit of a mask says, to zero. Six pairs of widths, zeros and a repeated word are tried; a tag
+// of 4 bits names what was shortest. Idea: Pekhimenko et al., PACT 2012; the layout of tag, mask, base and deltas is
+// our own.
 #include <optional>
 
 #include "codecs/modelling/memory_blocks.h"
@@ -60,7 +61,8 @@ struct Choice {
   Deltas deltas;
 };
 
-// The shortest code; of equal ones that with the lowest tag. `size` says what widths cost, `raw` what the block itself does.
+// The shortest code; of equal ones that with the lowest tag. `size` says what widths cost, `raw` what the block itself
+// does.
 template <class Size>
 Choice choose(std::span<const std::byte> block, int64_t raw, Size size) {
   if (is_zero(block)) return {kZeros, {}};
@@ -81,7 +83,8 @@ Choice choose(std::span<const std::byte> block, int64_t raw, Size size) {
 class Coder : public BlockCoder {
  public:
   void encode(std::span<const std::byte> block, BitWriter& out) const override {
-    const Choice choice = choose(block, kTagBits + 8 * static_cast<int64_t>(block.size()), [&](Widths w) { return widths_bits(w, block.size()); });
+    const Choice choice = choose(block, kTagBits + 8 * static_cast<int64_t>(block.size()),
+                                 [&](Widths w) { return widths_bits(w, block.size()); });
     out.put(choice.tag, kTagBits);
     if (choice.tag == kZeros) {
       out.put(0, kZerosPayloadBits);
@@ -131,16 +134,19 @@ class Coder : public BlockCoder {
 // The article's own sizes: tag and mask are kept with the tags of the cache and cost nothing.
 int64_t pact12_bits(std::span<const std::byte> block) {
   const auto raw = 8 * static_cast<int64_t>(block.size());
-  const auto bits = [&](Widths w) { return 8 * (w.base_bytes + static_cast<int64_t>(block.size()) / w.base_bytes * w.delta_bytes); };
+  const auto bits = [&](Widths w) {
+    return 8 * (w.base_bytes + static_cast<int64_t>(block.size()) / w.base_bytes * w.delta_bytes);
+  };
   const Choice choice = choose(block, raw, bits);
   if (choice.tag == kZeros) return 8;
   if (choice.tag == kRepeated) return 64;
   return choice.tag == kRaw ? raw : bits(kWidths[choice.tag - kFirstWidths]);
 }
 
-// The released simulator of the MPC paper. Elements are zero-extended, so that negative ones are never near zero; a number
-// fits if it is non-negative and fits unsigned, or negative and fits signed, except -1; the base itself has no delta (with no
-// base one delta is still taken off); and where some delta does not fit, elements near zero are short and the others raw.
+// The released simulator of the MPC paper. Elements are zero-extended, so that negative ones are never near zero; a
+// number fits if it is non-negative and fits unsigned, or negative and fits signed, except -1; the base itself has no
+// delta (with no base one delta is still taken off); and where some delta does not fit, elements near zero are short
+// and the others raw.
 bool cal22_fits(int64_t value, int bits) {
   if (value >= 0) return value < int64_t{1} << bits;
   return value != -1 && fits_signed(value, bits);
@@ -156,7 +162,8 @@ int64_t cal22_bits(std::span<const std::byte> block) {
     int64_t immediates = 0, base = 0;
     bool has_base = false, all_fit = true;
     for (int64_t i = 0; i < elements; ++i) {
-      const auto element = static_cast<int64_t>(load_word(block, static_cast<size_t>(i * widths.base_bytes), widths.base_bytes));
+      const auto element =
+          static_cast<int64_t>(load_word(block, static_cast<size_t>(i * widths.base_bytes), widths.base_bytes));
       if (cal22_fits(element, bits)) {
         ++immediates;
         continue;
@@ -175,7 +182,9 @@ int64_t cal22_bits(std::span<const std::byte> block) {
 
 std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) { return encode_blocks(matrix, settings, Coder()); }
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  return encode_blocks(matrix, settings, Coder());
+}
 
 void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(), out); }
 

@@ -4,7 +4,9 @@
 using namespace ecmv::tests;
 
 TEST_CASE("bdi codes the known blocks into the known numbers of bits") {
-  const std::map<std::string, uint32_t> expected = {{"Z", 12}, {"N1", 108}, {"N2", 172}, {"P", 104}, {"R", 68}, {"W", 68}, {"F", 260}, {"D", 260}, {"L", 108}, {"M", 104}, {"random", 260}};
+  const std::map<std::string, uint32_t> expected = {{"Z", 12},  {"N1", 108}, {"N2", 172},    {"P", 104},
+                                                    {"R", 68},  {"W", 68},   {"F", 260},     {"D", 260},
+                                                    {"L", 108}, {"M", 104},  {"random", 260}};
   for (const auto& [name, size] : expected) {
     INFO(name);
     CHECK(block_bits("bdi", known_blocks().at(name)).at(0) == size);
@@ -14,7 +16,8 @@ TEST_CASE("bdi codes the known blocks into the known numbers of bits") {
 }
 
 TEST_CASE("bdi counts as others count it") {
-  const std::map<std::string, uint32_t> released = {{"Z", 12}, {"R", 68}, {"N1", 100}, {"P", 96}, {"F", 156}, {"random", 260}};
+  const std::map<std::string, uint32_t> released = {{"Z", 12}, {"R", 68},  {"N1", 100},
+                                                    {"P", 96}, {"F", 156}, {"random", 260}};
   for (const auto& [name, size] : released) {
     INFO(name);
     CHECK(block_bits("bdi", known_blocks().at(name), {}, "cal22").at(0) == size);
@@ -29,15 +32,19 @@ TEST_CASE("bdi counts as others count it") {
 }
 
 TEST_CASE("bdi takes each pair of widths where it is the shortest") {
-  const auto wide = [](uint64_t step) { return words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + step, 0x0123456789ABCDEF - step, 7}); };
+  const auto wide = [](uint64_t step) {
+    return words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + step, 0x0123456789ABCDEF - step, 7});
+  };
   const std::vector<std::tuple<Bytes, uint32_t, uint32_t>> blocks = {
       {wide(100), 104, 2}, {wide(30000), 136, 3}, {wide(2000000000), 200, 4}, {ramp32(0x10000000, 1000, 8), 172, 6}};
   for (const auto& [block, size, tag] : blocks) {
     CHECK(block_bits("bdi", block).at(0) == size);
     CHECK(stored_bits("bdi", block).substr(0, 4) == field(tag, 4));
   }
-  CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 100, 1, 2, 3, 4, 5, 6}), {{"block_bytes", "64"}}) == std::vector<uint32_t>{140});
-  CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 30000, 1, 2, 3, 4, 5, 6}), {{"block_bytes", "64"}}) == std::vector<uint32_t>{204});
+  CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 100, 1, 2, 3, 4, 5, 6}),
+                   {{"block_bytes", "64"}}) == std::vector<uint32_t>{140});
+  CHECK(block_bits("bdi", words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + 30000, 1, 2, 3, 4, 5, 6}),
+                   {{"block_bytes", "64"}}) == std::vector<uint32_t>{204});
 }
 
 TEST_CASE("bdi takes the known bits for every encoding of 64 bytes") {
@@ -45,12 +52,15 @@ TEST_CASE("bdi takes the known bits for every encoding of 64 bytes") {
   const uint64_t base = 0x0123456789ABCDEF;
   std::vector<uint16_t> shorts(32, 0x8000);
   shorts[5] = 0x8010;
-  const std::vector<std::pair<Bytes, uint32_t>> blocks = {
-      {Bytes(64), 12}, {words64(std::vector<uint64_t>(8, base)), 68},
-      {words64({base, base + 100, 1, 2, 3, 4, 5, 6}), 140}, {words64({base, base + 30000, 1, 2, 3, 4, 5, 6}), 204},
-      {words64({base, base + 2000000000, 1, 2, 3, 4, 5, 6}), 332}, {ramp32(1, 1, 16), 180},
-      {ramp32(0x10000000, 1000, 16), 308}, {words16(shorts), 308},
-      {known_blocks().at("random") + known_blocks().at("N2"), 516}};
+  const std::vector<std::pair<Bytes, uint32_t>> blocks = {{Bytes(64), 12},
+                                                          {words64(std::vector<uint64_t>(8, base)), 68},
+                                                          {words64({base, base + 100, 1, 2, 3, 4, 5, 6}), 140},
+                                                          {words64({base, base + 30000, 1, 2, 3, 4, 5, 6}), 204},
+                                                          {words64({base, base + 2000000000, 1, 2, 3, 4, 5, 6}), 332},
+                                                          {ramp32(1, 1, 16), 180},
+                                                          {ramp32(0x10000000, 1000, 16), 308},
+                                                          {words16(shorts), 308},
+                                                          {known_blocks().at("random") + known_blocks().at("N2"), 516}};
   for (const auto& [block, size] : blocks) CHECK(block_bits("bdi", block, wide) == std::vector<uint32_t>{size});
 }
 
@@ -59,8 +69,9 @@ TEST_CASE("bdi writes the known bits") {
   std::string immediates = bits("0101 00000000") + field(0, 32);
   for (uint64_t i = 1; i <= 8; ++i) immediates += field(i, 8);
   CHECK(stored_bits("bdi", known_blocks().at("N1")) == immediates);
-  CHECK(stored_bits("bdi", known_blocks().at("P")) ==
-        bits("0010 1011") + field(0x00007F1234560010, 64) + field(0x00, 8) + field(0x05, 8) + field(0x38, 8) + field(0x6F, 8));
+  CHECK(stored_bits("bdi", known_blocks().at("P")) == bits("0010 1011") + field(0x00007F1234560010, 64) +
+                                                          field(0x00, 8) + field(0x05, 8) + field(0x38, 8) +
+                                                          field(0x6F, 8));
   std::vector<uint16_t> shorts;
   std::string base2 = bits("0111 1111111111111111") + field(0x8000, 16);
   for (uint16_t i = 0; i < 16; ++i) {

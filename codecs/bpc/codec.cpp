@@ -1,7 +1,7 @@
-// bpc: bit-plane compression. The differences of a block's neighbouring 32-bit words, 33 bits each, are transposed into 33
-// planes; each plane is xored with the one above it, and the planes, mostly zero, become prefix codes. Our own: the field widths
-// follow the block (`scaled`), where the released models keep those of 128-byte blocks (`literal`).
-// Idea: Kim et al., ISCA 2016.
+// bpc: bit-plane compression. The differences of a block's neighbouring 32-bit words, 33 bits each, are transposed into
+// 33 planes; each plane is xored with the one above it, and the planes, mostly zero, become prefix codes. Our own: the
+// field widths follow the block (`scaled`), where the released models keep those of 128-byte blocks (`literal`). Idea:
+// Kim et al., ISCA 2016.
 #include <bit>
 
 #include "codecs/modelling/memory_blocks.h"
@@ -26,15 +26,19 @@ struct Format {
 Format format_of(int64_t block_bytes, bool scaled) {
   const int deltas = static_cast<int>(block_bytes / 4 - 1);
   if (!scaled) return {deltas, 5, 31, (uint32_t{1} << 31) - 1};
-  return {deltas, static_cast<int>(std::bit_width(static_cast<uint32_t>(deltas - 1))), deltas, (uint32_t{1} << deltas) - 1};
+  return {deltas, static_cast<int>(std::bit_width(static_cast<uint32_t>(deltas - 1))), deltas,
+          (uint32_t{1} << deltas) - 1};
 }
 
 using Planes = std::array<uint32_t, kPlanes>;
 
-// The planes of the differences; bit i of plane j is bit j of word i + 1 less word i. `is_signed`: how the words are read.
+// The planes of the differences; bit i of plane j is bit j of word i + 1 less word i. `is_signed`: how the words are
+// read.
 Planes planes_of(std::span<const std::byte> block, bool is_signed) {
   Planes planes = {};
-  const auto value = [&](size_t i) { return is_signed ? sign_extend(load_word32(block, i), 32) : int64_t{load_word32(block, i)}; };
+  const auto value = [&](size_t i) {
+    return is_signed ? sign_extend(load_word32(block, i), 32) : int64_t{load_word32(block, i)};
+  };
   for (size_t i = 0; i + 1 < block.size() / 4; ++i) {
     const auto delta = static_cast<uint64_t>(value(i + 1) - value(i));
     for (int j = 0; j < kPlanes; ++j) planes[j] |= static_cast<uint32_t>(delta >> j & 1) << i;
@@ -104,7 +108,8 @@ void encode_planes(const Planes& planes, const Format& format, BitWriter& out) {
 
 class Coder : public BlockCoder {
  public:
-  explicit Coder(const Settings& settings) : format_(format_of(block_bytes(settings), settings.text("widths") == "scaled")) {}
+  explicit Coder(const Settings& settings)
+      : format_(format_of(block_bytes(settings), settings.text("widths") == "scaled")) {}
 
   void encode(std::span<const std::byte> block, BitWriter& out) const override {
     encode_base(load_word32(block, 0), out);
@@ -148,26 +153,29 @@ class Coder : public BlockCoder {
   uint32_t decode_changes(BitReader& in, uint32_t above) const {
     if (in.read(1) == 1) {
       const auto changed = static_cast<uint32_t>(in.read(format_.raw_bits));
-      if (changed >> format_.deltas != 0) throw MalformedStream("A plane of a block has more bits than the block has words.");
+      if (changed >> format_.deltas != 0)
+        throw MalformedStream("A plane of a block has more bits than the block has words.");
       return changed;
     }
     const uint64_t code = in.read(4);
     if (code == 0b0000) {
-      if (format_.all_ones >> format_.deltas != 0) throw MalformedStream("No plane of such a block is all ones in these widths.");
+      if (format_.all_ones >> format_.deltas != 0)
+        throw MalformedStream("No plane of such a block is all ones in these widths.");
       return format_.all_ones;
     }
     if (code == 0b0001) return above;
     const uint32_t ones = code == 0b0010 ? 3 : 1;  // 0b0011; the other codes are runs and were taken before
     const auto position = static_cast<int>(in.read(format_.position_bits));
-    if (position + (ones == 3 ? 2 : 1) > format_.deltas) throw MalformedStream("A one of a plane lies outside of its block.");
+    if (position + (ones == 3 ? 2 : 1) > format_.deltas)
+      throw MalformedStream("A one of a plane lies outside of its block.");
     return ones << position;
   }
 
   Format format_;
 };
 
-// The released simulator of the MPC paper: the widths of 128-byte blocks, every base as short as a small one because of an
-// assignment in place of a comparison, and words read without a sign.
+// The released simulator of the MPC paper: the widths of 128-byte blocks, every base as short as a small one because of
+// an assignment in place of a comparison, and words read without a sign.
 int64_t cal22_bits(std::span<const std::byte> block) {
   BitWriter counter;
   encode_planes(planes_of(block, false), format_of(static_cast<int64_t>(block.size()), false), counter);
@@ -176,7 +184,9 @@ int64_t cal22_bits(std::span<const std::byte> block) {
 
 std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) { return encode_blocks(matrix, settings, Coder(settings)); }
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  return encode_blocks(matrix, settings, Coder(settings));
+}
 
 void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(*view.settings), out); }
 
@@ -200,8 +210,12 @@ const Codec& codec() {
       .source = "Kim et al.: Bit-plane compression, ISCA 2016",
       .format_version = 1,
       .lossless = true,
-      .settings = block_settings({"32", "64", "128"}, {{.name = "widths", .unit = "", .help = "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
-                                                        .default_value = std::string("scaled"), .choices = {"scaled", "literal"}}}),
+      .settings = block_settings(
+          {"32", "64", "128"}, {{.name = "widths",
+                                 .unit = "",
+                                 .help = "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
+                                 .default_value = std::string("scaled"),
+                                 .choices = {"scaled", "literal"}}}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

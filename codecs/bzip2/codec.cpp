@@ -18,9 +18,11 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   // The documented bound: 1 % and 600 bytes more than the input.
   payload.resize(before + block.size() + block.size() / 100 + 601);
   unsigned bytes = static_cast<unsigned>(payload.size() - before);
-  const int result = BZ2_bzBuffToBuffCompress(chars(payload.data() + before), &bytes, chars(block.data()),
-                                              static_cast<unsigned>(block.size()), static_cast<int>(settings.integer("level")), 0, 0);
-  if (result != BZ_OK) throw std::runtime_error("libbz2 could not compress a block (error " + std::to_string(result) + ").");
+  const int result =
+      BZ2_bzBuffToBuffCompress(chars(payload.data() + before), &bytes, chars(block.data()),
+                               static_cast<unsigned>(block.size()), static_cast<int>(settings.integer("level")), 0, 0);
+  if (result != BZ_OK)
+    throw std::runtime_error("libbz2 could not compress a block (error " + std::to_string(result) + ").");
   payload.resize(before + bytes);
 }
 
@@ -55,8 +57,12 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .portable_bytes = false,
-      .settings = {{.name = "level", .unit = "100 kB", .help = "size of the blocks that are sorted at once",
-                    .default_value = int64_t{9}, .min = 1, .max = 9},
+      .settings = {{.name = "level",
+                    .unit = "100 kB",
+                    .help = "size of the blocks that are sorted at once",
+                    .default_value = int64_t{9},
+                    .min = 1,
+                    .max = 9},
                    modelling::block_kib_setting(128)},
       .refuses = modelling::library_refuses,
       .encode = encode,

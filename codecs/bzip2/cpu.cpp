@@ -6,24 +6,22 @@
 namespace ecmv::codecs::bzip2 {
 namespace {
 
-using modelling::ScratchArena;
+class Library {
+ public:
+  // libbz2 documents 100 kB and 4 bytes for each byte of a sorted block.
+  static int64_t scratch_bytes(const Settings& settings) {
+    return 102400 + 4 * 100000 * settings.integer("level") + 4096;
+  }
+  Library(std::byte* scratch, int64_t bytes) : arena_(scratch, bytes) {}
 
-int64_t rows_per_block(const CompressedView& view) { return modelling::library_rows_per_block(view); }
-
-// libbz2 documents 100 kB and 4 bytes for each byte of a sorted block.
-int64_t scratch_bytes(const CompressedView& view, int) { return 102400 + 4 * 100000 * view.settings->integer("level") + 4096; }
-
-void* allocate(void* arena, int count, int size) { return static_cast<ScratchArena*>(arena)->take(count, size); }
-void release(void*, void*) {}
-
-void decode(const backends::KernelCall& call) {
-  ScratchArena arena(call.scratch, scratch_bytes(*call.matrix, call.tuning));
-  modelling::for_each_library_block(call, [&](std::span<const std::byte> compressed, std::span<std::byte> out) {
-    arena.reset();
+  void decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+    arena_.reset();
     bz_stream stream = {};
-    stream.bzalloc = allocate;
-    stream.bzfree = release;
-    stream.opaque = &arena;
+    stream.bzalloc = [](void* arena, int count, int size) {
+      return static_cast<modelling::ScratchArena*>(arena)->take(count, size);
+    };
+    stream.bzfree = [](void*, void*) {};
+    stream.opaque = &arena_;
     if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) return;
     stream.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(compressed.data()));
     stream.avail_in = static_cast<unsigned>(compressed.size());
@@ -31,15 +29,14 @@ void decode(const backends::KernelCall& call) {
     stream.avail_out = static_cast<unsigned>(out.size());
     BZ2_bzDecompress(&stream);
     BZ2_bzDecompressEnd(&stream);
-  });
-}
+  }
 
-constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "library", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
+ private:
+  modelling::ScratchArena arena_;
 };
 
 }  // namespace
 
-std::span<const backends::Kernel> cpu_kernels() { return kKernels; }
+std::span<const backends::Kernel> cpu_kernels() { return modelling::kLibraryKernels<Library>; }
 
 }  // namespace ecmv::codecs::bzip2

@@ -50,8 +50,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const auto used = std::count_if(counts.begin(), counts.end(), [](uint64_t n) { return n > 0; });
   if (used <= most_codes(layout.coder)) return "";
   return "The matrix has " + std::to_string(used) + " different codes, more than the " +
-         std::to_string(most_codes(layout.coder)) + " that the coder " + settings.text("coder") +
-         " can tell apart.";
+         std::to_string(most_codes(layout.coder)) + " that the coder " + settings.text("coder") + " can tell apart.";
 }
 
 void append(std::vector<std::byte>& bytes, uint64_t value, int count) {
@@ -60,16 +59,14 @@ void append(std::vector<std::byte>& bytes, uint64_t value, int count) {
 
 uint64_t read(std::span<const std::byte> bytes, size_t at, int count) {
   uint64_t value = 0;
-  for (int i = 0; i < count; ++i)
-    value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
+  for (int i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
   return value;
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"model", Role::table, 64, {}},
-                         {"checkpoints", Role::index, 64, {}},
-                         {"payload", Role::payload, 64, {}}};
+  compressed.sections = {
+      {"model", Role::table, 64, {}}, {"checkpoints", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
   const Layout layout = layout_of(matrix.shape, settings);
   if (layout.segments == 0) return compressed;
   const PairFormat& format = format_of(settings);
@@ -93,7 +90,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const std::unique_ptr<Coder> coder = make_coder(layout.coder, weights);
   BitStack bits;
   struct Checkpoint {
-    int64_t bits_behind;
+    int64_t bits_after;
     uint64_t state;
   };
   std::vector<Checkpoint> checkpoints(static_cast<size_t>(layout.segments));
@@ -110,7 +107,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   compressed.sections[kPayload].bytes = bits.finish();
   const auto total = static_cast<int64_t>(compressed.sections[kPayload].bytes.size()) * 8;
   for (const Checkpoint& checkpoint : checkpoints) {
-    append(compressed.sections[kCheckpoints].bytes, static_cast<uint64_t>(total - checkpoint.bits_behind),
+    append(compressed.sections[kCheckpoints].bytes, static_cast<uint64_t>(total - checkpoint.bits_after),
            kPositionBytes);
     append(compressed.sections[kCheckpoints].bytes, checkpoint.state, state_bytes(layout.coder));
   }
@@ -168,8 +165,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const auto index = compressed.sections[kCheckpoints].bytes;
   if (layout.segments == 0) {
     for (const SectionView& section : compressed.sections)
-      if (!section.bytes.empty())
-        throw MalformedStream("A pair stream without elements must have empty sections.");
+      if (!section.bytes.empty()) throw MalformedStream("A pair stream without elements must have empty sections.");
     return;
   }
   if (static_cast<int64_t>(index.size()) != layout.segments * layout.entry_bytes())
@@ -182,7 +178,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     const auto position = static_cast<int64_t>(read(index, at, kPositionBytes));
     const uint64_t state = read(index, at + kPositionBytes, state_bytes(layout.coder));
     if (segment == 0) {
-      if (position > 7) throw MalformedStream("A pair stream begins behind its first byte.");
+      if (position > 7) throw MalformedStream("A pair stream begins past its first byte.");
       if (BitReader(compressed.sections[kPayload].bytes).read(static_cast<int>(position)) != 0)
         throw MalformedStream("The bits before a pair stream are not zero.");
       reader.seek(position, state);
@@ -247,8 +243,8 @@ const Codec& codec() {
                     0,
                     {coder_names().begin(), coder_names().end()}},
                    {"checkpoint_elements", "elements",
-                    "position and state are saved every so many elements; 0: only at the first", int64_t{0},
-                    0, int64_t{1} << 40}},
+                    "position and state are saved every this many elements; 0: only at the first", int64_t{0}, 0,
+                    int64_t{1} << 40}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -18,9 +18,7 @@ using modelling::BitReader;
 constexpr int kMaxLength = 24;
 constexpr std::string_view kNames[] = {"fixed", "huffman", "tans8", "tans12", "tans16", "rans16", "rans64"};
 
-int probability_bits(CoderKind kind) {
-  return kind == CoderKind::tans8 ? 8 : kind == CoderKind::tans12 ? 12 : 16;
-}
+int probability_bits(CoderKind kind) { return kind == CoderKind::tans8 ? 8 : kind == CoderKind::tans12 ? 12 : 16; }
 bool is_ans(CoderKind kind) { return kind != CoderKind::fixed && kind != CoderKind::huffman; }
 int fixed_length(size_t codes) { return static_cast<int>(std::bit_width(codes - 1)); }
 
@@ -30,7 +28,7 @@ class Fixed final : public Coder {
   void encode(uint32_t code, BitStack& bits) override { bits.push(code, length_); }
   uint32_t decode(BitReader& bits) override {
     const uint64_t code = bits.read(length_);
-    if (code >= codes_) throw MalformedStream("A code of fixed length is higher than all that there are.");
+    if (code >= codes_) throw MalformedStream("A code of fixed length is higher than the highest one.");
     return static_cast<uint32_t>(code);
   }
 
@@ -204,14 +202,13 @@ void check_weights(CoderKind kind, std::span<const uint32_t> weights) {
     uint64_t sum = 0;
     for (const uint32_t q : weights) sum += q;
     if (sum != uint64_t{1} << probability_bits(kind) || std::ranges::find(weights, 0u) != weights.end())
-      throw MalformedStream("The frequencies of a pair stream add up to " + std::to_string(sum) +
-                            ", not to 2^" + std::to_string(probability_bits(kind)) + ".");
+      throw MalformedStream("The frequencies of a pair stream add up to " + std::to_string(sum) + ", not to 2^" +
+                            std::to_string(probability_bits(kind)) + ".");
   } else if (kind == CoderKind::huffman) {
     uint64_t used = 0;
     for (const uint32_t length : weights) {
       if (length < 1 || length > kMaxLength)
-        throw MalformedStream("The model of a pair stream has a code of " + std::to_string(length) +
-                              " bits.");
+        throw MalformedStream("The model of a pair stream has a code of " + std::to_string(length) + " bits.");
       used += uint64_t{1} << (kMaxLength - length);
     }
     const bool one = weights.size() == 1 && weights[0] == 1;
@@ -226,16 +223,11 @@ std::unique_ptr<Coder> make_tans(std::span<const uint32_t> frequencies, int bits
 
 std::unique_ptr<Coder> make_coder(CoderKind kind, std::span<const uint32_t> weights) {
   switch (kind) {
-    case CoderKind::fixed:
-      return std::make_unique<Fixed>(weights.size());
-    case CoderKind::huffman:
-      return std::make_unique<Huffman>(weights);
-    case CoderKind::rans16:
-      return std::make_unique<Rans<uint32_t, 16, 16>>(weights);
-    case CoderKind::rans64:
-      return std::make_unique<Rans<uint64_t, 31, 32>>(weights);
-    default:
-      return make_tans(weights, probability_bits(kind));
+    case CoderKind::fixed: return std::make_unique<Fixed>(weights.size());
+    case CoderKind::huffman: return std::make_unique<Huffman>(weights);
+    case CoderKind::rans16: return std::make_unique<Rans<uint32_t, 16, 16>>(weights);
+    case CoderKind::rans64: return std::make_unique<Rans<uint64_t, 31, 32>>(weights);
+    default: return make_tans(weights, probability_bits(kind));
   }
 }
 

@@ -28,8 +28,7 @@ struct StoredModel {
   uint32_t count() const { return static_cast<uint32_t>(load(bytes, 4)); }
   uint32_t code(uint32_t i) const { return static_cast<uint32_t>(load(bytes + 4 + 2 * i, 2)); }
   uint32_t weight(uint32_t i) const {
-    return static_cast<uint32_t>(
-        load(bytes + 4 + 2 * count() + static_cast<size_t>(weight_size) * i, weight_size));
+    return static_cast<uint32_t>(load(bytes + 4 + 2 * count() + static_cast<size_t>(weight_size) * i, weight_size));
   }
   uint32_t frequency(uint32_t i) const { return weight(i) + 1; }
 };
@@ -60,8 +59,7 @@ struct HuffmanDecoder {
   static constexpr int kMaxLength = 24;
   uint32_t* order;
   uint32_t count[kMaxLength + 1] = {};
-  HuffmanDecoder(const StoredModel& model, CoderKind, Arena& arena)
-      : order(arena.take<uint32_t>(model.count())) {
+  HuffmanDecoder(const StoredModel& model, CoderKind, Arena& arena) : order(arena.take<uint32_t>(model.count())) {
     uint32_t next[kMaxLength + 2] = {};
     for (uint32_t i = 0; i < model.count(); ++i) ++count[model.weight(i)];
     for (int length = 1; length <= kMaxLength; ++length) next[length + 1] = next[length] + count[length];
@@ -147,19 +145,30 @@ struct RansDecoder {
   }
 };
 
+// What is bound of a matrix.
+struct Stored {
+  Layout layout;
+  datasets::ElementType type;
+  bool plain_floats;  // bf16 by exponent
+  int64_t cols;
+  const PairFormat* format;
+  const std::byte *model, *checkpoints;
+  std::span<const std::byte> payload;
+};
+
 template <class Decoder>
 class Source final : public PairSource {
  public:
-  Source(const CompressedView& view, const Layout& layout, const PairFormat& format, std::byte* scratch)
-      : model_{view.sections[kModel].bytes.data(), weight_bytes(layout.coder)},
+  Source(const Stored& stored, std::byte* scratch)
+      : model_{stored.model, weight_bytes(stored.layout.coder)},
         arena_(scratch),
-        decoder_(model_, layout.coder, arena_),
-        bits_(view.sections[kPayload].bytes) {
+        decoder_(model_, stored.layout.coder, arena_),
+        bits_(stored.payload) {
     codes_ = arena_.take<uint16_t>(model_.count());
     extra_ = arena_.take<uint8_t>(model_.count());
     for (uint32_t i = 0; i < model_.count(); ++i) {
       codes_[i] = static_cast<uint16_t>(model_.code(i));
-      extra_[i] = static_cast<uint8_t>(format.extra_bits(codes_[i], view.type));
+      extra_[i] = static_cast<uint8_t>(stored.format->extra_bits(codes_[i], stored.type));
     }
   }
   void seek(const std::byte* entry, int saved_bytes) {
@@ -174,8 +183,8 @@ class Source final : public PairSource {
     for (size_t at = 0; at < out.size(); at += 2) {
       const uint32_t number = decoder_.decode(bits_);
       const auto extra = static_cast<uint32_t>(bits_.read(8));
-      const auto pattern = static_cast<uint16_t>((extra & 0x80) << 8 |
-                                                 static_cast<uint32_t>(codes_[number]) << 7 | (extra & 0x7F));
+      const auto pattern =
+          static_cast<uint16_t>((extra & 0x80) << 8 | static_cast<uint32_t>(codes_[number]) << 7 | (extra & 0x7F));
       std::memcpy(&out[at], &pattern, 2);
     }
   }
@@ -190,70 +199,67 @@ class Source final : public PairSource {
 };
 
 template <class Decoder>
-void decode_rows(const backends::KernelCall& call, const Layout& layout) {
-  const CompressedView& view = *call.matrix;
-  const PairFormat& format = find_format(view.settings->text("pairs"));
-  Source<Decoder> source(view, layout, format, call.scratch);
-  const int64_t width = datasets::element_bytes(view.type), cols = view.shape.cols;
-  int64_t element = call.row_begin * cols;
-  const int64_t end = call.row_end * cols;
-  source.seek(view.sections[kCheckpoints].bytes.data() + element / layout.segment * layout.entry_bytes(),
-              state_bytes(layout.coder));
-  auto* out = reinterpret_cast<std::byte*>(call.decoded);
-  const bool floats = view.type == datasets::ElementType::bf16 && view.settings->text("pairs") == "exponent";
-  for (int64_t next; element < end; element = next) {
-    next = std::min(end, (element / layout.segment + 1) * layout.segment);
-    const std::span<std::byte> piece(out, static_cast<size_t>((next - element) * width));
-    if (floats)
-      source.restore_bf16(piece);
-    else
-      format.restore(source, view.type, piece);
-    out += piece.size();
+struct Decode {
+  Stored stored;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const Layout layout = stored.layout;
+    if (layout.segments == 0 || args.rows.count() <= 0) return;
+    Source<Decoder> source(stored, args.scratch);
+    const int64_t width = datasets::element_bytes(stored.type);
+    int64_t element = args.rows.begin * stored.cols;
+    const int64_t end = args.rows.end * stored.cols;
+    source.seek(stored.checkpoints + element / layout.segment * layout.entry_bytes(), state_bytes(layout.coder));
+    std::byte* out = args.out;
+    const bool floats = stored.plain_floats;
+    for (int64_t next; element < end; element = next) {
+      next = std::min(end, (element / layout.segment + 1) * layout.segment);
+      const std::span<std::byte> piece(out, static_cast<size_t>((next - element) * width));
+      if (floats)
+        source.restore_bf16(piece);
+      else
+        stored.format->restore(source, stored.type, piece);
+      out += piece.size();
+    }
   }
-}
-
-void decode(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  if (layout.segments == 0 || call.row_begin == call.row_end) return;
-  switch (layout.coder) {
-    case CoderKind::fixed:
-      return decode_rows<FixedDecoder>(call, layout);
-    case CoderKind::huffman:
-      return decode_rows<HuffmanDecoder>(call, layout);
-    case CoderKind::rans16:
-      return decode_rows<RansDecoder<uint32_t, 16, 16>>(call, layout);
-    case CoderKind::rans64:
-      return decode_rows<RansDecoder<uint64_t, 31, 32>>(call, layout);
-    default:
-      return decode_rows<TansDecoder>(call, layout);
-  }
-}
+};
 
 // Whole segments that are whole rows; all rows where there are none.
-int64_t rows_per_block(const CompressedView& view) {
-  const Layout layout = layout_of(view.shape, *view.settings);
-  if (layout.segments == 0) return 1;
-  if (view.shape.cols % layout.segment == 0) return 1;
-  return layout.segment % view.shape.cols == 0 ? layout.segment / view.shape.cols : view.shape.rows;
+int64_t rows_per_block(const Layout& layout, datasets::Shape shape) {
+  if (layout.segments == 0 || shape.cols % layout.segment == 0) return 1;
+  return layout.segment % shape.cols == 0 ? layout.segment / shape.cols : shape.rows;
 }
 
-int64_t scratch_bytes(const CompressedView& view, int) {
-  const Layout layout = layout_of(view.shape, *view.settings);
-  if (layout.segments == 0) return 0;
-  const auto count = static_cast<int64_t>(load(view.sections[kModel].bytes.data(), 4));
-  const int64_t slots = state_bytes(layout.coder) > 0 ? most_codes(layout.coder) : 0;
+int64_t scratch_bytes(const Stored& stored) {
+  const CoderKind coder = stored.layout.coder;
+  if (stored.layout.segments == 0) return 0;
+  const auto count = static_cast<int64_t>(load(stored.model, 4));
+  const int64_t slots = state_bytes(coder) > 0 ? most_codes(coder) : 0;
   return slots * static_cast<int64_t>(sizeof(TansDecoder::Entry)) + count * (4 + 4 + 2 + 1) + 6 * 64;
 }
 
-constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "pairs",
-     .tunings = backends::kDefaultTuning,
-     .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block,
-     .scratch_bytes = scratch_bytes,
-     .launch = decode},
-};
+backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const CompressedView& view = *layers[0].matrix;
+  const std::string& pairs = view.settings->text("pairs");
+  const Stored stored{layout_of(view.shape, *view.settings),
+                      view.type,
+                      view.type == datasets::ElementType::bf16 && pairs == "exponent",
+                      view.shape.cols,
+                      &find_format(pairs),
+                      view.sections[kModel].bytes.data(),
+                      view.sections[kCheckpoints].bytes.data(),
+                      view.sections[kPayload].bytes};
+  const backends::KernelFacts facts{.rows_per_block = rows_per_block(stored.layout, view.shape),
+                                    .scratch_bytes = scratch_bytes(stored)};
+  switch (stored.layout.coder) {
+    case CoderKind::fixed: return {Decode<FixedDecoder>{stored}, facts};
+    case CoderKind::huffman: return {Decode<HuffmanDecoder>{stored}, facts};
+    case CoderKind::rans16: return {Decode<RansDecoder<uint32_t, 16, 16>>{stored}, facts};
+    case CoderKind::rans64: return {Decode<RansDecoder<uint64_t, 31, 32>>{stored}, facts};
+    default: return {Decode<TansDecoder>{stored}, facts};
+  }
+}
+
+constexpr backends::Kernel kKernels[] = {{.op = backends::Op::decode, .variant = "pairs", .bind = bind}};
 
 }  // namespace
 

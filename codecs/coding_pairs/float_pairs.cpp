@@ -24,20 +24,13 @@ struct Fields {
 
 Fields fields_of(ElementType type) {
   switch (type) {
-    case ElementType::bf16:
-      return {8, 7};
-    case ElementType::f16:
-      return {5, 10};
-    case ElementType::f32:
-      return {8, 23};
-    case ElementType::f64:
-      return {11, 52};
-    case ElementType::f8_e5m2:
-      return {5, 2};
-    case ElementType::f8_e4m3:
-      return {4, 3};
-    default:
-      return {};
+    case ElementType::bf16: return {8, 7};
+    case ElementType::f16: return {5, 10};
+    case ElementType::f32: return {8, 23};
+    case ElementType::f64: return {11, 52};
+    case ElementType::f8_e5m2: return {5, 2};
+    case ElementType::f8_e4m3: return {4, 3};
+    default: return {};
   }
 }
 
@@ -68,9 +61,7 @@ class Exponent final : public ElementFormat {
   uint32_t codes(ElementType type) const override { return 1u << fields_of(type).exponent; }
   int extra_bits(uint32_t, ElementType type) const override { return 1 + fields_of(type).fraction; }
   Pair pair_of(uint64_t pattern, ElementType type) const override { return split(pattern, fields_of(type)); }
-  uint64_t pattern_of(const Pair& pair, ElementType type) const override {
-    return join(pair, fields_of(type));
-  }
+  uint64_t pattern_of(const Pair& pair, ElementType type) const override { return join(pair, fields_of(type)); }
 };
 
 // The 15 bits below the sign of a bf16, rounded to `kept` bits of fraction, halves to even; a carry moves
@@ -103,8 +94,7 @@ class ShortFraction final : public ElementFormat {
  public:
   explicit ShortFraction(int kept) : kept_(kept) {}
   std::string refuses(const MatrixView& matrix) const override {
-    return matrix.type == ElementType::bf16 ? ""
-                                            : wants(kept_ == 2 ? "fp11" : "fp12", "bf16 elements", matrix);
+    return matrix.type == ElementType::bf16 ? "" : wants(kept_ == 2 ? "fp11" : "fp12", "bf16 elements", matrix);
   }
   uint32_t codes(ElementType) const override { return 256; }
   int extra_bits(uint32_t, ElementType) const override { return 1 + kept_; }
@@ -116,7 +106,7 @@ class ShortFraction final : public ElementFormat {
   int kept_;
 };
 
-// An 8-bit float. Of bf16 it is the nearest one, halves to even; matrices with numbers beyond its range are
+// An 8-bit float. A bf16 element becomes the nearest one, halves to even; matrices with numbers beyond its range are
 // refused, so that the bound holds.
 class EightBits final : public ElementFormat {
  public:
@@ -125,14 +115,13 @@ class EightBits final : public ElementFormat {
     const bool e5m2 = type == ElementType::f8_e5m2;
     infinity_ = e5m2 ? 0x7C : 0x80;
     largest_ = e5m2 ? 0x7B : 0x7E;
-    // The first number that is nearer to the one behind the largest.
+    // The first number that is nearer to the one after the largest.
     limit_ = std::ldexp((2 << fields_.fraction) - (e5m2 ? 0.5 : 1.5), (e5m2 ? 15 : 8) - fields_.fraction);
   }
   std::string refuses(const MatrixView& matrix) const override {
     if (matrix.type == type_) return "";
     if (matrix.type != ElementType::bf16)
-      return wants(name_, (std::string(datasets::element_type_name(type_)) + " and bf16 elements").c_str(),
-                   matrix);
+      return wants(name_, (std::string(datasets::element_type_name(type_)) + " and bf16 elements").c_str(), matrix);
     for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
       const double value = std::fabs(datasets::bf16_value(static_cast<uint16_t>(element_at(matrix, i))));
       if (std::isinf(value) ? infinity_ == 0x80 : value >= limit_)
@@ -155,8 +144,7 @@ class EightBits final : public ElementFormat {
   }
   ErrorBound bound(const MatrixView& matrix) const override {
     if (matrix.type == type_) return {};
-    return {std::ldexp(1, -fields_.fraction - 1),
-            std::ldexp(1, -bias_ - fields_.fraction)};  // half of the least step
+    return {std::ldexp(1, -fields_.fraction - 1), std::ldexp(1, -bias_ - fields_.fraction)};  // half of the least step
   }
 
  private:
@@ -169,8 +157,8 @@ class EightBits final : public ElementFormat {
     const int exponent = value == 0 ? 1 - bias_ : std::max(1 - bias_, std::ilogb(value));
     const auto steps = static_cast<uint64_t>(std::nearbyint(std::ldexp(value, fields_.fraction - exponent)));
     // Steps of 2^fraction and more carry the leading one, which counts the exponent up by itself.
-    return sign | std::min<uint64_t>(
-                      largest_, (static_cast<uint64_t>(exponent + bias_ - 1) << fields_.fraction) + steps);
+    return sign |
+           std::min<uint64_t>(largest_, (static_cast<uint64_t>(exponent + bias_ - 1) << fields_.fraction) + steps);
   }
 
   ElementType type_;
@@ -188,8 +176,7 @@ class Saliency final : public PairFormat {
   }
   uint32_t codes(ElementType) const override { return 512; }
   int extra_bits(uint32_t code, ElementType) const override { return 1 + kept(code & 1); }
-  void append(const MatrixView& matrix, int64_t first, int64_t count,
-              std::vector<Pair>& pairs) const override {
+  void append(const MatrixView& matrix, int64_t first, int64_t count, std::vector<Pair>& pairs) const override {
     for (int64_t group = first; group < first + count; group += kGroup) {
       const int64_t end = std::min(group + kGroup, first + count);
       int64_t largest = group;
@@ -227,9 +214,8 @@ std::span<const NamedFormat> float_formats() {
   static const ShortFraction fp12(3), fp11(2);
   static const EightBits e5m2(ElementType::f8_e5m2, "fp8_e5m2"), e4m3(ElementType::f8_e4m3, "fp8_e4m3");
   static const Saliency saliency;
-  static const NamedFormat formats[] = {{"exponent", &exponent}, {"fp12", &fp12},
-                                        {"fp11", &fp11},         {"fp8_e5m2", &e5m2},
-                                        {"fp8_e4m3", &e4m3},     {"saliency", &saliency}};
+  static const NamedFormat formats[] = {{"exponent", &exponent}, {"fp12", &fp12},     {"fp11", &fp11},
+                                        {"fp8_e5m2", &e5m2},     {"fp8_e4m3", &e4m3}, {"saliency", &saliency}};
   return formats;
 }
 

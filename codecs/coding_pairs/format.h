@@ -6,7 +6,7 @@
 //   lengths (u8, Huffman) or none checkpoints  index    for every segment: bit position in payload (48 bits),
 //   the coder's state there (0, 2, 4 or 8 bytes) payload      payload  bits, most significant bit first, from
 //   the position of segment 0 (fewer than 8 zero bits before it) to the
-//                         last: for every pair what its coder takes (tANS, rANS: behind the code, which the
+//                         last: for every pair what its coder takes (tANS, rANS: after the code, which the
 //                         state tells), then the extra bits
 //
 // Everything else is little-endian. A matrix without elements has three empty sections.

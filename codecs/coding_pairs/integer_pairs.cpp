@@ -1,5 +1,5 @@
 // Integers of one or two bytes as pairs.
-//   integer     the length of |q| in bits is the code, sign and the bits behind the leading one are the extra
+//   integer     the length of |q| in bits is the code, sign and the bits after the leading one are the extra
 //   bits; lossless saturated3, saturated4, saturated6  the same with at most 3, 4 or 6 extra bits, the sign
 //   included: relative error at most 2^-A direct      |q| is the code, the sign the only extra bit: the most
 //   that a code of single values can gain; lossless
@@ -18,8 +18,7 @@ using datasets::MatrixView;
 
 bool is_signed(ElementType type) { return type == ElementType::i8 || type == ElementType::i16; }
 bool is_short(ElementType type) {
-  return type == ElementType::i8 || type == ElementType::i16 || type == ElementType::u8 ||
-         type == ElementType::u16;
+  return type == ElementType::i8 || type == ElementType::i16 || type == ElementType::u8 || type == ElementType::u16;
 }
 
 std::string wants_integers(const char* format, const MatrixView& matrix) {
@@ -63,18 +62,15 @@ class Saturated final : public ElementFormat {
  public:
   Saturated(int most, const char* name) : most_(most), name_(name) {}
   std::string refuses(const MatrixView& matrix) const override {
-    return is_signed(matrix.type)
-               ? ""
-               : std::string("The pairs ") + name_ + " are those of i8 and i16 elements, not of " +
-                     std::string(datasets::element_type_name(matrix.type)) + ".";
+    return is_signed(matrix.type) ? ""
+                                  : std::string("The pairs ") + name_ + " are those of i8 and i16 elements, not of " +
+                                        std::string(datasets::element_type_name(matrix.type)) + ".";
   }
   // One more than `integer`: rounding may carry.
   uint32_t codes(ElementType type) const override {
     return static_cast<uint32_t>(8 * datasets::element_bytes(type)) + 2;
   }
-  int extra_bits(uint32_t code, ElementType) const override {
-    return std::min(static_cast<int>(code), most_);
-  }
+  int extra_bits(uint32_t code, ElementType) const override { return std::min(static_cast<int>(code), most_); }
   Pair pair_of(uint64_t pattern, ElementType type) const override {
     const int32_t value = integer_of(pattern, type);
     auto magnitude = static_cast<uint32_t>(std::abs(value));
@@ -93,8 +89,8 @@ class Saturated final : public ElementFormat {
   uint64_t pattern_of(const Pair& pair, ElementType type) const override {
     if (pair.code == 0) return 0;
     const uint64_t leading = uint64_t{1} << (pair.bits - 1);
-    const auto magnitude = static_cast<int32_t>((leading | (pair.extra & (leading - 1)))
-                                                << (static_cast<int>(pair.code) - pair.bits));
+    const auto magnitude =
+        static_cast<int32_t>((leading | (pair.extra & (leading - 1))) << (static_cast<int>(pair.code) - pair.bits));
     // 127 rounds up to 128, which int8 has only with the other sign.
     const int32_t limit = datasets::element_bytes(type) == 1 ? 127 : 32767;
     return pattern_of_integer(
@@ -114,9 +110,7 @@ class Direct final : public ElementFormat {
     const auto values = 1u << (8 * datasets::element_bytes(type));
     return is_signed(type) ? values / 2 + 1 : values;
   }
-  int extra_bits(uint32_t code, ElementType type) const override {
-    return code != 0 && is_signed(type) ? 1 : 0;
-  }
+  int extra_bits(uint32_t code, ElementType type) const override { return code != 0 && is_signed(type) ? 1 : 0; }
   Pair pair_of(uint64_t pattern, ElementType type) const override {
     const int32_t value = integer_of(pattern, type);
     const auto code = static_cast<uint32_t>(std::abs(value));
@@ -134,11 +128,8 @@ std::span<const NamedFormat> integer_formats() {
   static const LeadingBit integer;
   static const Saturated three(3, "saturated3"), four(4, "saturated4"), six(6, "saturated6");
   static const Direct direct;
-  static const NamedFormat formats[] = {{"integer", &integer},
-                                        {"saturated3", &three},
-                                        {"saturated4", &four},
-                                        {"saturated6", &six},
-                                        {"direct", &direct}};
+  static const NamedFormat formats[] = {
+      {"integer", &integer}, {"saturated3", &three}, {"saturated4", &four}, {"saturated6", &six}, {"direct", &direct}};
   return formats;
 }
 

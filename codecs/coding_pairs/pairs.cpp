@@ -7,16 +7,14 @@ namespace ecmv::codecs::coding_pairs {
 
 void ElementFormat::append(const datasets::MatrixView& matrix, int64_t first, int64_t count,
                            std::vector<Pair>& pairs) const {
-  for (int64_t i = first; i < first + count; ++i)
-    pairs.push_back(pair_of(element_at(matrix, i), matrix.type));
+  for (int64_t i = first; i < first + count; ++i) pairs.push_back(pair_of(element_at(matrix, i), matrix.type));
 }
 
 void ElementFormat::restore(PairSource& source, datasets::ElementType type, std::span<std::byte> out) const {
   const auto width = static_cast<size_t>(datasets::element_bytes(type));
   for (size_t at = 0; at < out.size(); at += width) {
     const uint64_t pattern = pattern_of(source.next(), type);
-    for (size_t byte = 0; byte < width; ++byte)
-      out[at + byte] = static_cast<std::byte>(pattern >> (8 * byte));
+    for (size_t byte = 0; byte < width; ++byte) out[at + byte] = static_cast<std::byte>(pattern >> (8 * byte));
   }
 }
 

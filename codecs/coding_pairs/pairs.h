@@ -62,8 +62,7 @@ inline uint64_t element_at(const datasets::MatrixView& matrix, int64_t index) {
   const auto width = static_cast<size_t>(datasets::element_bytes(matrix.type));
   uint64_t pattern = 0;
   for (size_t byte = 0; byte < width; ++byte)
-    pattern |= std::to_integer<uint64_t>(matrix.elements[static_cast<size_t>(index) * width + byte])
-               << (8 * byte);
+    pattern |= std::to_integer<uint64_t>(matrix.elements[static_cast<size_t>(index) * width + byte]) << (8 * byte);
   return pattern;
 }
 
@@ -84,7 +83,6 @@ std::span<const NamedFormat> posit_formats();    // posit_pairs.cpp
 std::span<const NamedFormat> integer_formats();  // integer_pairs.cpp
 std::span<const NamedFormat> sparse_formats();   // sparse_pairs.cpp
 std::vector<NamedFormat> all_formats();
-const PairFormat& find_format(
-    std::string_view name);  // throws std::logic_error: names were checked as settings
+const PairFormat& find_format(std::string_view name);  // throws std::logic_error: names were checked as settings
 
 }  // namespace ecmv::codecs::coding_pairs

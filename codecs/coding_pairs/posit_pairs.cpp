@@ -27,9 +27,8 @@ class Posit final : public ElementFormat {
   std::string refuses(const MatrixView& matrix) const override {
     const ElementType words = n_ <= 8 ? ElementType::u8 : ElementType::u16;
     if (matrix.type != words && matrix.type != ElementType::bf16)
-      return std::string("The pairs ") + name_ + " are those of " +
-             std::string(datasets::element_type_name(words)) + " words and bf16 elements, not of " +
-             std::string(datasets::element_type_name(matrix.type)) + ".";
+      return std::string("The pairs ") + name_ + " are those of " + std::string(datasets::element_type_name(words)) +
+             " words and bf16 elements, not of " + std::string(datasets::element_type_name(matrix.type)) + ".";
     for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
       const uint64_t pattern = element_at(matrix, i);
       if (matrix.type == words && pattern >> n_ != 0)
@@ -65,8 +64,7 @@ class Posit final : public ElementFormat {
     ErrorBound bound;
     for (uint32_t word = 1; word < top; ++word) {
       const double low = t.value_of_word[word], high = t.value_of_word[word + 1];
-      if (high > least && low < largest)
-        bound.relative = std::max(bound.relative, (high - low) / (high + low));
+      if (high > least && low < largest) bound.relative = std::max(bound.relative, (high - low) / (high + low));
     }
     bound.relative *= 1 + 0x1p-50;  // the quotient is rounded
     if (least < t.value_of_word[1]) bound.absolute = t.value_of_word[1];
@@ -133,14 +131,13 @@ class Posit final : public ElementFormat {
     for (uint32_t word = 1; word < words; ++word) {
       if (word == not_real) continue;
       const Parts parts = parts_of(word);
-      const Pair pair{(parts.negative ? uint64_t{1} : 0) << parts.fraction_bits | parts.fraction,
-                      code[parts.exponent], 1 + parts.fraction_bits};
+      const Pair pair{(parts.negative ? uint64_t{1} : 0) << parts.fraction_bits | parts.fraction, code[parts.exponent],
+                      1 + parts.fraction_bits};
       t.pair_of_word[word] = pair;
       t.word_of_pair[pair.code][pair.extra] = static_cast<uint16_t>(word);
-      t.value_of_word[word] =
-          std::ldexp(static_cast<double>((uint64_t{1} << parts.fraction_bits) + parts.fraction),
-                     parts.exponent - parts.fraction_bits) *
-          (parts.negative ? -1 : 1);
+      t.value_of_word[word] = std::ldexp(static_cast<double>((uint64_t{1} << parts.fraction_bits) + parts.fraction),
+                                         parts.exponent - parts.fraction_bits) *
+                              (parts.negative ? -1 : 1);
     }
     t.word_of_bf16.resize(65536);
     for (uint32_t bits = 0; bits < 65536; ++bits)
@@ -154,13 +151,12 @@ class Posit final : public ElementFormat {
     if (value == 0) return 0;
     const double magnitude = std::fabs(value);
     const auto begin = tables_.value_of_word.begin() + 1, end = begin + top;
-    auto above = static_cast<uint32_t>(std::lower_bound(begin, end, magnitude) - begin) +
-                 1;  // the first that is not less
+    auto above =
+        static_cast<uint32_t>(std::lower_bound(begin, end, magnitude) - begin) + 1;  // the first that is not less
     if (above > top) above = top;
     uint32_t word = above;
     if (above > 1) {
-      const double up = tables_.value_of_word[above] - magnitude,
-                   down = magnitude - tables_.value_of_word[above - 1];
+      const double up = tables_.value_of_word[above] - magnitude, down = magnitude - tables_.value_of_word[above - 1];
       if (down < up || (down == up && above % 2 == 1)) word = above - 1;
     }
     return static_cast<uint16_t>(value < 0 ? words - word : word);
@@ -175,8 +171,8 @@ class Posit final : public ElementFormat {
 }  // namespace
 
 std::span<const NamedFormat> posit_formats() {
-  static const Posit p5_3(5, 3, "posit5_3"), p6_2(6, 2, "posit6_2"), p8_0(8, 0, "posit8_0"),
-      p8_1(8, 1, "posit8_1"), p8_2(8, 2, "posit8_2"), p16_1(16, 1, "posit16_1"), p16_2(16, 2, "posit16_2");
+  static const Posit p5_3(5, 3, "posit5_3"), p6_2(6, 2, "posit6_2"), p8_0(8, 0, "posit8_0"), p8_1(8, 1, "posit8_1"),
+      p8_2(8, 2, "posit8_2"), p16_1(16, 1, "posit16_1"), p16_2(16, 2, "posit16_2");
   static const NamedFormat formats[] = {{"posit5_3", &p5_3},  {"posit6_2", &p6_2}, {"posit8_0", &p8_0},
                                         {"posit8_1", &p8_1},  {"posit8_2", &p8_2}, {"posit16_1", &p16_1},
                                         {"posit16_2", &p16_2}};

@@ -1,11 +1,11 @@
 // Ternary (-1, 0, 1) and binary (0, 1) int8 matrices as pairs.
 //   ternary_direct   three codes, no extra bits (of binary matrices two)
-//   ..._runs    a run of zeros and the number behind it: the length of the run's length in bits is the code,
+//   ..._runs    a run of zeros and the number after it: the length of the run's length in bits is the code,
 //   its bits and the sign are extra
 //   ..._groups  eight numbers: the mask of those that are not zero is the code, first one highest; their
 //   signs are extra
 //   ..._hybrid  groups, but g groups of zeros in a row are one pair: code 256 + floor(log2 g), the bits of g
-//   behind its leading one are extra
+//   after its leading one are extra
 #include <algorithm>
 #include <bit>
 
@@ -20,8 +20,7 @@ using datasets::MatrixView;
 constexpr int kMostRunBits = 40;  // of the length of a run: 2^40 elements
 
 std::string refuses_values(const char* format, bool ternary, const MatrixView& matrix) {
-  if (matrix.type != ElementType::i8)
-    return std::string("The pairs ") + format + " are those of int8 elements.";
+  if (matrix.type != ElementType::i8) return std::string("The pairs ") + format + " are those of int8 elements.";
   for (const int8_t value : matrix.i8())
     if (value > 1 || value < (ternary ? -1 : 0))
       return std::string("The pairs ") + format +
@@ -30,9 +29,7 @@ std::string refuses_values(const char* format, bool ternary, const MatrixView& m
   return "";
 }
 
-[[noreturn]] void overrun() {
-  throw MalformedStream("A run of zeros is longer than what is left of the matrix.");
-}
+[[noreturn]] void overrun() { throw MalformedStream("A run of zeros is longer than what is left of the matrix."); }
 
 std::byte number(bool negative) { return static_cast<std::byte>(negative ? int8_t{-1} : int8_t{1}); }
 
@@ -54,13 +51,10 @@ class TernaryDirect final : public ElementFormat {
 class Runs final : public PairFormat {
  public:
   Runs(bool ternary, const char* name) : ternary_(ternary), name_(name) {}
-  std::string refuses(const MatrixView& matrix) const override {
-    return refuses_values(name_, ternary_, matrix);
-  }
+  std::string refuses(const MatrixView& matrix) const override { return refuses_values(name_, ternary_, matrix); }
   uint32_t codes(ElementType) const override { return kMostRunBits + 1; }
   int extra_bits(uint32_t code, ElementType) const override { return run_bits(code) + (ternary_ ? 1 : 0); }
-  void append(const MatrixView& matrix, int64_t first, int64_t count,
-              std::vector<Pair>& pairs) const override {
+  void append(const MatrixView& matrix, int64_t first, int64_t count, std::vector<Pair>& pairs) const override {
     const auto values = matrix.i8().subspan(static_cast<size_t>(first), static_cast<size_t>(count));
     uint64_t run = 0;
     for (const int8_t value : values) {
@@ -71,15 +65,13 @@ class Runs final : public PairFormat {
       pairs.push_back(pair_of(run, value < 0));
       run = 0;
     }
-    if (run > 0)
-      pairs.push_back(pair_of(run, false));  // and a number behind the end, which the decoder leaves out
+    if (run > 0) pairs.push_back(pair_of(run, false));  // and a number past the end, which the decoder leaves out
   }
   void restore(PairSource& source, ElementType, std::span<std::byte> out) const override {
     for (size_t at = 0; at < out.size();) {
       const Pair pair = source.next();
       const int bits = run_bits(pair.code);
-      const uint64_t run =
-          pair.code == 0 ? 0 : uint64_t{1} << bits | (pair.extra & ((uint64_t{1} << bits) - 1));
+      const uint64_t run = pair.code == 0 ? 0 : uint64_t{1} << bits | (pair.extra & ((uint64_t{1} << bits) - 1));
       if (run > out.size() - at) overrun();
       std::fill_n(out.begin() + static_cast<ptrdiff_t>(at), run, std::byte{0});
       at += run;
@@ -103,15 +95,12 @@ class Runs final : public PairFormat {
 class Groups final : public PairFormat {
  public:
   Groups(bool ternary, bool runs, const char* name) : ternary_(ternary), runs_(runs), name_(name) {}
-  std::string refuses(const MatrixView& matrix) const override {
-    return refuses_values(name_, ternary_, matrix);
-  }
+  std::string refuses(const MatrixView& matrix) const override { return refuses_values(name_, ternary_, matrix); }
   uint32_t codes(ElementType) const override { return 256 + (runs_ ? kMostRunBits : 0); }
   int extra_bits(uint32_t code, ElementType) const override {
     return code >= 256 ? static_cast<int>(code) - 256 : ternary_ ? std::popcount(code) : 0;
   }
-  void append(const MatrixView& matrix, int64_t first, int64_t count,
-              std::vector<Pair>& pairs) const override {
+  void append(const MatrixView& matrix, int64_t first, int64_t count, std::vector<Pair>& pairs) const override {
     const auto values = matrix.i8().subspan(static_cast<size_t>(first), static_cast<size_t>(count));
     uint64_t empty = 0;
     for (size_t begin = 0; begin < values.size(); begin += 8) {
@@ -134,8 +123,7 @@ class Groups final : public PairFormat {
     for (size_t at = 0; at < out.size();) {
       const Pair pair = source.next();
       if (pair.code >= 256) {
-        const uint64_t groups = uint64_t{1} << (pair.code - 256) | pair.extra,
-                       left = (out.size() - at + 7) / 8;
+        const uint64_t groups = uint64_t{1} << (pair.code - 256) | pair.extra, left = (out.size() - at + 7) / 8;
         if (groups > left) overrun();
         const size_t zeros = std::min<size_t>(groups * 8, out.size() - at);
         std::fill_n(out.begin() + static_cast<ptrdiff_t>(at), zeros, std::byte{0});
@@ -150,7 +138,7 @@ class Groups final : public PairFormat {
         if (at < out.size())
           out[at++] = present ? number(negative) : std::byte{0};
         else if (present)
-          throw MalformedStream("A group of eight numbers reaches behind the end of the matrix.");
+          throw MalformedStream("A group of eight numbers reaches past the end of the matrix.");
       }
     }
   }
@@ -172,14 +160,12 @@ class Groups final : public PairFormat {
 std::span<const NamedFormat> sparse_formats() {
   static const TernaryDirect direct;
   static const Runs ternary_runs(true, "ternary_runs"), binary_runs(false, "binary_runs");
-  static const Groups ternary_groups(true, false, "ternary_groups"),
-      ternary_hybrid(true, true, "ternary_hybrid"), binary_groups(false, false, "binary_groups"),
-      binary_hybrid(false, true, "binary_hybrid");
-  static const NamedFormat formats[] = {
-      {"ternary_direct", &direct},         {"ternary_runs", &ternary_runs},
-      {"ternary_groups", &ternary_groups}, {"ternary_hybrid", &ternary_hybrid},
-      {"binary_runs", &binary_runs},       {"binary_groups", &binary_groups},
-      {"binary_hybrid", &binary_hybrid}};
+  static const Groups ternary_groups(true, false, "ternary_groups"), ternary_hybrid(true, true, "ternary_hybrid"),
+      binary_groups(false, false, "binary_groups"), binary_hybrid(false, true, "binary_hybrid");
+  static const NamedFormat formats[] = {{"ternary_direct", &direct},         {"ternary_runs", &ternary_runs},
+                                        {"ternary_groups", &ternary_groups}, {"ternary_hybrid", &ternary_hybrid},
+                                        {"binary_runs", &binary_runs},       {"binary_groups", &binary_groups},
+                                        {"binary_hybrid", &binary_hybrid}};
   return formats;
 }
 

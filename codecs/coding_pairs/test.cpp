@@ -70,8 +70,7 @@ std::vector<std::byte> there_and_back(std::string_view format, const datasets::M
   find_format(format).append(matrix.view(), 0, matrix.shape.elements(), pairs);
   for (const Pair& pair : pairs) {
     if (pair.bits != find_format(format).extra_bits(pair.code, matrix.type) ||
-        (pair.bits < 64 && pair.extra >> pair.bits != 0) ||
-        pair.code >= find_format(format).codes(matrix.type))
+        (pair.bits < 64 && pair.extra >> pair.bits != 0) || pair.code >= find_format(format).codes(matrix.type))
       FAIL("a pair of " << format << " is not what its code says");
   }
   Given source(pairs);
@@ -89,8 +88,7 @@ datasets::Matrix all_patterns(ElementType type) {
 
 uint16_t bf16_after(std::string_view format, uint16_t pattern) {
   const auto bytes = there_and_back(format, typed(ElementType::bf16, {pattern}));
-  return static_cast<uint16_t>(std::to_integer<unsigned>(bytes[0]) | std::to_integer<unsigned>(bytes[1])
-                                                                         << 8);
+  return static_cast<uint16_t>(std::to_integer<unsigned>(bytes[0]) | std::to_integer<unsigned>(bytes[1]) << 8);
 }
 
 }  // namespace
@@ -98,12 +96,10 @@ uint16_t bf16_after(std::string_view format, uint16_t pattern) {
 TEST_CASE(
     "coding_pairs: every pattern of every float type survives as exponent and extra bits, through every "
     "coder") {
-  for (const ElementType type :
-       {ElementType::bf16, ElementType::f16, ElementType::f8_e5m2, ElementType::f8_e4m3}) {
+  for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f8_e5m2, ElementType::f8_e4m3}) {
     const datasets::Matrix matrix = all_patterns(type);
     for (const std::string_view coder : coder_names()) {
-      const codecs::Settings chosen =
-          settings({{"coder", std::string(coder)}, {"checkpoint_elements", "100"}});
+      const codecs::Settings chosen = settings({{"coder", std::string(coder)}, {"checkpoint_elements", "100"}});
       REQUIRE(entry().codec->refuses(matrix.view(), chosen) == "");
       const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
       std::vector<std::byte> decoded(matrix.elements.size());
@@ -155,9 +151,9 @@ TEST_CASE("coding_pairs: 8-bit floats are the nearest ones, halves to even") {
       CHECK(datasets::bf16_value(bf16_after(name, datasets::nearest_bf16(-(low + high) / 2))) ==
             -(bits % 2 == 0 ? low : high));
     }
-    const datasets::Matrix small = tests::make_typed_matrix(
-        "small", ElementType::bf16, {100, 256},
-        [](int64_t i) { return static_cast<uint64_t>((i % 0x4300) | (i << 15 & 0x8000)); });
+    const datasets::Matrix small = tests::make_typed_matrix("small", ElementType::bf16, {100, 256}, [](int64_t i) {
+      return static_cast<uint64_t>((i % 0x4300) | (i << 15 & 0x8000));
+    });
     REQUIRE(find_format(name).refuses(small.view()) == "");
     const codecs::BoundCheck check =
         codecs::check_bound(small.view(), there_and_back(name, small), find_format(name).bound(small.view()));
@@ -179,8 +175,8 @@ TEST_CASE(
     const int bits = std::stoi(name.substr(5));
     const ElementType type = bits <= 8 ? ElementType::u8 : ElementType::u16;
     CHECK(find_format(name).codes(type) == codes);
-    const datasets::Matrix words = tests::make_typed_matrix(
-        "words", type, {1, int64_t{1} << bits}, [](int64_t i) { return static_cast<uint64_t>(i); });
+    const datasets::Matrix words = tests::make_typed_matrix("words", type, {1, int64_t{1} << bits},
+                                                            [](int64_t i) { return static_cast<uint64_t>(i); });
     CHECK(there_and_back(name, words) == words.elements);
     CHECK(codecs::check_bound(tests::bf16_matrix({40, 60}, 1.0).view(),
                               there_and_back(name, tests::bf16_matrix({40, 60}, 1.0)),
@@ -221,8 +217,7 @@ TEST_CASE("coding_pairs: integers by their leading bit, saturated and direct") {
         std::vector<Triple>{{4, 4, 5}, {5, 4, 1}, {6, 4, 0}, {7, 4, 13}, {8, 4, 0}});
   const auto decoded = there_and_back("saturated4", int8s({13, 17, 31, -100, 127, -128}));
   CHECK(std::vector<int>{int8_t(decoded[0]), int8_t(decoded[1]), int8_t(decoded[2]), int8_t(decoded[3]),
-                         int8_t(decoded[4]),
-                         int8_t(decoded[5])} == std::vector<int>{13, 18, 32, -104, 127, -128});
+                         int8_t(decoded[4]), int8_t(decoded[5])} == std::vector<int>{13, 18, 32, -104, 127, -128});
   CHECK(pairs_of("direct", int8s({0, 5, -5, -128})) ==
         std::vector<Triple>{{0, 0, 0}, {5, 1, 0}, {5, 1, 1}, {128, 1, 1}});
   for (const ElementType type : {ElementType::i8, ElementType::u8, ElementType::i16, ElementType::u16}) {
@@ -270,11 +265,9 @@ TEST_CASE("coding_pairs: tANS and rANS make the known bits") {
   }
   CHECK(tans->state() == 24 - 16);
   CHECK(bits.bits() == 9);
-  CHECK(bits.finish() ==
-        std::vector<std::byte>{std::byte{0x01}, std::byte{0xA3}});  // 110100011 behind seven zeros
+  CHECK(bits.finish() == std::vector<std::byte>{std::byte{0x01}, std::byte{0xA3}});  // 110100011 after seven zeros
 
-  const std::unique_ptr<Coder> rans =
-      make_coder(CoderKind::rans16, std::vector<uint32_t>{40000, 20000, 5536});
+  const std::unique_ptr<Coder> rans = make_coder(CoderKind::rans16, std::vector<uint32_t>{40000, 20000, 5536});
   BitStack stack;
   for (auto pair = pairs.rbegin(); pair != pairs.rend(); ++pair) {
     stack.push(pair->extra, pair->bits);
@@ -291,44 +284,39 @@ TEST_CASE("coding_pairs: decoding may begin at every checkpoint") {
     const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
     const Layout layout = layout_of(matrix.shape, chosen);
     REQUIRE(layout.segments == 35);
-    REQUIRE(static_cast<int64_t>(compressed.sections[kCheckpoints].bytes.size()) ==
-            35 * layout.entry_bytes());
+    REQUIRE(static_cast<int64_t>(compressed.sections[kCheckpoints].bytes.size()) == 35 * layout.entry_bytes());
     // A stream of the last segments alone, made of the same payload.
     const auto& index = compressed.sections[kCheckpoints].bytes;
     const auto& model = compressed.sections[kModel].bytes;
     const auto number = [](const std::vector<std::byte>& bytes, size_t at, int count) {
       uint64_t value = 0;
-      for (int i = 0; i < count; ++i)
-        value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
+      for (int i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
       return value;
     };
     const size_t codes = number(model, 0, 4), width = static_cast<size_t>(weight_bytes(layout.coder));
     std::vector<uint32_t> weights;
     for (size_t i = 0; i < codes; ++i)
-      weights.push_back(
-          static_cast<uint32_t>(number(model, 4 + 2 * codes + width * i, static_cast<int>(width))) +
-          (width == 2 ? 1 : 0));
+      weights.push_back(static_cast<uint32_t>(number(model, 4 + 2 * codes + width * i, static_cast<int>(width))) +
+                        (width == 2 ? 1 : 0));
     for (const size_t segment : {size_t{0}, size_t{1}, size_t{17}, size_t{34}}) {
       const auto decoder = make_coder(layout.coder, weights);
       codecs::modelling::BitReader reader(
           compressed.sections[kPayload].bytes,
-          static_cast<int64_t>(
-              number(index, segment * static_cast<size_t>(layout.entry_bytes()), kPositionBytes)));
+          static_cast<int64_t>(number(index, segment * static_cast<size_t>(layout.entry_bytes()), kPositionBytes)));
       decoder->set_state(number(index, segment * static_cast<size_t>(layout.entry_bytes()) + kPositionBytes,
                                 state_bytes(layout.coder)));
       for (size_t i = 70 * segment; i < std::min<size_t>(70 * (segment + 1), 2400); ++i) {
         const uint64_t code = number(model, 4 + 2 * decoder->decode(reader), 2), extra = reader.read(8);
         const uint64_t pattern = extra >> 7 << 15 | code << 7 | (extra & 127);
-        if (pattern != element_at(matrix.view(), static_cast<int64_t>(i)))
-          FAIL("element " << i << " by " << coder);
+        if (pattern != element_at(matrix.view(), static_cast<int64_t>(i))) FAIL("element " << i << " by " << coder);
       }
     }
   }
 }
 
 TEST_CASE("coding_pairs: coders that cannot tell all codes apart refuse, others take them") {
-  const datasets::Matrix matrix = tests::make_typed_matrix(
-      "values", ElementType::i16, {64, 64}, [](int64_t i) { return static_cast<uint64_t>(i); });
+  const datasets::Matrix matrix = tests::make_typed_matrix("values", ElementType::i16, {64, 64},
+                                                           [](int64_t i) { return static_cast<uint64_t>(i); });
   const std::string refused =
       entry().codec->refuses(matrix.view(), settings({{"pairs", "direct"}, {"coder", "tans8"}}));
   CHECK(refused.find("4096 different codes") != std::string::npos);

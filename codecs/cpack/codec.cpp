@@ -1,6 +1,7 @@
-// cpack: every 32-bit word of a block is zero, new, or like one of the last 16 new words of its block: equal, or in its upper
-// three or two bytes; a small word is a byte. The dictionary begins empty with every block, so a block decodes alone.
-// Idea: C-Pack, Chen et al., IEEE TVLSI 2010; what is pushed (new words and partial matches) is our reading of it.
+// cpack: every 32-bit word of a block is zero, new, or like one of the last 16 new words of its block: equal, or in its
+// upper three or two bytes; a small word is a byte. The dictionary begins empty with every block, so a block decodes
+// alone. Idea: C-Pack, Chen et al., IEEE TVLSI 2010; what is pushed (new words and partial matches) is our reading of
+// it.
 #include <optional>
 
 #include "codecs/modelling/memory_blocks.h"
@@ -39,7 +40,9 @@ class Dictionary {
     return std::nullopt;
   }
   uint32_t at(size_t index) const {
-    if (index >= size_) throw MalformedStream("A word of a block refers to word " + std::to_string(index) + " of a dictionary of " + std::to_string(size_) + ".");
+    if (index >= size_)
+      throw MalformedStream("A word of a block refers to word " + std::to_string(index) + " of a dictionary of " +
+                            std::to_string(size_) + ".");
     return words_[index];
   }
 
@@ -107,8 +110,14 @@ class Coder : public BlockCoder {
       case Pattern::zero: return 0;
       case Pattern::low_byte: return field(8);
       case Pattern::match: return dictionary.at(field(kIndexBits));
-      case Pattern::match_upper3: word = dictionary.at(field(kIndexBits)) >> 8 << 8; word |= field(8); break;
-      case Pattern::match_upper2: word = dictionary.at(field(kIndexBits)) >> 16 << 16; word |= field(16); break;
+      case Pattern::match_upper3:
+        word = dictionary.at(field(kIndexBits)) >> 8 << 8;
+        word |= field(8);
+        break;
+      case Pattern::match_upper2:
+        word = dictionary.at(field(kIndexBits)) >> 16 << 16;
+        word |= field(16);
+        break;
       case Pattern::fresh: word = field(32); break;
     }
     dictionary.push(word);
@@ -116,9 +125,9 @@ class Coder : public BlockCoder {
   }
 };
 
-// The released simulator of the MPC paper: the dictionary (16 zero words at first) lives on from block to block, only new words
-// are pushed, bytes are compared from the lowest address, and the first entry with two equal bytes is taken although a later
-// one may have more. No block could be decoded alone.
+// The released simulator of the MPC paper: the dictionary (16 zero words at first) lives on from block to block, only
+// new words are pushed, bytes are compared from the lowest address, and the first entry with two equal bytes is taken
+// although a later one may have more. No block could be decoded alone.
 class Cal22 {
  public:
   int64_t operator()(std::span<const std::byte> block) {
@@ -147,7 +156,9 @@ class Cal22 {
 
 std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) { return encode_blocks(matrix, settings, Coder()); }
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  return encode_blocks(matrix, settings, Coder());
+}
 
 void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(), out); }
 

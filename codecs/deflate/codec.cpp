@@ -17,7 +17,8 @@ constexpr int kMemoryLevel = 9;      // as many symbols to a Huffman table as zl
 void compress(std::span<const std::byte> block, const Settings& settings, std::vector<std::byte>& payload) {
   z_stream stream = {};
   const int strategy = settings.text("strategy") == "huffman_only" ? Z_HUFFMAN_ONLY : Z_DEFAULT_STRATEGY;
-  if (deflateInit2(&stream, static_cast<int>(settings.integer("level")), Z_DEFLATED, kRawWindowBits, kMemoryLevel, strategy) != Z_OK)
+  if (deflateInit2(&stream, static_cast<int>(settings.integer("level")), Z_DEFLATED, kRawWindowBits, kMemoryLevel,
+                   strategy) != Z_OK)
     throw std::bad_alloc();
   const size_t before = payload.size();
   payload.resize(before + deflateBound(&stream, block.size()));
@@ -28,7 +29,8 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   const int result = ::deflate(&stream, Z_FINISH);
   payload.resize(payload.size() - stream.avail_out);
   deflateEnd(&stream);
-  if (result != Z_STREAM_END) throw std::runtime_error("zlib could not compress a block (error " + std::to_string(result) + ").");
+  if (result != Z_STREAM_END)
+    throw std::runtime_error("zlib could not compress a block (error " + std::to_string(result) + ").");
 }
 
 bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
@@ -50,7 +52,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 void decode(const CompressedView& view, std::span<std::byte> out) { modelling::library_decode(view, out, decompress); }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  // deflateBound with its largest overhead (small memory or window): n + n / 8 + n / 64 + 5 and the wrapper; n / 7 covers both.
+  // deflateBound with its largest overhead (small memory or window): n + n / 8 + n / 64 + 5 and the wrapper; n / 7
+  // covers both.
   return modelling::library_max_stored_bytes(shape, settings, 7, 32);
 }
 
@@ -63,9 +66,17 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .portable_bytes = false,
-      .settings = {{.name = "level", .unit = "", .help = "zlib's effort in finding matches", .default_value = int64_t{6}, .min = 1, .max = 9},
-                   {.name = "strategy", .unit = "", .help = "huffman_only looks for no matches",
-                    .default_value = std::string("huffman_only"), .choices = {"default", "huffman_only"}},
+      .settings = {{.name = "level",
+                    .unit = "",
+                    .help = "zlib's effort in finding matches",
+                    .default_value = int64_t{6},
+                    .min = 1,
+                    .max = 9},
+                   {.name = "strategy",
+                    .unit = "",
+                    .help = "huffman_only looks for no matches",
+                    .default_value = std::string("huffman_only"),
+                    .choices = {"default", "huffman_only"}},
                    modelling::block_kib_setting(128)},
       .refuses = modelling::library_refuses,
       .encode = encode,

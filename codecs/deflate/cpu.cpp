@@ -7,42 +7,44 @@
 namespace ecmv::codecs::deflate {
 namespace {
 
-using modelling::ScratchArena;
-
 constexpr int kRawWindowBits = -15;
 
-int64_t rows_per_block(const CompressedView& view) { return modelling::library_rows_per_block(view); }
+class Library {
+ public:
+  // zlib documents 7 KiB of state and a 32 KiB window for decoding; other builds of it ask for somewhat more.
+  static int64_t scratch_bytes(const Settings&) { return 64 * 1024; }
+  Library(std::byte* scratch, int64_t bytes) : arena_(scratch, bytes) {
+    stream_.zalloc = [](void* arena, unsigned count, unsigned size) {
+      return static_cast<modelling::ScratchArena*>(arena)->take(count, size);
+    };
+    stream_.zfree = [](void*, void*) {};
+    stream_.opaque = &arena_;
+    ready_ = inflateInit2(&stream_, kRawWindowBits) == Z_OK;
+  }
+  Library(const Library&) = delete;  // zlib keeps the address of the stream
+  Library& operator=(const Library&) = delete;
+  ~Library() {
+    if (ready_) inflateEnd(&stream_);
+  }
 
-// zlib documents 7 KiB of state and a 32 KiB window for decoding; other builds of it ask for somewhat more.
-int64_t scratch_bytes(const CompressedView&, int) { return 64 * 1024; }
+  void decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+    if (!ready_) return;
+    inflateReset(&stream_);
+    stream_.next_in = reinterpret_cast<const Bytef*>(compressed.data());
+    stream_.avail_in = static_cast<uInt>(compressed.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = static_cast<uInt>(out.size());
+    inflate(&stream_, Z_FINISH);
+  }
 
-void* allocate(void* arena, unsigned count, unsigned size) { return static_cast<ScratchArena*>(arena)->take(count, size); }
-void release(void*, void*) {}
-
-void decode(const backends::KernelCall& call) {
-  ScratchArena arena(call.scratch, scratch_bytes(*call.matrix, call.tuning));
-  z_stream stream = {};
-  stream.zalloc = allocate;
-  stream.zfree = release;
-  stream.opaque = &arena;
-  if (inflateInit2(&stream, kRawWindowBits) != Z_OK) return;
-  modelling::for_each_library_block(call, [&](std::span<const std::byte> compressed, std::span<std::byte> out) {
-    inflateReset(&stream);
-    stream.next_in = reinterpret_cast<const Bytef*>(compressed.data());
-    stream.avail_in = static_cast<uInt>(compressed.size());
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    inflate(&stream, Z_FINISH);
-  });
-  inflateEnd(&stream);
-}
-
-constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "library", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
+ private:
+  modelling::ScratchArena arena_;
+  z_stream stream_ = {};
+  bool ready_ = false;
 };
 
 }  // namespace
 
-std::span<const backends::Kernel> cpu_kernels() { return kKernels; }
+std::span<const backends::Kernel> cpu_kernels() { return modelling::kLibraryKernels<Library>; }
 
 }  // namespace ecmv::codecs::deflate

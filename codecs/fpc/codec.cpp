@@ -1,6 +1,6 @@
-// fpc: frequent pattern compression. Every 32-bit word of a block is one of eight patterns, named by 3 bits, with the bits
-// that the pattern leaves open behind them; up to eight zero words are one pattern. Runs end with their block, so a block
-// decodes alone. Idea: Alameldeen and Wood, UW-Madison TR 1500.
+// fpc: frequent pattern compression. Every 32-bit word of a block is one of eight patterns, named by 3 bits, with the
+// bits that the pattern leaves open after them; up to eight zero words are one pattern. Runs end with their block, so a
+// block decodes alone. Idea: Alameldeen and Wood, UW-Madison TR 1500.
 #include "codecs/modelling/memory_blocks.h"
 
 namespace ecmv::codecs::fpc {
@@ -100,7 +100,9 @@ int64_t cal22_bits(std::span<const std::byte> block) {
 
 std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) { return encode_blocks(matrix, settings, Coder()); }
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  return encode_blocks(matrix, settings, Coder());
+}
 
 void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(), out); }
 

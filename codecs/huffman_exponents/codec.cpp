@@ -1,4 +1,5 @@
-// huffman_exponents: Huffman codes of float exponents; signs and mantissas as they are. Two layouts (format.h, README.md).
+// huffman_exponents: Huffman codes of float exponents; signs and mantissas as they are. Two layouts (format.h,
+// README.md).
 #include "codecs/codec.h"
 
 #include "codecs/huffman_exponents/container.h"

@@ -1,6 +1,7 @@
-// Encoder and bounds-checked reference decoder of `container`; the code and its tables are those of codecs/modelling/lut_code.h.
-// The decoder takes any prefix code that the tables describe, and what encoders of such files leave at their ends: any bits in the
-// last byte, any gap where no code starts, gaps for all threads of the last block, no position for a last block without codes.
+// Encoder and bounds-checked reference decoder of `container`; the code and its tables are those of
+// codecs/modelling/lut_code.h. The decoder takes any prefix code that the tables describe, and what encoders of such
+// files leave at their ends: any bits in the last byte, any gap where no code starts, gaps for all threads of the last
+// block, no position for a last block without codes.
 #include "codecs/huffman_exponents/container.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ void append_u32(std::vector<std::byte>& bytes, uint64_t value) {
 
 uint64_t read_number(std::span<const std::byte> bytes, int64_t index, int width) {
   uint64_t value = 0;
-  for (int i = 0; i < width; ++i) value |= std::to_integer<uint64_t>(bytes[static_cast<size_t>(index * width + i)]) << (8 * i);
+  for (int i = 0; i < width; ++i)
+    value |= std::to_integer<uint64_t>(bytes[static_cast<size_t>(index * width + i)]) << (8 * i);
   return value;
 }
 
@@ -50,7 +52,8 @@ void check_splits(std::span<const std::byte> splits, int64_t elements) {
   int64_t before = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(splits.size() / 8); ++i) {
     const int64_t split = static_cast<int64_t>(read_number(splits, i, 8));
-    if (split < before || split > elements) throw MalformedStream("The split positions must rise and stay within the elements.");
+    if (split < before || split > elements)
+      throw MalformedStream("The split positions must rise and stay within the elements.");
     before = split;
   }
 }
@@ -59,20 +62,23 @@ void check_splits(std::span<const std::byte> splits, int64_t elements) {
 
 std::string refuses(datasets::MatrixView matrix) {
   if (matrix.type != datasets::ElementType::bf16 && matrix.type != datasets::ElementType::f8_e4m3)
-    return "huffman_exponents codes the exponents of bf16 and f8_e4m3 elements, not " + std::string(datasets::element_type_name(matrix.type)) + ".";
+    return "huffman_exponents codes the exponents of bf16 and f8_e4m3 elements, not " +
+           std::string(datasets::element_type_name(matrix.type)) + ".";
   if (matrix.shape.elements() > int64_t{UINT32_MAX})
     return "The layout container stores positions in 32 bits, so a matrix may have 4294967295 elements at most.";
   const auto counts = count_exponents(matrix);
   for (int exponent = kMaxSymbols; exponent < kBf16Exponents; ++exponent)
     if (counts[static_cast<size_t>(exponent)] > 0)
-      return "The layout container codes exponents below 240 only, since table entries 240 to 255 are pointers, but " + std::to_string(counts[static_cast<size_t>(exponent)]) +
-             " elements have the exponent " + std::to_string(exponent) + " (2^113 and more, infinities, NaN).";
+      return "The layout container codes exponents below 240 only, since table entries 240 to 255 are pointers, but " +
+             std::to_string(counts[static_cast<size_t>(exponent)]) + " elements have the exponent " +
+             std::to_string(exponent) + " (2^113 and more, infinities, NaN).";
   return "";
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t elements = matrix.shape.elements();
-  const size_t end_symbol = static_cast<size_t>(symbols_of(matrix.type));  // one more code behind the alphabet; its first bits fill the last byte
+  const size_t end_symbol = static_cast<size_t>(
+      symbols_of(matrix.type));  // one more code past the alphabet; its first bits fill the last byte
   const auto exponents = count_exponents(matrix);
   std::vector<uint64_t> counts(exponents.begin(), exponents.begin() + static_cast<ptrdiff_t>(end_symbol));
   counts.push_back(1);
@@ -119,7 +125,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const modelling::LutReader codes(section(kLuts));
   if (section(kEncoded).size() < kSpareBytes) throw MalformedStream("The bit stream lacks its spare bytes.");
   const std::span<const std::byte> encoded = section(kEncoded).first(section(kEncoded).size() - kSpareBytes);
-  const int64_t bytes = static_cast<int64_t>(encoded.size()), threads = ceil_div(bytes, kThreadBytes), blocks = ceil_div(bytes, kBlockBytes);
+  const int64_t bytes = static_cast<int64_t>(encoded.size()), threads = ceil_div(bytes, kThreadBytes),
+                blocks = ceil_div(bytes, kBlockBytes);
   if (static_cast<int64_t>(section(kSignMantissa).size()) != raw_bytes(elements, type))
     throw MalformedStream("There must be a sign and a mantissa for each element.");
   const int64_t positions = static_cast<int64_t>(section(kOutputPositions).size() / 4);
@@ -128,18 +135,20 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (static_cast<int64_t>(read_number(section(kOutputPositions), positions - 1, 4)) != elements)
     throw MalformedStream("The last output position is not the number of elements.");
   const int64_t gap_bytes = static_cast<int64_t>(section(kGaps).size());
-  if (gap_bytes < ceil_div(threads * gap_bits(type), 8) + 1 || gap_bytes > ceil_div(blocks * kBlockThreads * gap_bits(type), 8) + 1)
+  if (gap_bytes < ceil_div(threads * gap_bits(type), 8) + 1 ||
+      gap_bytes > ceil_div(blocks * kBlockThreads * gap_bits(type), 8) + 1)
     throw MalformedStream("There must be a gap for each 8 coded bytes, and a spare byte.");
   check_splits(section(kSplitPositions), elements);
 
   modelling::BitReader reader(encoded), gaps(section(kGaps));
-  int64_t entered = 0;
+  int64_t thread = 0;
   const auto enter_threads = [&](int64_t element) {
-    for (; entered < threads && entered * kThreadBits <= reader.position(); ++entered) {
+    for (; thread < threads && thread * kThreadBits <= reader.position(); ++thread) {
       const int64_t gap = static_cast<int64_t>(gaps.read(gap_bits(type)));
-      if (element < elements && gap != reader.position() - entered * kThreadBits)
+      if (element < elements && gap != reader.position() - thread * kThreadBits)
         throw MalformedStream("A gap does not lead to the first code of its 8 bytes.");
-      if (entered % kBlockThreads == 0 && static_cast<int64_t>(read_number(section(kOutputPositions), entered / kBlockThreads, 4)) != element)
+      if (thread % kBlockThreads == 0 &&
+          static_cast<int64_t>(read_number(section(kOutputPositions), thread / kBlockThreads, 4)) != element)
         throw MalformedStream("An output position is not the number of elements before its block.");
     }
   };
@@ -152,14 +161,15 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     store_element(out, type, i, exponent, is_bf16(type) ? byte : i % 2 == 0 ? byte >> 4 : byte & 15);
   }
   enter_threads(elements);
-  if (reader.left() >= 8 || entered != threads) throw MalformedStream("The bit stream is longer than its codes.");
+  if (reader.left() >= 8 || thread != threads) throw MalformedStream("The bit stream is longer than its codes.");
 }
 
-// Codes cost 8 bits an element at most, and 4 1/16 of f8: one of 16 exponents, the rarest, shares its code's first 4 bits with the end.
+// Codes cost 8 bits an element at most, and 4 1/16 of f8: one of 16 exponents, the rarest, shares its code's first 4
+// bits with the end.
 int64_t max_stored_bytes(datasets::Shape shape) {
   const int64_t bytes = shape.elements(), coded = bytes / 2 + bytes / 64 + 2;
-  return coded + kSpareBytes + bytes / 2 + 1 + 4 * (ceil_div(coded, kBlockBytes) + 1) + ceil_div(ceil_div(coded, kThreadBytes) * 5, 8) + 1 +
-         (kMaxSubtables + 2) * modelling::kLutRow;
+  return coded + kSpareBytes + bytes / 2 + 1 + 4 * (ceil_div(coded, kBlockBytes) + 1) +
+         ceil_div(ceil_div(coded, kThreadBytes) * 5, 8) + 1 + (kMaxSubtables + 2) * modelling::kLutRow;
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::container

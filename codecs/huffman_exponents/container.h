@@ -1,6 +1,6 @@
 // The layout `container` of huffman_exponents: encoder and reference decoder, see format.h and README.md; and its files
-// (container_file.cpp): safetensors with one group of tensors a module, PREFIX.luts, .encoded_exponent, .sign_mantissa, .output_positions,
-// .gaps and .split_positions.
+// (container_file.cpp): safetensors with one group of tensors a module, PREFIX.luts, .encoded_exponent, .sign_mantissa,
+// .output_positions, .gaps and .split_positions.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
-// Files of the layout `container`: safetensors, a group of tensors a module, see container.h. The tensors say how many elements a module has
-// but not its shape; files written here state shape and type in the metadata (PREFIX.shape, PREFIX.type), modules without a shape are one
-// row. Whether a module is bf16 or fp8 shows in its signs and mantissas, too: a byte or half a byte an element, which is the same for one
-// element only. Tensors that belong to no group are passed over.
+// Files of the layout `container`: safetensors, a group of tensors a module, see container.h. The tensors say how many
+// elements a module has but not its shape; files written here state shape and type in the metadata (PREFIX.shape,
+// PREFIX.type), modules without a shape are one row. Whether a module is bf16 or fp8 shows in its signs and mantissas,
+// too: a byte or half a byte an element, which is the same for one element only. Tensors that belong to no group are
+// passed over.
 #include "codecs/huffman_exponents/container.h"
 
 #include <charconv>
@@ -20,12 +21,17 @@ using datasets::TensorView;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::string_view kCoded = "encoded_exponent";
-constexpr const char* kTensors[kSections] = {"luts", "encoded_exponent", "sign_mantissa", "output_positions", "gaps", "split_positions"};
+constexpr const char* kTensors[kSections] = {"luts", "encoded_exponent", "sign_mantissa", "output_positions",
+                                             "gaps", "split_positions"};
 
-[[noreturn]] void fail(const std::string& what) { throw MalformedStream("Not a container of Huffman-coded exponents: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw MalformedStream("Not a container of Huffman-coded exponents: " + what);
+}
 
 // "layers.0.mlp" and "luts" are "layers.0.mlp.luts"; a module without a name has the bare names.
-std::string tensor_name(const std::string& module, std::string_view tensor) { return (module.empty() ? "" : module + ".") + std::string(tensor); }
+std::string tensor_name(const std::string& module, std::string_view tensor) {
+  return (module.empty() ? "" : module + ".") + std::string(tensor);
+}
 
 // The modules of a file, in the order of their codes' bytes.
 std::vector<std::string> modules_of(const datasets::Safetensors& file) {
@@ -47,8 +53,10 @@ Bytes bytes_of(const datasets::Safetensors& file, const std::string& module, int
   if (tensor == nullptr) fail("it has no tensor \"" + name + "\".");
   const std::string_view dtype = section == kSplitPositions ? "I64" : "U8";
   const bool is_table = section == kLuts;
-  if (tensor->dtype != dtype || tensor->shape.size() != (is_table ? 2 : 1) || (is_table && tensor->shape[1] != kTableRow))
-    fail("its tensor \"" + name + "\" is " + tensor->dtype + datasets::shape_text(tensor->shape) + ", not " + std::string(dtype) + (is_table ? "[tables, 256]." : " of one dimension."));
+  if (tensor->dtype != dtype || tensor->shape.size() != (is_table ? 2 : 1) ||
+      (is_table && tensor->shape[1] != kTableRow))
+    fail("its tensor \"" + name + "\" is " + tensor->dtype + datasets::shape_text(tensor->shape) + ", not " +
+         std::string(dtype) + (is_table ? "[tables, 256]." : " of one dimension."));
   return {tensor->bytes.begin(), tensor->bytes.end()};
 }
 
@@ -58,13 +66,15 @@ datasets::Shape parse_shape(const std::string& text, const std::string& module) 
   const char *next = text.data(), *end = next + text.size();
   const auto expect = [&](char c) {
     while (next < end && *next == ' ') ++next;
-    if (next == end || *next++ != c) fail("the shape \"" + text + "\" of the module \"" + module + "\" is not two numbers.");
+    if (next == end || *next++ != c)
+      fail("the shape \"" + text + "\" of the module \"" + module + "\" is not two numbers.");
   };
   const auto number = [&]() {
     while (next < end && *next == ' ') ++next;
     int64_t value = -1;
     const auto [after, error] = std::from_chars(next, end, value);
-    if (error != std::errc{} || value < 0 || value > int64_t{UINT32_MAX}) fail("the shape \"" + text + "\" of the module \"" + module + "\" is not two numbers of 0 to 4294967295.");
+    if (error != std::errc{} || value < 0 || value > int64_t{UINT32_MAX})
+      fail("the shape \"" + text + "\" of the module \"" + module + "\" is not two numbers of 0 to 4294967295.");
     next = after;
     return value;
   };
@@ -82,7 +92,8 @@ CompressedMatrix read_module(const datasets::Safetensors& file, const std::strin
   matrix.format_version = 1;
   matrix.settings = settings;
   constexpr Role kRoles[kSections] = {Role::table, Role::payload, Role::payload, Role::index, Role::index, Role::index};
-  for (int section = 0; section < kSections; ++section) matrix.sections.push_back({kTensors[section], kRoles[section], 64, bytes_of(file, module, section)});
+  for (int section = 0; section < kSections; ++section)
+    matrix.sections.push_back({kTensors[section], kRoles[section], 64, bytes_of(file, module, section)});
   Bytes& encoded = matrix.sections[kEncoded].bytes;
   encoded.resize(encoded.size() + kSpareBytes);
   matrix.sections[kEncoded].padding_bytes = kSpareBytes;
@@ -94,17 +105,22 @@ CompressedMatrix read_module(const datasets::Safetensors& file, const std::strin
   for (size_t i = 0; i < 4; ++i) elements |= std::to_integer<int64_t>(positions[positions.size() - 4 + i]) << (8 * i);
   const int64_t raw = static_cast<int64_t>(matrix.sections[kSignMantissa].bytes.size());
   if (raw != elements && raw != ceil_div(elements, 2))
-    fail("the module \"" + module + "\" has " + std::to_string(elements) + " elements and " + std::to_string(raw) + " bytes of signs and mantissas, neither one nor half of one for each.");
+    fail("the module \"" + module + "\" has " + std::to_string(elements) + " elements and " + std::to_string(raw) +
+         " bytes of signs and mantissas, neither one nor half of one for each.");
   matrix.type = raw == elements ? datasets::ElementType::bf16 : datasets::ElementType::f8_e4m3;
   const auto type = file.metadata.find(tensor_name(module, "type"));
-  if (type != file.metadata.end() && raw == ceil_div(elements, 2) && type->second == "f8_e4m3") matrix.type = datasets::ElementType::f8_e4m3;
+  if (type != file.metadata.end() && raw == ceil_div(elements, 2) && type->second == "f8_e4m3")
+    matrix.type = datasets::ElementType::f8_e4m3;
   if (type != file.metadata.end() && type->second != datasets::element_type_name(matrix.type))
-    fail("the module \"" + module + "\" is said to be of the type \"" + type->second + "\", but has signs and mantissas of " + std::string(datasets::element_type_name(matrix.type)) + ".");
+    fail("the module \"" + module + "\" is said to be of the type \"" + type->second +
+         "\", but has signs and mantissas of " + std::string(datasets::element_type_name(matrix.type)) + ".");
   const auto shape = file.metadata.find(tensor_name(module, "shape"));
   matrix.shape = shape == file.metadata.end() ? datasets::Shape{1, elements} : parse_shape(shape->second, module);
   // Both factors are below 2^32, so that their product fits 64 unsigned bits.
-  if (static_cast<uint64_t>(matrix.shape.rows) * static_cast<uint64_t>(matrix.shape.cols) != static_cast<uint64_t>(elements))
-    fail("the module \"" + module + "\" has " + std::to_string(elements) + " elements, which do not make the shape " + shape->second + ".");
+  if (static_cast<uint64_t>(matrix.shape.rows) * static_cast<uint64_t>(matrix.shape.cols) !=
+      static_cast<uint64_t>(elements))
+    fail("the module \"" + module + "\" has " + std::to_string(elements) + " elements, which do not make the shape " +
+         shape->second + ".");
 
   Bytes out(static_cast<size_t>(elements * datasets::element_bytes(matrix.type)));
   decode(matrix.view(), out);
@@ -140,7 +156,8 @@ ChainFile read_file(std::span<const std::byte> bytes, const Settings& settings) 
 }
 
 std::vector<std::byte> write_file(const ChainFile& chain) {
-  if (chain.layers.empty() || chain.names.size() != chain.layers.size()) throw std::invalid_argument("A container of Huffman-coded exponents needs modules, each with a name.");
+  if (chain.layers.empty() || chain.names.size() != chain.layers.size())
+    throw std::invalid_argument("A container of Huffman-coded exponents needs modules, each with a name.");
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
   for (size_t layer = 0; layer < chain.layers.size(); ++layer) {
@@ -155,7 +172,8 @@ std::vector<std::byte> write_file(const ChainFile& chain) {
       const int64_t size = static_cast<int64_t>(bytes.size());
       std::vector<int64_t> shape = {section == kSplitPositions ? size / 8 : size};
       if (section == kLuts) shape = {size / kTableRow, kTableRow};
-      tensors.push_back({tensor_name(chain.names[layer], kTensors[section]), section == kSplitPositions ? "I64" : "U8", shape, bytes});
+      tensors.push_back({tensor_name(chain.names[layer], kTensors[section]), section == kSplitPositions ? "I64" : "U8",
+                         shape, bytes});
     }
   }
   return datasets::write_safetensors(tensors, metadata);

@@ -1,5 +1,6 @@
-// CPU kernels of `container`: a block of 4096 coded bytes is entered through its output position and its first gap; four blocks are decoded
-// at once. Launches that begin inside a block drop what comes before. `Join` makes elements of exponents and raw bits, see cpu.cpp.
+// CPU kernels of `container`: a block of 4096 coded bytes begins at its output position and its first gap; four blocks
+// are decoded at once. Calls that begin inside a block drop what comes before. `Join` makes elements of exponents and
+// raw bits, see cpu.cpp.
 #pragma once
 
 #include "codecs/huffman_exponents/walk.h"
@@ -9,39 +10,50 @@ namespace ecmv::codecs::huffman_exponents::container {
 inline constexpr int64_t kBufferBytes = 8 * int64_t{kBlockBytes} + kSlackBytes;  // codes of one bit
 inline constexpr int64_t kJoinedEntries = (kMaxSubtables + 1) * 256;
 
-inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
-  return matrix.settings->text("layout") == "container" ? refuses_big_endian() : "This kernel decodes the layout container only.";
+inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return matrix.settings->text("layout") == "container" ? refuses_big_endian()
+                                                        : "This kernel decodes the layout container only.";
 }
-inline int64_t kernel_rows_per_block(const CompressedView& matrix) { return std::max<int64_t>(1, kLaunchElements / std::max<int64_t>(1, matrix.shape.cols)); }
-inline int64_t kernel_scratch_bytes(const CompressedView&, int) { return kRunEntries * 8 + kJoinedEntries * 2 + kStreamsInTurn * kBufferBytes; }
 
+// What is bound of a matrix.
 struct Stored {
+  const uint8_t* luts;
   const uint8_t* encoded;
+  const uint8_t* raw;  // signs and mantissas
   const uint8_t* gaps;
   const uint8_t* positions;
-  int64_t position_count, blocks, elements;
+  int64_t lut_bytes, position_count, blocks, elements, cols;
   int gap_bits;
 
   explicit Stored(const CompressedView& matrix)
-      : encoded(section_bytes(matrix, kEncoded)),
+      : luts(section_bytes(matrix, kLuts)),
+        encoded(section_bytes(matrix, kEncoded)),
+        raw(section_bytes(matrix, kSignMantissa)),
         gaps(section_bytes(matrix, kGaps)),
         positions(section_bytes(matrix, kOutputPositions)),
+        lut_bytes(static_cast<int64_t>(matrix.sections[kLuts].bytes.size())),
         position_count(static_cast<int64_t>(matrix.sections[kOutputPositions].bytes.size() / 4)),
-        blocks((static_cast<int64_t>(matrix.sections[kEncoded].bytes.size()) - kSpareBytes + kBlockBytes - 1) / kBlockBytes),
+        blocks((static_cast<int64_t>(matrix.sections[kEncoded].bytes.size()) - kSpareBytes + kBlockBytes - 1) /
+               kBlockBytes),
         elements(matrix.shape.elements()),
+        cols(matrix.shape.cols),
         gap_bits(container::gap_bits(matrix.type)) {}
 
-  // The first element of a block; the entry behind the last one may be missing.
+  // The first element of a block; the entry past the last one may be missing.
   int64_t position(int64_t block) const { return block < position_count ? load_u32(positions + 4 * block) : elements; }
   // The first bit of its first code. The gap of thread 512 b begins at a byte.
-  uint64_t first_bit(int64_t block) const { return static_cast<uint64_t>(block) * kBlockBytes * 8 + (gaps[block * kBlockThreads * gap_bits / 8] >> (8 - gap_bits)); }
+  uint64_t first_bit(int64_t block) const {
+    return static_cast<uint64_t>(block) * kBlockBytes * 8 +
+           (gaps[block * kBlockThreads * gap_bits / 8] >> (8 - gap_bits));
+  }
 };
 
 // joined[i]: a table's entry with its code length below it; length 0: the entry leads to another table.
-inline void join_tables(const CompressedView& matrix, uint16_t* joined) {
-  const uint8_t* luts = section_bytes(matrix, kLuts);
-  const size_t tables = matrix.sections[kLuts].bytes.size() / 256 - 1;
-  for (size_t i = 0; i < tables * 256; ++i) joined[i] = static_cast<uint16_t>(luts[i] << 8 | (luts[i] < kMaxSymbols ? luts[tables * 256 + luts[i]] : 0));
+inline void join_tables(const Stored& stored, uint16_t* joined) {
+  const uint8_t* luts = stored.luts;
+  const size_t tables = static_cast<size_t>(stored.lut_bytes) / 256 - 1;
+  for (size_t i = 0; i < tables * 256; ++i)
+    joined[i] = static_cast<uint16_t>(luts[i] << 8 | (luts[i] < kMaxSymbols ? luts[tables * 256 + luts[i]] : 0));
 }
 
 // Entries that no code leads to may be anything: they end here as codes of length 0.
@@ -56,19 +68,19 @@ inline FirstCode first_code(const uint16_t* joined, int64_t entries, uint32_t wi
 }
 
 template <class Join>
-ECMV_EXPONENTS_INLINE void run_decode(const KernelCall& call, const Join& join) {
-  const CompressedView& matrix = *call.matrix;
-  const int64_t cols = matrix.shape.cols, begin = call.row_begin * cols, end = call.row_end * cols;
+ECMV_EXPONENTS_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
+  const int64_t begin = args.rows.begin * bound.cols, end = args.rows.end * bound.cols;
   if (begin >= end) return;
-  uint64_t* const runs = reinterpret_cast<uint64_t*>(call.scratch);
+  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  uint64_t* const runs = reinterpret_cast<uint64_t*>(args.scratch);
   uint16_t* const joined = reinterpret_cast<uint16_t*>(runs + kRunEntries);
   uint8_t* const buffers = reinterpret_cast<uint8_t*>(joined + kJoinedEntries);
-  const int64_t entries = static_cast<int64_t>(matrix.sections[kLuts].bytes.size()) - 256;
-  join_tables(matrix, joined);
+  const int64_t entries = stored.lut_bytes - 256;
+  join_tables(stored, joined);
   const auto first = [&](uint32_t window) { return first_code(joined, entries, window); };
   build_runs(runs, first);
 
-  const Stored stored(matrix);
+  int8_t* const out = reinterpret_cast<int8_t*>(args.out);
   const uint8_t* const encoded = stored.encoded;
   const auto window_at = [encoded](int, uint64_t position) __attribute__((always_inline)) {
     uint64_t window;
@@ -95,17 +107,26 @@ ECMV_EXPONENTS_INLINE void run_decode(const KernelCall& call, const Join& join) 
       for (int64_t j = 0; j < last; ++j) walk<1>(runs, window_at, first, positions + j, counts + j, outs + j);
     for (int64_t j = 0; j < last; ++j) {
       const int64_t at = stored.position(block + j), from = std::max(at, begin), to = at + counts[j];
-      if (from < to) join(outs[j] + (from - at), section_bytes(matrix, kSignMantissa), from, to - from, call.decoded, from - begin);
+      if (from < to) join(outs[j] + (from - at), stored.raw, from, to - from, out, from - begin);
     }
   }
 }
 
 // Joined elements of an f8, element `from` of the matrix and on, to out[at] and on; plain.
-inline void join_f8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out, int64_t at) {
+inline void join_f8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out,
+                    int64_t at) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t byte = raw[(from + i) / 2], bits = (from + i) % 2 == 0 ? byte >> 4 : byte & 15u;
     out[at + i] = static_cast<int8_t>((bits & 8) << 4 | uint32_t{exponents[i]} << kF8MantissaBits | (bits & 7));
   }
+}
+
+// With code for bf16 and for f8.
+inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDecode<Stored>::Run bf16,
+                                         BoundDecode<Stored>::Run f8) {
+  return {BoundDecode<Stored>{Stored(matrix), is_bf16(matrix.type) ? bf16 : f8},
+          {.rows_per_block = std::max<int64_t>(1, kCallElements / std::max<int64_t>(1, matrix.shape.cols)),
+           .scratch_bytes = kRunEntries * 8 + kJoinedEntries * 2 + kStreamsInTurn * kBufferBytes}};
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::container

@@ -1,4 +1,5 @@
-// Elements taken apart into exponent, and sign and mantissa, and put together again: one at a time, for encoders and reference decoders.
+// Elements taken apart into exponent, and sign and mantissa, and put together again: one at a time, for encoders and
+// reference decoders.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 namespace ecmv::codecs::huffman_exponents {
 
 inline uint32_t load_bf16(std::span<const std::byte> elements, int64_t i) {
-  return std::to_integer<uint32_t>(elements[static_cast<size_t>(2 * i)]) | std::to_integer<uint32_t>(elements[static_cast<size_t>(2 * i + 1)]) << 8;
+  return std::to_integer<uint32_t>(elements[static_cast<size_t>(2 * i)]) |
+         std::to_integer<uint32_t>(elements[static_cast<size_t>(2 * i + 1)]) << 8;
 }
 
 // The exponent of element i.
@@ -26,7 +28,8 @@ inline uint32_t raw_of(std::span<const std::byte> elements, datasets::ElementTyp
   return (bits >> 4 & 8) | (bits & 7);
 }
 
-inline void store_element(std::span<std::byte> out, datasets::ElementType type, int64_t i, uint32_t exponent, uint32_t raw) {
+inline void store_element(std::span<std::byte> out, datasets::ElementType type, int64_t i, uint32_t exponent,
+                          uint32_t raw) {
   if (container::is_bf16(type)) {
     const uint32_t bits = (raw & 0x80) << 8 | exponent << kBf16MantissaBits | (raw & 0x7f);
     out[static_cast<size_t>(2 * i)] = static_cast<std::byte>(bits & 0xff);

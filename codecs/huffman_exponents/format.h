@@ -1,9 +1,11 @@
-// Stored bytes of huffman_exponents, version 1; all integers little-endian, drawn in README.md. An element is split into its exponent, which
-// has a Huffman code, and its sign and mantissa, which are stored as they are. The setting `layout` chooses between two forms:
+// Stored bytes of huffman_exponents, version 1; all integers little-endian, drawn in README.md. An element is split
+// into its exponent, which has a Huffman code, and its sign and mantissa, which are stored as they are. The setting
+// `layout` chooses between two forms:
 //
-// `container`: one bit stream, MSB first, that thousands of threads can enter: thread i of 512 in a block owns 8 coded bytes. These are
-// the bytes of DFloat11's containers (bf16) and of their kin for fp8 (e4m3).
-// `segments`: one bit stream for each row of a tile of 32 rows x segment_cols columns (a multiple of 16), for products that decode once. bf16 only.
+// `container`: one bit stream, MSB first, that thousands of threads can enter: thread i of 512 in a block owns 8 coded
+// bytes. These are the bytes of DFloat11's containers (bf16) and of their kin for fp8 (e4m3). `segments`: one bit
+// stream for each row of a tile of 32 rows x segment_cols columns (a multiple of 16), for products that decode once.
+// bf16 only.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +20,18 @@ inline constexpr int kF8Exponents = 16, kF8MantissaBits = 3;
 
 namespace container {
 
-// Sections: those of the file, and spare bytes behind the codes.
-inline constexpr int kLuts = 0;             // u8 [tables + 1, 256]; the last row: code lengths
-inline constexpr int kEncoded = 1;          // bit stream and kSpareBytes
-inline constexpr int kSignMantissa = 2;     // bf16: a byte an element (sign, mantissa); f8: two elements a byte, the first above, sign << 3 | mantissa
-inline constexpr int kOutputPositions = 3;  // u32 [blocks + 1]: first element of each block of 512 threads, and the number of elements. The entry
-                                            // of a last block in which no code starts may be missing
-inline constexpr int kGaps = 4;             // gap_bits() a thread, MSB first: bits from its first byte to the first code that starts there; a spare byte
-inline constexpr int kSplitPositions = 5;   // i64: where the matrices of one stream begin, without the first; mostly empty
+// Sections: those of the file, and spare bytes after the codes.
+inline constexpr int kLuts = 0;     // u8 [tables + 1, 256]; the last row: code lengths
+inline constexpr int kEncoded = 1;  // bit stream and kSpareBytes
+inline constexpr int kSignMantissa =
+    2;  // bf16: a byte an element (sign, mantissa); f8: two elements a byte, the first above, sign << 3 | mantissa
+inline constexpr int kOutputPositions =
+    3;  // u32 [blocks + 1]: first element of each block of 512 threads, and the number of elements. The entry
+        // of a last block in which no code starts may be missing
+inline constexpr int kGaps =
+    4;  // gap_bits() a thread, MSB first: bits from its first byte to the first code that starts there; a spare byte
+inline constexpr int kSplitPositions =
+    5;  // i64: where the matrices of one stream begin, without the first; mostly empty
 inline constexpr int kSections = 6;
 
 inline constexpr int kTableRow = 256;
@@ -33,7 +39,8 @@ inline constexpr int kThreadBytes = 8;  // coded bytes of a thread
 inline constexpr int kThreadBits = 8 * kThreadBytes;
 inline constexpr int kBlockThreads = 512;  // threads of an output position
 inline constexpr int kBlockBytes = kThreadBytes * kBlockThreads;
-inline constexpr int kSpareBytes = 16;  // the last thread loads 8 bytes and 4 more from wherever its own begin; CPU kernels 8 from any byte
+inline constexpr int kSpareBytes =
+    16;  // the last thread loads 8 bytes and 4 more from wherever its own begin; CPU kernels 8 from any byte
 inline constexpr int kMaxSymbols = 240;  // entries 240..255 of the tables point to row 256 - entry
 inline constexpr int kMaxSubtables = 16;
 
@@ -41,37 +48,44 @@ constexpr bool is_bf16(datasets::ElementType type) { return type == datasets::El
 constexpr int gap_bits(datasets::ElementType type) { return is_bf16(type) ? 5 : 4; }
 constexpr int max_code_bits(datasets::ElementType type) { return is_bf16(type) ? 32 : 16; }
 constexpr int symbols_of(datasets::ElementType type) { return is_bf16(type) ? kMaxSymbols : kF8Exponents; }
-constexpr int64_t raw_bytes(int64_t elements, datasets::ElementType type) { return is_bf16(type) ? elements : (elements + 1) / 2; }
+constexpr int64_t raw_bytes(int64_t elements, datasets::ElementType type) {
+  return is_bf16(type) ? elements : (elements + 1) / 2;
+}
 
 }  // namespace container
 
 namespace segments {
 
 // Sections. Tile t = group * segments + segment; groups of 32 rows, the last one of fewer.
-inline constexpr int kCode = 0;          // u16 [17]: codes of each length (of 0 bits: none); u8: their exponents, in the order of canonical codes
-inline constexpr int kStreams = 1;       // tile by tile u32 [words, rows of the group]: word k of each row's stream, first bit most significant; kSpareWords
+inline constexpr int kCode =
+    0;  // u16 [17]: codes of each length (of 0 bits: none); u8: their exponents, in the order of canonical codes
+inline constexpr int kStreams = 1;  // tile by tile u32 [words, rows of the group]: word k of each row's stream, first
+                                    // bit most significant; kSpareWords
 inline constexpr int kSignMantissa = 2;  // see raw_index()
 inline constexpr int kTiles = 3;         // u32 [tiles + 1]: first word of each tile, and their number
 inline constexpr int kSections = 4;
 
 inline constexpr int kGroupRows = 32;
 inline constexpr int kUnitCols = 16;
-inline constexpr int kSpareWords = 4 * kGroupRows;  // a lane loads three words ahead
-inline constexpr int kMaxCodeBits = 16;  // of the setting code_bits
+inline constexpr int kSpareWords = 4 * kGroupRows;         // a lane loads three words ahead
+inline constexpr int kMaxCodeBits = 16;                    // of the setting code_bits
 inline constexpr int kOrderByte = 2 * (kMaxCodeBits + 1);  // of the section kCode
 
-// Signs and mantissas of a group of rows: unit by unit of 16 columns [rows of the group, bytes of the unit]. The last unit of a row may be
-// narrower. Columns are filled up to a multiple of 4; four columns make a word, see raw_part().
+// Signs and mantissas of a group of rows: unit by unit of 16 columns [rows of the group, bytes of the unit]. The last
+// unit of a row may be narrower. Columns are filled up to a multiple of 4; four columns make a word, see raw_part().
 constexpr int64_t padded_cols(int64_t cols) { return (cols + 3) / 4 * 4; }
-constexpr int64_t rows_of_group(int64_t rows, int64_t group) { return rows - group * kGroupRows < kGroupRows ? rows - group * kGroupRows : kGroupRows; }
+constexpr int64_t rows_of_group(int64_t rows, int64_t group) {
+  return rows - group * kGroupRows < kGroupRows ? rows - group * kGroupRows : kGroupRows;
+}
 // Byte at which the word of columns col - col % 4 and up of row `row` begins.
 constexpr int64_t raw_index(int64_t rows, int64_t cols, int64_t row, int64_t col) {
   const int64_t group = row / kGroupRows, padded = padded_cols(cols), unit = col / kUnitCols * kUnitCols;
   const int64_t width = padded - unit < kUnitCols ? padded - unit : kUnitCols;
-  return group * kGroupRows * padded + rows_of_group(rows, group) * unit + row % kGroupRows * width + col % kUnitCols / 4 * 4;
+  return group * kGroupRows * padded + rows_of_group(rows, group) * unit + row % kGroupRows * width +
+         col % kUnitCols / 4 * 4;
 }
-// What column k of the four adds to their word: rotated left by 8 k bits, the word has that column's sign in bit 31 and its mantissa
-// in bits 22..16, where a float has them.
+// What column k of the four adds to their word: rotated left by 8 k bits, the word has that column's sign in bit 31 and
+// its mantissa in bits 22..16, where a float has them.
 constexpr uint32_t raw_part(uint32_t sign, uint32_t mantissa, int k) {
   const uint32_t bits = sign << 31 | mantissa << 16;
   return k == 0 ? bits : bits >> (8 * k) | bits << (32 - 8 * k);

@@ -1,10 +1,9 @@
-// GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in container_gpu.h (two_phase) and segments_gpu.h
-// (segments). Every launch lays out its look-up tables in scratch first: a small kernel of its own, so that the thread blocks of the main one
-// only copy.
+// GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in container_gpu.h (two_phase)
+// and segments_gpu.h (segments). Every enqueue lays out its look-up tables in scratch first: a small kernel of its own,
+// so that the thread blocks of the main one only copy.
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <string>
-#include <type_traits>
 
 #include "codecs/huffman_exponents/container_gpu.h"
 #include "codecs/huffman_exponents/ring_gpu.h"
@@ -17,239 +16,317 @@ namespace gpu = backends::gpu;
 
 constexpr int kLayOutThreads = 256;
 
-const uint8_t* bytes_of(const codecs::CompressedView& matrix, int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data()); }
-const uint32_t* words_of(const codecs::CompressedView& matrix, int section) { return reinterpret_cast<const uint32_t*>(matrix.sections[section].bytes.data()); }
-int64_t size_of(const codecs::CompressedView& matrix, int section) { return static_cast<int64_t>(matrix.sections[section].bytes.size()); }
+const uint8_t* bytes_of(const codecs::CompressedView& matrix, int section) {
+  return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
+}
+const uint32_t* words_of(const codecs::CompressedView& matrix, int section) {
+  return reinterpret_cast<const uint32_t*>(matrix.sections[section].bytes.data());
+}
+int64_t size_of(const codecs::CompressedView& matrix, int section) {
+  return static_cast<int64_t>(matrix.sections[section].bytes.size());
+}
 
-gpu::LaunchShape a_thread_each(int64_t elements) { return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0}; }
+gpu::LaunchShape a_thread_each(int64_t elements) {
+  return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0};
+}
 
 std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
-  return bytes <= device.shared_bytes ? "" : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " + std::to_string(device.shared_bytes) + ".";
+  return bytes <= device.shared_bytes
+             ? ""
+             : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " +
+                   std::to_string(device.shared_bytes) + ".";
 }
 
-// Calls f(tuning) with the number of the tuning, below kCount, as a constant.
-template <size_t kCount, int kTuning = 0, typename F>
-void with_tuning(int tuning, F f) {
-  if (tuning == kTuning) return f(std::integral_constant<int, kTuning>{});
-  if constexpr (kTuning + 1 < static_cast<int>(kCount)) with_tuning<kCount, kTuning + 1>(tuning, f);
-}
+using Layers = std::span<const backends::Layer>;
 
 // ---- container
 
-// Thread blocks of one or two of the format's blocks, and how many of them share a multiprocessor.
 constexpr int kContainerBits = 12;
-constexpr backends::Tuning kContainerTunings[] = {{"threads512_waves64"}, {"threads512_waves48"}, {"threads1024"}};
-constexpr int kContainerThreads[] = {512, 512, 1024}, kContainerResident[] = {4, 3, 2};
 
-std::string refuses_container(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+// Thread blocks of one or two of the format's blocks, and how many of them share a multiprocessor.
+struct ContainerPolicy : backends::Policy {
+  int threads, resident;
+};
+constexpr ContainerPolicy kContainerPolicies[] = {
+    {{"threads512_waves64"}, 512, 4}, {{"threads512_waves48"}, 512, 3}, {{"threads1024"}, 1024, 2}};
+
+std::string refuses_container(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                              const backends::Policy& policy) {
   if (matrix.settings->text("layout") != "container") return "This kernel decodes the layout container only.";
-  return refuses_shared(entered::shared_bytes_of(kContainerBits, kContainerThreads[tuning]), device);
+  return refuses_shared(container_gpu::shared_bytes_of(kContainerBits, policy.as<ContainerPolicy>().threads), device);
 }
-int64_t container_scratch_bytes(const codecs::CompressedView&, int) { return entered::table_bytes_of(kContainerBits); }
 
-template <int kTuning>
-void launch_container_as(const backends::KernelCall& call) {
+using ContainerKernel = void (*)(container_gpu::Stream, gpu::Pointer<uint8_t> decoded);
+
+struct ContainerDecode {
+  container_gpu::Stream stored;  // without the table, which lies in scratch
+  ContainerKernel kernel;
+  gpu::LaunchShape shape;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::uint2* const runs = reinterpret_cast<gpu::uint2*>(args.scratch);
+    container_gpu::Stream laid_out = stored;
+    laid_out.runs = runs;
+    gpu::launch(container_gpu::lay_out<kContainerBits>, a_thread_each(1 << kContainerBits), stream, laid_out, runs);
+    gpu::launch(kernel, shape, stream, laid_out, reinterpret_cast<uint8_t*>(args.out));
+  }
+};
+
+backends::BoundKernel bind_container(const backends::Policy& policy, Layers layers, backends::Place& place) {
   using namespace container;
-  constexpr int kBits = kContainerBits, kThreads = kContainerThreads[kTuning], kResident = kContainerResident[kTuning];
-  const codecs::CompressedView& matrix = *call.matrix;
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const auto& values = policy.as<ContainerPolicy>();
   const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
-  gpu::uint2* const runs = reinterpret_cast<gpu::uint2*>(call.scratch);
-  const entered::Stream stream = {.luts = bytes_of(matrix, kLuts),
-                                  .encoded = bytes_of(matrix, kEncoded),
-                                  .raw = bytes_of(matrix, kSignMantissa),
-                                  .gaps = bytes_of(matrix, kGaps),
-                                  .positions = words_of(matrix, kOutputPositions),
-                                  .runs = runs,
-                                  .threads = (bytes + kThreadBytes - 1) / kThreadBytes,
-                                  .blocks = (bytes + kBlockBytes - 1) / kBlockBytes,
-                                  .position_count = size_of(matrix, kOutputPositions) / 4,
-                                  .elements = matrix.shape.elements(),
-                                  .tables = static_cast<int>(size_of(matrix, kLuts) / 256) - 1};
-  gpu::launch(entered::lay_out<kBits>, a_thread_each(1 << kBits), call.stream, stream, runs);
+  const container_gpu::Stream stored = {.luts = bytes_of(matrix, kLuts),
+                                        .encoded = bytes_of(matrix, kEncoded),
+                                        .raw = bytes_of(matrix, kSignMantissa),
+                                        .gaps = bytes_of(matrix, kGaps),
+                                        .positions = words_of(matrix, kOutputPositions),
+                                        .runs = nullptr,
+                                        .threads = (bytes + kThreadBytes - 1) / kThreadBytes,
+                                        .blocks = (bytes + kBlockBytes - 1) / kBlockBytes,
+                                        .position_count = size_of(matrix, kOutputPositions) / 4,
+                                        .elements = matrix.shape.elements(),
+                                        .tables = static_cast<int>(size_of(matrix, kLuts) / 256) - 1};
+  const auto kernel = backends::with_policy<kContainerPolicies>(policy, [&](auto i) -> ContainerKernel {
+    constexpr int kThreads = kContainerPolicies[i].threads, kResident = kContainerPolicies[i].resident;
+    return is_bf16(matrix.type) ? container_gpu::two_phase<true, kContainerBits, kThreads, kResident>
+                                : container_gpu::two_phase<false, kContainerBits, kThreads, kResident>;
+  });
   // As many thread blocks as are resident at once: each copies the tables once and then takes piece after piece.
-  const int64_t pieces = (stream.blocks * kBlockThreads + kThreads - 1) / kThreads;
-  const gpu::LaunchShape shape{std::min<int64_t>(pieces, int64_t{call.device->compute_units} * kResident), kThreads, entered::shared_bytes_of(kBits, kThreads)};
-  uint8_t* const decoded = reinterpret_cast<uint8_t*>(call.decoded);
-  if (is_bf16(matrix.type))
-    gpu::launch(entered::two_phase<true, kBits, kThreads, kResident>, shape, call.stream, stream, decoded);
-  else
-    gpu::launch(entered::two_phase<false, kBits, kThreads, kResident>, shape, call.stream, stream, decoded);
-}
-
-void launch_container(const backends::KernelCall& call) {
-  with_tuning<std::size(kContainerTunings)>(call.tuning, [&](auto tuning) { launch_container_as<decltype(tuning)::value>(call); });
+  const int64_t pieces = (stored.blocks * kBlockThreads + values.threads - 1) / values.threads;
+  const gpu::LaunchShape shape{std::min<int64_t>(pieces, int64_t{place.device().compute_units} * values.resident),
+                               values.threads, container_gpu::shared_bytes_of(kContainerBits, values.threads)};
+  return {ContainerDecode{stored, kernel, shape}, {.scratch_bytes = container_gpu::table_bytes_of(kContainerBits)}};
 }
 
 // ---- segments
 
-// The index of the table of pairs, and how many thread blocks share a multiprocessor.
-constexpr backends::Tuning kSegmentTunings[] = {{"bits14"}, {"bits13_waves48"}};
-constexpr int kSegmentBits[] = {14, 13}, kSegmentResident[] = {2, 3};
 constexpr int kTokensAtOnce = 8;
 
-int code_bits_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("code_bits")); }
 int64_t segments_of(const codecs::CompressedView& matrix) {
   const int64_t cols = std::stoll(matrix.settings->text("segment_cols"));
   return (matrix.shape.cols + cols - 1) / cols;
 }
-int64_t pair_bytes(int tuning) { return int64_t{4} << kSegmentBits[tuning]; }
 
-std::string refuses_segments(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+// "" or why no kernel takes this matrix.
+std::string refuses_tiles(const codecs::CompressedView& matrix) {
   if (matrix.settings->text("layout") != "segments") return "This kernel decodes the layout segments only.";
-  if (matrix.shape.cols >= int64_t{1} << 27) return "The kernel counts columns of 8 tokens in 32 bits: fewer than 2^27 of them.";
-  return refuses_shared(pair_bytes(tuning), device);
-}
-int64_t segment_table_bytes(const codecs::CompressedView& matrix, int tuning) { return pair_bytes(tuning) + (int64_t{2} << code_bits_of(matrix)); }
-// Behind the tables the sums of each segment, for the tokens that are multiplied at once.
-int64_t partial_bytes(const codecs::CompressedView& matrix) {
-  return segments_of(matrix) > 1 ? segments_of(matrix) * kTokensAtOnce * matrix.shape.rows * int64_t{sizeof(float)} : 0;
-}
-int64_t product_scratch_bytes(const codecs::CompressedView& matrix, int tuning) { return segment_table_bytes(matrix, tuning) + partial_bytes(matrix); }
-
-// The tables at the beginning of the scratch: pairs of `bits` bits, single codes.
-tiled::Matrix lay_out_segments(const backends::KernelCall& call, int bits) {
-  using namespace segments;
-  const codecs::CompressedView& view = *call.matrix;
-  uint32_t* const pairs = reinterpret_cast<uint32_t*>(call.scratch);
-  uint16_t* const singles = reinterpret_cast<uint16_t*>(call.scratch + (int64_t{4} << bits));
-  const tiled::Matrix matrix = {.code = bytes_of(view, kCode),
-                               .streams = words_of(view, kStreams),
-                               .raw = words_of(view, kSignMantissa),
-                               .tiles = words_of(view, kTiles),
-                               .pairs = pairs,
-                               .singles = singles,
-                               .rows = view.shape.rows,
-                               .cols = static_cast<int>(view.shape.cols),
-                               .segment_cols = std::stoi(view.settings->text("segment_cols")),
-                               .segments = static_cast<int>(segments_of(view)),
-                               .code_bits = code_bits_of(view)};
-  gpu::launch(tiled::lay_out, a_thread_each(int64_t{1} << std::max(bits, matrix.code_bits)), call.stream, matrix, bits, pairs, singles);
-  return matrix;
+  if (matrix.shape.cols >= int64_t{1} << 27)
+    return "The kernel counts columns of 8 tokens in 32 bits: fewer than 2^27 of them.";
+  return "";
 }
 
-// As many thread blocks as are resident at once: each copies the table once and then takes tile after tile.
-gpu::LaunchShape segments_shape(const backends::KernelCall& call, int resident, int bits) {
-  const int64_t tiles = (call.matrix->shape.rows + segments::kGroupRows - 1) / segments::kGroupRows * segments_of(*call.matrix);
-  return {std::min<int64_t>((tiles + tiled::kTilesOfBlock - 1) / tiled::kTilesOfBlock, int64_t{call.device->compute_units} * resident), tiled::kThreads, int64_t{4} << bits};
-}
+// Scratch: pairs of `bits` bits, single codes; after these, in products, the sums of each segment for the tokens that
+// are multiplied at once.
+struct Tiles {
+  segments_gpu::Matrix stored;  // without what lies in scratch
+  int bits, compute_units;
 
-void launch_segments_decode(const backends::KernelCall& call) {
-  if (call.matrix->shape.elements() == 0) return;
-  const tiled::Matrix matrix = lay_out_segments(call, kSegmentBits[call.tuning]);
-  with_tuning<std::size(kSegmentTunings)>(call.tuning, [&](auto tuning) {
-    constexpr int kTuning = decltype(tuning)::value;
-    gpu::launch(tiled::decode<kSegmentBits[kTuning], kSegmentResident[kTuning]>, segments_shape(call, kSegmentResident[kTuning], kSegmentBits[kTuning]), call.stream, matrix, reinterpret_cast<uint8_t*>(call.decoded));
-  });
-}
-
-template <int kTokens>
-void launch_multiply(const backends::KernelCall& call, const tiled::Matrix& matrix, int first, int tokens, float* partial, int64_t segment_stride) {
-  with_tuning<std::size(kSegmentTunings)>(call.tuning, [&](auto tuning) {
-    // Several tokens would not fit the registers of 48 waves.
-    constexpr int kTuning = decltype(tuning)::value, kResident = kTokens == 1 ? kSegmentResident[kTuning] : 2;
-    gpu::launch(tiled::multiply<kSegmentBits[kTuning], kTokens, kResident>, segments_shape(call, kResident, kSegmentBits[kTuning]), call.stream, matrix, call.x_tokens + first * call.x_stride,
-                static_cast<int>(call.x_stride), tokens, partial, segment_stride);
-  });
-}
-
-// Up to 8 tokens in a pass over the codes, the passes one after the other. Calls multiply(kTokens, first token, tokens, sums, their stride from segment
-// to segment).
-template <typename Multiply>
-void launch_passes(const backends::KernelCall& call, const tiled::Matrix& matrix, int64_t table_bytes, Multiply multiply) {
-  const int64_t rows = call.matrix->shape.rows;
-  const bool whole_rows = matrix.segments == 1;
-  for (int first = 0; first < call.batch; first += kTokensAtOnce) {
-    const int tokens = std::min(kTokensAtOnce, call.batch - first);
-    float* const y = call.y_tokens + first * rows;
-    float* const partial = whole_rows ? y : reinterpret_cast<float*>(call.scratch + table_bytes);
-    if (tokens == 1)
-      multiply(std::integral_constant<int, 1>{}, first, tokens, partial, tokens * rows);
-    else if (tokens == 2)
-      multiply(std::integral_constant<int, 2>{}, first, tokens, partial, tokens * rows);
-    else if (tokens <= 4)
-      multiply(std::integral_constant<int, 4>{}, first, tokens, partial, tokens * rows);
-    else
-      multiply(std::integral_constant<int, 8>{}, first, tokens, partial, tokens * rows);
-    if (!whole_rows) gpu::launch(tiled::add_segments, a_thread_each(tokens * rows), call.stream, partial, tokens * rows, matrix.segments, y, tokens * rows);
+  Tiles(const codecs::CompressedView& matrix, int bits_of_pairs, const backends::Place& place)
+      : stored{}, bits(bits_of_pairs), compute_units(place.device().compute_units) {
+    using namespace segments;
+    stored.code = bytes_of(matrix, kCode);
+    stored.streams = words_of(matrix, kStreams);
+    stored.raw = words_of(matrix, kSignMantissa);
+    stored.tiles = words_of(matrix, kTiles);
+    stored.rows = matrix.shape.rows;
+    stored.cols = static_cast<int>(matrix.shape.cols);
+    stored.segment_cols = std::stoi(matrix.settings->text("segment_cols"));
+    stored.segments = static_cast<int>(segments_of(matrix));
+    stored.code_bits = std::stoi(matrix.settings->text("code_bits"));
   }
+
+  bool empty() const { return stored.rows == 0 || stored.cols == 0; }
+  int64_t pair_bytes() const { return int64_t{4} << bits; }
+  int64_t table_bytes() const { return pair_bytes() + (int64_t{2} << stored.code_bits); }
+  int64_t partial_bytes() const {
+    return stored.segments > 1 ? stored.segments * kTokensAtOnce * stored.rows * int64_t{sizeof(float)} : 0;
+  }
+
+  segments_gpu::Matrix lay_out(void* stream, std::byte* scratch) const {
+    uint32_t* const pairs = reinterpret_cast<uint32_t*>(scratch);
+    uint16_t* const singles = reinterpret_cast<uint16_t*>(scratch + pair_bytes());
+    segments_gpu::Matrix laid_out = stored;
+    laid_out.pairs = pairs;
+    laid_out.singles = singles;
+    gpu::launch(segments_gpu::lay_out, a_thread_each(int64_t{1} << std::max(bits, stored.code_bits)), stream, laid_out,
+                bits, pairs, singles);
+    return laid_out;
+  }
+
+  // As many thread blocks as are resident at once: each copies the table once and then takes tile after tile.
+  gpu::LaunchShape shape(int resident, int tiles_of_block, int threads, int64_t shared_bytes) const {
+    const int64_t tiles = (stored.rows + segments::kGroupRows - 1) / segments::kGroupRows * stored.segments;
+    return {std::min<int64_t>((tiles + tiles_of_block - 1) / tiles_of_block, int64_t{compute_units} * resident),
+            threads, shared_bytes};
+  }
+  gpu::LaunchShape shape_without_rings(int resident) const {
+    return shape(resident, segments_gpu::kTilesOfBlock, segments_gpu::kThreads, pair_bytes());
+  }
+};
+
+struct TilesDecode {
+  Tiles tiles;
+  void (*kernel)(segments_gpu::Matrix, gpu::Pointer<uint8_t> decoded);
+  gpu::LaunchShape shape;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    if (tiles.empty()) return;
+    const segments_gpu::Matrix laid_out = tiles.lay_out(stream, args.scratch);
+    gpu::launch(kernel, shape, stream, laid_out, reinterpret_cast<uint8_t*>(args.out));
+  }
+};
+
+// A pass over the codes, for a number of tokens at most.
+struct TokensPass {
+  void (*kernel)(segments_gpu::Matrix, gpu::Pointer<const float> x, int x_stride, int tokens,
+                 gpu::Pointer<float> partial, int64_t segment_stride);
+  gpu::LaunchShape shape;
+};
+
+using TokensPasses = std::array<TokensPass, 4>;  // of 1, 2, 4 and 8 tokens
+
+// Up to 8 tokens in a pass over the codes, the passes one after the other.
+struct TilesProduct {
+  Tiles tiles;
+  TokensPasses passes;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    const int64_t rows = tiles.stored.rows;
+    if (tiles.empty()) {  // rows without columns: all sums are 0
+      gpu::launch(segments_gpu::add_segments, a_thread_each(args.batch * rows), stream, args.y, 0, 0, args.y,
+                  args.batch * rows);
+      return;
+    }
+    const segments_gpu::Matrix laid_out = tiles.lay_out(stream, args.scratch);
+    const bool whole_rows = laid_out.segments == 1;
+    for (int first = 0; first < args.batch; first += kTokensAtOnce) {
+      const int tokens = std::min(kTokensAtOnce, args.batch - first);
+      float* const y = args.y + first * rows;
+      float* const partial = whole_rows ? y : reinterpret_cast<float*>(args.scratch + tiles.table_bytes());
+      const TokensPass& pass = passes[tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3];
+      gpu::launch(pass.kernel, pass.shape, stream, laid_out, args.x + first * args.x_stride,
+                  static_cast<int>(args.x_stride), tokens, partial, tokens * rows);
+      if (!whole_rows)
+        gpu::launch(segments_gpu::add_segments, a_thread_each(tokens * rows), stream, partial, tokens * rows,
+                    laid_out.segments, y, tokens * rows);
+    }
+  }
+};
+
+// The index of the table of pairs, and how many thread blocks share a multiprocessor.
+struct SegmentPolicy : backends::Policy {
+  int bits, resident;
+};
+constexpr SegmentPolicy kSegmentPolicies[] = {{{"bits14"}, 14, 2}, {{"bits13_waves48"}, 13, 3}};
+
+std::string refuses_segments(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                             const backends::Policy& policy) {
+  const std::string reason = refuses_tiles(matrix);
+  return reason.empty() ? refuses_shared(int64_t{4} << policy.as<SegmentPolicy>().bits, device) : reason;
 }
 
-// Rows without columns: all sums are 0.
-bool store_zeros(const backends::KernelCall& call) {
-  const int64_t rows = call.matrix->shape.rows;
-  if (rows > 0 && call.matrix->shape.cols > 0) return false;
-  gpu::launch(tiled::add_segments, a_thread_each(call.batch * rows), call.stream, call.y_tokens, 0, 0, call.y_tokens, call.batch * rows);
-  return true;
-}
-
-void launch_segments_product(const backends::KernelCall& call) {
-  if (store_zeros(call)) return;
-  const tiled::Matrix matrix = lay_out_segments(call, kSegmentBits[call.tuning]);
-  launch_passes(call, matrix, segment_table_bytes(*call.matrix, call.tuning), [&](auto tokens_at_once, int first, int tokens, float* partial, int64_t segment_stride) {
-    launch_multiply<decltype(tokens_at_once)::value>(call, matrix, first, tokens, partial, segment_stride);
+backends::BoundKernel bind_segments_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const auto& values = policy.as<SegmentPolicy>();
+  const Tiles tiles(*layers[0].matrix, values.bits, place);
+  const auto kernel = backends::with_policy<kSegmentPolicies>(policy, [](auto i) -> decltype(TilesDecode::kernel) {
+    return segments_gpu::decode<kSegmentPolicies[i].bits, kSegmentPolicies[i].resident>;
   });
+  return {TilesDecode{tiles, kernel, tiles.shape_without_rings(values.resident)},
+          {.scratch_bytes = tiles.table_bytes()}};
+}
+
+// Several tokens would not fit the registers of 48 waves.
+constexpr int kResidentOfTokens = 2;
+
+template <int kBits, int kTokens, int kResident>
+TokensPass pass_without_rings(const Tiles& tiles) {
+  return {segments_gpu::multiply<kBits, kTokens, kResident>, tiles.shape_without_rings(kResident)};
+}
+
+backends::BoundKernel bind_segments_product(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const Tiles tiles(*layers[0].matrix, policy.as<SegmentPolicy>().bits, place);
+  const auto passes = backends::with_policy<kSegmentPolicies>(policy, [&](auto i) -> TokensPasses {
+    constexpr int kBits = kSegmentPolicies[i].bits;
+    return {pass_without_rings<kBits, 1, kSegmentPolicies[i].resident>(tiles),
+            pass_without_rings<kBits, 2, kResidentOfTokens>(tiles),
+            pass_without_rings<kBits, 4, kResidentOfTokens>(tiles),
+            pass_without_rings<kBits, 8, kResidentOfTokens>(tiles)};
+  });
+  return {TilesProduct{tiles, passes}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
 }
 
 // ---- segments through rings
 
-constexpr backends::Tuning kRingTunings[] = {{"bits14"}, {"bits13"}, {"bits11_threads256"}};
-constexpr int kRingBits[] = {14, 13, 11}, kRingThreads[] = {1024, 512, 256}, kRingResident[] = {1, 2, 4};
+struct RingPolicy : backends::Policy {
+  int bits, threads, resident;
+};
+constexpr RingPolicy kRingPolicies[] = {
+    {{"bits14"}, 14, 1024, 1}, {{"bits13"}, 13, 512, 2}, {{"bits11_threads256"}, 11, 256, 4}};
 
-std::string refuses_rings(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  if (matrix.settings->text("layout") != "segments") return "This kernel decodes the layout segments only.";
-  if (matrix.shape.rows % segments::kGroupRows != 0) return "The rings hold whole groups of 32 rows; " + std::to_string(matrix.shape.rows) + " rows are no multiple of that.";
-  if (matrix.shape.cols >= int64_t{1} << 27) return "The kernel counts columns of 8 tokens in 32 bits: fewer than 2^27 of them.";
-  return refuses_shared(tiled::ring_bytes_of(kRingBits[tuning], kRingThreads[tuning]), device);
-}
-int64_t ring_table_bytes(const codecs::CompressedView& matrix, int tuning) { return (int64_t{4} << kRingBits[tuning]) + (int64_t{2} << code_bits_of(matrix)); }
-int64_t ring_scratch_bytes(const codecs::CompressedView& matrix, int tuning) { return ring_table_bytes(matrix, tuning) + partial_bytes(matrix); }
-
-template <int kTuning>
-gpu::LaunchShape rings_shape(const backends::KernelCall& call, const tiled::Matrix& matrix) {
-  constexpr int kThreads = kRingThreads[kTuning], kGroups = kThreads / segments::kGroupRows;
-  const int64_t tiles = matrix.rows / segments::kGroupRows * matrix.segments;
-  return {std::min<int64_t>((tiles + kGroups - 1) / kGroups, int64_t{call.device->compute_units} * kRingResident[kTuning]), kThreads, tiled::ring_bytes_of(kRingBits[kTuning], kThreads)};
+std::string refuses_rings(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                          const backends::Policy& policy) {
+  const auto& values = policy.as<RingPolicy>();
+  if (const std::string reason = refuses_tiles(matrix); !reason.empty()) return reason;
+  if (matrix.shape.rows % segments::kGroupRows != 0)
+    return "The rings hold whole groups of 32 rows; " + std::to_string(matrix.shape.rows) +
+           " rows are no multiple of that.";
+  return refuses_shared(segments_gpu::ring_bytes_of(values.bits, values.threads), device);
 }
 
-void launch_rings_decode(const backends::KernelCall& call) {
-  if (call.matrix->shape.elements() == 0) return;
-  const tiled::Matrix matrix = lay_out_segments(call, kRingBits[call.tuning]);
-  with_tuning<std::size(kRingTunings)>(call.tuning, [&](auto tuning) {
-    constexpr int kTuning = decltype(tuning)::value;
-    gpu::launch(tiled::decode_in_rings<kRingBits[kTuning], kRingThreads[kTuning], kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix,
-                reinterpret_cast<uint8_t*>(call.decoded));
+gpu::LaunchShape rings_shape(const Tiles& tiles, const RingPolicy& policy) {
+  return tiles.shape(policy.resident, policy.threads / segments::kGroupRows, policy.threads,
+                     segments_gpu::ring_bytes_of(policy.bits, policy.threads));
+}
+
+backends::BoundKernel bind_rings_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const auto& values = policy.as<RingPolicy>();
+  const Tiles tiles(*layers[0].matrix, values.bits, place);
+  const auto kernel = backends::with_policy<kRingPolicies>(policy, [](auto i) -> decltype(TilesDecode::kernel) {
+    return segments_gpu::decode_in_rings<kRingPolicies[i].bits, kRingPolicies[i].threads, kRingPolicies[i].resident>;
   });
+  return {TilesDecode{tiles, kernel, rings_shape(tiles, values)}, {.scratch_bytes = tiles.table_bytes()}};
 }
 
-template <int kTokens>
-void launch_multiply_in_rings(const backends::KernelCall& call, const tiled::Matrix& matrix, int first, int tokens, float* partial, int64_t segment_stride) {
-  with_tuning<std::size(kRingTunings)>(call.tuning, [&](auto tuning) {
-    constexpr int kTuning = decltype(tuning)::value, kBits = kRingBits[kTuning];
-    const float* const x = call.x_tokens + first * call.x_stride;
-    const int x_stride = static_cast<int>(call.x_stride);
+backends::BoundKernel bind_rings_product(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const auto& values = policy.as<RingPolicy>();
+  const Tiles tiles(*layers[0].matrix, values.bits, place);
+  const auto passes = backends::with_policy<kRingPolicies>(policy, [&](auto i) -> TokensPasses {
+    constexpr int kBits = kRingPolicies[i].bits, kThreads = kRingPolicies[i].threads,
+                  kResident = kRingPolicies[i].resident;
     // Sums of more tokens and what the rings need do not fit the registers: 8 tokens take 1.6 times as long there.
-    if constexpr (kTokens <= 2)
-      gpu::launch(tiled::multiply_in_rings<kBits, kRingThreads[kTuning], kTokens, kRingResident[kTuning]>, rings_shape<kTuning>(call, matrix), call.stream, matrix, x, x_stride, tokens,
-                  partial, segment_stride);
-    else
-      gpu::launch(tiled::multiply<kBits, kTokens, 2>, segments_shape(call, 2, kBits), call.stream, matrix, x, x_stride, tokens, partial, segment_stride);
+    return {TokensPass{segments_gpu::multiply_in_rings<kBits, kThreads, 1, kResident>, rings_shape(tiles, values)},
+            TokensPass{segments_gpu::multiply_in_rings<kBits, kThreads, 2, kResident>, rings_shape(tiles, values)},
+            pass_without_rings<kBits, 4, kResidentOfTokens>(tiles),
+            pass_without_rings<kBits, 8, kResidentOfTokens>(tiles)};
   });
-}
-
-void launch_rings_product(const backends::KernelCall& call) {
-  if (store_zeros(call)) return;
-  const tiled::Matrix matrix = lay_out_segments(call, kRingBits[call.tuning]);
-  launch_passes(call, matrix, ring_table_bytes(*call.matrix, call.tuning), [&](auto tokens_at_once, int first, int tokens, float* partial, int64_t segment_stride) {
-    launch_multiply_in_rings<decltype(tokens_at_once)::value>(call, matrix, first, tokens, partial, segment_stride);
-  });
+  return {TilesProduct{tiles, passes}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "two_phase", .tunings = kContainerTunings, .refuses = refuses_container, .scratch_bytes = container_scratch_bytes, .launch = launch_container},
-    {.op = backends::Op::decode, .variant = "rings", .tunings = kRingTunings, .refuses = refuses_rings, .scratch_bytes = ring_table_bytes, .launch = launch_rings_decode},
-    {.op = backends::Op::decode, .variant = "segments", .tunings = kSegmentTunings, .refuses = refuses_segments, .scratch_bytes = segment_table_bytes, .launch = launch_segments_decode},
-    {.op = backends::Op::matmul, .variant = "rings", .tunings = kRingTunings, .refuses = refuses_rings, .scratch_bytes = ring_scratch_bytes, .launch = launch_rings_product},
-    {.op = backends::Op::matmul, .variant = "segments", .tunings = kSegmentTunings, .refuses = refuses_segments, .scratch_bytes = product_scratch_bytes, .launch = launch_segments_product},
+    {.op = backends::Op::decode,
+     .variant = "two_phase",
+     .policies = kContainerPolicies,
+     .refuses = refuses_container,
+     .bind = bind_container},
+    {.op = backends::Op::decode,
+     .variant = "rings",
+     .policies = kRingPolicies,
+     .refuses = refuses_rings,
+     .bind = bind_rings_decode},
+    {.op = backends::Op::decode,
+     .variant = "segments",
+     .policies = kSegmentPolicies,
+     .refuses = refuses_segments,
+     .bind = bind_segments_decode},
+    {.op = backends::Op::matmul,
+     .variant = "rings",
+     .policies = kRingPolicies,
+     .refuses = refuses_rings,
+     .bind = bind_rings_product},
+    {.op = backends::Op::matmul,
+     .variant = "segments",
+     .policies = kSegmentPolicies,
+     .refuses = refuses_segments,
+     .bind = bind_segments_product},
 };
 
 }  // namespace

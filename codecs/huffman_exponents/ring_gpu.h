@@ -1,31 +1,41 @@
-// The layout `segments` through rings: as in segments_gpu.h a lane has one row of a tile, but the tile's words come to a ring of 32 lines in shared
-// memory by asynchronous copies, lines ahead of the lanes, and a lane keeps nothing but its position in its stream. Where words come to a register
-// instead, a lane that needs its next one makes all others wait for memory every four columns: some lane always does.
-//  1. Every 32 or 64 columns a group of lanes finds its most and least advanced, copies the lines that there is room for, and waits for those that these
+// The layout `segments` through rings: as in segments_gpu.h a lane has one row of a tile, but the tile's words come to
+// a ring of 32 lines in shared memory by asynchronous copies, lines ahead of the lanes, and a lane keeps nothing but
+// its position in its stream. Where words come to a register instead, a lane that needs its next one makes all others
+// wait for memory every four columns: some lane always does.
+//  1. Every 32 or 64 columns a group of lanes finds its most and least advanced, copies the lines that there is room
+//  for, and waits for those that these
 //     columns may need.
 //  2. Four columns: two words of the lane's own bank make a window, which serves two look-ups of two exponents each.
-// Lanes that are too far apart for the ring (one row of short codes beside one of long ones) take these columns' words from global memory.
-// Whole groups of 32 rows only.
+// Lanes that are too far apart for the ring (one row of short codes beside one of long ones) take these columns' words
+// from global memory. Whole groups of 32 rows only.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
 #include "codecs/huffman_exponents/segments_gpu.h"
 
-namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::tiled {
+namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
 inline constexpr int kRingLines = 32, kLineBytes = 4 * kGroupRows, kCopiedLines = 4;  // one copy of 16 bytes a lane
-inline constexpr int kRingBytes = (kRingLines + kCopiedLines) * kLineBytes;           // the first lines stand behind the last ones again
-// Columns between two looks at the ring: 64 where no code has more than 8 bits, otherwise 32, or the ring would have to hold more lines for what
-// lanes might take than for what they do take.
+inline constexpr int kRingBytes =
+    (kRingLines + kCopiedLines) * kLineBytes;  // the first lines are repeated after the last ones
+// Columns between two looks at the ring: 64 where no code has more than 8 bits, otherwise 32, or the ring would have to
+// hold more lines for what lanes might take than for what they do take.
 inline constexpr int kRingBlockCols = 32, kShortCodeBits = 8;
-inline constexpr uint32_t kPosition = 0x7FFF;  // of a position: entries that are added to it leave their exponents above
+inline constexpr uint32_t kPosition =
+    0x7FFF;  // of a position: entries that are added to it leave their exponents above
 
 template <int kBits>
 class RingLane {
  public:
   // `ring` and `pairs` in shared memory; the tile's lines at `lines` in global memory, `count` of them.
-  ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix, gpu::Pointer<const uint32_t> lines, int count)
-      : ring_(ring), pairs_(pairs), singles_(matrix.singles), lines_(lines), code_shift_(32 - matrix.code_bits), count_(count),
+  ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix,
+                           gpu::Pointer<const uint32_t> lines, int count)
+      : ring_(ring),
+        pairs_(pairs),
+        singles_(matrix.singles),
+        lines_(lines),
+        code_shift_(32 - matrix.code_bits),
+        count_(count),
         // In 32 columns as many lines as a code has bits, the bits of the first line, and one line for windows.
         reach_((matrix.code_bits <= kShortCodeBits ? 2 : 1) * matrix.code_bits + 2) {
     copy(kRingLines - kCopiedLines);
@@ -75,22 +85,25 @@ class RingLane {
   }
 
  private:
-  // Copies lines, as many as there are, one behind the tile's included, while they begin at `last` or before.
+  // Copies lines, as many as there are, one past the tile's included, while they begin at `last` or before.
   ECMV_GPU_DEVICE void copy(int last) {
     for (; copied_ <= last && copied_ <= count_; copied_ += kCopiedLines) {
       const int place = copied_ & (kRingLines - 1);
-      const gpu::Pointer<const std::byte> from = gpu::cast<const std::byte>(lines_ + copied_ * kGroupRows) + 16 * Team::lane();
+      const gpu::Pointer<const std::byte> from =
+          gpu::cast<const std::byte>(lines_ + copied_ * kGroupRows) + 16 * Team::lane();
       gpu::copy_async<16>(ring_ + (place * kLineBytes + 16 * Team::lane()), from);
       if (place == 0) gpu::copy_async<16>(ring_ + (kRingLines * kLineBytes + 16 * Team::lane()), from);
     }
     gpu::commit_copies();
   }
   ECMV_GPU_DEVICE uint32_t window_in_ring() const {
-    const gpu::Pointer<const uint32_t> word = gpu::cast<const uint32_t>(ring_ + static_cast<int>((position_ << 2 & (kRingLines - 1) * kLineBytes) + 4 * Team::lane()));
+    const gpu::Pointer<const uint32_t> word = gpu::cast<const uint32_t>(
+        ring_ + static_cast<int>((position_ << 2 & (kRingLines - 1) * kLineBytes) + 4 * Team::lane()));
     return gpu::funnel_shift_left(word[kGroupRows], word[0], position_);
   }
   ECMV_GPU_DEVICE uint32_t window_in_memory() const {
-    const gpu::Pointer<const uint32_t> word = lines_ + ((before_ + static_cast<int>((position_ & kPosition) >> 5)) * kGroupRows + Team::lane());
+    const gpu::Pointer<const uint32_t> word =
+        lines_ + ((before_ + static_cast<int>((position_ & kPosition) >> 5)) * kGroupRows + Team::lane());
     return gpu::funnel_shift_left(word[kGroupRows], word[0], position_);
   }
   ECMV_GPU_DEVICE uint32_t long_pair(uint32_t window) {
@@ -109,20 +122,24 @@ class RingLane {
   int before_ = 0, copied_ = 0, copied_before_ = 0, landed_ = 0;  // lines
 };
 
-// As for_each_quad(); `load(column)` is called before a quad is decoded, and what it returns given to `quad` behind the floats.
+// As for_each_quad(); `load(column)` is called before a quad is decoded, and what it returns given to `quad` after the
+// floats.
 template <int kBits, typename Load, typename Quad, typename One>
-ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, int tile, const Load& load, const Quad& quad,
-                                           const One& one) {
+ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<std::byte> ring,
+                                           gpu::Pointer<const uint32_t> pairs, int tile, const Load& load,
+                                           const Quad& quad, const One& one) {
   const int group = tile / matrix.segments, segment = tile % matrix.segments, row = Team::lane();
   const int first_col = segment * matrix.segment_cols, rest = matrix.cols - first_col;
   const int cols = rest < matrix.segment_cols ? rest : matrix.segment_cols;
-  gpu::Pointer<const gpu::uint4> raw = gpu::cast<const gpu::uint4>(matrix.raw + matrix.unit_word(group, first_col)) + row;
+  gpu::Pointer<const gpu::uint4> raw =
+      gpu::cast<const gpu::uint4>(matrix.raw + matrix.unit_word(group, first_col)) + row;
   gpu::uint4 ahead[2]{};
   ECMV_GPU_UNROLL
   for (int i = 0; i < 2; ++i)
     if ((i + 1) * kUnitCols <= cols) ahead[i] = gpu::load_streaming_here(raw + i * kGroupRows);
   const uint32_t begin = matrix.tiles[tile];
-  RingLane<kBits> lane(ring, pairs, matrix, matrix.streams + static_cast<int64_t>(begin), static_cast<int>(matrix.tiles[tile + 1] - begin) / kGroupRows);
+  RingLane<kBits> lane(ring, pairs, matrix, matrix.streams + static_cast<int64_t>(begin),
+                       static_cast<int>(matrix.tiles[tile + 1] - begin) / kGroupRows);
   const int block_mask = (matrix.code_bits <= kShortCodeBits ? 2 : 1) * kRingBlockCols - 1;
   bool near = true;
   for (int col = 0; col + kUnitCols <= cols; col += kRingBlockCols) {
@@ -160,18 +177,25 @@ ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<st
   const int whole = cols / kUnitCols * kUnitCols;
   ECMV_GPU_NO_UNROLL
   for (int last = whole; last < cols; ++last) {
-    const uint32_t word = matrix.raw[matrix.unit_word(group, first_col + last) + (row * matrix.width_of(first_col + last) + last % kUnitCols) / 4];
-    one(first_col + last, gpu::select_bits(0x807F0000u, gpu::funnel_shift_left(word, word, static_cast<uint32_t>(8 * (last % 4))), lane.take_one() << 23));
+    const uint32_t word = matrix.raw[matrix.unit_word(group, first_col + last) +
+                                     (row * matrix.width_of(first_col + last) + last % kUnitCols) / 4];
+    one(first_col + last,
+        gpu::select_bits(0x807F0000u, gpu::funnel_shift_left(word, word, static_cast<uint32_t>(8 * (last % 4))),
+                         lane.take_one() << 23));
   }
 }
 
 // Shared memory: the pairs, then a ring for each group of lanes.
-ECMV_GPU_BOTH constexpr int64_t ring_bytes_of(int bits, int threads) { return (int64_t{4} << bits) + threads / kGroupRows * kRingBytes; }
+ECMV_GPU_BOTH constexpr int64_t ring_bytes_of(int bits, int threads) {
+  return (int64_t{4} << bits) + threads / kGroupRows * kRingBytes;
+}
 
 // See multiply().
 template <int kBits, int kThreadsOfBlock, int kTokens, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident)
-void multiply_in_rings(Matrix matrix, gpu::Pointer<const float> x, int x_stride, int tokens, gpu::Pointer<float> partial, int64_t segment_stride) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
+                                kResident) void multiply_in_rings(Matrix matrix, gpu::Pointer<const float> x,
+                                                                  int x_stride, int tokens, gpu::Pointer<float> partial,
+                                                                  int64_t segment_stride) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits, kThreadsOfBlock>(matrix);
   const gpu::Pointer<std::byte> ring = gpu::shared_memory() + ((4 << kBits) + Team::group() * kRingBytes);
   constexpr int kGroups = kThreadsOfBlock / kGroupRows;
@@ -179,8 +203,11 @@ void multiply_in_rings(Matrix matrix, gpu::Pointer<const float> x, int x_stride,
   int x_offsets[kTokens];
   ECMV_GPU_UNROLL
   for (int t = 0; t < kTokens; ++t) x_offsets[t] = (t < tokens ? t : tokens - 1) * x_stride;
-  const auto load = [&](int t, int col) { return gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(x + (x_offsets[t] + col))); };
-  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + Team::group(); tile < tiles; tile += static_cast<int>(gpu::grid_size()) * kGroups) {
+  const auto load = [&](int t, int col) {
+    return gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(x + (x_offsets[t] + col)));
+  };
+  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + Team::group(); tile < tiles;
+       tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     float sums[kTokens] = {};
     for_each_quad_in_ring<kBits>(
         // The first token's numbers are loaded ahead; those of others would take too many registers.
@@ -204,21 +231,24 @@ void multiply_in_rings(Matrix matrix, gpu::Pointer<const float> x, int x_stride,
   }
 }
 
-// See decode(). Two lanes exchange halves of their 32 bytes, so that each store fills whole sectors of 32 bytes. decode(), which stores 16 bytes of
-// 32 rows at once, makes 0.21 T elements/s on an H200, this 0.82.
+// See decode(). Two lanes exchange halves of their 32 bytes, so that each store fills whole sectors of 32 bytes.
+// decode(), which stores 16 bytes of 32 rows at once, makes 0.21 T elements/s on an H200, this 0.82.
 template <int kBits, int kThreadsOfBlock, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings(Matrix matrix,
+                                                                                 gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits, kThreadsOfBlock>(matrix);
   const gpu::Pointer<std::byte> ring = gpu::shared_memory() + ((4 << kBits) + Team::group() * kRingBytes);
   constexpr int kGroups = kThreadsOfBlock / kGroupRows;
   const int tiles = static_cast<int>(matrix.rows / kGroupRows) * matrix.segments;
   const bool aligned = matrix.cols % 8 == 0;  // every row begins at a multiple of 16 bytes
   const bool odd = Team::lane() % 2 == 1;
-  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + Team::group(); tile < tiles; tile += static_cast<int>(gpu::grid_size()) * kGroups) {
+  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + Team::group(); tile < tiles;
+       tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + Team::lane();
     const gpu::Pointer<uint16_t> out = gpu::cast<uint16_t>(decoded) + row * matrix.cols;
-    // Of this lane's pair: the even row and the odd one, each lane its half of a unit.
-    const gpu::Pointer<uint16_t> even_out = out + ((odd ? 8 : 0) - (odd ? matrix.cols : 0)), odd_out = even_out + matrix.cols;
+    // This lane's pair of rows, even and odd; each lane stores its half of a unit.
+    const gpu::Pointer<uint16_t> even_out = out + ((odd ? 8 : 0) - (odd ? matrix.cols : 0)),
+                                 odd_out = even_out + matrix.cols;
     uint32_t two[8];  // elements in each
     for_each_quad_in_ring<kBits>(
         matrix, ring, pairs, tile, [](int) { return 0; },
@@ -228,7 +258,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings
             for (int i = 0; i < 4; ++i) out[col + i] = static_cast<uint16_t>(floats[i] >> 16);
             return;
           }
-          const uint32_t low = gpu::byte_permute(floats[0], floats[1], 0x7632), high = gpu::byte_permute(floats[2], floats[3], 0x7632);
+          const uint32_t low = gpu::byte_permute(floats[0], floats[1], 0x7632),
+                         high = gpu::byte_permute(floats[2], floats[3], 0x7632);
           // Constants where the quads are unrolled.
           ECMV_GPU_UNROLL
           for (int i = 0; i < 4; ++i)
@@ -238,11 +269,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings
           ECMV_GPU_UNROLL
           for (int i = 0; i < 4; ++i) other[i] = Team::shuffle_xor(odd ? two[i] : two[4 + i], 1);
           const int unit = col - 12;
-          *gpu::cast<gpu::uint4>(even_out + unit) = odd ? gpu::uint4{other[0], other[1], other[2], other[3]} : gpu::uint4{two[0], two[1], two[2], two[3]};
-          *gpu::cast<gpu::uint4>(odd_out + unit) = odd ? gpu::uint4{two[4], two[5], two[6], two[7]} : gpu::uint4{other[0], other[1], other[2], other[3]};
+          *gpu::cast<gpu::uint4>(even_out + unit) =
+              odd ? gpu::uint4{other[0], other[1], other[2], other[3]} : gpu::uint4{two[0], two[1], two[2], two[3]};
+          *gpu::cast<gpu::uint4>(odd_out + unit) =
+              odd ? gpu::uint4{two[4], two[5], two[6], two[7]} : gpu::uint4{other[0], other[1], other[2], other[3]};
         },
         [&](int col, uint32_t bits) { out[col] = static_cast<uint16_t>(bits >> 16); });
   }
 }
 
-}  // namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::tiled
+}  // namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu

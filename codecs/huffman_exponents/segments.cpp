@@ -24,7 +24,9 @@ struct Tiling {
 
 int code_bits_of(const Settings& settings) { return std::stoi(settings.text("code_bits")); }
 
-Tiling tiling_of(datasets::Shape shape, const Settings& settings) { return {shape.rows, shape.cols, std::stoll(settings.text("segment_cols"))}; }
+Tiling tiling_of(datasets::Shape shape, const Settings& settings) {
+  return {shape.rows, shape.cols, std::stoll(settings.text("segment_cols"))};
+}
 
 uint32_t read_u32(std::span<const std::byte> bytes, int64_t index) {
   uint32_t value = 0;
@@ -33,7 +35,8 @@ uint32_t read_u32(std::span<const std::byte> bytes, int64_t index) {
 }
 
 void write_u32(std::vector<std::byte>& bytes, int64_t index, uint32_t value) {
-  for (int i = 0; i < 4; ++i) bytes[static_cast<size_t>(4 * index + i)] = static_cast<std::byte>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < 4; ++i)
+    bytes[static_cast<size_t>(4 * index + i)] = static_cast<std::byte>(value >> (8 * i) & 0xff);
 }
 
 // Words of 32 bits, the first bit most significant.
@@ -65,7 +68,8 @@ struct Canonical {
       const size_t l = static_cast<size_t>(length);
       codes += count[l] = std::to_integer<uint32_t>(code[2 * l]) | std::to_integer<uint32_t>(code[2 * l + 1]) << 8;
       limit[l] = next += uint64_t{count[l]} << (32 - length);
-      if (count[l] > 0 && (length == 0 || length > code_bits)) throw MalformedStream("A code is longer than the setting code_bits allows, or of no bits.");
+      if (count[l] > 0 && (length == 0 || length > code_bits))
+        throw MalformedStream("A code is longer than the setting code_bits allows, or of no bits.");
     }
     if (next > uint64_t{1} << 32) throw MalformedStream("The code lengths ask for more codes than there are.");
     if (codes != order.size()) throw MalformedStream("There must be an exponent for each code.");
@@ -76,7 +80,10 @@ struct Canonical {
     uint32_t before = 0;
     for (int length = 1; length <= kMaxCodeBits; ++length) {
       const size_t l = static_cast<size_t>(length);
-      if (window < limit[l]) return {std::to_integer<uint32_t>(order[before + static_cast<uint32_t>((window - limit[l - 1]) >> (32 - length))]), length};
+      if (window < limit[l])
+        return {
+            std::to_integer<uint32_t>(order[before + static_cast<uint32_t>((window - limit[l - 1]) >> (32 - length))]),
+            length};
       before += count[l];
     }
     throw MalformedStream("No exponent has a code that begins with these bits.");
@@ -98,8 +105,10 @@ std::vector<std::byte> code_section(const std::vector<uint8_t>& lengths) {
 
 std::string refuses(datasets::MatrixView matrix) {
   if (matrix.type != kBf16)
-    return "The layout segments of huffman_exponents codes bf16 elements only, not " + std::string(datasets::element_type_name(matrix.type)) + ".";
-  if (matrix.shape.elements() > int64_t{UINT32_MAX}) return "The layout segments counts words in 32 bits; a matrix may have 4294967295 elements at most.";
+    return "The layout segments of huffman_exponents codes bf16 elements only, not " +
+           std::string(datasets::element_type_name(matrix.type)) + ".";
+  if (matrix.shape.elements() > int64_t{UINT32_MAX})
+    return "The layout segments counts words in 32 bits; a matrix may have 4294967295 elements at most.";
   return "";
 }
 
@@ -113,7 +122,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   std::vector<std::byte> streams, tiles(static_cast<size_t>(4 * (tiling.tiles() + 1)));
   int64_t words = 0;
   for (int64_t tile = 0; tile < tiling.tiles(); ++tile) {
-    const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(), rows = rows_of_group(tiling.rows, group);
+    const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(),
+                  rows = rows_of_group(tiling.rows, group);
     std::vector<Words> of_rows(static_cast<size_t>(rows));
     size_t longest = 0;
     for (int64_t r = 0; r < rows; ++r) {
@@ -157,21 +167,28 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const auto section = [&](int i) { return compressed.sections[static_cast<size_t>(i)].bytes; };
   const Tiling tiling = tiling_of(compressed.shape, *compressed.settings);
   const Canonical code(section(kCode), code_bits_of(*compressed.settings));
-  if (section(kStreams).size() % 4 != 0 || section(kStreams).size() < 4 * kSpareWords) throw MalformedStream("The streams lack their spare words.");
+  if (section(kStreams).size() % 4 != 0 || section(kStreams).size() < 4 * kSpareWords)
+    throw MalformedStream("The streams lack their spare words.");
   const int64_t words = static_cast<int64_t>(section(kStreams).size() / 4) - kSpareWords;
-  if (static_cast<int64_t>(section(kTiles).size()) != 4 * (tiling.tiles() + 1)) throw MalformedStream("There must be a first word for each tile, and the number of words.");
+  if (static_cast<int64_t>(section(kTiles).size()) != 4 * (tiling.tiles() + 1))
+    throw MalformedStream("There must be a first word for each tile, and the number of words.");
   if (static_cast<int64_t>(section(kSignMantissa).size()) != tiling.rows * padded_cols(tiling.cols))
     throw MalformedStream("There must be a sign and a mantissa for each element.");
-  if (read_u32(section(kTiles), 0) != 0 || read_u32(section(kTiles), tiling.tiles()) != words) throw MalformedStream("The tiles do not cover the streams.");
+  if (read_u32(section(kTiles), 0) != 0 || read_u32(section(kTiles), tiling.tiles()) != words)
+    throw MalformedStream("The tiles do not cover the streams.");
 
   for (int64_t tile = 0; tile < tiling.tiles(); ++tile) {
-    const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(), rows = rows_of_group(tiling.rows, group);
+    const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(),
+                  rows = rows_of_group(tiling.rows, group);
     const int64_t begin = read_u32(section(kTiles), tile), end = read_u32(section(kTiles), tile + 1);
-    if (begin > end || end > words || (end - begin) % rows != 0) throw MalformedStream("A tile's words lie outside the streams or are not as many for each row.");
+    if (begin > end || end > words || (end - begin) % rows != 0)
+      throw MalformedStream("A tile's words lie outside the streams or are not as many for each row.");
     const int64_t bits = (end - begin) / rows * 32;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t row = group * kGroupRows + r;
-      const auto word = [&](int64_t k) { return 32 * k < bits ? read_u32(section(kStreams), begin + k * rows + r) : 0u; };
+      const auto word = [&](int64_t k) {
+        return 32 * k < bits ? read_u32(section(kStreams), begin + k * rows + r) : 0u;
+      };
       int64_t position = 0;
       for (int64_t c = 0; c < tiling.cols_of(segment); ++c) {
         const int64_t k = position / 32;
@@ -192,8 +209,10 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
 // The words of a tile are as many as its longest stream's, and that may have all the long codes.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Tiling tiling = tiling_of({shape.rows, shape.cols / 2}, settings);
-  return kOrderByte + kBf16Exponents + tiling.rows * (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() + padded_cols(tiling.cols)) + 4 * kSpareWords +
-         4 * (tiling.tiles() + 1);
+  return kOrderByte + kBf16Exponents +
+         tiling.rows *
+             (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() + padded_cols(tiling.cols)) +
+         4 * kSpareWords + 4 * (tiling.tiles() + 1);
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::segments

@@ -1,16 +1,16 @@
-// The layout `segments` on a GPU. A group of 32 lanes has a tile, a lane one row of it and that row's stream: 64 bits in registers, and the next word,
-// loaded when the one before it was taken. A look-up in a table of 2^kBits entries gives two exponents where the two floats have them; a tile's
-// 32 rows are at the same column, so that x comes by loads of one address. 16 columns' signs and mantissas are one load of 16 bytes a lane.
-// Pairs of more than kBits bits are found by single look-ups: rare, and a lane that meets one stands still, so that one test does for
-// two pairs. Products of tiles are added up by a last kernel, always in the same order.
-// Assumes a verified stream.
+// The layout `segments` on a GPU. A group of 32 lanes has a tile, a lane one row of it and that row's stream: 64 bits
+// in registers, and the next word, loaded when the one before it was taken. A look-up in a table of 2^kBits entries
+// gives two exponents where the two floats have them; a tile's 32 rows are at the same column, so that x comes by loads
+// of one address. 16 columns' signs and mantissas are one load of 16 bytes a lane. Pairs of more than kBits bits are
+// found by single look-ups: rare, and a lane that meets one stands still, so that one test does for two pairs. Products
+// of tiles are added up by a last kernel, always in the same order. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/huffman_exponents/format.h"
 
-namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::tiled {
+namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
 namespace gpu = backends::gpu;
 using namespace huffman_exponents::segments;
@@ -22,7 +22,7 @@ inline constexpr uint32_t kLength = 31;  // bits 0..4 of a pair; 0: it is longer
 struct Matrix {
   gpu::Pointer<const uint8_t> code;
   gpu::Pointer<const uint32_t> streams, raw, tiles;
-  gpu::Pointer<const uint32_t> pairs;    // [2^bits]: first exponent in bits 30..23, second in bits 22..15, length of both
+  gpu::Pointer<const uint32_t> pairs;  // [2^bits]: first exponent in bits 30..23, second in bits 22..15, length of both
   gpu::Pointer<const uint16_t> singles;  // [2^code_bits]: exponent << 8 | length
   int64_t rows;
   int cols, segment_cols, segments, code_bits;
@@ -31,7 +31,8 @@ struct Matrix {
     const int64_t left = rows - group * kGroupRows;
     return left < kGroupRows ? static_cast<int>(left) : kGroupRows;
   }
-  // Word at which the unit of column `col` of a group's first row begins, see raw_index(); that of row r lies r * width_of() / 4 further.
+  // Word at which the unit of column `col` of a group's first row begins, see raw_index(); that of row r lies r *
+  // width_of() / 4 further.
   ECMV_GPU_DEVICE int64_t unit_word(int64_t group, int col) const {
     return (group * kGroupRows * padded() + rows_of(group) * (col / kUnitCols * kUnitCols)) / 4;
   }
@@ -49,7 +50,9 @@ ECMV_GPU_DEVICE uint32_t first_code(gpu::Pointer<const uint8_t> code, uint32_t w
   for (int length = 1; length <= kMaxCodeBits; ++length) {
     const uint32_t count = code[2 * length] | static_cast<uint32_t>(code[2 * length + 1]) << 8;
     const uint64_t next = limit + (static_cast<uint64_t>(count) << (32 - length));
-    if (window < next) return static_cast<uint32_t>(code[kOrderByte + before + ((window - limit) >> (32 - length))]) << 8 | static_cast<uint32_t>(length);
+    if (window < next)
+      return static_cast<uint32_t>(code[kOrderByte + before + ((window - limit) >> (32 - length))]) << 8 |
+             static_cast<uint32_t>(length);
     before += count;
     limit = next;
   }
@@ -57,13 +60,16 @@ ECMV_GPU_DEVICE uint32_t first_code(gpu::Pointer<const uint8_t> code, uint32_t w
 }
 
 // An entry of each table a thread.
-static ECMV_GPU_KERNEL void lay_out(Matrix matrix, int bits, gpu::Pointer<uint32_t> pairs, gpu::Pointer<uint16_t> singles) {
+static ECMV_GPU_KERNEL void lay_out(Matrix matrix, int bits, gpu::Pointer<uint32_t> pairs,
+                                    gpu::Pointer<uint16_t> singles) {
   const uint32_t index = static_cast<uint32_t>(gpu::block_index() * gpu::block_size() + gpu::thread_index());
-  if (index < 1u << matrix.code_bits) singles[index] = static_cast<uint16_t>(first_code(matrix.code, index << (32 - matrix.code_bits)));
+  if (index < 1u << matrix.code_bits)
+    singles[index] = static_cast<uint16_t>(first_code(matrix.code, index << (32 - matrix.code_bits)));
   if (index >= 1u << bits) return;
   const uint32_t window = index << (32 - bits), first = first_code(matrix.code, window), length = first & 0xFF;
   const uint32_t second = length == 0 ? 0 : first_code(matrix.code, window << length), both = length + (second & 0xFF);
-  pairs[index] = (second & 0xFF) != 0 && both <= static_cast<uint32_t>(bits) ? (first >> 8) << 23 | (second >> 8) << 15 | both : 0;
+  pairs[index] =
+      (second & 0xFF) != 0 && both <= static_cast<uint32_t>(bits) ? (first >> 8) << 23 | (second >> 8) << 15 | both : 0;
 }
 
 // A row's stream.
@@ -71,8 +77,16 @@ template <int kBits>
 class Lane {
  public:
   // `words`: the row's first, `stride` apart.
-  ECMV_GPU_DEVICE Lane(gpu::Pointer<const uint32_t> pairs, const Matrix& matrix, gpu::Pointer<const uint32_t> words, int stride)
-      : pairs_(pairs), singles_(matrix.singles), code_shift_(32 - matrix.code_bits), stride_(stride), now_(words[0]), then_(words[stride]), next_(words[2 * stride]), word_(words + 3 * stride) {}
+  ECMV_GPU_DEVICE Lane(gpu::Pointer<const uint32_t> pairs, const Matrix& matrix, gpu::Pointer<const uint32_t> words,
+                       int stride)
+      : pairs_(pairs),
+        singles_(matrix.singles),
+        code_shift_(32 - matrix.code_bits),
+        stride_(stride),
+        now_(words[0]),
+        then_(words[stride]),
+        next_(words[2 * stride]),
+        word_(words + 3 * stride) {}
 
   // Two pairs: four columns.
   ECMV_GPU_DEVICE void take(uint32_t& first, uint32_t& second) {
@@ -100,7 +114,8 @@ class Lane {
     now_ = gpu::funnel_shift_left(then_, now_, bits);
     then_ = gpu::funnel_shift_left(0, then_, bits);
   }
-  // used_ counts consumed bits in its low 6 bits, what the entries carry above them besides. 32 are consumed: the next word comes in.
+  // used_ counts consumed bits in its low 6 bits, what the entries carry above them besides. 32 are consumed: the next
+  // word comes in.
   ECMV_GPU_DEVICE void refill() {
     if ((used_ & 32) == 0) return;
     now_ |= gpu::funnel_shift_left(next_, 0, used_);
@@ -126,7 +141,8 @@ class Lane {
   gpu::Pointer<const uint32_t> word_;
 };
 
-// The floats of four columns' exponents and their word of signs and mantissas: bit k of the low half is 0 in all of them.
+// The floats of four columns' exponents and their word of signs and mantissas: bit k of the low half is 0 in all of
+// them.
 ECMV_GPU_DEVICE void make_floats(uint32_t first, uint32_t second, uint32_t raw, uint32_t (&out)[4]) {
   constexpr uint32_t kRest = 0x807F0000u;
   out[0] = gpu::select_bits(kRest, raw, first & 0xFFFF0000u);
@@ -135,10 +151,11 @@ ECMV_GPU_DEVICE void make_floats(uint32_t first, uint32_t second, uint32_t raw, 
   out[3] = gpu::select_bits(kRest, gpu::funnel_shift_right(raw, raw, 8), gpu::byte_permute(second, 0, 0x2144));
 }
 
-// Calls quad(column, its number in its unit, 4 floats' bits) for the whole units of a lane's row of a tile, and one(column, a float's bits) for the
-// columns of the last.
+// Calls quad(column, its number in its unit, 4 floats' bits) for the whole units of a lane's row of a tile, and
+// one(column, a float's bits) for the columns of the last.
 template <int kBits, typename Quad, typename One>
-ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint32_t> pairs, int tile, const Quad& quad, const One& one) {
+ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint32_t> pairs, int tile, const Quad& quad,
+                                   const One& one) {
   const int group = tile / matrix.segments, segment = tile % matrix.segments, group_rows = matrix.rows_of(group);
   // Lanes without a row follow the last one's.
   const int row = Team::lane() < group_rows ? Team::lane() : group_rows - 1;
@@ -146,7 +163,8 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint
   const int first_col = segment * matrix.segment_cols, rest = matrix.cols - first_col;
   const int cols = rest < matrix.segment_cols ? rest : matrix.segment_cols;
   // Units of a group are [rows, 16 bytes].
-  gpu::Pointer<const gpu::uint4> raw = gpu::cast<const gpu::uint4>(matrix.raw + matrix.unit_word(group, first_col)) + row;
+  gpu::Pointer<const gpu::uint4> raw =
+      gpu::cast<const gpu::uint4>(matrix.raw + matrix.unit_word(group, first_col)) + row;
   int col = 0;
   if (cols >= kUnitCols) {
     gpu::uint4 words = gpu::load_streaming_here(raw);
@@ -167,28 +185,37 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint
   }
   ECMV_GPU_NO_UNROLL
   for (; col < cols; ++col) {
-    const uint32_t word = matrix.raw[matrix.unit_word(group, first_col + col) + (row * matrix.width_of(first_col + col) + col % kUnitCols) / 4];
-    one(first_col + col, gpu::select_bits(0x807F0000u, gpu::funnel_shift_left(word, word, static_cast<uint32_t>(8 * (col % 4))), lane.take_one() << 23));
+    const uint32_t word = matrix.raw[matrix.unit_word(group, first_col + col) +
+                                     (row * matrix.width_of(first_col + col) + col % kUnitCols) / 4];
+    one(first_col + col,
+        gpu::select_bits(0x807F0000u, gpu::funnel_shift_left(word, word, static_cast<uint32_t>(8 * (col % 4))),
+                         lane.take_one() << 23));
   }
 }
 
 template <int kBits, int kThreadsOfBlock = kThreads>
 ECMV_GPU_DEVICE gpu::Pointer<const uint32_t> copy_pairs(const Matrix& matrix) {
   const gpu::Pointer<gpu::uint4> to = gpu::cast<gpu::uint4>(gpu::shared_memory());
-  for (int i = gpu::thread_index(); i < (1 << kBits) / 4; i += kThreadsOfBlock) to[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(matrix.pairs) + i);
+  for (int i = gpu::thread_index(); i < (1 << kBits) / 4; i += kThreadsOfBlock)
+    to[i] = gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(matrix.pairs) + i);
   gpu::sync_block();
   return gpu::cast<const uint32_t>(gpu::shared_memory());
 }
 
-// partial[segment, token, row] for kTokens tokens from `token` on; tokens behind the batch are computed like its last and not stored.
+// partial[segment, token, row] for kTokens tokens from `token` on; tokens past the batch are computed like its last and
+// not stored.
 template <int kBits, int kTokens, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix, gpu::Pointer<const float> x, int x_stride, int tokens, gpu::Pointer<float> partial, int64_t segment_stride) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix, gpu::Pointer<const float> x,
+                                                                   int x_stride, int tokens,
+                                                                   gpu::Pointer<float> partial,
+                                                                   int64_t segment_stride) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);
   const int tiles = static_cast<int>((matrix.rows + kGroupRows - 1) / kGroupRows) * matrix.segments;
   int x_offsets[kTokens];
   ECMV_GPU_UNROLL
   for (int t = 0; t < kTokens; ++t) x_offsets[t] = (t < tokens ? t : tokens - 1) * x_stride;
-  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + Team::group(); tile < tiles; tile += static_cast<int>(gpu::grid_size()) * kTilesOfBlock) {
+  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + Team::group(); tile < tiles;
+       tile += static_cast<int>(gpu::grid_size()) * kTilesOfBlock) {
     float sums[kTokens] = {};
     for_each_quad<kBits>(
         matrix, pairs, tile,
@@ -214,7 +241,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix
 }
 
 // y[i] = the segments' partial sums.
-static ECMV_GPU_KERNEL void add_segments(gpu::Pointer<const float> partial, int64_t segment_stride, int segments, gpu::Pointer<float> y, int64_t count) {
+static ECMV_GPU_KERNEL void add_segments(gpu::Pointer<const float> partial, int64_t segment_stride, int segments,
+                                         gpu::Pointer<float> y, int64_t count) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (i >= count) return;
   float sum = 0;
@@ -227,7 +255,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);
   const int tiles = static_cast<int>((matrix.rows + kGroupRows - 1) / kGroupRows) * matrix.segments;
   const bool aligned = matrix.cols % 8 == 0;  // every row begins at a multiple of 16 bytes
-  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + Team::group(); tile < tiles; tile += static_cast<int>(gpu::grid_size()) * kTilesOfBlock) {
+  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + Team::group(); tile < tiles;
+       tile += static_cast<int>(gpu::grid_size()) * kTilesOfBlock) {
     const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + Team::lane();
     const gpu::Pointer<uint16_t> out = gpu::cast<uint16_t>(decoded) + row * matrix.cols;
     gpu::uint2 even{};
@@ -235,7 +264,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
         matrix, pairs, tile,
         [&](int col, int number, const uint32_t(&floats)[4]) {
           if (aligned) {
-            const uint32_t low = gpu::byte_permute(floats[0], floats[1], 0x7632), high = gpu::byte_permute(floats[2], floats[3], 0x7632);
+            const uint32_t low = gpu::byte_permute(floats[0], floats[1], 0x7632),
+                           high = gpu::byte_permute(floats[2], floats[3], 0x7632);
             if (number % 2 == 0)
               even = {low, high};
             else if (row < matrix.rows)
@@ -251,4 +281,4 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
   }
 }
 
-}  // namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::tiled
+}  // namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu

@@ -1,20 +1,34 @@
-// CPU kernels of `segments`: four rows of a tile at once, then their elements unit by unit of 16 columns. `Join` makes the elements of a
-// unit of exponents and a unit's words of signs and mantissas, see cpu.cpp.
+// CPU kernels of `segments`: four rows of a tile at once, then their elements unit by unit of 16 columns. `Join` makes
+// the elements of a unit of exponents and a unit's words of signs and mantissas, see cpu.cpp.
 #pragma once
 
 #include "codecs/huffman_exponents/walk.h"
 
 namespace ecmv::codecs::huffman_exponents::segments {
 
-inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
-  return matrix.settings->text("layout") == "segments" ? refuses_big_endian() : "This kernel decodes the layout segments only.";
+inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return matrix.settings->text("layout") == "segments" ? refuses_big_endian()
+                                                       : "This kernel decodes the layout segments only.";
 }
-inline int64_t segment_cols_of(const CompressedView& matrix) { return std::stoll(matrix.settings->text("segment_cols")); }
-inline int64_t kernel_rows_per_block(const CompressedView& matrix) {
-  return kGroupRows * std::max<int64_t>(1, kLaunchElements / kGroupRows / std::max<int64_t>(1, matrix.shape.cols));
-}
-inline int64_t buffer_bytes(const CompressedView& matrix) { return segment_cols_of(matrix) + kSlackBytes; }
-inline int64_t kernel_scratch_bytes(const CompressedView& matrix, int) { return kRunEntries * 8 + kStreamsInTurn * buffer_bytes(matrix); }
+
+// What is bound of a matrix.
+struct Stored {
+  const uint8_t* code;
+  const uint8_t* streams;
+  const uint8_t* raw;  // signs and mantissas
+  const uint8_t* tiles;
+  int64_t rows, cols, segment_cols;
+
+  explicit Stored(const CompressedView& matrix)
+      : code(section_bytes(matrix, kCode)),
+        streams(section_bytes(matrix, kStreams)),
+        raw(section_bytes(matrix, kSignMantissa)),
+        tiles(section_bytes(matrix, kTiles)),
+        rows(matrix.shape.rows),
+        cols(matrix.shape.cols),
+        segment_cols(std::stoll(matrix.settings->text("segment_cols"))) {}
+  int64_t buffer_bytes() const { return segment_cols + kSlackBytes; }
+};
 
 // The canonical code: codes of up to l bits lie below limit[l], left-aligned in 32 bits.
 struct Canonical {
@@ -33,26 +47,31 @@ struct Canonical {
   }
   FirstCode first(uint32_t window) const {
     for (int length = 1; length <= kMaxCodeBits; ++length)
-      if (window < limit[length]) return {order[before[length] + static_cast<uint32_t>((window - limit[length - 1]) >> (32 - length))], length};
+      if (window < limit[length])
+        return {order[before[length] + static_cast<uint32_t>((window - limit[length - 1]) >> (32 - length))], length};
     return {0, 0};
   }
 };
 
 template <class Join>
-ECMV_EXPONENTS_INLINE void run_decode(const KernelCall& call, const Join& join) {
-  const CompressedView& matrix = *call.matrix;
-  const int64_t rows = matrix.shape.rows, cols = matrix.shape.cols, segment_cols = segment_cols_of(matrix), segments = (cols + segment_cols - 1) / segment_cols;
-  uint64_t* const runs = reinterpret_cast<uint64_t*>(call.scratch);
+ECMV_EXPONENTS_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
+  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  const int64_t rows = stored.rows, cols = stored.cols, segment_cols = stored.segment_cols,
+                segments = (cols + segment_cols - 1) / segment_cols;
+  const backends::Rows asked = args.rows;
+  uint64_t* const runs = reinterpret_cast<uint64_t*>(args.scratch);
   uint8_t* const buffers = reinterpret_cast<uint8_t*>(runs + kRunEntries);
-  const Canonical code(section_bytes(matrix, kCode));
+  const Canonical code(stored.code);
   const auto first = [&](uint32_t window) { return code.first(window); };
   build_runs(runs, first);
-  const uint8_t* const raw = section_bytes(matrix, kSignMantissa);
-  for (int64_t group = call.row_begin / kGroupRows; group * kGroupRows < call.row_end; ++group) {
+  int8_t* const elements = reinterpret_cast<int8_t*>(args.out);
+  for (int64_t group = asked.begin / kGroupRows; group * kGroupRows < asked.end; ++group) {
     const int64_t group_rows = rows_of_group(rows, group);
     for (int64_t segment = 0; segment < segments; ++segment) {
-      const uint8_t* const words = section_bytes(matrix, kStreams) + int64_t{4} * load_u32(section_bytes(matrix, kTiles) + 4 * (group * segments + segment));
-      const int64_t first_col = segment * segment_cols, width = std::min(segment_cols, cols - first_col), stride = 4 * group_rows;
+      const uint8_t* const words =
+          stored.streams + int64_t{4} * load_u32(stored.tiles + 4 * (group * segments + segment));
+      const int64_t first_col = segment * segment_cols, width = std::min(segment_cols, cols - first_col),
+                    stride = 4 * group_rows;
       for (int64_t row = 0; row < group_rows; row += kStreamsInTurn) {
         const uint64_t positions[kStreamsInTurn] = {};
         int64_t counts[kStreamsInTurn];
@@ -60,10 +79,10 @@ ECMV_EXPONENTS_INLINE void run_decode(const KernelCall& call, const Join& join) 
         const int64_t here = std::min<int64_t>(kStreamsInTurn, group_rows - row);
         for (int64_t j = 0; j < here; ++j) {
           counts[j] = width;
-          outs[j] = buffers + j * buffer_bytes(matrix);
+          outs[j] = buffers + j * stored.buffer_bytes();
         }
         const auto streams_from = [&](const uint8_t* of_row) __attribute__((always_inline)) {
-          return [of_row, stride](int j, uint64_t position) __attribute__((always_inline)) {
+          return [ of_row, stride ](int j, uint64_t position) __attribute__((always_inline)) {
             const uint8_t* const word = of_row + 4 * j + static_cast<int64_t>(position >> 5) * stride;
             const int shift = static_cast<int>(position & 31);
             const uint64_t both = uint64_t{load_u32(word)} << 32 | load_u32(word + stride);
@@ -73,12 +92,14 @@ ECMV_EXPONENTS_INLINE void run_decode(const KernelCall& call, const Join& join) 
         if (here == kStreamsInTurn)
           walk<kStreamsInTurn>(runs, streams_from(words + 4 * row), first, positions, counts, outs);
         else
-          for (int64_t j = 0; j < here; ++j) walk<1>(runs, streams_from(words + 4 * (row + j)), first, positions, counts + j, outs + j);
+          for (int64_t j = 0; j < here; ++j)
+            walk<1>(runs, streams_from(words + 4 * (row + j)), first, positions, counts + j, outs + j);
         for (int64_t j = 0; j < here; ++j) {
           const int64_t of_matrix = group * kGroupRows + row + j;
-          int8_t* const out = call.decoded + 2 * ((of_matrix - call.row_begin) * cols + first_col);
+          int8_t* const out = elements + 2 * ((of_matrix - asked.begin) * cols + first_col);
           for (int64_t c = 0; c < width; c += kUnitCols)
-            join(outs[j] + c, raw + raw_index(rows, cols, of_matrix, first_col + c), std::min<int64_t>(kUnitCols, width - c), out + 2 * c);
+            join(outs[j] + c, stored.raw + raw_index(rows, cols, of_matrix, first_col + c),
+                 std::min<int64_t>(kUnitCols, width - c), out + 2 * c);
         }
       }
     }
@@ -92,6 +113,14 @@ inline void join_unit(const uint8_t* exponents, const uint8_t* raw, int64_t coun
     const uint16_t bits = static_cast<uint16_t>((word >> 16 & 0x807f) | uint32_t{exponents[i]} << kBf16MantissaBits);
     std::memcpy(out + 2 * i, &bits, 2);
   }
+}
+
+inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDecode<Stored>::Run run) {
+  const Stored stored(matrix);
+  return {BoundDecode<Stored>{stored, run},
+          {.rows_per_block =
+               kGroupRows * std::max<int64_t>(1, kCallElements / kGroupRows / std::max<int64_t>(1, matrix.shape.cols)),
+           .scratch_bytes = kRunEntries * 8 + kStreamsInTurn * stored.buffer_bytes()}};
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::segments

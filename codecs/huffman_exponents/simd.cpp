@@ -1,4 +1,5 @@
-// SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), elements are joined by vectors.
+// SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), elements are
+// joined by vectors.
 #include "codecs/huffman_exponents/container_walk.h"
 #include "codecs/huffman_exponents/segments_walk.h"
 
@@ -21,12 +22,14 @@ void JoinBf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_
   raw += from;
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto bits = hn::PromoteTo(d, hn::LoadU(bytes, raw + i)), exponent = hn::PromoteTo(d, hn::LoadU(bytes, exponents + i));
+    const auto bits = hn::PromoteTo(d, hn::LoadU(bytes, raw + i)),
+               exponent = hn::PromoteTo(d, hn::LoadU(bytes, exponents + i));
     const auto rest = hn::And(hn::Or(bits, hn::ShiftLeft<8>(bits)), hn::Set(d, 0x807f));
     hn::StoreU(hn::Or(rest, hn::ShiftLeft<kBf16MantissaBits>(exponent)), d, elements + i);
   }
   for (; i < count; ++i)
-    elements[i] = static_cast<uint16_t>((raw[i] & 0x80u) << 8 | uint32_t{exponents[i]} << kBf16MantissaBits | (raw[i] & 0x7fu));
+    elements[i] =
+        static_cast<uint16_t>((raw[i] & 0x80u) << 8 | uint32_t{exponents[i]} << kBf16MantissaBits | (raw[i] & 0x7fu));
 }
 
 // Two f8 a lane: a byte of raw bits has the first one's above.
@@ -40,8 +43,10 @@ void JoinF8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t 
   for (; i + elements <= count; i += elements) {
     const auto both = hn::PromoteTo(d, hn::LoadU(bytes, raw + (from + i) / 2));
     const auto bits = hn::And(hn::Or(hn::ShiftRight<4>(both), hn::ShiftLeft<8>(both)), hn::Set(d, 0x0f0f));
-    const auto exponent = hn::ShiftLeft<kF8MantissaBits>(hn::BitCast(d, hn::LoadU(d8, exponents + i)));  // below 16: no bit leaves its byte
-    const auto joined = hn::Or(hn::Or(hn::ShiftLeft<4>(hn::And(bits, hn::Set(d, 0x0808))), hn::And(bits, hn::Set(d, 0x0707))), exponent);
+    const auto exponent = hn::ShiftLeft<kF8MantissaBits>(
+        hn::BitCast(d, hn::LoadU(d8, exponents + i)));  // below 16: no bit leaves its byte
+    const auto joined = hn::Or(
+        hn::Or(hn::ShiftLeft<4>(hn::And(bits, hn::Set(d, 0x0808))), hn::And(bits, hn::Set(d, 0x0707))), exponent);
     hn::StoreU(hn::BitCast(d8, joined), d8, reinterpret_cast<uint8_t*>(out) + at + i);
   }
   container::join_f8(exponents + i, raw, from + i, count - i, out, at + i);
@@ -63,14 +68,24 @@ void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_
   hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out) + 8);
 }
 
-void DecodeContainer(const KernelCall& call) {
-  if (container::is_bf16(call.matrix->type))
-    container::run_decode(call, JoinBf16);
-  else
-    container::run_decode(call, JoinF8);
+using backends::DecodeArgs;
+
+void DecodeContainerBf16(const container::Stored& stored, const DecodeArgs& args) {
+  container::run_decode(stored, args, JoinBf16);
+}
+void DecodeContainerF8(const container::Stored& stored, const DecodeArgs& args) {
+  container::run_decode(stored, args, JoinF8);
+}
+void DecodeSegments(const segments::Stored& stored, const DecodeArgs& args) {
+  segments::run_decode(stored, args, JoinUnit);
 }
 
-void DecodeSegments(const KernelCall& call) { segments::run_decode(call, JoinUnit); }
+backends::BoundKernel BindContainer(const CompressedView& matrix) {
+  return container::bind_decode(matrix, DecodeContainerBf16, DecodeContainerF8);
+}
+backends::BoundKernel BindSegments(const CompressedView& matrix) {
+  return segments::bind_decode(matrix, DecodeSegments);
+}
 
 }  // namespace ecmv::codecs::huffman_exponents::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -79,27 +94,21 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::huffman_exponents {
 namespace {
 
-HWY_EXPORT(DecodeContainer);
-HWY_EXPORT(DecodeSegments);
+HWY_EXPORT(BindContainer);
+HWY_EXPORT(BindSegments);
 
-void decode_container(const KernelCall& call) { HWY_DYNAMIC_DISPATCH(DecodeContainer)(call); }
-void decode_segments(const KernelCall& call) { HWY_DYNAMIC_DISPATCH(DecodeSegments)(call); }
+using backends::Layer, backends::Place, backends::Policy;
+
+backends::BoundKernel bind_container(const Policy&, std::span<const Layer> layers, Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindContainer)(*layers[0].matrix);
+}
+backends::BoundKernel bind_segments(const Policy&, std::span<const Layer> layers, Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindSegments)(*layers[0].matrix);
+}
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "runs",
-     .tunings = backends::kDefaultTuning,
-     .refuses = container::refuses_layout,
-     .rows_per_block = container::kernel_rows_per_block,
-     .scratch_bytes = container::kernel_scratch_bytes,
-     .launch = decode_container},
-    {.op = backends::Op::decode,
-     .variant = "segments",
-     .tunings = backends::kDefaultTuning,
-     .refuses = segments::refuses_layout,
-     .rows_per_block = segments::kernel_rows_per_block,
-     .scratch_bytes = segments::kernel_scratch_bytes,
-     .launch = decode_segments},
+    {.op = backends::Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
+    {.op = backends::Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// What only huffman_exponents can claim: exact bytes of the container, alphabets that do not fit, hostile streams, codes of any depth,
-// all bit patterns in segments, container files that are written, read and damaged, and honest sizes of adversarial matrices.
+// What only huffman_exponents can claim: exact bytes of the container, alphabets that do not fit, hostile streams,
+// codes of any depth, all bit patterns in segments, container files that are written, read and damaged, and honest
+// sizes of adversarial matrices.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -10,9 +10,10 @@
 
 #include "backends/backend.h"
 #include "backends/exact_product.h"
+#include "backends/pass.h"
 #include "codecs/huffman_exponents/format.h"
+#include "codecs/huffman_exponents/test_streams.h"
 #include "codecs/modelling/bit_io.h"
-#include "codecs/registry.h"
 #include "datasets/numbers.h"
 #include "datasets/safetensors.h"
 #include "tests/test_matrices.h"
@@ -20,127 +21,12 @@
 namespace {
 
 using namespace ecmv;
+using namespace codecs::huffman_exponents::test_streams;
 using codecs::CompressedMatrix;
 using codecs::MalformedStream;
-using datasets::ElementType;
-using datasets::Matrix;
 namespace container = codecs::huffman_exponents::container;
 namespace segments = codecs::huffman_exponents::segments;
-using Given = std::map<std::string, std::string>;
 using Sections = std::vector<codecs::Section>;
-using Bytes = std::vector<std::byte>;
-
-const codecs::CodecEntry& entry() { return *codecs::find_codec("huffman_exponents"); }
-
-codecs::Settings settings(const Given& given) {
-  std::vector<std::string> errors;
-  const codecs::Settings resolved = codecs::resolve_settings(entry().codec->settings, given, errors);
-  REQUIRE(errors.empty());
-  return resolved;
-}
-
-CompressedMatrix encode(const Matrix& matrix, const Given& given = {}) {
-  REQUIRE(entry().codec->refuses(matrix.view(), settings(given)) == "");
-  return codecs::encode_matrix(entry(), matrix.view(), settings(given));
-}
-
-Bytes decoded(const CompressedMatrix& compressed) {
-  Bytes out(static_cast<size_t>(compressed.shape.elements() * datasets::element_bytes(compressed.type)), std::byte{0x80});
-  entry().codec->decode(compressed.view(), out);
-  return out;
-}
-
-std::string refusal(const Matrix& matrix, const Given& given = {}) { return entry().codec->refuses(matrix.view(), settings(given)); }
-
-Matrix bf16(datasets::Shape shape, const std::function<uint64_t(int64_t)>& bits) { return tests::make_typed_matrix("bf16", ElementType::bf16, shape, bits); }
-
-// Exponents whose frequencies halve: codes up to `depth` bits and more than 16 of them.
-Matrix deep_matrix(int depth, int64_t cols) {
-  tests::Random random{3};
-  return bf16({std::max<int64_t>(1, (int64_t{1} << depth) / cols), cols}, [&](int64_t i) {
-    const int exponent = i < depth ? static_cast<int>(i) : std::countr_zero(random.next() | uint64_t{1} << (depth - 1));
-    return static_cast<uint64_t>(60 + exponent) << 7 | (random.next() & 0x807F);
-  });
-}
-
-Matrix f8_matrix(datasets::Shape shape, uint64_t seed = 2) {
-  tests::Random random{seed};
-  return tests::make_typed_matrix("f8", ElementType::f8_e4m3, shape, [&](int64_t) {
-    const int exponent = std::clamp(static_cast<int>(std::log2(std::fabs(random.normal()) + 1e-9) + 12), 0, 15);
-    return static_cast<uint64_t>(exponent) << 3 | (random.next() & 0x87);
-  });
-}
-
-std::vector<int> values(const codecs::Section& section) {
-  std::vector<int> out;
-  for (const std::byte byte : section.bytes) out.push_back(std::to_integer<int>(byte));
-  return out;
-}
-
-double bits_per_element(const CompressedMatrix& compressed) { return 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(compressed.shape.elements()); }
-
-void set_u32(codecs::Section& section, size_t at, uint32_t value) {
-  for (size_t i = 0; i < 4; ++i) section.bytes[at + i] = static_cast<std::byte>(value >> (8 * i) & 0xff);
-}
-
-// Every decode kernel of a stream's layout on every device of the backend; how many ran.
-int check_decoders(std::string_view backend_id, const CompressedMatrix& compressed, const Bytes& elements) {
-  const backends::Backend* backend = backends::find_backend(backend_id);
-  int ran = 0;
-  for (const backends::DeviceInfo& info : backend->devices()) {
-    if (!info.unavailable.empty()) continue;
-    const auto device = backend->open({.threads = 2, .simd_target = info.simd_target});
-    const auto uploaded = device->upload(compressed);
-    device->select();
-    for (const backends::Kernel& kernel : entry().kernels(backend_id))
-      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-        if (kernel.op != backends::Op::decode || !kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
-        CAPTURE(backend_id, kernel.variant, kernel.tunings[tuning].name, info.simd_target);
-        backends::PassPlan plan;
-        plan.kernel = &kernel;
-        plan.op = kernel.op;
-        plan.tuning = static_cast<int>(tuning);
-        plan.layers = {uploaded.get()};
-        const auto pass = device->prepare(plan);
-        for (int round = 0; round < 2; ++round) {
-          pass->poison_outputs(round);
-          pass->run();
-          const auto out = std::as_bytes(pass->decoded());
-          CHECK((std::ranges::equal(out, elements) && pass->broken_guards().empty()));
-        }
-        ++ran;
-      }
-  }
-  return ran;
-}
-
-// Streams that are hard on kernels: codes of up to 18 bits, of one bit, of 8, of all exponents; several blocks, odd shapes; f8.
-std::vector<std::pair<Matrix, Given>> hard_cases() {
-  tests::Random random{6};
-  const Given parts = {{"layout", "segments"}, {"segment_cols", "128"}}, deep_parts = {{"layout", "segments"}, {"code_bits", "16"}}, short_parts = {{"layout", "segments"}, {"code_bits", "8"}};
-  const Matrix deep = deep_matrix(18, 1000), constant = bf16({5, 20011}, [&](int64_t) { return 120 << 7 | (random.next() & 0x807F); });
-  const Matrix binary = bf16({3, 33333}, [&](int64_t) { return (120 + random.next() % 2) << 7 | (random.next() & 0x807F); });
-  const Matrix flat = bf16({77, 555}, [&](int64_t) { return (random.next() % 240) << 7 | (random.next() & 0x807F); });
-  const Matrix all = bf16({257, 255}, [](int64_t i) { return (i * 40503) & 0xFFFF; });
-  // One row of one-bit codes beside rows of long ones.
-  const Matrix uneven = bf16({40, 1030}, [&](int64_t i) { return (i / 1030 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); });
-  std::vector<std::pair<Matrix, Given>> cases;
-  const Matrix groups = bf16({64, 2008}, [&](int64_t i) { return (i / 2008 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); });
-  for (const Matrix& matrix : {deep, constant, binary, flat, uneven, groups, tests::bf16_matrix({96, 1003}), tests::bf16_matrix({1, 50000}), tests::bf16_matrix({3000, 17})}) {
-    cases.push_back({matrix, {}});
-    for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({matrix, given});
-  }
-  for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({all, given});
-  for (const Matrix& matrix : {f8_matrix({70, 1001}), f8_matrix({1, 50001}), f8_matrix({3001, 3}), tests::make_typed_matrix("f8", ElementType::f8_e4m3, {64, 1024}, [](int64_t i) { return i; })})
-    cases.push_back({matrix, {}});
-  return cases;
-}
-
-// To be called outside of assertions, which take a skip for a failure.
-void skip_without_emulator() {
-  for (const backends::DeviceInfo& info : backends::find_backend("emulator")->devices())
-    if (!info.unavailable.empty()) SKIP(info.unavailable);
-}
 
 }  // namespace
 
@@ -155,22 +41,27 @@ TEST_CASE("huffman_exponents_kernels_decode_codes_of_every_depth") {
 }
 
 TEST_CASE("huffman_exponents_container_stores_exactly_these_bytes") {
-  // Exponents 127 five times, 128 twice, 126 once, and the end: codes 0, 10, 110 (126 before the end) and 111. Bits 0000 1010 1100, then ones.
+  // Exponents 127 five times, 128 twice, 126 once, and the end: codes 0, 10, 110 (126 before the end) and 111. Bits
+  // 0000 1010 1100, then ones.
   const uint64_t patterns[] = {0x3F80, 0xBF81, 0x3FFF, 0xBF80, 0x4000, 0xC07F, 0x3F00, 0x3F83};
   const CompressedMatrix compressed = encode(bf16({2, 4}, [&](int64_t i) { return patterns[i]; }));
-  CHECK(values(compressed.sections[container::kEncoded]) == std::vector<int>{0x0a, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  CHECK(values(compressed.sections[container::kSignMantissa]) == std::vector<int>{0x00, 0x81, 0x7f, 0x80, 0x00, 0xff, 0x00, 0x03});
+  CHECK(values(compressed.sections[container::kEncoded]) ==
+        std::vector<int>{0x0a, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(values(compressed.sections[container::kSignMantissa]) ==
+        std::vector<int>{0x00, 0x81, 0x7f, 0x80, 0x00, 0xff, 0x00, 0x03});
   CHECK(values(compressed.sections[container::kOutputPositions]) == std::vector<int>{0, 0, 0, 0, 8, 0, 0, 0});
   CHECK(values(compressed.sections[container::kGaps]) == std::vector<int>{0, 0});
   CHECK(values(compressed.sections[container::kSplitPositions]).empty());
   const std::vector<int> luts = values(compressed.sections[container::kLuts]);
   REQUIRE(luts.size() == 512);
-  CHECK(std::vector<int>{luts[0], luts[127], luts[128], luts[191], luts[192], luts[223]} == std::vector<int>{127, 127, 128, 128, 126, 126});
+  CHECK(std::vector<int>{luts[0], luts[127], luts[128], luts[191], luts[192], luts[223]} ==
+        std::vector<int>{127, 127, 128, 128, 126, 126});
   CHECK(std::vector<int>(luts.begin() + 256 + 125, luts.begin() + 256 + 130) == std::vector<int>{0, 3, 1, 2, 0});
 
   // f8: exponents 7, 7, 8: one bit for 7, two for 8 and for the end; signs and mantissas two to a byte.
   const uint64_t small[] = {0x39, 0xBF, 0x42};
-  const CompressedMatrix f8 = encode(tests::make_typed_matrix("f8", ElementType::f8_e4m3, {1, 3}, [&](int64_t i) { return small[i]; }));
+  const CompressedMatrix f8 =
+      encode(tests::make_typed_matrix("f8", ElementType::f8_e4m3, {1, 3}, [&](int64_t i) { return small[i]; }));
   CHECK(values(f8.sections[container::kEncoded])[0] == 0b00101111);
   CHECK(values(f8.sections[container::kSignMantissa]) == std::vector<int>{0x1f, 0x20});
   CHECK(values(f8.sections[container::kGaps]) == std::vector<int>{0, 0});
@@ -179,8 +70,10 @@ TEST_CASE("huffman_exponents_container_stores_exactly_these_bytes") {
 TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes") {
   // Exponent 127 six times, 125, 126, 128 and 129 once: codes 0, 100, 101, 110, 111. Rows 000111 0 and 101 0 110 100 0.
   const uint64_t patterns[] = {0x3F80, 0xBF81, 0x3F82, 0x4083, 0x3F80, 0x3F04, 0x3FFF, 0xC000, 0xBEFF, 0x3F80};
-  const CompressedMatrix compressed = encode(bf16({2, 5}, [&](int64_t i) { return patterns[i]; }), {{"layout", "segments"}});
-  const std::vector<int> code = values(compressed.sections[segments::kCode]), streams = values(compressed.sections[segments::kStreams]);
+  const CompressedMatrix compressed =
+      encode(bf16({2, 5}, [&](int64_t i) { return patterns[i]; }), {{"layout", "segments"}});
+  const std::vector<int> code = values(compressed.sections[segments::kCode]),
+                         streams = values(compressed.sections[segments::kStreams]);
   REQUIRE(code.size() == segments::kOrderByte + 5);
   CHECK(std::vector<int>(code.begin(), code.begin() + 10) == std::vector<int>{0, 0, 1, 0, 0, 0, 4, 0, 0, 0});
   CHECK(std::vector<int>(code.begin() + segments::kOrderByte, code.end()) == std::vector<int>{127, 125, 126, 128, 129});
@@ -188,7 +81,8 @@ TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes") {
   CHECK(std::vector<int>(streams.begin(), streams.begin() + 9) == std::vector<int>{0, 0, 0, 0x1c, 0, 0, 0, 0xad, 0});
   CHECK(values(compressed.sections[segments::kTiles]) == std::vector<int>{0, 0, 0, 0, 2, 0, 0, 0});
   // Two words a row, of which the second has one column.
-  CHECK(values(compressed.sections[segments::kSignMantissa]) == std::vector<int>{0x02, 0x01, 0x80, 0x03, 0, 0, 0, 0, 0x80, 0xff, 0x04, 0x7f, 0, 0, 0, 0});
+  CHECK(values(compressed.sections[segments::kSignMantissa]) ==
+        std::vector<int>{0x02, 0x01, 0x80, 0x03, 0, 0, 0, 0, 0x80, 0xff, 0x04, 0x7f, 0, 0, 0, 0});
 }
 
 TEST_CASE("huffman_exponents_gaps_lead_to_codes_that_start") {
@@ -200,10 +94,13 @@ TEST_CASE("huffman_exponents_gaps_lead_to_codes_that_start") {
   int64_t bit = 0;
   for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
     starts.push_back(bit);
-    const size_t exponent = static_cast<size_t>(std::to_integer<int>(matrix.elements[static_cast<size_t>(2 * i)]) >> 7 | (std::to_integer<int>(matrix.elements[static_cast<size_t>(2 * i + 1)]) & 0x7f) << 1);
+    const size_t exponent =
+        static_cast<size_t>(std::to_integer<int>(matrix.elements[static_cast<size_t>(2 * i)]) >> 7 |
+                            (std::to_integer<int>(matrix.elements[static_cast<size_t>(2 * i + 1)]) & 0x7f) << 1);
     bit += luts[luts.size() - 256 + exponent];
   }
-  const int64_t bytes = static_cast<int64_t>(compressed.sections[container::kEncoded].bytes.size()) - container::kSpareBytes;
+  const int64_t bytes =
+      static_cast<int64_t>(compressed.sections[container::kEncoded].bytes.size()) - container::kSpareBytes;
   CHECK(bytes == (bit + 7) / 8);
   codecs::modelling::BitReader gaps(compressed.sections[container::kGaps].bytes);
   for (int64_t thread = 0; thread < (bytes + 7) / 8; ++thread) {
@@ -231,7 +128,8 @@ TEST_CASE("huffman_exponents_segments_keep_all_bit_patterns") {
   const Matrix all = bf16({257, 255}, [](int64_t i) { return (i * 40503) & 0xFFFF; });
   for (const char* cols : {"128", "512", "4096"})
     for (const char* bits : {"8", "12", "16"}) {
-      const CompressedMatrix compressed = encode(all, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", bits}});
+      const CompressedMatrix compressed =
+          encode(all, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", bits}});
       CHECK(decoded(compressed) == all.elements);
     }
 }
@@ -245,14 +143,16 @@ TEST_CASE("huffman_exponents_container_keeps_240_exponents_and_codes_of_any_dept
   const Matrix deep = deep_matrix(18, 1024);
   const CompressedMatrix deep_compressed = encode(deep);
   CHECK(deep_compressed.sections[container::kLuts].bytes.size() >= 4 * 256);  // three levels and the lengths
-  CHECK(*std::max_element(deep_compressed.sections[container::kLuts].bytes.end() - 256, deep_compressed.sections[container::kLuts].bytes.end()) > std::byte{16});
+  CHECK(*std::max_element(deep_compressed.sections[container::kLuts].bytes.end() - 256,
+                          deep_compressed.sections[container::kLuts].bytes.end()) > std::byte{16});
   CHECK(decoded(deep_compressed) == deep.elements);
 }
 
 TEST_CASE("huffman_exponents_sizes_are_honest_where_there_is_nothing_to_gain") {
   tests::Random random{6};
   const Matrix constant = bf16({64, 4096}, [&](int64_t) { return 120 << 7 | (random.next() & 0x807F); });
-  const Matrix uniform = bf16({64, 4096}, [&](int64_t) { return (random.next() % 240) << 7 | (random.next() & 0x807F); });
+  const Matrix uniform =
+      bf16({64, 4096}, [&](int64_t) { return (random.next() % 240) << 7 | (random.next() & 0x807F); });
   // A bit an element, its gaps and positions; 8 bits and theirs.
   CHECK(bits_per_element(encode(constant)) < 9 + 1.0 * (5.0 / 64 + 32.0 / 32768) + 0.05);
   CHECK(bits_per_element(encode(uniform)) > 16.5);
@@ -277,7 +177,9 @@ TEST_CASE("huffman_exponents_container_refuses_damaged_tables_and_index") {
     };
     const auto lengths_row = static_cast<ptrdiff_t>(good.sections[container::kLuts].bytes.size() - 256);
     refuses([](Sections& s) { std::fill_n(s[0].bytes.begin(), 256, std::byte{240}); });
-    refuses([](Sections& s) { std::fill(s[0].bytes.begin(), s[0].bytes.end() - 256, std::byte{255}); });  // a table that points to itself, or none
+    refuses([](Sections& s) {
+      std::fill(s[0].bytes.begin(), s[0].bytes.end() - 256, std::byte{255});
+    });  // a table that points to itself, or none
     refuses([&](Sections& s) { std::fill(s[0].bytes.begin() + lengths_row, s[0].bytes.end(), std::byte{0}); });
     refuses([&](Sections& s) { std::fill(s[0].bytes.begin() + lengths_row, s[0].bytes.end(), std::byte{200}); });
     refuses([](Sections& s) { s[0].bytes.resize(256); });
@@ -314,7 +216,8 @@ TEST_CASE("huffman_exponents_segments_refuse_damaged_streams") {
   refuses([](Sections& s) { s[segments::kCode].bytes[0] = std::byte{1}; });       // a code of no bits
   refuses([](Sections& s) { s[segments::kCode].bytes[2 * 13] = std::byte{1}; });  // beyond code_bits
   refuses([](Sections& s) { s[segments::kCode].bytes[2 * 1] = std::byte{2}; });   // more codes than there are
-  refuses([](Sections& s) { std::fill(s[segments::kCode].bytes.begin(), s[segments::kCode].bytes.end(), std::byte{0}); });
+  refuses(
+      [](Sections& s) { std::fill(s[segments::kCode].bytes.begin(), s[segments::kCode].bytes.end(), std::byte{0}); });
   refuses([](Sections& s) { s[segments::kStreams].bytes.resize(100); });
   refuses([](Sections& s) { s[segments::kStreams].bytes.resize(s[segments::kStreams].bytes.size() - 4); });
   refuses([](Sections& s) { set_u32(s[segments::kTiles], 0, 1); });
@@ -338,14 +241,16 @@ TEST_CASE("huffman_exponents_reads_what_other_encoders_leave_at_the_end") {
   compressed.sections[container::kLuts].bytes = luts;
   Bytes& encoded = compressed.sections[container::kEncoded].bytes;
   encoded.assign(static_cast<size_t>(elements / 8) + container::kSpareBytes, std::byte{0x55});
-  compressed.sections[container::kGaps].bytes.assign(2 * 512 * 5 / 8 + 1, std::byte{0});  // for all threads of both blocks
+  compressed.sections[container::kGaps].bytes.assign(2 * 512 * 5 / 8 + 1,
+                                                     std::byte{0});  // for all threads of both blocks
   Bytes& positions = compressed.sections[container::kOutputPositions].bytes;
   positions.assign(12, std::byte{0});
   set_u32(compressed.sections[container::kOutputPositions], 4, 8 * 4096);
   set_u32(compressed.sections[container::kOutputPositions], 8, static_cast<uint32_t>(elements));
   CHECK(decoded(compressed) == matrix.elements);
 
-  // Codes of 1 and 2 bits whose last one ends byte-aligned in the second block, where none starts: no position for that block.
+  // Codes of 1 and 2 bits whose last one ends byte-aligned in the second block, where none starts: no position for that
+  // block.
   const int64_t before = 8 * 4096 - 4;  // bits in front of the last code, which has 12
   Matrix last = bf16({1, before + 1}, [&](int64_t i) { return static_cast<uint64_t>(i == before ? 7 : 100) << 7; });
   CompressedMatrix missing = encode(last);
@@ -366,7 +271,8 @@ TEST_CASE("huffman_exponents_reads_what_other_encoders_leave_at_the_end") {
 
 TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_damaged") {
   codecs::ChainFile chain;
-  const std::vector<Matrix> matrices = {tests::bf16_matrix({40, 300}), f8_matrix({33, 31}), tests::bf16_matrix({1, 1}), f8_matrix({1, 1}), tests::bf16_matrix({0, 5})};
+  const std::vector<Matrix> matrices = {tests::bf16_matrix({40, 300}), f8_matrix({33, 31}), tests::bf16_matrix({1, 1}),
+                                        f8_matrix({1, 1}), tests::bf16_matrix({0, 5})};
   for (size_t i = 0; i < matrices.size(); ++i) {
     chain.layers.push_back(encode(matrices[i]));
     chain.names.push_back(i == 2 ? "" : "layers." + std::to_string(i) + ".mlp");
@@ -380,13 +286,15 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   CHECK_FALSE(read.has_more);
   CHECK(read.initial_vector.empty());
   for (size_t i = 0; i < matrices.size(); ++i) {
-    const size_t at = static_cast<size_t>(std::find(read.names.begin(), read.names.end(), chain.names[i]) - read.names.begin());
+    const size_t at =
+        static_cast<size_t>(std::find(read.names.begin(), read.names.end(), chain.names[i]) - read.names.begin());
     REQUIRE(at < read.layers.size());
     CHECK(read.layers[at].type == matrices[i].type);
     CHECK(read.layers[at].shape == matrices[i].shape);
     CHECK(read.layers[at].source_hash == datasets::content_hash(matrices[i].view()));
     CHECK(decoded(read.layers[at]) == matrices[i].elements);
-    for (size_t s = 0; s < chain.layers[i].sections.size(); ++s) CHECK(read.layers[at].sections[s].bytes == chain.layers[i].sections[s].bytes);
+    for (size_t s = 0; s < chain.layers[i].sections.size(); ++s)
+      CHECK(read.layers[at].sections[s].bytes == chain.layers[i].sections[s].bytes);
   }
   CHECK(entry().codec->write_file(read) == file);
 
@@ -403,7 +311,8 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   CHECK(bare.layers[0].shape == datasets::Shape{1, 40 * 300});
   CHECK(decoded(bare.layers[0]) == matrices[0].elements);
 
-  const auto refuses = [&](std::string_view tensor_name, auto change, const std::map<std::string, std::string>& metadata = {}) {
+  const auto refuses = [&](std::string_view tensor_name, auto change,
+                           const std::map<std::string, std::string>& metadata = {}) {
     std::vector<datasets::TensorView> changed = tensors;
     Bytes bytes;
     for (datasets::TensorView& tensor : changed)
@@ -417,10 +326,20 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   const auto nothing = [](datasets::TensorView&, Bytes&) {};
   refuses("layers.0.mlp.gaps", [](datasets::TensorView& t, Bytes&) { t.name = "layers.0.mlp.gap"; });
   refuses("layers.0.mlp.luts", [](datasets::TensorView& t, Bytes&) { t.shape = {t.shape[0] * 256}; });
-  refuses("layers.0.mlp.luts", [](datasets::TensorView&, Bytes& b) { std::fill(b.end() - 256, b.end(), std::byte{0}); });
-  refuses("layers.0.mlp.encoded_exponent", [](datasets::TensorView& t, Bytes& b) { b.resize(b.size() / 2); t.shape = {static_cast<int64_t>(b.size())}; });
-  refuses("layers.0.mlp.sign_mantissa", [](datasets::TensorView& t, Bytes& b) { b.pop_back(); t.shape = {static_cast<int64_t>(b.size())}; });
-  refuses("layers.0.mlp.output_positions", [](datasets::TensorView& t, Bytes& b) { b.clear(); t.shape = {0}; });
+  refuses("layers.0.mlp.luts",
+          [](datasets::TensorView&, Bytes& b) { std::fill(b.end() - 256, b.end(), std::byte{0}); });
+  refuses("layers.0.mlp.encoded_exponent", [](datasets::TensorView& t, Bytes& b) {
+    b.resize(b.size() / 2);
+    t.shape = {static_cast<int64_t>(b.size())};
+  });
+  refuses("layers.0.mlp.sign_mantissa", [](datasets::TensorView& t, Bytes& b) {
+    b.pop_back();
+    t.shape = {static_cast<int64_t>(b.size())};
+  });
+  refuses("layers.0.mlp.output_positions", [](datasets::TensorView& t, Bytes& b) {
+    b.clear();
+    t.shape = {0};
+  });
   refuses("layers.0.mlp.output_positions", [](datasets::TensorView&, Bytes& b) { b.back() = std::byte{0xff}; });
   refuses("layers.0.mlp.split_positions", [](datasets::TensorView&, Bytes& b) { b[7] = std::byte{0x80}; });
   for (const char* shape : {"[41, 300]", "[12000]"}) refuses("", nothing, {{"layers.0.mlp.shape", shape}});
@@ -430,7 +349,8 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   int refused = 0;
   for (int i = 0; i < 400; ++i) {
     Bytes flipped = file;
-    for (uint64_t flips = 1 + random.next() % 3; flips > 0; --flips) flipped[random.next() % (i % 2 == 0 ? flipped.size() : 2000)] ^= static_cast<std::byte>(1 + random.next() % 255);
+    for (uint64_t flips = 1 + random.next() % 3; flips > 0; --flips)
+      flipped[random.next() % (i % 2 == 0 ? flipped.size() : 2000)] ^= static_cast<std::byte>(1 + random.next() % 255);
     try {
       (void)entry().codec->recognises_file(flipped);
       (void)entry().codec->read_file(flipped);
@@ -441,7 +361,8 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   }
   CHECK(refused > 100);
   CHECK_FALSE(entry().codec->recognises_file(std::span(file).first(20)));
-  for (size_t keep : {file.size() - 1, file.size() / 2, size_t{9}}) CHECK_THROWS_AS(entry().codec->read_file(std::span(file).first(keep)), MalformedStream);
+  for (size_t keep : {file.size() - 1, file.size() / 2, size_t{9}})
+    CHECK_THROWS_AS(entry().codec->read_file(std::span(file).first(keep)), MalformedStream);
 }
 
 TEST_CASE("huffman_exponents_gpu_kernels_decode_codes_of_every_depth", "[emulator]") {
@@ -457,9 +378,13 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
   std::vector<Matrix> matrices = {deep_matrix(16, 1000)};
   for (const datasets::Shape shape : tests::odd_shapes()) matrices.push_back(tests::bf16_matrix(shape));
   tests::Random random{8};
-  matrices.push_back(bf16({70, 300}, [&](int64_t) { return random.next() & 0xBFFF; }));  // small numbers, subnormal ones among them
+  matrices.push_back(
+      bf16({70, 300}, [&](int64_t) { return random.next() & 0xBFFF; }));  // small numbers, subnormal ones among them
   // Rows of one-bit codes beside rows of long ones, in whole groups.
-  matrices.push_back(bf16({64, 2003}, [&](int64_t i) { return (i / 2003 % 7 == 0 ? 120 : 90 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 | (random.next() & 0x807F); }));
+  matrices.push_back(bf16({64, 2003}, [&](int64_t i) {
+    return (i / 2003 % 7 == 0 ? 120 : 90 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 |
+           (random.next() & 0x807F);
+  }));
   matrices.push_back(tests::bf16_matrix({96, 4100}));
   const backends::Backend* emulator = backends::find_backend("emulator");
   for (const backends::DeviceInfo& info : emulator->devices())
@@ -467,7 +392,8 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
       for (const char* cols : {"128", "4096"})
         for (const int batch : {1, 3, 13}) {
           CAPTURE(info.simd_target, tests::describe(matrix), cols, batch);
-          const CompressedMatrix compressed = encode(matrix, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", batch == 1 ? "8" : "16"}});
+          const CompressedMatrix compressed =
+              encode(matrix, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", batch == 1 ? "8" : "16"}});
           const auto device = emulator->open({1, info.simd_target});
           const auto uploaded = device->upload(compressed);
           backends::PassPlan plan;
@@ -476,16 +402,20 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
           plan.chained = false;
           plan.batch = batch;
           plan.tokens.emplace_back();
-          for (int64_t i = 0; i < batch * matrix.shape.cols; ++i) plan.tokens[0].push_back(static_cast<float>(random.normal()));
+          for (int64_t i = 0; i < batch * matrix.shape.cols; ++i)
+            plan.tokens[0].push_back(static_cast<float>(random.normal()));
           const backends::ExactProduct exact = backends::exact_product(matrix.view(), plan.tokens[0], batch);
           REQUIRE(exact.refused == "");
           int ran = 0;
           for (const backends::Kernel& kernel : entry().kernels("emulator"))
-            for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-              if (kernel.op != backends::Op::matmul || (kernel.variant == "segments" && tuning > 0 && batch > 3) || !kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
+            for (const backends::Policy& policy : kernel.policies) {
+              const bool first = &policy == &kernel.policies[0];
+              if (kernel.op != backends::Op::matmul || (kernel.variant == "segments" && !first && batch > 3) ||
+                  !kernel.refuses(uploaded->view(), device->info(), policy).empty())
+                continue;
               plan.kernel = &kernel;
-              plan.tuning = static_cast<int>(tuning);
-              const auto pass = device->prepare(plan);
+              plan.policy = &policy;
+              const auto pass = backends::prepare(*device, plan);
               pass->poison_outputs(0);
               pass->run();
               CHECK(backends::check_product(pass->products(0), exact, {}).violation == "");

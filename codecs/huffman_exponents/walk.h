@@ -1,6 +1,7 @@
-// The scalar heart of the CPU kernels: up to 5 exponents a look-up of 12 bits, several streams in turn to hide its latency, and the exponents'
-// way into a buffer that elements are then joined from. Everything is inlined into each kernel, so that it is compiled for that kernel's
-// instruction set (BMI2 shifts on AVX2 and up). Assumes a verified stream.
+// The scalar heart of the CPU kernels: up to 5 exponents a look-up of 12 bits, several streams in turn to hide its
+// latency, and the exponents' way into a buffer that elements are then joined from. Everything is inlined into each
+// kernel, so that it is compiled for that kernel's instruction set (BMI2 shifts on AVX2 and up). Assumes a verified
+// stream.
 #pragma once
 
 #include <algorithm>
@@ -17,29 +18,28 @@
 
 namespace ecmv::codecs::huffman_exponents {
 
-using backends::KernelCall;
-
 inline constexpr int kRunBits = 12, kRunCodes = 5;
 inline constexpr int64_t kRunEntries = int64_t{1} << kRunBits;
 inline constexpr int kStepsOfLoad = 4;  // runs taken from one load of 57 bits
 inline constexpr int kStreamsInTurn = 4;
-inline constexpr int64_t kSlackBytes = 64;  // written behind the last exponent of a stream
-// Elements that a launch decodes at least, so that its tables (some 30 us) do not show.
-inline constexpr int64_t kLaunchElements = 262144;
+inline constexpr int64_t kSlackBytes = 64;  // written past the last exponent of a stream
+// Elements that a call decodes at least, so that its tables (some 30 us) do not show.
+inline constexpr int64_t kCallElements = 262144;
 
 struct FirstCode {
   uint32_t exponent;
   int length;  // 0: no code begins with these bits
 };
 
-// runs[w]: the whole codes that the 12 bits w begin with, 5 at most: exponents in bytes 0..4, their number in byte 5 (0: the first is longer), their
-// bits in byte 6. `first_code` finds the code at the top of 32 bits.
+// runs[w]: the whole codes that the 12 bits w begin with, 5 at most: exponents in bytes 0..4, their number in byte 5
+// (0: the first is longer), their bits in byte 6. `first_code` finds the code at the top of 32 bits.
 template <class First>
 inline void build_runs(uint64_t* runs, const First& first_code) {
   uint16_t singles[kRunEntries];
   for (uint32_t i = 0; i < kRunEntries; ++i) {
     const FirstCode code = first_code(i << (32 - kRunBits));
-    singles[i] = static_cast<uint16_t>(code.length <= kRunBits ? code.exponent << 8 | static_cast<uint32_t>(code.length) : 0);
+    singles[i] =
+        static_cast<uint16_t>(code.length <= kRunBits ? code.exponent << 8 | static_cast<uint32_t>(code.length) : 0);
   }
   for (uint32_t i = 0; i < kRunEntries; ++i) {
     uint64_t entry = 0;
@@ -55,11 +55,12 @@ inline void build_runs(uint64_t* runs, const First& first_code) {
   }
 }
 
-// counts[j] exponents from bit positions[j] of each stream to outs[j], which has kSlackBytes more. `window_at(j, position)`: the 57 bits or
-// more from there, the first most significant. Positions and pointers are local arrays that never escape, so that the stores cannot alias
-// them and they stay in registers.
+// counts[j] exponents from bit positions[j] of each stream to outs[j], which has kSlackBytes more. `window_at(j,
+// position)`: the 57 bits or more from there, the first most significant. Positions and pointers are local arrays that
+// never escape, so that the stores cannot alias them and they stay in registers.
 template <int kStreams, class WindowAt, class First>
-ECMV_EXPONENTS_INLINE void walk(const uint64_t* runs, const WindowAt& window_at, const First& first_code, const uint64_t* positions, const int64_t* counts, uint8_t* const* outs) {
+ECMV_EXPONENTS_INLINE void walk(const uint64_t* runs, const WindowAt& window_at, const First& first_code,
+                                const uint64_t* positions, const int64_t* counts, uint8_t* const* outs) {
   uint64_t at[kStreams];
   uint8_t* out[kStreams];
   const uint8_t* end[kStreams];
@@ -102,7 +103,9 @@ ECMV_EXPONENTS_INLINE void walk(const uint64_t* runs, const WindowAt& window_at,
     }
 }
 
-inline const uint8_t* section_bytes(const CompressedView& matrix, int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data()); }
+inline const uint8_t* section_bytes(const CompressedView& matrix, int section) {
+  return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data());
+}
 
 inline uint32_t load_u32(const uint8_t* bytes) {
   uint32_t value;
@@ -110,7 +113,18 @@ inline uint32_t load_u32(const uint8_t* bytes) {
   return value;
 }
 
+// A decode kernel, bound. The code of `run` is compiled for the instruction set that was in use when it was bound.
+template <class Stored>
+struct BoundDecode {
+  using Run = void (*)(const Stored&, const backends::DecodeArgs&);
+  Stored stored;
+  Run run;
+  void operator()(void*, const backends::DecodeArgs& args) const { run(stored, args); }
+};
+
 // Runs are stored whole, first exponent first.
-inline std::string refuses_big_endian() { return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine."; }
+inline std::string refuses_big_endian() {
+  return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
+}
 
 }  // namespace ecmv::codecs::huffman_exponents

@@ -10,18 +10,15 @@ namespace {
 bool is_hierarchical(const Settings& settings) { return settings.text("layout") == "hierarchical"; }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
-  return is_hierarchical(settings) ? hierarchical::refuses(matrix, settings)
-                                   : single_level::refuses(matrix, settings);
+  return is_hierarchical(settings) ? hierarchical::refuses(matrix, settings) : single_level::refuses(matrix, settings);
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return is_hierarchical(settings) ? hierarchical::encode(matrix, settings)
-                                   : single_level::encode(matrix, settings);
+  return is_hierarchical(settings) ? hierarchical::encode(matrix, settings) : single_level::encode(matrix, settings);
 }
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
-  is_hierarchical(*compressed.settings) ? hierarchical::decode(compressed, out)
-                                        : single_level::decode(compressed, out);
+  is_hierarchical(*compressed.settings) ? hierarchical::decode(compressed, out) : single_level::decode(compressed, out);
 }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {

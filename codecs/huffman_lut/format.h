@@ -70,7 +70,7 @@ constexpr int64_t units_of(int64_t cols, int tuple) {
   const int64_t rest = cols % 64;
   return cols / 64 * 16 + (rest < 32 ? (rest + 1) / 2 : 16);
 }
-// First column of unit `unit` of a row; a tuple's other columns lie at kColumnOfTuple behind it.
+// First column of unit `unit` of a row; a tuple's other columns lie kColumnOfTuple further.
 constexpr int64_t unit_column(int64_t unit, int tuple) {
   return tuple == 2 ? 2 * unit : unit / 16 * 64 + unit % 16 * 2;
 }

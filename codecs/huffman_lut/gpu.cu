@@ -1,8 +1,9 @@
-// GPU kernels of huffman_lut: what is launched for which layout. The kernels are in hierarchical_gpu.h (two_phase, fused) and
-// single_level_gpu.h (tuples). Every launch lays out its look-up tables in scratch first: small kernels of their own, so that
-// the thread blocks of the main one only copy. Scratch is table space, never a result.
+// GPU kernels of huffman_lut: what is launched for which layout. The kernels are in hierarchical_gpu.h (two_phase,
+// fused) and single_level_gpu.h (tuples). Every enqueue lays out its look-up tables in scratch first: small kernels of
+// their own, so that the thread blocks of the main one only copy. Scratch is table space, never a result.
 #include <algorithm>
-#include <type_traits>
+#include <string>
+#include <utility>
 
 #include "codecs/huffman_lut/hierarchical_gpu.h"
 #include "codecs/huffman_lut/single_level_gpu.h"
@@ -14,194 +15,291 @@ namespace gpu = backends::gpu;
 
 constexpr int kLayOutThreads = 256;
 
-gpu::LaunchShape a_thread_each(int64_t elements) { return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0}; }
+gpu::LaunchShape a_thread_each(int64_t elements) {
+  return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0};
+}
 
 const uint8_t* bytes_of(const codecs::CompressedView& matrix, int section) {
   return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
 }
 
-int64_t size_of(const codecs::CompressedView& matrix, int section) { return static_cast<int64_t>(matrix.sections[section].bytes.size()); }
+int64_t size_of(const codecs::CompressedView& matrix, int section) {
+  return static_cast<int64_t>(matrix.sections[section].bytes.size());
+}
 
 std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
-  return bytes <= device.shared_bytes ? "" : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " + std::to_string(device.shared_bytes) + ".";
+  return bytes <= device.shared_bytes
+             ? ""
+             : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " +
+                   std::to_string(device.shared_bytes) + ".";
 }
 
 // ---- hierarchical
 
-constexpr backends::Tuning kTableTunings[] = {{"pairs"}, {"tables"}};
-constexpr int kPairsTuning = 0;
+using Layers = std::span<const backends::Layer>;
+
+struct TablePolicy : backends::Policy {
+  bool pairs;  // a table of short codes, two a look-up, before the others
+};
+constexpr TablePolicy kTablePolicies[] = {{{"pairs"}, true}, {{"tables"}, false}};
 // Scratch: joined tables, pairs, the last thread's bytes.
-constexpr int64_t kEntryBytes = (hierarchical::kMaxSubtables + 1) * 512, kPairTableBytes = gaps::kPairEntries * 4, kLastThreadBytes = 64;
+constexpr int64_t kEntryBytes = (hierarchical::kMaxSubtables + 1) * 512, kPairTableBytes = gaps::kPairEntries * 4,
+                  kLastThreadBytes = 64;
 
-int tables_of(const codecs::CompressedView& matrix) { return static_cast<int>(size_of(matrix, hierarchical::kLuts) / 256) - 1; }
-
-int64_t gaps_shared_bytes(const codecs::CompressedView& matrix, int tuning) {
-  return gaps::table_bytes_of(tables_of(matrix), tuning == kPairsTuning) + gaps::kSumBytes + gaps::kElementBytes + 16;
+int tables_of(const codecs::CompressedView& matrix) {
+  return static_cast<int>(size_of(matrix, hierarchical::kLuts) / 256) - 1;
 }
 
-std::string refuses_gaps(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+int64_t gaps_shared_bytes(const codecs::CompressedView& matrix, bool pairs) {
+  return gaps::table_bytes_of(tables_of(matrix), pairs) + gaps::kSumBytes + gaps::kElementBytes + 16;
+}
+
+std::string refuses_gaps(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                         const backends::Policy& policy) {
   if (matrix.settings->text("layout") != "hierarchical") return "This kernel decodes the layout hierarchical only.";
-  return refuses_shared(gaps_shared_bytes(matrix, tuning), device);
+  return refuses_shared(gaps_shared_bytes(matrix, policy.as<TablePolicy>().pairs), device);
 }
 
-int64_t gaps_scratch_bytes(const codecs::CompressedView&, int) { return kEntryBytes + kPairTableBytes + kLastThreadBytes; }
+struct Gaps {
+  gaps::Stream stored;  // without what lies in scratch
+  bool pairs;
+  gpu::LaunchShape shape;  // of the main kernel
 
-gaps::Stream lay_out_gaps(const backends::KernelCall& call, int64_t zero_rows) {
-  using namespace hierarchical;
-  const codecs::CompressedView& matrix = *call.matrix;
-  const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
-  const gaps::Stream stream = {.luts = bytes_of(matrix, kLuts),
-                               .encoded = bytes_of(matrix, kEncoded),
-                               .gaps = bytes_of(matrix, kGaps),
-                               .offset = bytes_of(matrix, kOffset),
-                               .positions = reinterpret_cast<const uint32_t*>(bytes_of(matrix, kOutputPositions)),
-                               .entries = reinterpret_cast<const uint16_t*>(call.scratch),
-                               .pairs = reinterpret_cast<const uint32_t*>(call.scratch + kEntryBytes),
-                               .last_thread = reinterpret_cast<const uint32_t*>(call.scratch + kEntryBytes + kPairTableBytes),
-                               .threads = (bytes + kThreadBytes - 1) / kThreadBytes,
-                               .blocks = (bytes + kBlockBytes - 1) / kBlockBytes,
-                               .encoded_bytes = size_of(matrix, kEncoded),
-                               .tables = tables_of(matrix)};
-  gpu::launch(gaps::lay_out, a_thread_each(std::max<int64_t>(zero_rows, stream.tables * 256)), call.stream, stream,
-              reinterpret_cast<uint16_t*>(call.scratch), reinterpret_cast<uint8_t*>(call.scratch + kEntryBytes + kPairTableBytes), call.y, zero_rows);
-  if (call.tuning == kPairsTuning)
-    gpu::launch(gaps::lay_out_pairs, a_thread_each(gaps::kPairEntries), call.stream, stream, reinterpret_cast<uint32_t*>(call.scratch + kEntryBytes));
-  return stream;
+  Gaps(const codecs::CompressedView& matrix, const backends::Policy& policy, const backends::DeviceInfo& device)
+      : stored{}, pairs(policy.as<TablePolicy>().pairs) {
+    using namespace hierarchical;
+    const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
+    stored.luts = bytes_of(matrix, kLuts);
+    stored.encoded = bytes_of(matrix, kEncoded);
+    stored.gaps = bytes_of(matrix, kGaps);
+    stored.offset = bytes_of(matrix, kOffset);
+    stored.positions = reinterpret_cast<const uint32_t*>(bytes_of(matrix, kOutputPositions));
+    stored.threads = (bytes + kThreadBytes - 1) / kThreadBytes;
+    stored.blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+    stored.encoded_bytes = size_of(matrix, kEncoded);
+    stored.tables = tables_of(matrix);
+    // As many blocks as are resident at once: each copies the tables once and then takes block after block.
+    constexpr int kBlocksOfUnit = 4;
+    shape = {std::min<int64_t>(stored.blocks, int64_t{device.compute_units} * kBlocksOfUnit), gaps::kBlockThreads,
+             gaps_shared_bytes(matrix, pairs)};
+  }
+
+  // Lays out the tables, and zeros in `zero_rows` of y.
+  gaps::Stream lay_out(void* stream, std::byte* scratch, int32_t* y, int64_t zero_rows) const {
+    gaps::Stream laid_out = stored;
+    std::byte* const pair_table = scratch + kEntryBytes;
+    std::byte* const last_thread = pair_table + kPairTableBytes;
+    laid_out.entries = reinterpret_cast<const uint16_t*>(scratch);
+    laid_out.pairs = reinterpret_cast<const uint32_t*>(pair_table);
+    laid_out.last_thread = reinterpret_cast<const uint32_t*>(last_thread);
+    gpu::launch(gaps::lay_out, a_thread_each(std::max<int64_t>(zero_rows, laid_out.tables * 256)), stream, laid_out,
+                reinterpret_cast<uint16_t*>(scratch), reinterpret_cast<uint8_t*>(last_thread), y, zero_rows);
+    if (pairs)
+      gpu::launch(gaps::lay_out_pairs, a_thread_each(gaps::kPairEntries), stream, laid_out,
+                  reinterpret_cast<uint32_t*>(pair_table));
+    return laid_out;
+  }
+};
+
+struct TwoPhase {
+  Gaps base;
+  decltype(&gaps::two_phase<true>) kernel;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    const gaps::Stream laid_out = base.lay_out(stream, args.scratch, nullptr, 0);
+    gpu::launch(kernel, base.shape, stream, laid_out, reinterpret_cast<int8_t*>(args.out));
+  }
+};
+
+struct Fused {
+  Gaps base;
+  decltype(&gaps::fused<true>) kernel;
+  datasets::Shape of_matrix;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    const gaps::Stream laid_out = base.lay_out(stream, args.scratch, args.y, of_matrix.rows);
+    gpu::launch(kernel, base.shape, stream, laid_out, static_cast<uint32_t>(of_matrix.cols), args.x, args.y);
+    gpu::launch(gaps::requantise_rows, a_thread_each(of_matrix.rows), stream, gpu::epilogue_of(args), of_matrix.rows);
+  }
+};
+
+constexpr int64_t kGapsScratchBytes = kEntryBytes + kPairTableBytes + kLastThreadBytes;
+
+backends::BoundKernel bind_two_phase(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const Gaps bound(*layers[0].matrix, policy, place.device());
+  return {TwoPhase{bound, bound.pairs ? gaps::two_phase<true> : gaps::two_phase<false>},
+          {.scratch_bytes = kGapsScratchBytes}};
 }
-
-// As many blocks as are resident at once: each copies the tables once and then takes block after block.
-gpu::LaunchShape gaps_shape(const backends::KernelCall& call, const gaps::Stream& stream) {
-  constexpr int kBlocksOfUnit = 4;
-  return {std::min<int64_t>(stream.blocks, int64_t{call.device->compute_units} * kBlocksOfUnit), gaps::kBlockThreads, gaps_shared_bytes(*call.matrix, call.tuning)};
-}
-
-void launch_two_phase(const backends::KernelCall& call) {
-  const gaps::Stream stream = lay_out_gaps(call, 0);
-  gpu::launch(call.tuning == kPairsTuning ? gaps::two_phase<true> : gaps::two_phase<false>, gaps_shape(call, stream), call.stream, stream, call.decoded);
-}
-
-void launch_fused(const backends::KernelCall& call) {
-  const datasets::Shape shape = call.matrix->shape;
-  const gaps::Stream stream = lay_out_gaps(call, shape.rows);
-  gpu::launch(call.tuning == kPairsTuning ? gaps::fused<true> : gaps::fused<false>, gaps_shape(call, stream), call.stream, stream,
-              static_cast<uint32_t>(shape.cols), call.x, call.y);
-  gpu::launch(gaps::requantise_rows, a_thread_each(shape.rows), call.stream, gpu::epilogue_of(call), shape.rows);
+backends::BoundKernel bind_fused(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const Gaps bound(*layers[0].matrix, policy, place.device());
+  return {Fused{bound, bound.pairs ? gaps::fused<true> : gaps::fused<false>, layers[0].matrix->shape},
+          {.scratch_bytes = kGapsScratchBytes, .requantises = true}};
 }
 
 // ---- single_level
 
-constexpr backends::Tuning kThreadTunings[] = {{"threads512"}, {"threads1024"}, {"threads256"}, {"threads128"}};
-constexpr int kThreads[] = {512, 1024, 256, 128};
+struct ThreadPolicy : backends::Policy {
+  int threads;  // a block
+};
+constexpr ThreadPolicy kThreadPolicies[] = {
+    {{"threads512"}, 512}, {{"threads1024"}, 1024}, {{"threads256"}, 256}, {{"threads128"}, 128}};
 
-int table_bits_of(const codecs::CompressedView& matrix) { return static_cast<int>(matrix.settings->integer("table_bits")); }
+int table_bits_of(const codecs::CompressedView& matrix) {
+  return static_cast<int>(matrix.settings->integer("table_bits"));
+}
 int streams_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("streams")); }
-int64_t quads_of(const codecs::CompressedView& matrix) { return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile; }
-
-// Scratch: the table and the last partial piece.
-int64_t tuples_scratch_bytes(const codecs::CompressedView& matrix, int) { return (int64_t{4} << table_bits_of(matrix)) + tuples::kPieceBytes; }
+int64_t quads_of(const codecs::CompressedView& matrix) {
+  return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile;
+}
 
 // The rows' raw bits tell how many an element has; where no tile is full it does not matter to the kernels.
 int raw_bits_of(const codecs::CompressedView& matrix) {
   for (int raw_bits = 7; raw_bits > 0; --raw_bits)
-    if (matrix.shape.rows * single_level::raw_row_bytes(matrix.shape.cols, raw_bits) == size_of(matrix, single_level::kRawBits)) return raw_bits;
+    if (matrix.shape.rows * single_level::raw_row_bytes(matrix.shape.cols, raw_bits) ==
+        size_of(matrix, single_level::kRawBits))
+      return raw_bits;
   return 0;
 }
 
-tuples::Matrix lay_out_tuples(const backends::KernelCall& call) {
-  using namespace single_level;
-  const codecs::CompressedView& view = *call.matrix;
-  const int64_t block_rows = rows_per_block(view.shape.cols, view.settings->integer("block_elements"));
-  std::byte* const last_piece = call.scratch + (int64_t{4} << table_bits_of(view));
-  const tuples::Matrix matrix = {.streams = bytes_of(view, kStreams),
-                                 .last_piece = reinterpret_cast<const uint8_t*>(last_piece),
-                                 .raw_bits = bytes_of(view, kRawBits),
-                                 .patches = bytes_of(view, kPatches),
-                                 .code = bytes_of(view, kCode),
-                                 .blocks = bytes_of(view, kBlocks),
-                                 .table = reinterpret_cast<const uint32_t*>(call.scratch),
-                                 .stream_bytes = size_of(view, kStreams),
-                                 .rows = view.shape.rows,
-                                 .block_count = (view.shape.rows + block_rows - 1) / block_rows,
-                                 .row_bytes = raw_row_bytes(view.shape.cols, raw_bits_of(view)),
-                                 .cols = static_cast<int>(view.shape.cols),
-                                 .rows_per_block = static_cast<int>(std::min(block_rows, view.shape.rows)),
-                                 .table_bits = table_bits_of(view)};
-  gpu::launch(view.settings->text("tuple") == "2" ? tuples::lay_out<2> : tuples::lay_out<4>,
-              a_thread_each((int64_t{1} << matrix.table_bits) + tuples::kPieceBytes), call.stream, matrix, reinterpret_cast<uint32_t*>(call.scratch),
-              reinterpret_cast<uint8_t*>(last_piece));
-  return matrix;
+// What is compiled for the settings and raw bits of a matrix. The table's kernel depends on the setting `tuple` alone.
+struct TuplesForm {
+  void (*lay_out)(tuples::Matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint8_t> last_piece);
+  void (*matvec)(tuples::Matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue);
+  void (*decode)(tuples::Matrix, gpu::Pointer<int8_t> decoded);
+  int (*x_offset)(int table_bits, int threads);
+};
+
+template <int kTuple, int kStreams>
+TuplesForm form_of_raw_bits(int raw_bits) {
+  return [raw_bits]<int... kRaw>(std::integer_sequence<int, kRaw...>) {
+    const TuplesForm forms[] = {{tuples::lay_out<kTuple>, tuples::matvec<tuples::Form<kTuple, kRaw, kStreams>>,
+                                 tuples::decode<tuples::Form<kTuple, kRaw, kStreams>>,
+                                 tuples::x_offset<tuples::Form<kTuple, kRaw, kStreams>>}...};
+    return forms[raw_bits];
+  }
+  (std::make_integer_sequence<int, 8>());
+}
+template <int kTuple>
+TuplesForm form_of_streams(int streams, int raw_bits) {
+  return streams == 4   ? form_of_raw_bits<kTuple, 4>(raw_bits)
+         : streams == 8 ? form_of_raw_bits<kTuple, 8>(raw_bits)
+                        : form_of_raw_bits<kTuple, 16>(raw_bits);
+}
+TuplesForm form_of(const codecs::CompressedView& matrix) {
+  const int streams = streams_of(matrix), raw_bits = raw_bits_of(matrix);
+  return matrix.settings->text("tuple") == "2" ? form_of_streams<2>(streams, raw_bits)
+                                               : form_of_streams<4>(streams, raw_bits);
 }
 
-// Calls f(Form) for the settings and raw bits of this matrix.
-template <typename F>
-void with_form(const codecs::CompressedView& view, F f) {
-  const auto with_raw = [&](auto tuple, auto streams) {
-    constexpr int kTuple = decltype(tuple)::value, kStreams = decltype(streams)::value;
-    switch (raw_bits_of(view)) {
-      case 0: return f(tuples::Form<kTuple, 0, kStreams>{});
-      case 1: return f(tuples::Form<kTuple, 1, kStreams>{});
-      case 2: return f(tuples::Form<kTuple, 2, kStreams>{});
-      case 3: return f(tuples::Form<kTuple, 3, kStreams>{});
-      case 4: return f(tuples::Form<kTuple, 4, kStreams>{});
-      case 5: return f(tuples::Form<kTuple, 5, kStreams>{});
-      case 6: return f(tuples::Form<kTuple, 6, kStreams>{});
-      case 7: return f(tuples::Form<kTuple, 7, kStreams>{});
-    }
-  };
-  const auto with_streams = [&](auto tuple) {
-    switch (streams_of(view)) {
-      case 4: return with_raw(tuple, std::integral_constant<int, 4>{});
-      case 8: return with_raw(tuple, std::integral_constant<int, 8>{});
-      case 16: return with_raw(tuple, std::integral_constant<int, 16>{});
-    }
-  };
-  return view.settings->text("tuple") == "2" ? with_streams(std::integral_constant<int, 2>{}) : with_streams(std::integral_constant<int, 4>{});
-}
-
-int64_t tuples_shared_bytes(const codecs::CompressedView& matrix, int tuning, bool with_x) {
-  int64_t bytes = with_x ? 4 * quads_of(matrix) : 0;
-  with_form(matrix, [&](auto form) { bytes += tuples::x_offset<decltype(form)>(table_bits_of(matrix), kThreads[tuning]); });
-  return bytes;
+int64_t tuples_shared_bytes(const codecs::CompressedView& matrix, int threads, bool with_x) {
+  return (with_x ? 4 * quads_of(matrix) : 0) + form_of(matrix).x_offset(table_bits_of(matrix), threads);
 }
 
 template <bool kWithX>
-std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  const int threads = policy.as<ThreadPolicy>().threads;
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  if (kThreads[tuning] > tuples::most_threads(streams_of(matrix))) return "The lanes of this many streams need too many registers for such large blocks.";
-  return refuses_shared(tuples_shared_bytes(matrix, tuning, kWithX), device);
+  if (threads > tuples::most_threads(streams_of(matrix)))
+    return "The lanes of this many streams need too many registers for such large blocks.";
+  return refuses_shared(tuples_shared_bytes(matrix, threads, kWithX), device);
 }
 
-template <typename Form>
-gpu::LaunchShape tuples_shape(const backends::KernelCall& call, const tuples::Matrix& matrix, bool with_x) {
-  const int threads = kThreads[call.tuning], groups = threads / Form::kStreams;
-  return {(matrix.block_count + groups - 1) / groups, threads, tuples_shared_bytes(*call.matrix, call.tuning, with_x)};
-}
+struct Tuples {
+  tuples::Matrix stored;  // without what lies in scratch
+  decltype(TuplesForm::lay_out) lay_out_kernel;
+  gpu::LaunchShape shape;  // of the main kernel
+
+  Tuples(const codecs::CompressedView& matrix, const TuplesForm& form, const backends::Policy& policy, bool with_x)
+      : stored{}, lay_out_kernel(form.lay_out) {
+    using namespace single_level;
+    const int64_t block_rows = rows_per_block(matrix.shape.cols, matrix.settings->integer("block_elements"));
+    stored.streams = bytes_of(matrix, kStreams);
+    stored.raw_bits = bytes_of(matrix, kRawBits);
+    stored.patches = bytes_of(matrix, kPatches);
+    stored.code = bytes_of(matrix, kCode);
+    stored.blocks = bytes_of(matrix, kBlocks);
+    stored.stream_bytes = size_of(matrix, kStreams);
+    stored.rows = matrix.shape.rows;
+    stored.block_count = (matrix.shape.rows + block_rows - 1) / block_rows;
+    stored.row_bytes = raw_row_bytes(matrix.shape.cols, raw_bits_of(matrix));
+    stored.cols = static_cast<int>(matrix.shape.cols);
+    stored.rows_per_block = static_cast<int>(std::min(block_rows, matrix.shape.rows));
+    stored.table_bits = table_bits_of(matrix);
+    const int threads = policy.as<ThreadPolicy>().threads, groups = threads / streams_of(matrix);
+    shape = {(stored.block_count + groups - 1) / groups, threads, tuples_shared_bytes(matrix, threads, with_x)};
+  }
+
+  // Scratch: the table and the last partial piece.
+  int64_t table_bytes() const { return int64_t{4} << stored.table_bits; }
+  int64_t scratch_bytes() const { return table_bytes() + tuples::kPieceBytes; }
+
+  tuples::Matrix lay_out(void* stream, std::byte* scratch) const {
+    tuples::Matrix laid_out = stored;
+    std::byte* const last_piece = scratch + table_bytes();
+    laid_out.table = reinterpret_cast<const uint32_t*>(scratch);
+    laid_out.last_piece = reinterpret_cast<const uint8_t*>(last_piece);
+    gpu::launch(lay_out_kernel, a_thread_each((int64_t{1} << stored.table_bits) + tuples::kPieceBytes), stream,
+                laid_out, reinterpret_cast<uint32_t*>(scratch), reinterpret_cast<uint8_t*>(last_piece));
+    return laid_out;
+  }
+};
+
+struct TuplesDecode {
+  Tuples base;
+  decltype(TuplesForm::decode) kernel;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    if (base.stored.rows == 0 || base.stored.cols == 0) return;
+    const tuples::Matrix laid_out = base.lay_out(stream, args.scratch);
+    gpu::launch(kernel, base.shape, stream, laid_out, reinterpret_cast<int8_t*>(args.out));
+  }
+};
 
 // Rows of no columns have no blocks.
-void launch_tuples_matvec(const backends::KernelCall& call) {
-  const int64_t rows = call.matrix->shape.rows;
-  if (call.matrix->shape.cols == 0) return gpu::launch(tuples::store_zeros, a_thread_each(rows), call.stream, gpu::epilogue_of(call), rows);
-  if (rows == 0) return;
-  const tuples::Matrix matrix = lay_out_tuples(call);
-  with_form(*call.matrix, [&](auto form) {
-    gpu::launch(tuples::matvec<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, true), call.stream, matrix, call.x, gpu::epilogue_of(call));
-  });
-}
+struct TuplesMatvec {
+  Tuples base;
+  decltype(TuplesForm::matvec) kernel;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    const int64_t rows = base.stored.rows;
+    if (base.stored.cols == 0)
+      return gpu::launch(tuples::store_zeros, a_thread_each(rows), stream, gpu::epilogue_of(args), rows);
+    if (rows == 0) return;
+    const tuples::Matrix laid_out = base.lay_out(stream, args.scratch);
+    gpu::launch(kernel, base.shape, stream, laid_out, args.x, gpu::epilogue_of(args));
+  }
+};
 
-void launch_tuples_decode(const backends::KernelCall& call) {
-  if (call.matrix->shape.elements() == 0) return;
-  const tuples::Matrix matrix = lay_out_tuples(call);
-  with_form(*call.matrix, [&](auto form) {
-    gpu::launch(tuples::decode<decltype(form)>, tuples_shape<decltype(form)>(call, matrix, false), call.stream, matrix, call.decoded);
-  });
+backends::BoundKernel bind_tuples_decode(const backends::Policy& policy, Layers layers, backends::Place&) {
+  const TuplesForm form = form_of(*layers[0].matrix);
+  const Tuples bound(*layers[0].matrix, form, policy, false);
+  return {TuplesDecode{bound, form.decode}, {.scratch_bytes = bound.scratch_bytes()}};
+}
+backends::BoundKernel bind_tuples_matvec(const backends::Policy& policy, Layers layers, backends::Place&) {
+  const TuplesForm form = form_of(*layers[0].matrix);
+  const Tuples bound(*layers[0].matrix, form, policy, true);
+  return {TuplesMatvec{bound, form.matvec}, {.scratch_bytes = bound.scratch_bytes(), .requantises = true}};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples<false>, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_decode},
-    {.op = backends::Op::matvec, .variant = "tuples", .tunings = kThreadTunings, .refuses = refuses_tuples<true>, .scratch_bytes = tuples_scratch_bytes, .launch = launch_tuples_matvec},
-    {.op = backends::Op::decode, .variant = "two_phase", .tunings = kTableTunings, .refuses = refuses_gaps, .scratch_bytes = gaps_scratch_bytes, .launch = launch_two_phase},
-    {.op = backends::Op::matvec, .variant = "fused", .tunings = kTableTunings, .refuses = refuses_gaps, .scratch_bytes = gaps_scratch_bytes, .launch = launch_fused},
+    {.op = backends::Op::decode,
+     .variant = "tuples",
+     .policies = kThreadPolicies,
+     .refuses = refuses_tuples<false>,
+     .bind = bind_tuples_decode},
+    {.op = backends::Op::matvec,
+     .variant = "tuples",
+     .policies = kThreadPolicies,
+     .refuses = refuses_tuples<true>,
+     .bind = bind_tuples_matvec},
+    {.op = backends::Op::decode,
+     .variant = "two_phase",
+     .policies = kTablePolicies,
+     .refuses = refuses_gaps,
+     .bind = bind_two_phase},
+    {.op = backends::Op::matvec,
+     .variant = "fused",
+     .policies = kTablePolicies,
+     .refuses = refuses_gaps,
+     .bind = bind_fused},
 };
 
 }  // namespace

@@ -12,8 +12,7 @@
 namespace ecmv::codecs::huffman_lut::hierarchical {
 namespace {
 
-constexpr size_t kEndSymbol =
-    kMaxSymbols;  // one more code behind the alphabet; its first bits fill the last byte
+constexpr size_t kEndSymbol = kMaxSymbols;  // one more code past the alphabet; its first bits fill the last byte
 constexpr int64_t kThreadBits = 8 * kThreadBytes;
 
 struct Range {
@@ -36,8 +35,7 @@ void append_u32(std::vector<std::byte>& bytes, uint64_t value) {
 
 uint32_t read_u32(std::span<const std::byte> bytes, int64_t at) {
   uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i)
-    value |= std::to_integer<uint32_t>(bytes[static_cast<size_t>(at) + i]) << (8 * i);
+  for (size_t i = 0; i < 4; ++i) value |= std::to_integer<uint32_t>(bytes[static_cast<size_t>(at) + i]) << (8 * i);
   return value;
 }
 
@@ -53,8 +51,8 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
   const Range range = range_of(modelling::histogram(matrix.i8()));
   if (range.largest - range.smallest >= kMaxSymbols)
     return "The layout hierarchical codes 240 neighbouring values at most, but the elements span " +
-           std::to_string(range.largest - range.smallest + 1) + " (" + std::to_string(range.smallest) +
-           " to " + std::to_string(range.largest) + "); table entries 240 to 255 are pointers.";
+           std::to_string(range.largest - range.smallest + 1) + " (" + std::to_string(range.smallest) + " to " +
+           std::to_string(range.largest) + "); table entries 240 to 255 are pointers.";
   return "";
 }
 
@@ -103,8 +101,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 }
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
-  if (compressed.sections.size() != kSections)
-    throw MalformedStream("A hierarchical stream has five sections.");
+  if (compressed.sections.size() != kSections) throw MalformedStream("A hierarchical stream has five sections.");
   const auto section = [&](int i) { return compressed.sections[static_cast<size_t>(i)].bytes; };
   const modelling::LutReader codes(section(kLuts));
   if (section(kEncoded).size() < kSpareBytes) throw MalformedStream("The bit stream lacks its spare bytes.");
@@ -123,13 +120,12 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (offset < -128 || offset > 127) throw MalformedStream("The offset does not fit int8.");
 
   modelling::BitReader reader(encoded), gaps(section(kGaps));
-  int64_t entered = 0;
+  int64_t thread = 0;
   const auto enter_threads = [&](int64_t element) {
-    for (; entered < threads && entered * kThreadBits <= reader.position(); ++entered) {
-      if (static_cast<int64_t>(gaps.read(kGapBits)) != reader.position() - entered * kThreadBits)
+    for (; thread < threads && thread * kThreadBits <= reader.position(); ++thread) {
+      if (static_cast<int64_t>(gaps.read(kGapBits)) != reader.position() - thread * kThreadBits)
         throw MalformedStream("A gap does not lead to the first code of its 8 bytes.");
-      if (entered % kBlockThreads == 0 &&
-          read_u32(section(kOutputPositions), entered / kBlockThreads * 4) != element)
+      if (thread % kBlockThreads == 0 && read_u32(section(kOutputPositions), thread / kBlockThreads * 4) != element)
         throw MalformedStream("An output position is not the number of elements before its block.");
     }
   };
@@ -140,8 +136,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     out[static_cast<size_t>(i)] = static_cast<std::byte>(element);
   }
   enter_threads(elements);
-  if (reader.left() >= 8 || entered != threads)
-    throw MalformedStream("The bit stream is longer than its codes.");
+  if (reader.left() >= 8 || thread != threads) throw MalformedStream("The bit stream is longer than its codes.");
 }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {

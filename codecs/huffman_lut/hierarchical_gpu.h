@@ -1,9 +1,10 @@
-// The layout `hierarchical` on a GPU: as in DFloat11, a thread owns 8 coded bytes, enters them at its gap, and a block of 512
-// threads begins at a stored position. `two_phase` is the article's: count codes, add up the counts over the block, decode again
-// into shared memory, copy out. `fused` decodes once: a thread keeps its elements in a column of shared memory until the counts
-// before it are known, then multiplies them; rows gather in y through atomics, and a last kernel requantises.
-// Look-ups go through the article's tables (joined with the code lengths), or through a table of 2^11 entries with up to two codes each.
-// Source: DFloat11 (Zhang et al., arXiv 2504.11651). Assumes a verified stream.
+// The layout `hierarchical` on a GPU: as in DFloat11, a thread owns 8 coded bytes, enters them at its gap, and a block
+// of 512 threads begins at a stored position. `two_phase` is the article's: count codes, add up the counts over the
+// block, decode again into shared memory, copy out. `fused` decodes once: a thread keeps its elements in a column of
+// shared memory until the counts before it are known, then multiplies them; rows gather in y through atomics, and a
+// last kernel requantises. Look-ups go through the article's tables (joined with the code lengths), or through a table
+// of 2^11 entries with up to two codes each. Source: DFloat11 (Zhang et al., arXiv 2504.11651). Assumes a verified
+// stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -25,9 +26,10 @@ using Team = gpu::Lanes<kTeamLanes>;
 struct Stream {
   gpu::Pointer<const uint8_t> luts, encoded, gaps, offset;
   gpu::Pointer<const uint32_t> positions;
-  gpu::Pointer<const uint16_t> entries;      // [tables, 256]: length in bits 0..7 (0: leads to a table), element or pointer above
+  gpu::Pointer<const uint16_t>
+      entries;  // [tables, 256]: length in bits 0..7 (0: leads to a table), element or pointer above
   gpu::Pointer<const uint32_t> pairs;        // [2^11], see pair_entry()
-  gpu::Pointer<const uint32_t> last_thread;  // the last thread's 8 bytes and 8 more, zeros behind the stream
+  gpu::Pointer<const uint32_t> last_thread;  // the last thread's 8 bytes and 8 more, zeros past the stream
   int64_t threads, blocks, encoded_bytes;
   int tables;
 };
@@ -46,13 +48,14 @@ struct Window {
 // Length and element << 8 of the first code.
 ECMV_GPU_DEVICE uint32_t walk_tables(gpu::Pointer<const uint16_t> entries, uint32_t window) {
   uint32_t entry = entries[window >> 24];
-  for (int shift = 16; (entry & 0xFF) == 0 && shift >= 0; shift -= 8) entry = entries[(256 - (entry >> 8)) * 256 + (window >> shift & 0xFF)];
+  for (int shift = 16; (entry & 0xFF) == 0 && shift >= 0; shift -= 8)
+    entry = entries[(256 - (entry >> 8)) * 256 + (window >> shift & 0xFF)];
   return entry;
 }
 
 // The joined tables, and the vector y set to zero; an element a thread.
-static ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint16_t> entries, gpu::Pointer<uint8_t> last_thread, gpu::Pointer<int32_t> y,
-                                    int64_t rows) {
+static ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint16_t> entries, gpu::Pointer<uint8_t> last_thread,
+                                    gpu::Pointer<int32_t> y, int64_t rows) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (i < rows) y[i] = 0;
   if (i < stream.tables * 256) {
@@ -68,8 +71,8 @@ static ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint16_t> entrie
   }
 }
 
-// pairs[w] for the codes that the 11 bits w begin with: bits of all that are whole in bits 0..7 (0: none is), of the first code
-// in bits 8..15 (64 if it is the only one), elements in bits 16..23 and 24..31.
+// pairs[w] for the codes that the 11 bits w begin with: bits of all that are whole in bits 0..7 (0: none is), of the
+// first code in bits 8..15 (64 if it is the only one), elements in bits 16..23 and 24..31.
 static ECMV_GPU_KERNEL void lay_out_pairs(Stream stream, gpu::Pointer<uint32_t> pairs) {
   const uint32_t index = static_cast<uint32_t>(gpu::block_index() * gpu::block_size() + gpu::thread_index());
   if (index >= kPairEntries) return;
@@ -77,7 +80,8 @@ static ECMV_GPU_KERNEL void lay_out_pairs(Stream stream, gpu::Pointer<uint32_t> 
   uint32_t entry = 0;
   if (length <= kPairBits) {
     const uint32_t second = walk_tables(stream.entries, window << length), both = length + (second & 0xFF);
-    entry = both <= kPairBits ? both | length << 8 | (first >> 8) << 16 | (second >> 8) << 24 : length | kThreadBits << 8 | (first >> 8) << 16;
+    entry = both <= kPairBits ? both | length << 8 | (first >> 8) << 16 | (second >> 8) << 24
+                              : length | kThreadBits << 8 | (first >> 8) << 16;
   }
   pairs[index] = entry;
 }
@@ -92,7 +96,8 @@ class Tables {
  public:
   // All threads of the block take part, and wait.
   ECMV_GPU_DEVICE explicit Tables(const Stream& stream)
-      : entries_(gpu::cast<uint16_t>(gpu::shared_memory())), pairs_(gpu::cast<uint32_t>(gpu::shared_memory() + stream.tables * 512)) {
+      : entries_(gpu::cast<uint16_t>(gpu::shared_memory())),
+        pairs_(gpu::cast<uint32_t>(gpu::shared_memory() + stream.tables * 512)) {
     const gpu::Pointer<gpu::uint4> to = gpu::cast<gpu::uint4>(gpu::shared_memory());
     copy(gpu::cast<const gpu::uint4>(stream.entries), to, stream.tables * 32);
     if constexpr (kPairs) copy(gpu::cast<const gpu::uint4>(stream.pairs), to + stream.tables * 32, kPairEntries / 4);
@@ -136,10 +141,12 @@ struct Part {
   ECMV_GPU_DEVICE Part(const Stream& stream, int64_t block) : window{}, gap(kThreadBits) {
     const int64_t thread = block * kBlockThreads + gpu::thread_index();
     if (thread >= stream.threads) return;
-    const gpu::Pointer<const uint32_t> words =
-        thread + 1 < stream.threads ? gpu::cast<const uint32_t>(stream.encoded + thread * kThreadBytes) : stream.last_thread;
+    const gpu::Pointer<const uint32_t> words = thread + 1 < stream.threads
+                                                   ? gpu::cast<const uint32_t>(stream.encoded + thread * kThreadBytes)
+                                                   : stream.last_thread;
     const gpu::uint2 own = *gpu::cast<const gpu::uint2>(words);
-    window = {gpu::byte_permute(own.x, 0, 0x0123), gpu::byte_permute(own.y, 0, 0x0123), gpu::byte_permute(words[2], 0, 0x0123)};
+    window = {gpu::byte_permute(own.x, 0, 0x0123), gpu::byte_permute(own.y, 0, 0x0123),
+              gpu::byte_permute(words[2], 0, 0x0123)};
     const int64_t bit = thread * kGapBits;
     const uint32_t bytes = static_cast<uint32_t>(stream.gaps[bit / 8]) << 8 | stream.gaps[bit / 8 + 1];
     gap = bytes >> (16 - kGapBits - bit % 8) & ((1u << kGapBits) - 1);
@@ -171,7 +178,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void two_phase(Stream stream, 
     at += skew;
     const int end = skew + elements;
     tables.for_each_code(part.window, part.gap, [&](uint32_t symbols, int codes) {
-      // Behind the last element come the bits that fill the last byte.
+      // Past the last element come the bits that fill the last byte.
       if (at < end) staged[at] = static_cast<uint8_t>(symbols);
       if (codes == 2 && at + 1 < end) staged[at + 1] = static_cast<uint8_t>(symbols >> 8);
       at += codes;
@@ -183,7 +190,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void two_phase(Stream stream, 
       *gpu::cast<gpu::uint4>(out + i) = *gpu::cast<const gpu::uint4>(staged + i);
     const int thread = gpu::thread_index();
     if (thread >= skew && thread < body && thread < end) out[thread] = static_cast<int8_t>(staged[thread]);
-    if (body_end + thread < end && body_end + thread >= body && thread < 16) out[body_end + thread] = static_cast<int8_t>(staged[body_end + thread]);
+    if (body_end + thread < end && body_end + thread >= body && thread < 16)
+      out[body_end + thread] = static_cast<int8_t>(staged[body_end + thread]);
     gpu::sync_block();  // the next block's elements come to the same place
   }
 }
@@ -191,7 +199,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void two_phase(Stream stream, 
 // A thread's elements, four in a word, word k in line k: no two lanes meet in a bank.
 class Column {
  public:
-  ECMV_GPU_DEVICE explicit Column(gpu::Pointer<std::byte> elements) : words_(gpu::cast<uint32_t>(elements) + gpu::thread_index()) {}
+  ECMV_GPU_DEVICE explicit Column(gpu::Pointer<std::byte> elements)
+      : words_(gpu::cast<uint32_t>(elements) + gpu::thread_index()) {}
   ECMV_GPU_DEVICE void put(uint32_t symbols, int codes) {
     pending_ |= static_cast<uint64_t>(symbols) << pending_bits_;
     pending_bits_ += 8 * codes;
@@ -217,20 +226,22 @@ class Column {
 };
 
 template <bool kPairs>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4)
-void fused(Stream stream, uint32_t cols, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> y) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void fused(Stream stream, uint32_t cols, gpu::Pointer<const int8_t> x,
+                                                             gpu::Pointer<int32_t> y) {
   const Tables<kPairs> tables(stream);
   const gpu::Pointer<std::byte> sums = gpu::shared_memory() + table_bytes_of(stream.tables, kPairs);
   for (int64_t block = gpu::block_index(); block < stream.blocks; block += gpu::grid_size()) {
     const Part part(stream, block);
     Column column(sums + kSumBytes);
-    // A second code behind a pair's first that starts in the next thread's bytes is dropped: its bits are masked.
-    tables.for_each_code(part.window, part.gap, [&](uint32_t symbols, int codes) { column.put(codes == 2 ? symbols : symbols & 0xFF, codes); });
+    // A pair's second code that starts in the next thread's bytes is dropped: its bits are masked.
+    tables.for_each_code(part.window, part.gap, [&](uint32_t symbols, int codes) {
+      column.put(codes == 2 ? symbols : symbols & 0xFF, codes);
+    });
     int count = column.finish();
     const int before = sum_before(count, gpu::cast<int32_t>(sums));
     const uint32_t first = stream.positions[block];
     const int left = static_cast<int>(stream.positions[block + 1] - first) - before;
-    count = left < count ? left : count;  // behind the last element come the bits that fill the last byte
+    count = left < count ? left : count;  // past the last element come the bits that fill the last byte
 
     const uint32_t element = first + static_cast<uint32_t>(before);
     uint32_t row = element / cols, col = element % cols;
@@ -242,7 +253,8 @@ void fused(Stream stream, uint32_t cols, gpu::Pointer<const int8_t> x, gpu::Poin
         const uint32_t high = gpu::load_shared_by_many(++words);
         uint32_t elements = column.word(i / 4);
         if (count - i < 4) elements &= (1u << (8 * (count - i))) - 1;
-        sum = gpu::dot4(static_cast<int32_t>(elements), static_cast<int32_t>(gpu::funnel_shift_right(low, high, 8 * (col % 4))), sum);
+        sum = gpu::dot4(static_cast<int32_t>(elements),
+                        static_cast<int32_t>(gpu::funnel_shift_right(low, high, 8 * (col % 4))), sum);
         low = high;
       }
     } else {

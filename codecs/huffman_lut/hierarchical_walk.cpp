@@ -1,10 +1,15 @@
-// The loops behind hierarchical_walk.h. The stored tables are first joined with the code lengths into 16-bit
+// The loops of hierarchical_walk.h. The stored tables are first joined with the code lengths into 16-bit
 // entries, so that a code of up to 8 bits costs one look-up: length in bits 0..5 (0: the entry leads to
 // another table), symbol or pointer in bits 8..15.
 #include "codecs/huffman_lut/hierarchical_walk.h"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/huffman_lut/format.h"
 
 namespace ecmv::codecs::huffman_lut::hierarchical {
 namespace {
@@ -22,13 +27,16 @@ uint64_t load_bits(const uint8_t* bytes, uint64_t position) {
   return window << (position & 7);
 }
 
+// What is bound of a matrix.
 struct Stored {
+  const uint8_t* luts;
   const uint8_t* encoded;
   const uint8_t* gaps;
   const uint8_t* positions;
-  int64_t blocks;
-  uint16_t* entries;
+  size_t tables;
+  int64_t blocks, cols;
   uint8_t offset;
+  uint16_t* entries = nullptr;  // in the scratch of a call
 
   int64_t position(int64_t block) const {
     uint32_t value;
@@ -42,22 +50,28 @@ struct Stored {
   }
 };
 
-Stored open_stored(const CompressedView& matrix, std::byte* scratch) {
+Stored open_stored(const CompressedView& matrix) {
   const auto bytes = [&](int section) {
     return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data());
   };
-  const size_t tables = matrix.sections[kLuts].bytes.size() / 256 - 1;
-  const uint8_t* luts = bytes(kLuts);
-  Stored stored{bytes(kEncoded),
-                bytes(kGaps),
-                bytes(kOutputPositions),
-                static_cast<int64_t>(matrix.sections[kOutputPositions].bytes.size() / 4) - 1,
-                reinterpret_cast<uint16_t*>(scratch),
-                bytes(kOffset)[0]};
-  for (size_t i = 0; i < tables * 256; ++i) {
-    const uint32_t entry = luts[i];
-    stored.entries[i] =
-        static_cast<uint16_t>(entry << 8 | (entry < uint32_t{kMaxSymbols} ? luts[tables * 256 + entry] : 0));
+  return {.luts = bytes(kLuts),
+          .encoded = bytes(kEncoded),
+          .gaps = bytes(kGaps),
+          .positions = bytes(kOutputPositions),
+          .tables = matrix.sections[kLuts].bytes.size() / 256 - 1,
+          .blocks = static_cast<int64_t>(matrix.sections[kOutputPositions].bytes.size() / 4) - 1,
+          .cols = matrix.shape.cols,
+          .offset = bytes(kOffset)[0]};
+}
+
+// The same with its tables joined.
+Stored join_tables(const Stored& bound, std::byte* scratch) {
+  Stored stored = bound;
+  stored.entries = reinterpret_cast<uint16_t*>(scratch);
+  for (size_t i = 0; i < stored.tables * 256; ++i) {
+    const uint32_t entry = stored.luts[i];
+    stored.entries[i] = static_cast<uint16_t>(
+        entry << 8 | (entry < uint32_t{kMaxSymbols} ? stored.luts[stored.tables * 256 + entry] : 0));
   }
   return stored;
 }
@@ -119,14 +133,14 @@ void decode_blocks(const Stored& stored, int64_t first, int64_t last, uint8_t* o
   }
 }
 
-// Decodes the elements of the call's rows in pieces and hands each on as use(elements, first, count), first
+// Decodes the elements of these rows in pieces and hands each on as use(elements, first, count), first
 // counted from the first row.
 template <class UsePiece>
-void for_each_piece(const backends::KernelCall& call, UsePiece use) {
-  const int64_t cols = call.matrix->shape.cols, begin = call.row_begin * cols, end = call.row_end * cols;
+void for_each_piece(const Stored& bound, backends::Rows rows, std::byte* scratch, UsePiece use) {
+  const int64_t begin = rows.begin * bound.cols, end = rows.end * bound.cols;
   if (begin >= end) return;
-  const Stored stored = open_stored(*call.matrix, call.scratch);
-  uint8_t* buffer = reinterpret_cast<uint8_t*>(call.scratch) + kTableEntries * sizeof(uint16_t);
+  const Stored stored = join_tables(bound, scratch);
+  uint8_t* buffer = reinterpret_cast<uint8_t*>(scratch) + kTableEntries * sizeof(uint16_t);
   int64_t low = 0, high = stored.blocks;  // the last block that begins at or before `begin`
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
@@ -136,48 +150,58 @@ void for_each_piece(const backends::KernelCall& call, UsePiece use) {
     int64_t last = std::min(stored.blocks, block + kAtOnce);
     while (last - 1 > block && stored.position(last - 1) >= end) --last;
     decode_blocks(stored, block, last, buffer);
-    const int64_t at = stored.position(block), from = std::max(at, begin),
-                  to = std::min(stored.position(last), end);
+    const int64_t at = stored.position(block), from = std::max(at, begin), to = std::min(stored.position(last), end);
     if (from < to) use(reinterpret_cast<const int8_t*>(buffer) + (from - at), from - begin, to - from);
   }
 }
 
+struct Decode {
+  Stored stored;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    for_each_piece(stored, args.rows, args.scratch, [&](const int8_t* elements, int64_t first, int64_t count) {
+      std::memcpy(args.out + first, elements, static_cast<size_t>(count));
+    });
+  }
+};
+
+struct Matvec {
+  Stored stored;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+    const int64_t cols = stored.cols;
+    for_each_piece(stored, args.rows, args.scratch, [&](const int8_t* elements, int64_t first, int64_t count) {
+      while (count > 0) {
+        const int64_t row = first / cols, column = first % cols, here = std::min(count, cols - column);
+        int32_t sum = 0;
+        for (int64_t i = 0; i < here; ++i) sum += elements[i] * args.x[column + i];
+        args.y[args.rows.begin + row] += sum;
+        elements += here;
+        first += here;
+        count -= here;
+      }
+    });
+  }
+};
+
+template <typename Body>
+backends::BoundKernel bind(const CompressedView& matrix) {
+  return {
+      Body{open_stored(matrix)},
+      {.rows_per_block = single_level::rows_per_block(matrix.shape.cols, matrix.settings->integer("block_elements")),
+       .scratch_bytes = kTableEntries * int64_t{sizeof(uint16_t)} + kAtOnce * kMaxBlockElements}};
+}
+
 }  // namespace
 
-std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
-  return matrix.settings->text("layout") == "hierarchical"
-             ? ""
-             : "This kernel decodes the layout hierarchical only.";
+std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return matrix.settings->text("layout") == "hierarchical" ? "" : "This kernel decodes the layout hierarchical only.";
 }
 
-int64_t kernel_rows_per_block(const CompressedView& matrix) {
-  return single_level::rows_per_block(matrix.shape.cols, matrix.settings->integer("block_elements"));
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return bind<Decode>(*layers[0].matrix);
 }
-
-int64_t kernel_scratch_bytes(const CompressedView&, int) {
-  return kTableEntries * int64_t{sizeof(uint16_t)} + kAtOnce * kMaxBlockElements;
-}
-
-void run_decode(const backends::KernelCall& call) {
-  for_each_piece(call, [&](const int8_t* elements, int64_t first, int64_t count) {
-    std::memcpy(call.decoded + first, elements, static_cast<size_t>(count));
-  });
-}
-
-void run_matvec(const backends::KernelCall& call) {
-  std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-  const int64_t cols = call.matrix->shape.cols;
-  for_each_piece(call, [&](const int8_t* elements, int64_t first, int64_t count) {
-    while (count > 0) {
-      const int64_t row = first / cols, column = first % cols, here = std::min(count, cols - column);
-      int32_t sum = 0;
-      for (int64_t i = 0; i < here; ++i) sum += elements[i] * call.x[column + i];
-      call.y[call.row_begin + row] += sum;
-      elements += here;
-      first += here;
-      count -= here;
-    }
-  });
+backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return bind<Matvec>(*layers[0].matrix);
 }
 
 }  // namespace ecmv::codecs::huffman_lut::hierarchical

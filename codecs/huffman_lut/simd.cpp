@@ -20,7 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::huffman_lut::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace single_level;
-using backends::KernelCall;
 
 // At most 32 bytes: the smallest group of columns that one shift of a plane serves. The scalar walk is 80 %
 // of the work, so wider vectors would gain little.
@@ -33,7 +32,7 @@ using DI32 = hn::RebindToSigned<D32>;
 using V8 = hn::Vec<D8>;
 using VI32 = hn::Vec<DI32>;
 
-// What becomes of a vector of offsets t (element = lowest + t).
+// How a vector of offsets t is used (element = lowest + t).
 enum class Use {
   dot_small,  // acc += t . x, all t < 128; the caller adds lowest * sum(x)
   dot,        // acc += (lowest + t) . x
@@ -63,8 +62,8 @@ HWY_INLINE V8 RawBits(const uint8_t* HWY_RESTRICT planes, size_t at) {
   if constexpr (kRawBits & 4)
     raw = MoveField<4 * (kGroup / 4), kRawBits - 4, 4>(hn::LoadU(d8, planes + 32 * (kGroup % 4) + at));
   if constexpr (kRawBits & 2)
-    raw = hn::Or(raw, MoveField<2 * (kGroup / 2), kRawBits & 1, 2>(
-                          hn::LoadU(d8, planes + kBytes4 + 32 * (kGroup % 2) + at)));
+    raw = hn::Or(
+        raw, MoveField<2 * (kGroup / 2), kRawBits & 1, 2>(hn::LoadU(d8, planes + kBytes4 + 32 * (kGroup % 2) + at)));
   if constexpr (kRawBits & 1)
     raw = hn::Or(raw, MoveField<kGroup, 0, 1>(hn::LoadU(d8, planes + kBytes4 + kBytes2 + at)));
   return raw;
@@ -80,8 +79,7 @@ HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
     if constexpr (HWY_TARGET <= HWY_AVX3_DL) return hn::SumOfMulQuadAccumulate(di32, t, x, acc);  // VNNI
     // 127 * 128 * 2 fits int16, so the pairwise product never saturates.
     const DI16 di16;
-    return hn::Add(acc,
-                   hn::WidenMulPairwiseAdd(di32, hn::SatWidenMulPairwiseAdd(di16, t, x), hn::Set(di16, 1)));
+    return hn::Add(acc, hn::WidenMulPairwiseAdd(di32, hn::SatWidenMulPairwiseAdd(di16, t, x), hn::Set(di16, 1)));
   }
 #endif
   return hn::SumOfMulQuadAccumulate(di32, hn::BitCast(di8, t), x, acc);
@@ -134,8 +132,8 @@ HWY_INLINE void Part(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RE
 
 // `tiles` full tiles; the sum of their products (0 for store).
 template <int kTuple, int kRawBits, Use kUse>
-int32_t Tiles(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT planes, int64_t tiles,
-              int32_t lowest, const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded) {
+int32_t Tiles(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT planes, int64_t tiles, int32_t lowest,
+              const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded) {
   const V8 lowest_v = hn::Set(D8(), static_cast<uint8_t>(lowest));
   VI32 acc0 = hn::Zero(DI32()), acc1 = acc0;
   for (; tiles > 0; --tiles) {
@@ -157,19 +155,18 @@ using TilesFunction = int32_t (*)(const uint32_t*, const uint8_t*, int64_t, int3
 
 template <int kTuple, Use kUse>
 TilesFunction TilesFor(uint32_t raw_bits) {
-  constexpr TilesFunction kFunctions[8] = {
-      Tiles<kTuple, 0, kUse>, Tiles<kTuple, 1, kUse>, Tiles<kTuple, 2, kUse>, Tiles<kTuple, 3, kUse>,
-      Tiles<kTuple, 4, kUse>, Tiles<kTuple, 5, kUse>, Tiles<kTuple, 6, kUse>, Tiles<kTuple, 7, kUse>};
+  constexpr TilesFunction kFunctions[8] = {Tiles<kTuple, 0, kUse>, Tiles<kTuple, 1, kUse>, Tiles<kTuple, 2, kUse>,
+                                           Tiles<kTuple, 3, kUse>, Tiles<kTuple, 4, kUse>, Tiles<kTuple, 5, kUse>,
+                                           Tiles<kTuple, 6, kUse>, Tiles<kTuple, 7, kUse>};
   return kFunctions[raw_bits];
 }
 
 template <bool kMatvec>
 TilesFunction ChooseTiles(const Stored& stored, bool small) {
-  const uint32_t raw_bits = stored.header.raw_bits;
+  const uint32_t raw_bits = stored.raw_bits;
   if constexpr (!kMatvec)
     return stored.tuple == 4 ? TilesFor<4, Use::store>(raw_bits) : TilesFor<2, Use::store>(raw_bits);
-  if (small)
-    return stored.tuple == 4 ? TilesFor<4, Use::dot_small>(raw_bits) : TilesFor<2, Use::dot_small>(raw_bits);
+  if (small) return stored.tuple == 4 ? TilesFor<4, Use::dot_small>(raw_bits) : TilesFor<2, Use::dot_small>(raw_bits);
   return stored.tuple == 4 ? TilesFor<4, Use::dot>(raw_bits) : TilesFor<2, Use::dot>(raw_bits);
 }
 
@@ -181,64 +178,67 @@ int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, 
   const DI8 di8;
   HWY_ALIGN uint8_t offsets[kTileCols];
   expand_tile(stored, entries, raw, cols, offsets);
-  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.header.lowest));
+  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
   VI32 acc = hn::Zero(DI32());
   if constexpr (kMatvec) {
     for (int64_t i = 0; i < cols; i += static_cast<int64_t>(hn::Lanes(di8)))
       acc = Dot<true>(hn::Add(hn::Load(D8(), offsets + i), lowest), hn::LoadU(di8, x + i), acc);
   } else {
     for (int64_t i = 0; i < cols; ++i)
-      decoded[i] = static_cast<int8_t>(static_cast<uint8_t>(offsets[i] + stored.header.lowest));
+      decoded[i] = static_cast<int8_t>(static_cast<uint8_t>(offsets[i] + stored.lowest));
   }
   return hn::ReduceSum(DI32(), acc);
 }
 
 // On its own, so that eight windows, table, mask and output share the registers with nothing else.
 template <int kStreamCount>
-HWY_NOINLINE void Walk(Streams<kStreamCount>& streams, const uint32_t* HWY_RESTRICT table, uint64_t mask,
-                       int64_t units, uint32_t* HWY_RESTRICT entries) {
+HWY_NOINLINE void Walk(Streams<kStreamCount>& streams, const uint32_t* HWY_RESTRICT table, uint64_t mask, int64_t units,
+                       uint32_t* HWY_RESTRICT entries) {
   walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2>(streams, table, mask, units, entries);
 }
 
-template <int kStreamCount, bool kMatvec>
-void RunRows(const KernelCall& call, const Stored& stored, const uint32_t* table, bool small) {
+template <int kStreamCount, typename Args>
+void RunRows(const Args& args, const Stored& stored, const uint32_t* table, uint32_t largest) {
+  constexpr bool kMatvec = kIsMatvec<Args>;
+  const bool small = ((largest + 1) << stored.raw_bits) <= 128;
+  const int8_t* x = nullptr;
+  if constexpr (kMatvec) x = args.x;
   const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
-  const int64_t cols = stored.cols, units = units_of(cols, stored.tuple),
-                full_cols = cols / kTileCols * kTileCols;
+  const int64_t cols = stored.cols, units = units_of(cols, stored.tuple), full_cols = cols / kTileCols * kTileCols;
   const TilesFunction tiles_function = ChooseTiles<kMatvec>(stored, small);
   int32_t bias = 0;
   if (kMatvec && small) {
-    for (int64_t i = 0; i < full_cols; ++i) bias += call.x[i];
-    bias *= stored.header.lowest;
+    for (int64_t i = 0; i < full_cols; ++i) bias += x[i];
+    bias *= stored.lowest;
   }
   Streams<kStreamCount> streams;
   PatchList patches;
   HWY_ALIGN uint32_t entries[kMaxSegmentUnits];
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) {
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row) {
     const int64_t row_in_block = row % stored.rows_per_block;
     if (row_in_block == 0) {
       open_block(stored, row / stored.rows_per_block, streams);
       patches = open_patches(stored, row / stored.rows_per_block);
     }
-    const uint8_t* raw = stored.raw_bits + row * stored.row_bytes;
-    int8_t* decoded = kMatvec ? nullptr : call.decoded + (row - call.row_begin) * cols;
+    const uint8_t* raw = stored.planes + row * stored.row_bytes;
+    int8_t* decoded = nullptr;
+    if constexpr (!kMatvec) decoded = reinterpret_cast<int8_t*>(args.out) + (row - args.rows.begin) * cols;
     int32_t sum = bias;
     for (int64_t segment = 0; segment < cols; segment += kSegmentCols) {
       // Eight streams of a few KiB each: too many and too short for most hardware prefetchers.
       for (int j = 0; j < kStreamCount; ++j)
         for (int line = 0; line < 192; line += 64) hwy::Prefetch(streams.next[j] + 512 + line);
-      Walk(streams, table, mask,
-           std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple), entries);
+      Walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple),
+           entries);
       const int64_t tiles = (std::min(full_cols, segment + kSegmentCols) - segment) / kTileCols;
       if (tiles > 0) {
-        sum += tiles_function(entries, raw, tiles, stored.header.lowest, call.x + segment,
-                              kMatvec ? nullptr : decoded + segment);
-        raw += tiles * 32 * stored.header.raw_bits;
+        sum += tiles_function(entries, raw, tiles, stored.lowest, x + segment, kMatvec ? nullptr : decoded + segment);
+        raw += tiles * 32 * stored.raw_bits;
       }
       const int64_t rest = std::min(cols, segment + kSegmentCols) - segment - tiles * kTileCols;
       if (rest > 0) {
         const int64_t first = segment + tiles * kTileCols;
-        sum += Rest<kMatvec>(stored, entries + tiles * kTileCols / stored.tuple, raw, rest, call.x + first,
+        sum += Rest<kMatvec>(stored, entries + tiles * kTileCols / stored.tuple, raw, rest, x + first,
                              kMatvec ? nullptr : decoded + first);
       }
     }
@@ -246,38 +246,26 @@ void RunRows(const KernelCall& call, const Stored& stored, const uint32_t* table
     for (; patches.position < first + cols; patches.advance()) {
       const int64_t column = patches.position - first;
       if constexpr (kMatvec) {
-        sum += patches.addend * call.x[column];
+        sum += patches.addend * x[column];
       } else {
         decoded[column] = static_cast<int8_t>(decoded[column] + patches.addend);
       }
     }
-    if constexpr (kMatvec) call.y[row] = sum;
+    if constexpr (kMatvec) args.y[row] = sum;
   }
 }
 
-template <bool kMatvec>
-void Run(const KernelCall& call) {
-  if (call.row_begin >= call.row_end) return;
-  if (call.matrix->shape.cols == 0) {
-    if constexpr (kMatvec) std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-    return;
-  }
-  const Stored stored = open_stored(*call.matrix);
-  uint32_t* table = reinterpret_cast<uint32_t*>(call.scratch);
-  const uint32_t largest = build_table(stored, table);
-  const bool small = ((largest + 1) << stored.header.raw_bits) <= 128;
-  switch (stored.stream_count) {
-    case 4:
-      return RunRows<4, kMatvec>(call, stored, table, small);
-    case 8:
-      return RunRows<8, kMatvec>(call, stored, table, small);
-    case 16:
-      return RunRows<16, kMatvec>(call, stored, table, small);
-  }
+template <int kStreamCount, typename Args>
+void Run(const Stored& stored, const Args& args) {
+  build_and_run<RunRows<kStreamCount, Args>>(stored, args);
 }
 
-void Matvec(const KernelCall& call) { Run<true>(call); }
-void Decode(const KernelCall& call) { Run<false>(call); }
+template <typename Args>
+backends::BoundKernel Bind(const CompressedView& matrix) {
+  return bind_tuples<Args>(matrix, Run<4, Args>, Run<8, Args>, Run<16, Args>);
+}
+backends::BoundKernel BindDecode(const CompressedView& matrix) { return Bind<backends::DecodeArgs>(matrix); }
+backends::BoundKernel BindMatvec(const CompressedView& matrix) { return Bind<backends::MatvecArgs>(matrix); }
 
 }  // namespace ecmv::codecs::huffman_lut::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -286,27 +274,19 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::huffman_lut {
 namespace {
 
-HWY_EXPORT(Matvec);
-HWY_EXPORT(Decode);
+HWY_EXPORT(BindDecode);
+HWY_EXPORT(BindMatvec);
 
-void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
-void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
+}
+backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
+}
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "tuples",
-     .tunings = backends::kDefaultTuning,
-     .refuses = single_level::refuses_layout,
-     .rows_per_block = single_level::kernel_rows_per_block,
-     .scratch_bytes = single_level::kernel_scratch_bytes,
-     .launch = decode},
-    {.op = backends::Op::matvec,
-     .variant = "tuples",
-     .tunings = backends::kDefaultTuning,
-     .refuses = single_level::refuses_layout,
-     .rows_per_block = single_level::kernel_rows_per_block,
-     .scratch_bytes = single_level::kernel_scratch_bytes,
-     .launch = matvec},
+    {.op = backends::Op::decode, .variant = "tuples", .refuses = single_level::refuses_layout, .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "tuples", .refuses = single_level::refuses_layout, .bind = bind_matvec},
 };
 
 }  // namespace

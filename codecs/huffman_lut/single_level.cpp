@@ -120,10 +120,8 @@ class BlockEncoder {
 
   // The offset with that high part whose element is nearest to `element`, among those that int8 can hold.
   int32_t offset_near(int32_t element, uint32_t high) const {
-    const int32_t first = static_cast<int32_t>(high << code_.raw_bits),
-                  last = first + (1 << code_.raw_bits) - 1;
-    return std::clamp(element - code_.lowest, std::max(first, -128 - code_.lowest),
-                      std::min(last, 127 - code_.lowest));
+    const int32_t first = static_cast<int32_t>(high << code_.raw_bits), last = first + (1 << code_.raw_bits) - 1;
+    return std::clamp(element - code_.lowest, std::max(first, -128 - code_.lowest), std::min(last, 127 - code_.lowest));
   }
 
   void patch(int32_t difference) {
@@ -176,8 +174,7 @@ std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& pl
     codes += header.codes_of_length[length];
     if (length > plan.table_bits && header.codes_of_length[length] > 0)
       throw MalformedStream("The tuple code has codes longer than table_bits.");
-    if (length <= plan.table_bits)
-      share += uint64_t{header.codes_of_length[length]} << (plan.table_bits - length);
+    if (length <= plan.table_bits) share += uint64_t{header.codes_of_length[length]} << (plan.table_bits - length);
   }
   if (header.raw_bits > 7) throw MalformedStream("The tuple code names more than 7 raw bits.");
   if (header.lowest < -255 || header.lowest > 127)
@@ -194,8 +191,7 @@ std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& pl
       const uint32_t tuple = read<uint16_t>(bytes, static_cast<int64_t>(sizeof(CodeHeader) + 2 * rank));
       for (size_t fill = 0; fill < windows >> length; ++fill, ++next) {
         size_t reversed = 0;
-        for (int bit = 0; bit < plan.table_bits; ++bit)
-          reversed |= (next >> bit & 1) << (plan.table_bits - 1 - bit);
+        for (int bit = 0; bit < plan.table_bits; ++bit) reversed |= (next >> bit & 1) << (plan.table_bits - 1 - bit);
         table[reversed] = length << 16 | tuple;
       }
     }
@@ -221,8 +217,8 @@ struct StreamReader {
 
 // Rows of one block into `out` as int32, patches not yet added.
 void decode_rows(const CompressedView& compressed, const Plan& plan, const CodeHeader& header,
-                 const std::vector<uint32_t>& table, StreamReader* readers, int64_t first_row,
-                 int64_t row_count, std::vector<int32_t>& out) {
+                 const std::vector<uint32_t>& table, StreamReader* readers, int64_t first_row, int64_t row_count,
+                 std::vector<int32_t>& out) {
   const int raw_bits = static_cast<int>(header.raw_bits);
   const int64_t row_bytes = raw_row_bytes(plan.cols, raw_bits);
   const std::span<const std::byte> raw = compressed.sections[kRawBits].bytes;
@@ -246,8 +242,7 @@ void decode_rows(const CompressedView& compressed, const Plan& plan, const CodeH
         const int64_t bytes = plane_bytes(cols, width);
         for (int64_t column = 0; column < cols; ++column)
           elements[tile + column] +=
-              (std::to_integer<int32_t>(raw[static_cast<size_t>(byte + column % bytes)]) >>
-                   (width * (column / bytes)) &
+              (std::to_integer<int32_t>(raw[static_cast<size_t>(byte + column % bytes)]) >> (width * (column / bytes)) &
                ((1 << width) - 1))
               << below;
         byte += bytes;
@@ -297,8 +292,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const Plan plan = plan_of(compressed.shape, *compressed.settings);
-  if (compressed.sections.size() != kSections)
-    throw MalformedStream("A single_level stream has five sections.");
+  if (compressed.sections.size() != kSections) throw MalformedStream("A single_level stream has five sections.");
   CodeHeader header{};
   const std::vector<uint32_t> table = read_code(compressed.sections[kCode].bytes, plan, header);
   const std::span<const std::byte> streams = compressed.sections[kStreams].bytes,
@@ -323,16 +317,14 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
 
   std::vector<int32_t> elements(static_cast<size_t>(std::min(plan.block_rows, plan.rows) * plan.cols));
   for (int64_t block = 0; block < plan.blocks; ++block) {
-    const int64_t first_row = block * plan.block_rows,
-                  row_count = std::min(plan.block_rows, plan.rows - first_row);
+    const int64_t first_row = block * plan.block_rows, row_count = std::min(plan.block_rows, plan.rows - first_row);
     uint64_t position = stream_begin(block);
-    if (position > stream_end || patch_begin(block) > patch_begin(block + 1) ||
-        patch_begin(block + 1) > patch_end)
+    if (position > stream_end || patch_begin(block) > patch_begin(block + 1) || patch_begin(block + 1) > patch_end)
       throw MalformedStream("The block index is not monotone.");
     StreamReader readers[kMaxStreams];
     for (int j = 0; j < plan.streams; ++j) {
       const uint32_t bytes = read<uint32_t>(blocks, block * record + 16 + 4 * j);
-      if (bytes > stream_end - position) throw MalformedStream("A stream ends behind its section.");
+      if (bytes > stream_end - position) throw MalformedStream("A stream ends past its section.");
       readers[j].bytes = streams.subspan(static_cast<size_t>(position), bytes);
       position += bytes;
     }
@@ -346,14 +338,13 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     for (uint64_t patch = patch_begin(block); patch < patch_begin(block + 1); ++patch) {
       element += read<uint16_t>(patches, static_cast<int64_t>(patch * kPatchBytes));
       if (element >= static_cast<uint64_t>(row_count * plan.cols))
-        throw MalformedStream("A patch lies behind its block.");
+        throw MalformedStream("A patch lies past its block.");
       elements[element] += read<int8_t>(patches, static_cast<int64_t>(patch * kPatchBytes + 2));
     }
     for (int64_t i = 0; i < row_count * plan.cols; ++i) {
       if (elements[static_cast<size_t>(i)] < -128 || elements[static_cast<size_t>(i)] > 127)
         throw MalformedStream("A patched element does not fit int8.");
-      out[static_cast<size_t>(first_row * plan.cols + i)] =
-          static_cast<std::byte>(elements[static_cast<size_t>(i)]);
+      out[static_cast<size_t>(first_row * plan.cols + i)] = static_cast<std::byte>(elements[static_cast<size_t>(i)]);
     }
   }
 }
@@ -365,9 +356,9 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
            kPatchPadding;
   // A code a unit, seven raw bits, three addends an element (a difference is at most 255), an empty patch for
   // 65535 elements.
-  const int64_t payload =
-      (plan.units * plan.table_bits + 7) / 8 * plan.rows + raw_row_bytes(plan.cols, 7) * plan.rows +
-      kPatchBytes * (3 * shape.elements() + shape.elements() / 0xffff) + kStreamPadding + kPatchPadding;
+  const int64_t payload = (plan.units * plan.table_bits + 7) / 8 * plan.rows + raw_row_bytes(plan.cols, 7) * plan.rows +
+                          kPatchBytes * (3 * shape.elements() + shape.elements() / 0xffff) + kStreamPadding +
+                          kPatchPadding;
   return payload + static_cast<int64_t>(sizeof(CodeHeader)) + (int64_t{2} << plan.table_bits) +
          plan.blocks * plan.streams + (plan.blocks + 1) * block_record_bytes(plan.streams);
 }

@@ -1,7 +1,8 @@
-// The layout `single_level` on a GPU: a lane follows one stream, the S lanes of a group the S streams of a block of rows, so that a
-// group's look-ups are for neighbouring columns; two look-ups share a window of 32 bits. Four columns are merged
-// from the table's high parts and the raw bits' planes at once and multiplied by one instruction; x lies in shared memory in the
-// order of the look-ups. A kernel before the product lays out the table in scratch. Assumes a verified stream.
+// The layout `single_level` on a GPU: a lane follows one stream, the S lanes of a group the S streams of a block of
+// rows, so that a group's look-ups are for neighbouring columns; two look-ups share a window of 32 bits. Four columns
+// are merged from the table's high parts and the raw bits' planes at once and multiplied by one instruction; x lies in
+// shared memory in the order of the look-ups. A kernel before the product lays out the table in scratch. Assumes a
+// verified stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -27,8 +28,9 @@ ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::P
       window >>= 1;
     }
     const uint32_t tuple = order[prefix - first];
-    table[i] = length << kLengthShift |
-               (kTuple == 2 ? tuple : (tuple & 15) | (tuple >> 8 & 15) << 8 | (tuple >> 4 & 15) << 16 | (tuple >> 12) << 24);
+    table[i] =
+        length << kLengthShift |
+        (kTuple == 2 ? tuple : (tuple & 15) | (tuple >> 8 & 15) << 8 | (tuple >> 4 & 15) << 16 | (tuple >> 12) << 24);
     return;
   }
   i -= int64_t{1} << matrix.table_bits;
@@ -38,7 +40,9 @@ ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::P
 }
 
 // In shared memory, in this order: table, rings of streams, one sum, rings of raw bits, x by quads (of products).
-ECMV_GPU_BOTH int sum_offset(int table_bits, int threads) { return (4 << table_bits) + kPieceBytes * kRingPieces * threads; }
+ECMV_GPU_BOTH int sum_offset(int table_bits, int threads) {
+  return (4 << table_bits) + kPieceBytes * kRingPieces * threads;
+}
 ECMV_GPU_BOTH int raw_offset(int table_bits, int threads) { return sum_offset(table_bits, threads) + 16; }
 template <typename Form>
 ECMV_GPU_BOTH int x_offset(int table_bits, int threads) {
@@ -51,7 +55,8 @@ ECMV_GPU_DEVICE int32_t load_x(const Matrix& matrix, gpu::Pointer<const int8_t> 
   int32_t sum = 0;
   for (int i = gpu::thread_index(); i < matrix.cols / kTileCols * kQuadsOfTile; i += gpu::block_size()) {
     const gpu::Pointer<const uint16_t> from = gpu::cast<const uint16_t>(x + (i / 16 * 64 + i % 16 * 2));
-    const uint32_t quad = gpu::load_shared_by_many(from) | static_cast<uint32_t>(gpu::load_shared_by_many(from + 16)) << 16;
+    const uint32_t quad = gpu::load_shared_by_many(from) | static_cast<uint32_t>(gpu::load_shared_by_many(from + 16))
+                                                               << 16;
     to[i] = quad;
     sum = gpu::dot4(0x01010101, static_cast<int32_t>(quad), sum);
   }
@@ -71,18 +76,19 @@ ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
   return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
 }
 
-// Of a block. A lane of four streams works on four times as much at once as one of sixteen, and gets twice the registers: 64 are enough
-// for the others on NVIDIA devices, and 40 spill. Where waves have 64 lanes a block of 1024 never had the shared memory anyway.
+// Threads of a block. A lane of four streams works on four times as much at once as one of sixteen, and gets twice the
+// registers: 64 are enough for the others on NVIDIA devices, and 40 spill. Where waves have 64 lanes a block of 1024
+// never had the shared memory anyway.
 constexpr int most_threads(int streams) { return (gpu::kLargestWave == 32 ? 1024 : 512) / (streams == 4 ? 2 : 1); }
 
 // What is constant for one kernel.
 template <int kTupleOf, int kRawOf, int kStreamsOf>
 struct Form {
   static constexpr int kTuple = kTupleOf, kRaw = kRawOf, kStreams = kStreamsOf;
-  static constexpr int kUnitsOfTile = kTileCols / kTuple / kStreams;  // of a lane
+  static constexpr int kUnitsOfTile = kTileCols / kTuple / kStreams;                     // of a lane
   static constexpr int kRawRingBytes = kRaw == 0 ? 0 : RawRing<kRaw, kStreams>::kBytes;  // of a group
-  // Offsets from the lowest element below 128, and below 256. Beyond that a lowest element below -128 makes them overflow
-  // a byte, and only their sum with it is right, modulo 256.
+  // Offsets from the lowest element below 128, and below 256. Beyond that a lowest element below -128 makes them
+  // overflow a byte, and only their sum with it is right, modulo 256.
   static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
   static constexpr bool kPlain = kTuple == 4 ? kRaw <= 4 : kRaw == 0;
   static constexpr int kMostThreads = most_threads(kStreams);
@@ -90,11 +96,11 @@ struct Form {
 };
 
 // Calls quad(number of the quad in the row, its four offsets from the lowest element) for the full tiles of a row, and
-// last(column, offset) for the columns behind them. `raw` is where the row's raw bits begin, `rings` where
+// last(column, offset) for the columns after them. `raw` is where the row's raw bits begin, `rings` where
 // the block's rings for them do.
 template <typename Form, typename Quad, typename Last>
-ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointer<std::byte> rings, gpu::Pointer<const uint8_t> raw, const Quad& quad,
-                                   const Last& last) {
+ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointer<std::byte> rings,
+                                   gpu::Pointer<const uint8_t> raw, const Quad& quad, const Last& last) {
   constexpr int kTuple = Form::kTuple, kRaw = Form::kRaw, kStreams = Form::kStreams, kBases = 16 / kStreams;
   constexpr int64_t kTileRawBytes = kTileCols / 8 * kRaw;
   const int lane = Form::Group::lane(), tiles = matrix.cols / kTileCols;
@@ -112,8 +118,8 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
     if (kRaw > 0 && tile + 2 < tiles) ring.copy(raw, tile + 2, aligned);
     bits.ensure();
     if constexpr (kRaw > 0) {
-      // All but the last two groups of copies have come, so this tile's planes have. The slot that is written next was last
-      // read before the sync of the tile before this one.
+      // All but the last two groups of copies have come, so this tile's planes have. The slot that is written next was
+      // last read before the sync of the tile before this one.
       Form::Group::sync();
       raw_bits.load(ring, tile);
     }
@@ -133,7 +139,8 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
       ECMV_GPU_UNROLL
       for (int s = 0; s < kBases; ++s) {
         constexpr uint32_t kHighMask = 0x01010101u * ((kTuple == 4 ? 0x0Fu : 0xFFu) << kRaw & 0xFFu);
-        quad(tile * kQuadsOfTile + quarter * 16 + s * kStreams + lane, (high[s] << kRaw & kHighMask) | raw_bits.at(quarter, s));
+        quad(tile * kQuadsOfTile + quarter * 16 + s * kStreams + lane,
+             (high[s] << kRaw & kHighMask) | raw_bits.at(quarter, s));
       }
     }
   }
@@ -158,12 +165,15 @@ ECMV_GPU_DEVICE int lowest_of(const Matrix& matrix) { return gpu::cast<const int
 ECMV_GPU_DEVICE uint32_t in_each_byte(int value) { return 0x01010101u * static_cast<uint8_t>(value); }
 
 template <typename Form>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x,
+                                                                   gpu::Epilogue epilogue) {
   using Group = typename Form::Group;
   const int lowest = lowest_of(matrix);
   // lowest * (sum of x), where the product is of offsets.
-  const gpu::Pointer<int32_t> bias = gpu::cast<int32_t>(gpu::shared_memory() + sum_offset(matrix.table_bits, gpu::block_size()));
-  const gpu::Pointer<uint32_t> x_quads = gpu::cast<uint32_t>(gpu::shared_memory() + x_offset<Form>(matrix.table_bits, gpu::block_size()));
+  const gpu::Pointer<int32_t> bias =
+      gpu::cast<int32_t>(gpu::shared_memory() + sum_offset(matrix.table_bits, gpu::block_size()));
+  const gpu::Pointer<uint32_t> x_quads =
+      gpu::cast<uint32_t>(gpu::shared_memory() + x_offset<Form>(matrix.table_bits, gpu::block_size()));
   if (gpu::thread_index() == 0) *bias = 0;
   const int32_t sum_of_x = gpu::Wave::reduce_add(load_x(matrix, x, x_quads));
   load_table(matrix);
@@ -179,7 +189,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
     const int64_t row = block.first_row + i;
     int32_t sum = 0;
     for_each_quad<Form>(
-        matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()), matrix.raw_bits + row * matrix.row_bytes,
+        matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()),
+        matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
           const int32_t inputs = static_cast<int32_t>(x_quads[quad]);
           if constexpr (Form::kSmall)
@@ -189,7 +200,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
           else
             sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), inputs, sum);
         },
-        [&](int column, uint32_t offset) { sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * x[column]; });
+        [&](int column, uint32_t offset) {
+          sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * x[column];
+        });
     const Patches<Group> patches(matrix, block);
     const int first = i * matrix.cols;
     patches.for_each(cursor, first + matrix.cols, [&](int position, int patch) {
@@ -214,7 +227,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix
     const int64_t row = block.first_row + i;
     const gpu::Pointer<int8_t> out = decoded + row * matrix.cols;
     for_each_quad<Form>(
-        matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()), matrix.raw_bits + row * matrix.row_bytes,
+        matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()),
+        matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
           const uint32_t elements = add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
           const gpu::Pointer<int8_t> at = out + (quad / 16 * 64 + quad % 16 * 2);

@@ -1,6 +1,7 @@
-// What a lane of a `single_level` kernel reads: the words of its stream and the raw bits of its columns, both through rings in shared
-// memory that asynchronous copies of 16 bytes fill, and the patches of its group's block. Copies belong to the lane that starts them;
-// raw bits are shared by a group, which therefore meets once a tile. Assumes a verified stream.
+// What a lane of a `single_level` kernel reads: the words of its stream and the raw bits of its columns, both through
+// rings in shared memory that asynchronous copies of 16 bytes fill, and the patches of its group's block. Copies belong
+// to the lane that starts them; raw bits are shared by a group, which therefore meets once a tile. Assumes a verified
+// stream.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -13,28 +14,31 @@ namespace gpu = backends::gpu;
 using namespace huffman_lut::single_level;
 
 inline constexpr int kPieceBytes = 16, kRingPieces = 4;  // of a copy; copies in a lane's ring
-inline constexpr int kLineLanes = 32, kLineBytes = kPieceBytes * kLineLanes;  // a line of shared memory holds a piece of 32 lanes' rings
-inline constexpr int kEnsuredUnits = 8;                  // look-ups that ensure() is good for
+inline constexpr int kLineLanes = 32,
+                     kLineBytes = kPieceBytes * kLineLanes;  // a line of shared memory holds a piece of 32 lanes' rings
+inline constexpr int kEnsuredUnits = 8;                      // look-ups that ensure() is good for
 inline constexpr int kQuadsOfTile = kTileCols / 4;
 inline constexpr int kLengthShift = 28;  // of a table entry; below, high parts: a nibble a byte, or two bytes
 
 struct Matrix {
   gpu::Pointer<const uint8_t> streams;
-  gpu::Pointer<const uint8_t> last_piece;  // the bytes behind the last whole piece, and zeros
+  gpu::Pointer<const uint8_t> last_piece;  // the bytes past the last whole piece, and zeros
   gpu::Pointer<const uint8_t> raw_bits, patches, code, blocks;
   gpu::Pointer<const uint32_t> table;  // [2^table_bits]
   int64_t stream_bytes, rows, block_count, row_bytes;
   int cols, rows_per_block, table_bits;
 };
 
-// The stream of one lane. Between two calls of ensure() a lane takes at most 4 words of its ring, and ensure() starts a copy when a piece
-// has been taken; behind it 13 words are there or on their way, and at most the 8 of the last two calls may still be.
+// The stream of one lane. Between two calls of ensure() a lane takes at most 4 words of its ring, and ensure() starts a
+// copy when a piece has been taken; after it 13 words are there or on their way, and at most the 8 of the last two
+// calls may still be.
 class Bits {
  public:
   // `bytes` of the streams from `begin` on.
   ECMV_GPU_DEVICE Bits(const Matrix& matrix, int64_t begin, uint32_t bytes) : matrix_(matrix) {
     const int thread = gpu::thread_index();
-    ring_ = gpu::shared_memory() + ((4 << matrix.table_bits) + thread / kLineLanes * kRingPieces * kLineBytes + thread % kLineLanes * kPieceBytes);
+    ring_ = gpu::shared_memory() + ((4 << matrix.table_bits) + thread / kLineLanes * kRingPieces * kLineBytes +
+                                    thread % kLineLanes * kPieceBytes);
     next_ = static_cast<uint32_t>(begin / kPieceBytes);
     end_ = bytes == 0 ? next_ : static_cast<uint32_t>((begin + bytes + kPieceBytes - 1) / kPieceBytes);
     for (int i = 0; i < kRingPieces; ++i) copy_piece();
@@ -45,7 +49,7 @@ class Bits {
     bit_ = skipped % 4 * 8;
     low_ = pop();
     high_ = pop();
-    behind_ = pop();
+    third_ = pop();
   }
 
   // Before every kEnsuredUnits look-ups.
@@ -61,8 +65,8 @@ class Bits {
       // Half of the lanes need a word: selections instead of a branch that would part them.
       const bool empty = bit_ >= 32;
       low_ = empty ? high_ : low_;
-      high_ = empty ? behind_ : high_;
-      if (empty) behind_ = word();
+      high_ = empty ? third_ : high_;
+      if (empty) third_ = word();
       read_ = empty ? (read_ + 4) | kLaneBits : read_;
       bit_ &= 31;
       window_ = gpu::funnel_shift_right(low_, high_, bit_);
@@ -75,8 +79,8 @@ class Bits {
   }
 
  private:
-  // The bits of an offset in a ring that tell lanes apart. `read_` keeps them set, so that a step from a piece's last word carries
-  // through them into the next line.
+  // The bits of an offset in a ring that tell lanes apart. `read_` keeps them set, so that a step from a piece's last
+  // word carries through them into the next line.
   static constexpr uint32_t kLaneBits = kLineBytes - kPieceBytes;
 
   ECMV_GPU_DEVICE uint32_t word() const {
@@ -91,8 +95,9 @@ class Bits {
     if (next_ < end_) {
       // Only the section's last piece may be partial.
       const bool whole = next_ < static_cast<uint32_t>(matrix_.stream_bytes / kPieceBytes);
-      gpu::copy_async<kPieceBytes>(ring_ + written_ % kRingPieces * kLineBytes,
-                                   gpu::cast<const std::byte>(whole ? matrix_.streams + int64_t{next_} * kPieceBytes : matrix_.last_piece));
+      gpu::copy_async<kPieceBytes>(
+          ring_ + written_ % kRingPieces * kLineBytes,
+          gpu::cast<const std::byte>(whole ? matrix_.streams + int64_t{next_} * kPieceBytes : matrix_.last_piece));
       ++next_;
     }
     ++written_;
@@ -100,10 +105,10 @@ class Bits {
 
   const Matrix& matrix_;
   gpu::Pointer<std::byte> ring_;
-  uint32_t next_, end_;           // pieces, from the section's first
-  uint32_t read_, written_ = 0;   // see pop(); pieces written, ever
-  uint32_t low_, high_, behind_;  // the next words; the third one only so that nobody waits for it
-  uint32_t bit_, window_ = 0;     // window = low and high from `bit` on
+  uint32_t next_, end_;          // pieces, from the section's first
+  uint32_t read_, written_ = 0;  // see pop(); pieces written, ever
+  uint32_t low_, high_, third_;  // the next words; the third one only so that no lane waits for it
+  uint32_t bit_, window_ = 0;    // window = low and high from `bit` on
 };
 
 // The planes of four tiles in shared memory, filled two tiles ahead by the S = kStreams lanes of a group together.
@@ -114,7 +119,8 @@ class RawRing {
   // Neighbouring groups begin in different banks, as many as a group reads at once.
   static constexpr int kBytes = kTiles * kTileBytes + (2 * kStreams < 16 ? 16 : 2 * kStreams);
 
-  ECMV_GPU_DEVICE explicit RawRing(gpu::Pointer<std::byte> rings) : ring_(gpu::cast<uint8_t>(rings + Group::group() * kBytes)) {}
+  ECMV_GPU_DEVICE explicit RawRing(gpu::Pointer<std::byte> rings)
+      : ring_(gpu::cast<uint8_t>(rings + Group::group() * kBytes)) {}
   // Copies start at multiples of 16 bytes, in rows that do; other rows are copied byte by byte.
   ECMV_GPU_DEVICE void copy(gpu::Pointer<const uint8_t> row, int tile, bool aligned) {
     const gpu::Pointer<const uint8_t> from = row + int64_t{tile} * kTileBytes;
@@ -126,7 +132,7 @@ class RawRing {
       for (int at = Group::lane(); at < kTileBytes; at += kStreams) to[at] = from[at];
     }
   }
-  // Two bytes of 32 that lie `half` times 32 behind the tile's first ones.
+  // Two bytes of 32 that lie `half` times 32 after the tile's first ones.
   ECMV_GPU_DEVICE uint32_t two_bytes(int tile, int half, int pair) const {
     return *gpu::cast<const uint16_t>(slot(tile) + (32 * half + 2 * pair));
   }
@@ -147,7 +153,9 @@ struct RawBits {
     ECMV_GPU_UNROLL
     for (int s = 0; s < kBases; ++s) {
       const int pair = gpu::Lanes<kStreams>::lane() + kStreams * s;
-      const auto join = [&](int half) { return gpu::byte_permute(ring.two_bytes(tile, half, pair), ring.two_bytes(tile, half + 1, pair), 0x5410); };
+      const auto join = [&](int half) {
+        return gpu::byte_permute(ring.two_bytes(tile, half, pair), ring.two_bytes(tile, half + 1, pair), 0x5410);
+      };
       if constexpr (kRaw & 4) {
         four[s][0] = join(0);
         four[s][1] = join(2);
@@ -160,7 +168,7 @@ struct RawBits {
       }
     }
   }
-  // Of the quad in this quarter of the tile.
+  // The raw bits of the quad in this quarter of the tile.
   ECMV_GPU_DEVICE uint32_t at(int quarter, int s) const {
     uint32_t raw = 0;
     if constexpr (kRaw & 4) raw |= (four[s][quarter % 2] >> (4 * (quarter / 2)) & 0x0F0F0F0Fu) << (kRaw & 3);
@@ -199,11 +207,13 @@ struct Block {
     next_record = record + record_bytes / 8;
   }
   ECMV_GPU_DEVICE uint32_t stream_bytes() const { return gpu::cast<const uint32_t>(record + 2)[Group::lane()]; }
-  ECMV_GPU_DEVICE int64_t stream_begin() const { return static_cast<int64_t>(record[0]) + Group::prefix_add(stream_bytes()); }
+  ECMV_GPU_DEVICE int64_t stream_begin() const {
+    return static_cast<int64_t>(record[0]) + Group::prefix_add(stream_bytes());
+  }
 };
 
-// The patches of a block, one for each lane of the group at a time. Little is kept between two visits, because registers are scarce in
-// the loop between them.
+// The patches of a block, one for each lane of the group at a time. Little is kept between two visits, because
+// registers are scarce in the loop between them.
 template <typename Group>
 class Patches {
  public:
@@ -211,23 +221,25 @@ class Patches {
       : patches_(matrix.patches + static_cast<int64_t>(block.record[1]) * kPatchBytes),
         count_(static_cast<int>(block.next_record[1] - block.record[1])) {}
 
-  // Calls use(position, patch) for the patches in front of `end`, and maybe for some behind; positions are elements from the block's
-  // first. Goes on where `cursor` stopped. All lanes of the group together.
+  // Calls use(position, patch) for the patches in front of `end`, and maybe for some after it; positions are elements
+  // from the block's first. Goes on where `cursor` stopped. All lanes of the group together.
   struct Cursor {
     int patch = 0, position = 0;
   };
   template <typename Use>
   ECMV_GPU_DEVICE void for_each(Cursor& cursor, int end, const Use& use) const {
-      while (cursor.patch < count_) {
+    while (cursor.patch < count_) {
       const int patch = cursor.patch + Group::lane(), distance = patch < count_ ? gap(patch) : 0;
       const int position = cursor.position + Group::prefix_add(distance) + distance;
       if (patch < count_) use(position, patch);
       const int last = Group::shuffle(position, Group::size() - 1);
-      if (last >= end) break;  // the row behind needs some of these
+      if (last >= end) break;  // the next row needs some of these
       cursor = {cursor.patch + Group::size(), last};
     }
   }
-  ECMV_GPU_DEVICE int addend(int patch) const { return static_cast<int8_t>(patches_[patch * int64_t{kPatchBytes} + 2]); }
+  ECMV_GPU_DEVICE int addend(int patch) const {
+    return static_cast<int8_t>(patches_[patch * int64_t{kPatchBytes} + 2]);
+  }
   // Whether this is the first patch of its element, and the sum of all of them.
   ECMV_GPU_DEVICE bool leads(int patch) const { return patch == 0 || gap(patch) > 0; }
   ECMV_GPU_DEVICE int total_addend(int patch) const {
@@ -237,7 +249,9 @@ class Patches {
   }
 
  private:
-  ECMV_GPU_DEVICE int gap(int patch) const { return patches_[patch * int64_t{kPatchBytes}] | patches_[patch * int64_t{kPatchBytes} + 1] << 8; }
+  ECMV_GPU_DEVICE int gap(int patch) const {
+    return patches_[patch * int64_t{kPatchBytes}] | patches_[patch * int64_t{kPatchBytes} + 1] << 8;
+  }
 
   gpu::Pointer<const uint8_t> patches_;
   int count_;

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/pass.h"
 #include "codecs/huffman_lut/format.h"
 #include "codecs/registry.h"
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
+#include "tests/cpu_place.h"
 
 namespace {
 
@@ -37,8 +39,7 @@ std::vector<int8_t> gaussian(int64_t count, double sigma, unsigned seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0.0, sigma);
   std::vector<int8_t> elements(static_cast<size_t>(count));
-  for (int8_t& element : elements)
-    element = static_cast<int8_t>(std::clamp(std::round(normal(random)), -128.0, 127.0));
+  for (int8_t& element : elements) element = static_cast<int8_t>(std::clamp(std::round(normal(random)), -128.0, 127.0));
   return elements;
 }
 
@@ -68,8 +69,7 @@ double entropy(const std::vector<int8_t>& elements) {
   std::map<int8_t, double> counts;
   for (const int8_t element : elements) ++counts[element];
   double bits = 0;
-  for (const auto& [element, count] : counts)
-    bits -= count * std::log2(count / static_cast<double>(elements.size()));
+  for (const auto& [element, count] : counts) bits -= count * std::log2(count / static_cast<double>(elements.size()));
   return bits / static_cast<double>(elements.size());
 }
 
@@ -90,29 +90,23 @@ int check_kernels(const CompressedMatrix& compressed, const std::vector<int8_t>&
     expected[static_cast<size_t>(i / cols)] += elements[static_cast<size_t>(i)] * x[i % cols];
   int ran = 0;
   const auto check = [&](const backends::Kernel& kernel) {
-    if (!kernel.refuses(matrix, {}, 0).empty()) return;
+    if (!kernel.refuses(matrix, {}, kernel.policies[0]).empty()) return;
     ++ran;
-    const int64_t step = kernel.rows_per_block(matrix);
-    const auto scratch =
-        hwy::AllocateAligned<std::byte>(static_cast<size_t>(kernel.scratch_bytes(matrix, 0)) + 64);
+    const backends::BoundKernel bound = tests::bind_on_cpu(kernel, matrix);
+    const int64_t step = bound.facts.rows_per_block;
+    const auto scratch = hwy::AllocateAligned<std::byte>(static_cast<size_t>(bound.facts.scratch_bytes) + 64);
     for (int64_t begin = 0; begin < rows; begin += step) {
       const int64_t end = begin == 0 ? rows : std::min(rows, begin + step);
       std::vector<int32_t> y(static_cast<size_t>(rows), 123456789);
       std::vector<int8_t> out(static_cast<size_t>((end - begin) * cols), 77);
-      backends::KernelCall call;
-      call.matrix = &matrix;
-      call.row_begin = begin;
-      call.row_end = end;
-      call.x = x.get();
-      call.y = y.data();
-      call.decoded = out.data();
-      call.scratch = scratch.get();
-      kernel.launch(call);
+      const backends::Rows range{begin, end};
       if (kernel.op == backends::Op::matvec) {
+        bound.enqueue(nullptr, backends::MatvecArgs{range, x.get(), y.data(), nullptr, 0, scratch.get()});
         for (int64_t row = 0; row < rows; ++row)
           REQUIRE(y[static_cast<size_t>(row)] ==
                   (row >= begin && row < end ? expected[static_cast<size_t>(row)] : 123456789));
       } else {
+        bound.enqueue(nullptr, backends::DecodeArgs{range, reinterpret_cast<std::byte*>(out.data()), scratch.get()});
         REQUIRE(std::equal(out.begin(), out.end(), elements.begin() + static_cast<ptrdiff_t>(begin * cols)));
       }
     }
@@ -133,10 +127,8 @@ TEST_CASE("huffman_lut_hierarchical_stores_exactly_these_bytes") {
   // Counts 5, 2, 1 and the end symbol: codes 0, 10, 110 and 111. Bits 0000 1010 1100, then ones.
   const std::vector<int8_t> elements{-3, -3, -3, -3, -2, -2, -1, -3};
   const CompressedMatrix compressed = encode(elements, 2, 4, kHierarchical);
-  CHECK(values(compressed.sections[hierarchical::kEncoded]) ==
-        std::vector<int>{0x0a, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0});
-  CHECK(values(compressed.sections[hierarchical::kOutputPositions]) ==
-        std::vector<int>{0, 0, 0, 0, 8, 0, 0, 0});
+  CHECK(values(compressed.sections[hierarchical::kEncoded]) == std::vector<int>{0x0a, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(values(compressed.sections[hierarchical::kOutputPositions]) == std::vector<int>{0, 0, 0, 0, 8, 0, 0, 0});
   CHECK(values(compressed.sections[hierarchical::kGaps]) == std::vector<int>{0, 0});
   CHECK(values(compressed.sections[hierarchical::kOffset]) == std::vector<int>{0xfd, 0xff, 0xff, 0xff});
   const std::vector<int> luts = values(compressed.sections[hierarchical::kLuts]);
@@ -154,10 +146,8 @@ TEST_CASE("huffman_lut_hierarchical_stores_exactly_these_bytes") {
 TEST_CASE("huffman_lut_single_level_stores_exactly_these_bytes") {
   // Pairs (5,5) three times and (5,7) once: one bit each, and unit k goes to stream k.
   const std::vector<int8_t> elements{5, 5, 5, 5, 5, 7, 5, 5};
-  const CompressedMatrix pairs =
-      encode(elements, 1, 8, {{"tuple", "2"}, {"streams", "4"}, {"raw_bits", "0"}});
-  CHECK(values(pairs.sections[single_level::kStreams]) ==
-        std::vector<int>{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  const CompressedMatrix pairs = encode(elements, 1, 8, {{"tuple", "2"}, {"streams", "4"}, {"raw_bits", "0"}});
+  CHECK(values(pairs.sections[single_level::kStreams]) == std::vector<int>{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   std::vector<int> code(sizeof(single_level::CodeHeader), 0);
   code[0] = 5;   // lowest
   code[10] = 2;  // two codes of one bit
@@ -167,8 +157,7 @@ TEST_CASE("huffman_lut_single_level_stores_exactly_these_bytes") {
   CHECK(decoded(pairs) == elements);
   // One raw bit: from 4 on, 4 and 5 have the same high part, so there is a single tuple.
   const CompressedMatrix raw = encode({4, 5, 4, 5, 5, 5, 4, 4, 5}, 1, 9, {{"tuple", "2"}, {"raw_bits", "1"}});
-  CHECK(raw.sections[single_level::kStreams].bytes.size() ==
-        single_level::kStreamPadding);  // which takes no bits
+  CHECK(raw.sections[single_level::kStreams].bytes.size() == single_level::kStreamPadding);  // which takes no bits
   // Two bytes: field k of byte i is column 2 k + i.
   CHECK(values(raw.sections[single_level::kRawBits]) == std::vector<int>{0b00010100, 0b0111});
 }
@@ -200,8 +189,7 @@ TEST_CASE("huffman_lut_hierarchical_keeps_to_sixteen_subtables") {
   for (int8_t& element : wide) element = std::clamp<int8_t>(element, -120, 119);
   const CompressedMatrix compressed = encode(wide, 400, 1000, kHierarchical);
   CHECK(compressed.sections[hierarchical::kLuts].bytes.size() <= 18 * 256);
-  CHECK(8.0 * static_cast<double>(compressed.stored_bytes(codecs::Role::payload)) / 400000 <=
-        1.015 * entropy(wide));
+  CHECK(8.0 * static_cast<double>(compressed.stored_bytes(codecs::Role::payload)) / 400000 <= 1.015 * entropy(wide));
   CHECK(decoded(compressed) == wide);
   CHECK(check_kernels(compressed, wide) == 2);
 
@@ -211,8 +199,8 @@ TEST_CASE("huffman_lut_hierarchical_keeps_to_sixteen_subtables") {
     deep.insert(deep.end(), deep.size() * 6 / 5 + 2, static_cast<int8_t>(value));
   std::shuffle(deep.begin(), deep.end(), std::mt19937(4));
   const CompressedMatrix deep_compressed = encode(deep, 1, static_cast<int64_t>(deep.size()), kHierarchical);
-  CHECK(*std::max_element(deep_compressed.sections[0].bytes.end() - 256,
-                          deep_compressed.sections[0].bytes.end()) > std::byte{16});
+  CHECK(*std::max_element(deep_compressed.sections[0].bytes.end() - 256, deep_compressed.sections[0].bytes.end()) >
+        std::byte{16});
   CHECK(decoded(deep_compressed) == deep);
   CHECK(check_kernels(deep_compressed, deep) == 2);
 }
@@ -220,9 +208,8 @@ TEST_CASE("huffman_lut_hierarchical_keeps_to_sixteen_subtables") {
 TEST_CASE("huffman_lut_hierarchical_refuses_alphabets_beyond_240_values") {
   const std::vector<int8_t> fits{-128, 111}, too_wide{-128, 112};
   CHECK(huffman_lut().codec->refuses(view(fits, 1, 2), settings(kHierarchical)) == "");
-  CHECK(huffman_lut()
-            .codec->refuses(view(too_wide, 1, 2), settings(kHierarchical))
-            .find("span 241 (-128 to 112)") != std::string::npos);
+  CHECK(huffman_lut().codec->refuses(view(too_wide, 1, 2), settings(kHierarchical)).find("span 241 (-128 to 112)") !=
+        std::string::npos);
   CHECK(huffman_lut().codec->refuses(view(too_wide, 1, 2), settings({})) == "");
   CHECK(decoded(encode(fits, 1, 2, kHierarchical)) == fits);
 }
@@ -239,17 +226,14 @@ TEST_CASE("huffman_lut_hierarchical_refuses_damaged_tables_and_index") {
   };
   using Sections = std::vector<codecs::Section>;
   const size_t lengths_row = good.sections[hierarchical::kLuts].bytes.size() - 256;
-  CHECK_THROWS_AS(
-      decoded(damaged([&](Sections& s) { std::fill_n(s[0].bytes.begin(), 256, std::byte{240}); })),
-      MalformedStream);
-  // A table that points to itself must end too.
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) {
-                    std::fill(s[0].bytes.begin(), s[0].bytes.end() - 256, std::byte{255});
-                  })),
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { std::fill_n(s[0].bytes.begin(), 256, std::byte{240}); })),
                   MalformedStream);
+  // A table that points to itself must end too.
+  CHECK_THROWS_AS(
+      decoded(damaged([&](Sections& s) { std::fill(s[0].bytes.begin(), s[0].bytes.end() - 256, std::byte{255}); })),
+      MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) {
-                    std::fill(s[0].bytes.begin() + static_cast<ptrdiff_t>(lengths_row), s[0].bytes.end(),
-                              std::byte{0});
+                    std::fill(s[0].bytes.begin() + static_cast<ptrdiff_t>(lengths_row), s[0].bytes.end(), std::byte{0});
                   })),
                   MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) {
@@ -257,16 +241,13 @@ TEST_CASE("huffman_lut_hierarchical_refuses_damaged_tables_and_index") {
                               std::byte{200});
                   })),
                   MalformedStream);
-  CHECK_THROWS_AS(
-      decoded(damaged([&](Sections& s) { set_u32(s[hierarchical::kOutputPositions], 4, 0xffffffff); })),
-      MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[hierarchical::kOutputPositions], 4, 0xffffffff); })),
+                  MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[hierarchical::kOutputPositions].bytes.resize(4); })),
                   MalformedStream);
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[hierarchical::kGaps].bytes.resize(5); })),
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[hierarchical::kGaps].bytes.resize(5); })), MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[hierarchical::kGaps].bytes[700] ^= std::byte{0x10}; })),
                   MalformedStream);
-  CHECK_THROWS_AS(
-      decoded(damaged([&](Sections& s) { s[hierarchical::kGaps].bytes[700] ^= std::byte{0x10}; })),
-      MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[hierarchical::kEncoded].bytes.resize(1000); })),
                   MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[0].bytes.resize(256); })), MalformedStream);
@@ -284,18 +265,15 @@ TEST_CASE("huffman_lut_single_level_refuses_damaged_streams") {
     return bad;
   };
   using Sections = std::vector<codecs::Section>;
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kCode].bytes.resize(20); })),
-                  MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kCode].bytes.resize(20); })), MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kCode].bytes[4] = std::byte{8}; })),
                   MalformedStream);
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[single_level::kCode], 0, 1000); })),
-                  MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[single_level::kCode], 0, 1000); })), MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kCode].bytes[10] ^= std::byte{1}; })),
                   MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[single_level::kBlocks], 16, 0xffffffff); })),
                   MalformedStream);
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[single_level::kBlocks], 16, 1); })),
-                  MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[single_level::kBlocks], 16, 1); })), MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { set_u32(s[single_level::kBlocks], 48, 0x7fffffff); })),
                   MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) {
@@ -303,12 +281,9 @@ TEST_CASE("huffman_lut_single_level_refuses_damaged_streams") {
                               std::byte{0xff});
                   })),
                   MalformedStream);
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kPatches].bytes.clear(); })),
-                  MalformedStream);
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kRawBits].bytes.pop_back(); })),
-                  MalformedStream);
-  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kStreams].bytes.resize(8); })),
-                  MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kPatches].bytes.clear(); })), MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kRawBits].bytes.pop_back(); })), MalformedStream);
+  CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kStreams].bytes.resize(8); })), MalformedStream);
 }
 
 TEST_CASE("huffman_lut_patches_reach_every_value") {
@@ -320,8 +295,8 @@ TEST_CASE("huffman_lut_patches_reach_every_value") {
   for (const char* tuple : {"2", "4"})
     for (const char* raw_bits : {"-1", "0", "3"}) {
       CAPTURE(tuple, raw_bits);
-      const CompressedMatrix compressed = encode(
-          elements, 2, 100000, {{"tuple", tuple}, {"raw_bits", raw_bits}, {"block_elements", "1000000"}});
+      const CompressedMatrix compressed =
+          encode(elements, 2, 100000, {{"tuple", tuple}, {"raw_bits", raw_bits}, {"block_elements", "1000000"}});
       CHECK(decoded(compressed) == elements);
       CHECK(check_kernels(compressed, elements) > 2);
     }
@@ -370,13 +345,13 @@ int check_emulated(const CompressedMatrix& compressed, const std::vector<int8_t>
       expected[static_cast<size_t>(i / cols)] +=
           elements[static_cast<size_t>(i)] * plan.inputs[0][static_cast<size_t>(i % cols)];
     for (const backends::Kernel& kernel : huffman_lut().kernels("emulator"))
-      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-        if (!kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
-        CAPTURE(kernel.variant, kernel.tunings[tuning].name, info.simd_target);
+      for (const backends::Policy& policy : kernel.policies) {
+        if (!kernel.refuses(uploaded->view(), device->info(), policy).empty()) continue;
+        CAPTURE(kernel.variant, policy.name, info.simd_target);
         plan.kernel = &kernel;
         plan.op = kernel.op;
-        plan.tuning = static_cast<int>(tuning);
-        const auto pass = device->prepare(plan);
+        plan.policy = &policy;
+        const auto pass = backends::prepare(*device, plan);
         for (int round = 0; round < 2; ++round) {
           pass->poison_outputs(round);
           pass->run();
@@ -405,7 +380,8 @@ TEST_CASE("huffman_lut_gpu_kernels_are_exact_for_every_form", "[emulator]") {
     for (const char* streams : {"4", "8", "16"})
       for (int raw_bits = 0; raw_bits < 8; ++raw_bits) {
         // Several full tiles, with a rest in half of the cases; blocks of one row and of several.
-        const int64_t cols = std::vector<int64_t>{256, 1024, 1025, 700, 4096, 2303}[random() % 6], rows = 1 + static_cast<int64_t>(random() % 9);
+        const int64_t cols = std::vector<int64_t>{256, 1024, 1025, 700, 4096, 2303}[random() % 6],
+                      rows = 1 + static_cast<int64_t>(random() % 9);
         CAPTURE(tuple, streams, raw_bits, rows, cols);
         const double sigma = raw_bits < 2 ? 1.5 : raw_bits < 5 ? 7.0 : 60.0;
         const std::vector<int8_t> elements = gaussian(rows * cols, sigma, static_cast<unsigned>(random()));
@@ -423,15 +399,18 @@ TEST_CASE("huffman_lut_gpu_kernels_walk_tables_of_every_depth", "[emulator]") {
   skip_without_emulator();
   std::vector<int8_t> wide = gaussian(60000, 33.0, 2), deep, constant(60000, -7), binary;
   for (int8_t& element : wide) element = std::clamp<int8_t>(element, -120, 119);
-  for (int value = -10; value < 7; ++value) deep.insert(deep.end(), deep.size() * 6 / 5 + 2, static_cast<int8_t>(value));
+  for (int value = -10; value < 7; ++value)
+    deep.insert(deep.end(), deep.size() * 6 / 5 + 2, static_cast<int8_t>(value));
   std::shuffle(deep.begin(), deep.end(), std::mt19937(4));
   deep.resize(200000);
   std::mt19937 random(3);
-  for (int i = 0; i < 300000; ++i) binary.push_back(random() % 8 == 0 ? 3 : -4);  // 64 elements a thread, several blocks
+  for (int i = 0; i < 300000; ++i)
+    binary.push_back(random() % 8 == 0 ? 3 : -4);  // 64 elements a thread, several blocks
   for (const std::vector<int8_t>& elements : {wide, deep, constant, binary})
     for (const int64_t cols : {int64_t{1}, int64_t{50}, int64_t{1000}, static_cast<int64_t>(elements.size())}) {
       CAPTURE(elements.size(), cols);
-      CHECK(check_emulated(encode(elements, static_cast<int64_t>(elements.size()) / cols, cols, kHierarchical), elements) == 8);
+      CHECK(check_emulated(encode(elements, static_cast<int64_t>(elements.size()) / cols, cols, kHierarchical),
+                           elements) == 8);
     }
 }
 
@@ -445,7 +424,9 @@ TEST_CASE("huffman_lut_gpu_patches_reach_every_value", "[emulator]") {
     for (const char* raw_bits : {"0", "3"})
       for (const int64_t rows : {2, 40}) {
         CAPTURE(tuple, raw_bits, rows);
-        CHECK(check_emulated(encode(elements, rows, 40000 / rows, {{"tuple", tuple}, {"raw_bits", raw_bits}, {"table_bits", "10"}, {"block_elements", "20000"}}),
-                             elements) >= 4);
+        CHECK(check_emulated(
+                  encode(elements, rows, 40000 / rows,
+                         {{"tuple", tuple}, {"raw_bits", raw_bits}, {"table_bits", "10"}, {"block_elements", "20000"}}),
+                  elements) >= 4);
       }
 }

@@ -76,7 +76,7 @@ int32_t best_lowest(const modelling::Histogram& elements, TupleCode code) {
   return best;
 }
 
-// Tuples of every `stride`-th row; columns behind the row's end count as the first column of their unit.
+// Tuples of every `stride`-th row; columns past the row's end count as the first column of their unit.
 std::vector<uint64_t> count_tuples(datasets::MatrixView matrix, const TupleCode& code, int64_t stride) {
   std::vector<uint64_t> counts(kTuples, 0);
   uint8_t high[256];
@@ -90,8 +90,7 @@ std::vector<uint64_t> count_tuples(datasets::MatrixView matrix, const TupleCode&
       uint32_t tuple = 0;
       for (int i = 0; i < code.tuple; ++i) {
         const int64_t at = column + kColumnOfTuple[i];
-        tuple |= uint32_t{high[static_cast<uint8_t>(elements[at < cols ? at : column])]}
-                 << tuple_shift(i, code.tuple);
+        tuple |= uint32_t{high[static_cast<uint8_t>(elements[at < cols ? at : column])]} << tuple_shift(i, code.tuple);
       }
       ++counts[tuple];
     }
@@ -169,9 +168,8 @@ void add_substitutes(TupleCode& code, const std::vector<uint64_t>& counts) {
       for (uint32_t part = 0; part <= part_mask; ++part) {
         const uint32_t candidate = (static_cast<uint32_t>(tuple) & ~(part_mask << shift)) | part << shift;
         if (code.lengths[candidate] == 0) continue;
-        const uint32_t distance =
-            static_cast<uint32_t>(std::abs(static_cast<int>(part) - static_cast<int>(own))) * 16 +
-            code.lengths[candidate];
+        const uint32_t distance = static_cast<uint32_t>(std::abs(static_cast<int>(part) - static_cast<int>(own))) * 16 +
+                                  code.lengths[candidate];
         if (distance < best_distance) {
           best_distance = distance;
           code.substitute[tuple] = static_cast<uint16_t>(candidate);

@@ -7,11 +7,13 @@
 // the vector code drops the lengths later; that saves a shift a look-up.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "backends/kernel.h"
 #include "codecs/huffman_lut/format.h"
@@ -31,38 +33,48 @@ ECMV_HUFFMAN_INLINE uint64_t load_u64(const uint8_t* p) {
   return value;
 }
 
-// A launch's view of the sections.
+// What is bound of a matrix.
 struct Stored {
   const uint8_t* streams;
-  const uint8_t* raw_bits;
+  const uint8_t* planes;  // raw bits
   const uint8_t* patches;
   const uint8_t* code;
   const uint8_t* blocks;
-  CodeHeader header;
+  int32_t lowest;
+  uint32_t raw_bits;
   int tuple, stream_count, table_bits;
   int64_t cols, rows_per_block, row_bytes;
 };
 
 inline Stored open_stored(const CompressedView& matrix) {
   const auto bytes = [&](int section) {
-    return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
+    return reinterpret_cast<const uint8_t*>(matrix.sections[static_cast<size_t>(section)].bytes.data());
   };
-  Stored stored{
-      bytes(kStreams), bytes(kRawBits), bytes(kPatches), bytes(kCode), bytes(kBlocks), {}, 0, 0, 0, 0, 0, 0};
-  std::memcpy(&stored.header, stored.code, sizeof(CodeHeader));
-  stored.tuple = std::stoi(matrix.settings->text("tuple"));
-  stored.stream_count = std::stoi(matrix.settings->text("streams"));
-  stored.table_bits = static_cast<int>(matrix.settings->integer("table_bits"));
-  stored.cols = matrix.shape.cols;
-  stored.rows_per_block = rows_per_block(stored.cols, matrix.settings->integer("block_elements"));
-  stored.row_bytes = raw_row_bytes(stored.cols, static_cast<int>(stored.header.raw_bits));
-  return stored;
+  CodeHeader header;
+  std::memcpy(&header, bytes(kCode), sizeof(CodeHeader));
+  const Settings& settings = *matrix.settings;
+  const int64_t cols = matrix.shape.cols;
+  return {.streams = bytes(kStreams),
+          .planes = bytes(kRawBits),
+          .patches = bytes(kPatches),
+          .code = bytes(kCode),
+          .blocks = bytes(kBlocks),
+          .lowest = header.lowest,
+          .raw_bits = header.raw_bits,
+          .tuple = std::stoi(settings.text("tuple")),
+          .stream_count = std::stoi(settings.text("streams")),
+          .table_bits = static_cast<int>(settings.integer("table_bits")),
+          .cols = cols,
+          .rows_per_block = rows_per_block(cols, settings.integer("block_elements")),
+          .row_bytes = raw_row_bytes(cols, static_cast<int>(header.raw_bits))};
 }
 
 // Fills table[2^table_bits], indexed by the stream's next bits (the first one least significant), and returns
 // the largest high part of any tuple. The table of all codes of up to l bits is repeated for l + 1, so that
 // most of it is written by copies: 4096 entries take about a microsecond.
 inline uint32_t build_table(const Stored& stored, uint32_t* table) {
+  CodeHeader header;
+  std::memcpy(&header, stored.code, sizeof(CodeHeader));
   const uint8_t* tuples = stored.code + sizeof(CodeHeader);
   uint32_t largest = 0;
   uint32_t code = 0;  // the next canonical code, right-aligned, first bit most significant
@@ -72,7 +84,7 @@ inline uint32_t build_table(const Stored& stored, uint32_t* table) {
       std::memcpy(table + size / 2, table, size / 2 * sizeof(uint32_t));
       code <<= 1;
     }
-    for (int i = 0; i < stored.header.codes_of_length[length]; ++i, tuples += 2) {
+    for (int i = 0; i < header.codes_of_length[length]; ++i, tuples += 2) {
       const uint32_t tuple = tuples[0] | uint32_t{tuples[1]} << 8;
       uint32_t reversed = 0;
       for (int bit = 0; bit < length; ++bit) reversed |= (code >> bit & 1) << (length - 1 - bit);
@@ -120,8 +132,7 @@ ECMV_HUFFMAN_INLINE void refill(Streams<kStreamCount>& s, int stream) {
 }
 
 template <int kStreamCount>
-ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table,
-                                  uint64_t mask) {
+ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
   uint32_t entry = table[s.window[stream] & mask];
   // Hides that neighbouring entries are stored side by side: a compiler that vectorised the look-ups into
   // gathers would ruin the walk (a third of the speed). Also keeps the streams interleaved as written.
@@ -138,8 +149,8 @@ ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const ui
 // buffer. Measured on Zen 4, quads a second: 2.21 G interleaved, 1.84 G when a stream takes its four look-ups
 // in a row, 1.48 G with four streams.
 template <bool kLzcnt, int kStreamCount>
-ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask,
-                              int64_t units, uint32_t* entries) {
+ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask, int64_t units,
+                              uint32_t* entries) {
   constexpr int kGroup = kStreamCount < 8 ? kStreamCount : 8;
   Streams<kStreamCount> s = state;
   for (; units >= 4 * kStreamCount; units -= 4 * kStreamCount, entries += 4 * kStreamCount) {
@@ -208,7 +219,7 @@ ECMV_HUFFMAN_INLINE PatchList open_patches(const Stored& stored, int64_t block) 
 // plain loops.
 inline void expand_tile(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols,
                         uint8_t* offsets) {
-  const int raw_bits = static_cast<int>(stored.header.raw_bits);
+  const int raw_bits = static_cast<int>(stored.raw_bits);
   const int64_t units = units_of(cols, stored.tuple);
   std::memset(offsets, 0, kTileCols);
   if (stored.tuple == 2) {
@@ -243,20 +254,46 @@ inline void expand_tile(const Stored& stored, const uint32_t* entries, const uin
 }
 
 // Entries are read as u16 halves and bytes by the vector code, so hosts must be little-endian.
-inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, int) {
-  if (matrix.settings->text("layout") != "single_level")
-    return "This kernel decodes the layout single_level only.";
-  if constexpr (std::endian::native != std::endian::little)
-    return "This kernel needs a little-endian machine.";
+inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
+  if constexpr (std::endian::native != std::endian::little) return "This kernel needs a little-endian machine.";
   return "";
 }
 
-inline int64_t kernel_scratch_bytes(const CompressedView& matrix, int) {
-  return int64_t{sizeof(uint32_t)} << matrix.settings->integer("table_bits");
+// A bound kernel. The code of `run` is compiled for the instruction set that was in use when it was bound.
+template <typename Args>
+struct BoundTuples {
+  using Run = void (*)(const Stored&, const Args&);
+  Stored stored;
+  Run run;
+  void operator()(void*, const Args& args) const { run(stored, args); }
+};
+
+// With code for 4, 8 and 16 streams.
+template <typename Args>
+backends::BoundKernel bind_tuples(const CompressedView& matrix, typename BoundTuples<Args>::Run of4,
+                                  typename BoundTuples<Args>::Run of8, typename BoundTuples<Args>::Run of16) {
+  const Stored stored = open_stored(matrix);
+  const auto run = stored.stream_count == 4 ? of4 : stored.stream_count == 8 ? of8 : of16;
+  return {BoundTuples<Args>{stored, run},
+          {.rows_per_block = stored.rows_per_block, .scratch_bytes = int64_t{sizeof(uint32_t)} << stored.table_bits}};
 }
 
-inline int64_t kernel_rows_per_block(const CompressedView& matrix) {
-  return rows_per_block(matrix.shape.cols, matrix.settings->integer("block_elements"));
+template <typename Args>
+inline constexpr bool kIsMatvec = std::is_same_v<Args, backends::MatvecArgs>;
+
+// kRows(args, stored, table, the largest high part) for a call that has elements; others are done here.
+template <auto kRows, typename Args>
+ECMV_HUFFMAN_INLINE void build_and_run(const Stored& bound, const Args& args) {
+  if (args.rows.begin >= args.rows.end) return;
+  if (bound.cols == 0) {
+    if constexpr (kIsMatvec<Args>) std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+    return;
+  }
+  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  uint32_t* table = reinterpret_cast<uint32_t*>(args.scratch);
+  const uint32_t largest = build_table(stored, table);
+  kRows(args, stored, table, largest);
 }
 
 }  // namespace ecmv::codecs::huffman_lut::single_level

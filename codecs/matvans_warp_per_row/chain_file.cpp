@@ -58,7 +58,8 @@ FileFields read_fields(std::span<const std::byte> bytes) {
   const uint32_t length = reader.u32();
   file.initial_vector = reader.take(length);
   reader.take((4 - length % 4) % 4);
-  if (layers == 0 || length == 0) throw MalformedStream("The matvansWarpPerRow file has no layers or an empty initial vector.");
+  if (layers == 0 || length == 0)
+    throw MalformedStream("The matvansWarpPerRow file has no layers or an empty initial vector.");
   uint64_t max_word_count = 0;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     MatrixFields& matrix = file.matrices.emplace_back();
@@ -76,7 +77,8 @@ FileFields read_fields(std::span<const std::byte> bytes) {
     max_word_count = std::max(max_word_count, word_count(matrix.rows, matrix.cdf.size(), payload_words));
   }
   if (reader.left() != 0) throw MalformedStream("Bytes follow the last matrix of the matvansWarpPerRow file.");
-  if (max_word_count != file.max_word_count) throw MalformedStream("The matvansWarpPerRow file states a wrong size of its largest matrix.");
+  if (max_word_count != file.max_word_count)
+    throw MalformedStream("The matvansWarpPerRow file states a wrong size of its largest matrix.");
   return file;
 }
 
@@ -110,7 +112,8 @@ ChainFile read_file(std::span<const std::byte> bytes) {
       throw MalformedStream("A matrix of the matvansWarpPerRow file has " + std::to_string(fields.rows) + " rows and " +
                             std::to_string(fields.cols) + " columns, which does not fit the layout or the vector of " +
                             std::to_string(length) + " before it.");
-    if (fields.grid_spacing != std::bit_cast<uint32_t>(1.0f)) throw MalformedStream("The grid spacing of a matrix of the matvansWarpPerRow file is not 1.");
+    if (fields.grid_spacing != std::bit_cast<uint32_t>(1.0f))
+      throw MalformedStream("The grid spacing of a matrix of the matvansWarpPerRow file is not 1.");
     if (fields.payload.size() / (kUnitWords * kFormatLanes * 2) < fields.rows)
       throw MalformedStream("The payload of a matrix of the matvansWarpPerRow file is too short for its rows.");
     CompressedMatrix layer;
@@ -118,8 +121,10 @@ ChainFile read_file(std::span<const std::byte> bytes) {
     layer.format_version = kFormatVersion;
     layer.shape = {int64_t{fields.rows}, int64_t{fields.cols}};
     layer.sections = {
-        {"payload", Role::payload, 64, bytes_of(fields.payload)}, {"cursors", Role::index, 64, bytes_of(fields.cursors)},
-        {"cdf", Role::table, 64, bytes_of(fields.cdf)},           {"ppf", Role::table, 64, bytes_of(fields.ppf)},
+        {"payload", Role::payload, 64, bytes_of(fields.payload)},
+        {"cursors", Role::index, 64, bytes_of(fields.cursors)},
+        {"cdf", Role::table, 64, bytes_of(fields.cdf)},
+        {"ppf", Role::table, 64, bytes_of(fields.ppf)},
         {"min_value", Role::table, 64, bytes_of(fields.min_value)},
     };
     Bytes elements(static_cast<size_t>(layer.shape.elements()));
@@ -135,13 +140,15 @@ ChainFile read_file(std::span<const std::byte> bytes) {
 std::vector<std::byte> write_file(const ChainFile& chain) {
   const int last = static_cast<int>(chain.layers.size()) - 1;
   if (last < 0 || chain.initial_vector.empty() || !chain.hashes.contains(last))
-    throw std::invalid_argument("The matvansWarpPerRow file needs layers, an initial vector and the hash of the final vector.");
+    throw std::invalid_argument(
+        "The matvansWarpPerRow file needs layers, an initial vector and the hash of the final vector.");
   if (!chain.scales.empty())
     throw std::invalid_argument("The matvansWarpPerRow file cannot hold scales: its chain finds them at run time.");
   Bytes out, matrices;
   uint64_t max_word_count = 0;
   for (const CompressedMatrix& layer : chain.layers) {
-    if (layer.sections.size() != kSections) throw std::invalid_argument("A layer of the chain is no matvans_warp_per_row matrix.");
+    if (layer.sections.size() != kSections)
+      throw std::invalid_argument("A layer of the chain is no matvans_warp_per_row matrix.");
     const Bytes& payload = layer.sections[kPayload].bytes;
     const Bytes& cdf = layer.sections[kCdf].bytes;
     const uint64_t words = payload.size() / 2;

@@ -1,5 +1,5 @@
-// The .bin file of matvansWarpPerRow: a header (layers, hash of the final vector, initial vector), then each matrix with
-// its shape, cursors, model and payload. It has no magic; sizes that lead exactly to its end are its mark.
+// The .bin file of matvansWarpPerRow: a header (layers, hash of the final vector, initial vector), then each matrix
+// with its shape, cursors, model and payload. It has no magic; sizes that lead exactly to its end are its mark.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace ecmv::codecs::matvans_warp_per_row {
 
 bool recognises_file(std::span<const std::byte> bytes);
 
-// Throws MalformedStream with what is wrong. Every layer has then been decoded once, because its source hash is taken from its
-// elements. Padding words keep the values that the file has.
+// Throws MalformedStream with what is wrong. Every layer has then been decoded once, because its source hash is taken
+// from its elements. Padding words keep the values that the file has.
 ChainFile read_file(std::span<const std::byte> bytes);
 
 // Throws std::invalid_argument if the file cannot hold the chain.

@@ -1,5 +1,6 @@
-// matvans_warp_per_row: the first layout of MatVANS, one wave a row, 32 lanes with a coder and words of their own. Encoder and
-// reference decoder; the files are in chain_file.cpp. Source: MatVANS white paper (Ludwig, Bamler), section 3.1.
+// matvans_warp_per_row: the first layout of MatVANS, one wave a row, 32 lanes with a coder and words of their own.
+// Encoder and reference decoder; the files are in chain_file.cpp. Source: MatVANS white paper (Ludwig, Bamler),
+// section 3.1.
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -22,9 +23,9 @@ struct Model {
   std::vector<uint32_t> probs;
 };
 
-// The rule of the original encoder: round(256 p) but at least 1; an excess is taken from the most frequent values, one each
-// and round again, a lack is given to the rarest. A probability of 256 would read as 0 in a byte, so a matrix of one value
-// gets a second value that never occurs.
+// The rule of the original encoder: round(256 p) but at least 1; an excess is taken from the most frequent values, one
+// each and round again, a lack is given to the rarest. A probability of 256 would read as 0 in a byte, so a matrix of
+// one value gets a second value that never occurs.
 Model fit_model(std::span<const int8_t> elements) {
   const modelling::Histogram counts = modelling::histogram(elements);
   std::vector<int> bins;
@@ -38,7 +39,8 @@ Model fit_model(std::span<const int8_t> elements) {
   std::vector<int64_t> probs;
   int64_t excess = -kSlots;
   for (const int bin : bins) {
-    probs.push_back(std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(static_cast<double>(counts[bin]) * scale))));
+    probs.push_back(
+        std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(static_cast<double>(counts[bin]) * scale))));
     excess += probs.back();
   }
   while (excess > 0) {
@@ -48,7 +50,8 @@ Model fit_model(std::span<const int8_t> elements) {
     excess -= reduced;
   }
   for (; excess < 0; ++excess) ++probs[probs.size() + excess];
-  for (size_t k = 0; k < bins.size(); ++k) model.probs[bins[k] - 128 - model.min_value] = static_cast<uint32_t>(probs[k]);
+  for (size_t k = 0; k < bins.size(); ++k)
+    model.probs[bins[k] - 128 - model.min_value] = static_cast<uint32_t>(probs[k]);
   return model;
 }
 
@@ -61,14 +64,17 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
   if (elements.empty()) return "";
   const auto [low, high] = std::minmax_element(elements.begin(), elements.end());
   if (*high - *low > 254)
-    return "matvans_warp_per_row stores the number of values from the smallest to the largest in a byte; this matrix spans 256.";
+    return "matvans_warp_per_row stores the number of values from the smallest to the largest in a byte; this matrix "
+           "spans 256.";
   if (elements.size() + 128 * static_cast<uint64_t>(matrix.shape.rows) * 8 > UINT32_MAX)
     return "matvans_warp_per_row stores cursors in 32 bits, which may be too few for so large a matrix.";
   return "";
 }
 
-// Words of one lane of a row in the order of decoding: the head, high word first, then what the coder emitted, last first.
-std::vector<uint16_t> encode_lane(const int8_t* row, int64_t cols, int lane, const Model& model, const std::array<uint32_t, kSlots>& cdf) {
+// Words of one lane of a row in the order of decoding: the head, high word first, then what the coder emitted, last
+// first.
+std::vector<uint16_t> encode_lane(const int8_t* row, int64_t cols, int lane, const Model& model,
+                                  const std::array<uint32_t, kSlots>& cdf) {
   std::vector<uint16_t> words;
   uint32_t head = kLowestHead;
   for (int64_t first = cols - kGroupCols + lane * kLaneCols; first >= 0; first -= kGroupCols)
@@ -112,7 +118,10 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     }
   }
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {std::move(payload), std::move(cursors), std::move(stored_cdf), std::move(ppf),
+  compressed.sections = {std::move(payload),
+                         std::move(cursors),
+                         std::move(stored_cdf),
+                         std::move(ppf),
                          {"min_value", Role::table, 64, {std::byte(model.min_value)}}};
   return compressed;
 }
@@ -135,7 +144,8 @@ std::array<Slot, kSlots> read_slots(const CompressedView& compressed) {
   uint32_t first = 0;
   for (size_t value = 0; value + 1 < cdf.size(); ++value) {
     const uint32_t prob = (static_cast<uint32_t>(cdf[value + 1]) - static_cast<uint32_t>(cdf[value])) & 0xFF;
-    if (static_cast<uint32_t>(cdf[value]) != first || prob > kSlots - first) malformed("the probabilities of its model do not add up to 256.");
+    if (static_cast<uint32_t>(cdf[value]) != first || prob > kSlots - first)
+      malformed("the probabilities of its model do not add up to 256.");
     for (uint32_t slot = first; slot < first + prob; ++slot) {
       if (static_cast<size_t>(ppf[slot]) != value) malformed("its two tables contradict each other.");
       slots[slot] = {static_cast<int8_t>(min_value + static_cast<int>(value)), prob, slot - first};
@@ -151,7 +161,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (compressed.sections.size() != kSections) malformed("it does not have five sections.");
   const std::array<Slot, kSlots> slots = read_slots(compressed);
   const auto payload = compressed.sections[kPayload].bytes, cursors = compressed.sections[kCursors].bytes;
-  if (cursors.size() % 4 != 0 || static_cast<int64_t>(cursors.size() / 4) != rows) malformed("it does not have one cursor a row.");
+  if (cursors.size() % 4 != 0 || static_cast<int64_t>(cursors.size() / 4) != rows)
+    malformed("it does not have one cursor a row.");
   if (payload.size() % (kUnitWords * kFormatLanes * 2) != 0) malformed("its payload is no multiple of 512 bytes.");
   const int64_t stored = static_cast<int64_t>(payload.size() / 2);
   int64_t end = 0;  // of the rows so far, in words

@@ -1,5 +1,6 @@
-// Stored bytes of matvans_warp_per_row, version 1: a row belongs to 32 lanes with an ANS coder each (32-bit head, 16-bit words,
-// probabilities of 8 bits); lane l has columns 512 g + 16 l .. 512 g + 16 l + 15 of every g. A drawing is in README.md.
+// Stored bytes of matvans_warp_per_row, version 1: a row belongs to 32 lanes with an ANS coder each (32-bit head,
+// 16-bit words, probabilities of 8 bits); lane l has columns 512 g + 16 l .. 512 g + 16 l + 15 of every g. A drawing is
+// in README.md.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,12 @@ namespace ecmv::codecs::matvans_warp_per_row {
 
 inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr int kFormatLanes = 32;
-inline constexpr int kLaneCols = 16;                           // neighbouring columns of a lane
-inline constexpr int kGroupCols = kFormatLanes * kLaneCols;    // 512
-inline constexpr int kUnitWords = 8;                           // words of a lane that lie side by side: one 16-byte load
+inline constexpr int kLaneCols = 16;                         // neighbouring columns of a lane
+inline constexpr int kGroupCols = kFormatLanes * kLaneCols;  // 512
+inline constexpr int kUnitWords = 8;                         // words of a lane that lie side by side: one 16-byte load
 inline constexpr int kModelBits = 8;
 inline constexpr int kSlots = 1 << kModelBits;
-inline constexpr uint32_t kLowestHead = uint32_t{1} << 16;     // a head below it takes a word
+inline constexpr uint32_t kLowestHead = uint32_t{1} << 16;  // a head below it takes a word
 
 enum SectionNumber : int {
   kPayload,   // u16 words, little-endian

@@ -1,8 +1,9 @@
-// GPU kernels of matvans_warp_per_row: one group of 32 lanes a row, a lane with its own coder and words. As in the paper the model lies
-// in shared memory and a lane has a queue of 16 words that 16-byte loads refill. Here model entries are one word with a copy for each
-// lane, and the queues lie in shared memory column by column, so that lanes which are at different slots and words never meet in a bank.
-// A head that took a word is at least 2^24 and takes none in the next step, so two steps need at most one word and the 16 columns
-// of a lane at most 8: one stored unit. Source: MatVANS white paper (Ludwig, Bamler), section 3.1.
+// GPU kernels of matvans_warp_per_row: one group of 32 lanes a row, a lane with its own coder and words. As in the
+// paper the model lies in shared memory and a lane has a queue of 16 words that 16-byte loads refill. Here model
+// entries are one word with a copy for each lane, and the queues lie in shared memory column by column, so that lanes
+// which are at different slots and words never meet in a bank. A head that took a word is at least 2^24 and takes none
+// in the next step, so two steps need at most one word and the 16 columns of a lane at most 8: one stored unit. Source:
+// MatVANS white paper (Ludwig, Bamler), section 3.1.
 #include "backends/gpu/dense_matvec.h"
 #include "codecs/matvans_warp_per_row/format.h"
 
@@ -12,21 +13,22 @@ namespace {
 namespace gpu = backends::gpu;
 using Group = gpu::Lanes<kFormatLanes>;
 
-constexpr int kLineBytes = kFormatLanes * 4;              // a word of 32 bits for each lane
+constexpr int kLineBytes = kFormatLanes * 4;  // a word of 32 bits for each lane
 constexpr int kTableBytes = kSlots * kLineBytes;
-constexpr int kQueueLines = 2 * kUnitWords / 2;           // lines of a queue: two units, two words a line and lane
-constexpr int kQueueBytes = kQueueLines * kLineBytes;     // of a group
-constexpr int kMostWaves = 16, kResidentWaves = 48;       // of a block; that shall fit on a multiprocessor
+constexpr int kQueueLines = 2 * kUnitWords / 2;        // lines of a queue: two units, two words a line and lane
+constexpr int kQueueBytes = kQueueLines * kLineBytes;  // of a group
+constexpr int kMostWaves = 16, kResidentWaves = 48;    // of a block; that must fit on a multiprocessor
 
 struct Stream {
-  gpu::Pointer<const gpu::uint4> units;   // eight words of a lane
+  gpu::Pointer<const gpu::uint4> units;  // eight words of a lane
   gpu::Pointer<const uint32_t> cursors;
   gpu::Pointer<const uint8_t> cdf, ppf, min_value;
   int64_t words, rows;
-  int groups;                             // of 512 columns
+  int groups;  // of 512 columns
 };
 
-// The table is the first thing in shared memory: prob | position inside the symbol << 8 | symbol << 16, for each slot and lane.
+// The table is the first thing in shared memory: prob | position inside the symbol << 8 | symbol << 16, for each slot
+// and lane.
 class Table {
  public:
   // All threads of the block take part.
@@ -37,13 +39,15 @@ class Table {
     uint32_t entries[kSlotsOfLane];
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSlotsOfLane; ++i) {
-      const uint32_t slot = static_cast<uint32_t>(lane * kSlotsOfLane + i), value = stream.ppf[slot], first = stream.cdf[value];
+      const uint32_t slot = static_cast<uint32_t>(lane * kSlotsOfLane + i), value = stream.ppf[slot],
+                     first = stream.cdf[value];
       entries[i] = ((stream.cdf[value + 1] - first) & 0xFF) | (slot - first) << 8 | ((min_value + value) & 0xFF) << 16;
     }
     const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
     for (int source = Group::group(); source < kFormatLanes; source += gpu::block_size() / Group::size()) {
       ECMV_GPU_UNROLL
-      for (int i = 0; i < kSlotsOfLane; ++i) table[(source * kSlotsOfLane + i) * kFormatLanes + lane] = Group::shuffle(entries[i], source);
+      for (int i = 0; i < kSlotsOfLane; ++i)
+        table[(source * kSlotsOfLane + i) * kFormatLanes + lane] = Group::shuffle(entries[i], source);
     }
     gpu::sync_block();
   }
@@ -88,8 +92,8 @@ class Queue {
     filled_ += kUnitWords;
     ahead_ = load();
   }
-  // Behind the last unit there is nothing that the coder takes. Neighbouring lanes ask for a sector's halves at different times,
-  // so this is not a streaming load.
+  // Past the last unit there is nothing for the coder to take. Neighbouring lanes ask for a sector's halves at
+  // different times, so this is not a streaming load.
   ECMV_GPU_DEVICE gpu::uint4 load() {
     if (units_ == 0) return gpu::uint4{};
     const gpu::uint4 unit = gpu::load_shared_by_many(next_);
@@ -101,8 +105,8 @@ class Queue {
   gpu::Pointer<std::byte> lines_;
   gpu::Pointer<const gpu::uint4> next_;
   gpu::uint4 ahead_;
-  int units_;                        // not yet loaded
-  uint32_t used_ = 0, filled_ = 0;   // words
+  int units_;                       // not yet loaded
+  uint32_t used_ = 0, filled_ = 0;  // words
 };
 
 // Decodes four neighbouring columns.
@@ -122,7 +126,8 @@ ECMV_GPU_DEVICE uint32_t decode_quad(const Table& table, Queue& queue, uint32_t&
     }
     queue.pop(taken);
   }
-  return gpu::byte_permute(gpu::byte_permute(entries[0], entries[1], 0x0062), gpu::byte_permute(entries[2], entries[3], 0x0062), 0x5410);
+  return gpu::byte_permute(gpu::byte_permute(entries[0], entries[1], 0x0062),
+                           gpu::byte_permute(entries[2], entries[3], 0x0062), 0x5410);
 }
 
 // Calls sink(group, symbols) for every group of 512 columns, each lane with its 16 symbols.
@@ -145,10 +150,13 @@ ECMV_GPU_DEVICE void for_each_group(const Stream& stream, const Table& table, in
   }
 }
 
-ECMV_GPU_DEVICE int64_t row_of_group() { return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group(); }
+ECMV_GPU_DEVICE int64_t row_of_group() {
+  return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+}
 
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
-void matvec(Stream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
+                                kResidentWaves / kMostWaves) void matvec(Stream stream, gpu::Pointer<const int8_t> x,
+                                                                         gpu::Epilogue epilogue) {
   const Table table(stream);
   const int64_t row = row_of_group();
   if (row >= stream.rows) return;
@@ -161,55 +169,86 @@ void matvec(Stream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue)
   if (Group::lane() == 0) epilogue.store(row, total);
 }
 
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
-void decode(Stream stream, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
+                                kResidentWaves / kMostWaves) void decode(Stream stream, gpu::Pointer<int8_t> decoded) {
   const Table table(stream);
   const int64_t row = row_of_group();
   if (row >= stream.rows) return;
-  const gpu::Pointer<gpu::uint4> out = gpu::cast<gpu::uint4>(decoded) + (row * stream.groups * kFormatLanes + Group::lane());
+  const gpu::Pointer<gpu::uint4> out =
+      gpu::cast<gpu::uint4>(decoded) + (row * stream.groups * kFormatLanes + Group::lane());
   for_each_group(stream, table, row, [&](int group, gpu::uint4 symbols) { out[group * kFormatLanes] = symbols; });
 }
 
-constexpr backends::Tuning kTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
+struct WavePolicy : backends::Policy {
+  int waves;  // of a block
+};
+constexpr WavePolicy kPolicies[] = {{{"waves4"}, 4}, {{"waves8"}, 8}, {{"waves16"}, 16}};
 
-int block_threads(const backends::DeviceInfo& device, int tuning) {
-  constexpr int kWaves[] = {4, 8, 16};
-  return kWaves[tuning] * device.wave_size;
-}
-
-int64_t shared_bytes(const backends::DeviceInfo& device, int tuning) {
-  return kTableBytes + int64_t{block_threads(device, tuning) / kFormatLanes} * kQueueBytes;
-}
-
-gpu::LaunchShape launch_shape(const backends::KernelCall& call) {
-  const int block = block_threads(*call.device, call.tuning), rows = block / kFormatLanes;
-  return {(call.matrix->shape.rows + rows - 1) / rows, block, shared_bytes(*call.device, call.tuning)};
+// A group for each row.
+gpu::LaunchShape launch_shape(int64_t rows, const backends::DeviceInfo& device, const backends::Policy& policy) {
+  const int block = policy.as<WavePolicy>().waves * device.wave_size, rows_of_block = block / kFormatLanes;
+  return {(rows + rows_of_block - 1) / rows_of_block, block, kTableBytes + int64_t{rows_of_block} * kQueueBytes};
 }
 
 Stream stream_of(const codecs::CompressedView& matrix) {
-  const auto bytes_of = [&](int section) { return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data()); };
-  return {reinterpret_cast<const gpu::uint4*>(bytes_of(kPayload)), reinterpret_cast<const uint32_t*>(bytes_of(kCursors)), bytes_of(kCdf),
-          bytes_of(kPpf), bytes_of(kMinValue), static_cast<int64_t>(matrix.sections[kPayload].bytes.size() / 2), matrix.shape.rows,
+  const auto bytes_of = [&](int section) {
+    return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
+  };
+  return {reinterpret_cast<const gpu::uint4*>(bytes_of(kPayload)),
+          reinterpret_cast<const uint32_t*>(bytes_of(kCursors)),
+          bytes_of(kCdf),
+          bytes_of(kPpf),
+          bytes_of(kMinValue),
+          static_cast<int64_t>(matrix.sections[kPayload].bytes.size() / 2),
+          matrix.shape.rows,
           static_cast<int>(matrix.shape.cols / kGroupCols)};
 }
 
-void launch_matvec(const backends::KernelCall& call) {
-  gpu::launch(matvec, launch_shape(call), call.stream, stream_of(*call.matrix), call.x, gpu::epilogue_of(call));
+struct Decode {
+  gpu::LaunchShape shape;
+  Stream stored;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(decode, shape, stream, stored, reinterpret_cast<int8_t*>(args.out));
+  }
+};
+
+struct Multiply {
+  gpu::LaunchShape shape;
+  Stream stored;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(matvec, shape, stream, stored, args.x, gpu::epilogue_of(args));
+  }
+};
+
+template <typename Body, bool kRequantises>
+backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                           backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return {Body{launch_shape(matrix.shape.rows, place.device(), policy), stream_of(matrix)},
+          {.requantises = kRequantises}};
 }
 
-void launch_decode(const backends::KernelCall& call) {
-  gpu::launch(decode, launch_shape(call), call.stream, stream_of(*call.matrix), call.decoded);
-}
-
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                    const backends::Policy& policy) {
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  const int64_t bytes = shared_bytes(device, tuning);
-  return bytes <= device.shared_bytes ? "" : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " + std::to_string(device.shared_bytes) + ".";
+  const int64_t bytes = launch_shape(matrix.shape.rows, device, policy).shared_bytes;
+  return bytes <= device.shared_bytes
+             ? ""
+             : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " +
+                   std::to_string(device.shared_bytes) + ".";
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "lane_queues", .tunings = kTunings, .refuses = refuses, .launch = launch_decode},
-    {.op = backends::Op::matvec, .variant = "lane_queues", .tunings = kTunings, .refuses = refuses, .launch = launch_matvec},
+    {.op = backends::Op::decode,
+     .variant = "lane_queues",
+     .policies = kPolicies,
+     .refuses = refuses,
+     .bind = bind<Decode, false>},
+    {.op = backends::Op::matvec,
+     .variant = "lane_queues",
+     .policies = kPolicies,
+     .refuses = refuses,
+     .bind = bind<Multiply, true>},
 };
 
 }  // namespace

@@ -1,11 +1,12 @@
-// SIMD kernels of matvans_warp_per_row: the 32 heads of a row in 32-bit lanes. A lane's words are its own, so they are gathered;
-// but a head that took a word is at least 2^24 and cannot need another in the next step, so one gather serves two steps. That
-// pays even where a gather is taken apart into loads (SSE4: 0.72 G elements/s, the scalar kernel 0.45).
-// Slots are looked up in registers (VBMI: three tables of 256 bytes are 12 registers) or gathered from a table of 1 KiB.
-// Four symbols of a lane are collected into its 32 bits, in the order of the columns: four of those are the lane's 16 columns.
+// SIMD kernels of matvans_warp_per_row: the 32 heads of a row in 32-bit lanes. A lane's words are its own, so they are
+// gathered; but a head that took a word is at least 2^24 and cannot need another in the next step, so one gather serves
+// two steps. That pays even where a gather is taken apart into loads (SSE4: 0.72 G elements/s, the scalar kernel 0.45).
+// Slots are looked up in registers (VBMI: three tables of 256 bytes are 12 registers) or gathered from a table of 1
+// KiB. Four symbols of a lane are collected into its 32 bits, in the order of the columns: four of those are the lane's
+// 16 columns.
+#include <algorithm>
 #include <string>
 
-#include "backends/kernel.h"
 #include "codecs/matvans_warp_per_row/format.h"
 #include "codecs/matvans_warp_per_row/slot_table.h"
 
@@ -49,7 +50,8 @@ struct Tables {
     const D32 d32;
     const __mmask64 upper = _mm512_movepi8_mask(head.raw);
     const auto look_up = [&](const __m512i* t) HWY_ATTR {
-      return V32{_mm512_mask_blend_epi8(upper, _mm512_permutex2var_epi8(t[0], head.raw, t[1]), _mm512_permutex2var_epi8(t[2], head.raw, t[3]))};
+      return V32{_mm512_mask_blend_epi8(upper, _mm512_permutex2var_epi8(t[0], head.raw, t[1]),
+                                        _mm512_permutex2var_epi8(t[2], head.raw, t[3]))};
     };
     symbols = look_up(symbol);
     positions = hn::And(look_up(position), hn::Set(d32, 0xFF));
@@ -86,8 +88,8 @@ HWY_INLINE Lanes BeginLanes(const uint8_t* HWY_RESTRICT row, size_t part) {
   return {hn::RotateRight<16>(head), hn::Add(first, hn::Set(d32, 4))};
 }
 
-// The next word of each lane in the lower 16 bits, something in the upper ones. Lanes at their end point behind the row, which
-// only in the matrix's last row is behind the payload: then offsets are limited and words read in aligned pairs.
+// The next word of each lane in the lower 16 bits, something in the upper ones. Lanes at their end point past the row,
+// which only in the matrix's last row is past the payload: then offsets are limited and words read in aligned pairs.
 template <bool kIsLast>
 HWY_INLINE V32 NextWords(const uint8_t* HWY_RESTRICT row, V32 offsets, V32 last_offset) {
   const D32 d32;
@@ -120,7 +122,7 @@ HWY_INLINE V32 FourSteps(const Tables& tables, const uint8_t* HWY_RESTRICT row, 
     const auto words = hn::And(NextWords<kIsLast>(row, lanes.offsets, last_offset), hn::Set(d32, 0xFFFF));
     const auto first = Step(tables, words, lanes.heads, quads);
     const auto second = Step(tables, words, lanes.heads, quads);
-    // A word further; from the end of a unit of 16 bytes to the lane's next one, 512 - 16 bytes behind.
+    // A word further; from the end of a unit of 16 bytes to the lane's next one, 512 - 16 bytes on.
     const auto further = hn::Add(lanes.offsets, hn::Set(d32, 2));
     const auto at_end = hn::Eq(hn::And(further, hn::Set(d32, 14)), hn::Zero(d32));
     const auto next = hn::Add(further, hn::IfThenElseZero(at_end, hn::Set(d32, (kFormatLanes - 1) * kUnitWords * 2)));
@@ -129,86 +131,99 @@ HWY_INLINE V32 FourSteps(const Tables& tables, const uint8_t* HWY_RESTRICT row, 
   return quads;
 }
 
-// Calls sink(col, part, q0, q1, q2, q3) for every group of columns: the 16 symbols of lanes part * kVectorLanes and following;
-// `col` is the first lane's first column.
+// Calls sink(col, part, q0, q1, q2, q3) for every group of columns: the 16 symbols of lanes part * kVectorLanes and
+// following; `col` is the first lane's first column.
 template <bool kIsLast, class Sink>
-HWY_INLINE void DecodeRow(const CompressedView& matrix, const Tables& tables, int64_t row_index, const Sink& sink) {
+HWY_INLINE void DecodeRow(const StoredMatrix& matrix, const Tables& tables, int64_t row_index, const Sink& sink) {
   const D32 d32;
-  const auto payload = matrix.sections[kPayload].bytes;
-  const int64_t begin = int64_t{u32_at(matrix.sections[kCursors].bytes, row_index)} * 2;
+  const auto payload = matrix.payload;
+  const int64_t cols = matrix.shape.cols, begin = int64_t{u32_at(matrix.cursors, row_index)} * 2;
   const uint8_t* HWY_RESTRICT row = reinterpret_cast<const uint8_t*>(payload.data()) + begin;
   const V32 last_offset = hn::Set(d32, static_cast<uint32_t>(static_cast<int64_t>(payload.size()) - begin - 2));
   Lanes lanes[kParts];
   for (size_t part = 0; part < kParts; ++part) lanes[part] = BeginLanes(row, part);
-  for (int64_t col = 0; col < matrix.shape.cols; col += kGroupCols) {
+  for (int64_t col = 0; col < cols; col += kGroupCols) {
     V32 quads[kParts][4];
     HWY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
       HWY_UNROLL(8)
-      for (size_t part = 0; part < kParts; ++part) quads[part][i] = FourSteps<kIsLast>(tables, row, last_offset, lanes[part]);
+      for (size_t part = 0; part < kParts; ++part)
+        quads[part][i] = FourSteps<kIsLast>(tables, row, last_offset, lanes[part]);
     }
     for (size_t part = 0; part < kParts; ++part)
-      sink(col + static_cast<int64_t>(part * kVectorLanes) * kLaneCols, quads[part][0], quads[part][1], quads[part][2], quads[part][3]);
+      sink(col + static_cast<int64_t>(part * kVectorLanes) * kLaneCols, quads[part][0], quads[part][1], quads[part][2],
+           quads[part][3]);
   }
 }
 
 template <class Sink>
-HWY_INLINE void DecodeRowAnywhere(const CompressedView& matrix, const Tables& tables, int64_t row, const Sink& sink) {
+HWY_INLINE void DecodeRowAnywhere(const StoredMatrix& matrix, const Tables& tables, int64_t row, const Sink& sink) {
   if (row + 1 == matrix.shape.rows)
     DecodeRow<true>(matrix, tables, row, sink);
   else
     DecodeRow<false>(matrix, tables, row, sink);
 }
 
-void Decode(const backends::KernelCall& call) {
-  const D32 d32;
-  const int64_t cols = call.matrix->shape.cols;
-  if (cols == 0) return;
-  const SlotTable table = slot_table(*call.matrix);
-  const Tables tables(table);
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) {
-    int8_t* HWY_RESTRICT out = call.decoded + (row - call.row_begin) * cols;
-    DecodeRowAnywhere(*call.matrix, tables, row, [&](int64_t col, V32 q0, V32 q1, V32 q2, V32 q3) HWY_ATTR {
-      hn::StoreInterleaved4(q0, q1, q2, q3, d32, reinterpret_cast<uint32_t*>(out + col));
-    });
+struct Decode {
+  StoredMatrix matrix;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const D32 d32;
+    const int64_t cols = matrix.shape.cols;
+    if (cols == 0) return;
+    const SlotTable table = slot_table(matrix);
+    const Tables tables(table);
+    for (int64_t row = args.rows.begin; row < args.rows.end; ++row) {
+      std::byte* HWY_RESTRICT out = args.out + (row - args.rows.begin) * cols;
+      DecodeRowAnywhere(matrix, tables, row, [&](int64_t col, V32 q0, V32 q1, V32 q2, V32 q3) HWY_ATTR {
+        hn::StoreInterleaved4(q0, q1, q2, q3, d32, reinterpret_cast<uint32_t*>(out + col));
+      });
+    }
   }
-}
+};
 
-void Matvec(const backends::KernelCall& call) {
-  const D32 d32;
-  const cpu::DotD8 d8;
-  const cpu::DotD32 di32;
-  if (call.matrix->shape.cols == 0) {
-    for (int64_t row = call.row_begin; row < call.row_end; ++row) call.y[row] = 0;
-    return;
+struct Multiply {
+  StoredMatrix matrix;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const D32 d32;
+    const cpu::DotD8 d8;
+    const cpu::DotD32 di32;
+    if (matrix.shape.cols == 0) {
+      std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+      return;
+    }
+    SlotTable table = slot_table(matrix);
+    for (uint32_t& entry : table) entry ^= 0x80;  // symbol + 128, as the dot product takes it
+    const Tables tables(table);
+    const int32_t correction = static_cast<int32_t>(128u * static_cast<uint32_t>(cpu::SumX(args.x, matrix.shape.cols)));
+    for (int64_t row = args.rows.begin; row < args.rows.end; ++row) {
+      auto sums = hn::Zero(di32);
+      DecodeRowAnywhere(matrix, tables, row, [&](int64_t col, V32 q0, V32 q1, V32 q2, V32 q3) HWY_ATTR {
+        V32 x0, x1, x2, x3;
+        hn::LoadInterleaved4(d32, reinterpret_cast<const uint32_t*>(args.x + col), x0, x1, x2, x3);
+        const cpu::DotDU8 du8;
+        sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q0), cpu::PrepareX(hn::BitCast(d8, x0)), sums);
+        sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q1), cpu::PrepareX(hn::BitCast(d8, x1)), sums);
+        sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q2), cpu::PrepareX(hn::BitCast(d8, x2)), sums);
+        sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q3), cpu::PrepareX(hn::BitCast(d8, x3)), sums);
+      });
+      args.y[row] = hn::ReduceSum(di32, sums) - correction;
+    }
   }
-  SlotTable table = slot_table(*call.matrix);
-  for (uint32_t& entry : table) entry ^= 0x80;  // symbol + 128, as the dot product takes it
-  const Tables tables(table);
-  const int32_t correction = static_cast<int32_t>(128u * static_cast<uint32_t>(cpu::SumX(call.x, call.matrix->shape.cols)));
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) {
-    auto sums = hn::Zero(di32);
-    DecodeRowAnywhere(*call.matrix, tables, row, [&](int64_t col, V32 q0, V32 q1, V32 q2, V32 q3) HWY_ATTR {
-      V32 x0, x1, x2, x3;
-      hn::LoadInterleaved4(d32, reinterpret_cast<const uint32_t*>(call.x + col), x0, x1, x2, x3);
-      const cpu::DotDU8 du8;
-      sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q0), cpu::PrepareX(hn::BitCast(d8, x0)), sums);
-      sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q1), cpu::PrepareX(hn::BitCast(d8, x1)), sums);
-      sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q2), cpu::PrepareX(hn::BitCast(d8, x2)), sums);
-      sums = cpu::DotAccumulateBiased(hn::BitCast(du8, q3), cpu::PrepareX(hn::BitCast(d8, x3)), sums);
-    });
-    call.y[row] = hn::ReduceSum(di32, sums) - correction;
-  }
-}
+};
+
+backends::BoundKernel BindDecode(const StoredMatrix& matrix) { return Decode{matrix}; }
+backends::BoundKernel BindMatvec(const StoredMatrix& matrix) { return Multiply{matrix}; }
 
 std::string Refuses(int64_t row_bytes) {
-  return row_bytes <= INT32_MAX ? "" : "The kernel gathers with 32-bit offsets, which do not reach the end of so long a row.";
+  return row_bytes <= INT32_MAX
+             ? ""
+             : "The kernel gathers with 32-bit offsets, which do not reach the end of so long a row.";
 }
 
 #else
 
-void Matvec(const backends::KernelCall&) {}
-void Decode(const backends::KernelCall&) {}
+backends::BoundKernel BindDecode(const StoredMatrix&) { return {}; }
+backends::BoundKernel BindMatvec(const StoredMatrix&) { return {}; }
 std::string Refuses(int64_t) {
   return "The kernel keeps arrays of vectors, which scalable vectors do not allow; NEON runs it.";
 }
@@ -222,21 +237,25 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::matvans_warp_per_row {
 namespace {
 
-HWY_EXPORT(Matvec);
-HWY_EXPORT(Decode);
+HWY_EXPORT(BindDecode);
+HWY_EXPORT(BindMatvec);
 HWY_EXPORT(Refuses);
 
-void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
-void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(stored_matrix(*layers[0].matrix));
+}
+backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(stored_matrix(*layers[0].matrix));
+}
 
 // A lane never uses more than a word a symbol.
-std::string refuses(const CompressedView& matrix, const backends::DeviceInfo&, int) {
+std::string refuses(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return HWY_DYNAMIC_DISPATCH(Refuses)((matrix.shape.cols + 16 * kGroupCols) * 2);
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "lanes32", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "lanes32", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "lanes32", .refuses = refuses, .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "lanes32", .refuses = refuses, .bind = bind_matvec},
 };
 
 }  // namespace

@@ -1,19 +1,35 @@
-// What the scalar and the SIMD kernels look up for a slot, made from the stored tables at the start of a launch.
+// What the scalar and the SIMD kernels are bound to, and what they look up for a slot, made from the stored tables in
+// every enqueue.
 #pragma once
 
 #include <array>
 
-#include "codecs/compressed_matrix.h"
+#include "backends/kernel.h"
 #include "codecs/matvans_warp_per_row/format.h"
 
 namespace ecmv::codecs::matvans_warp_per_row {
 
+// A matrix as the kernels read it.
+struct StoredMatrix {
+  datasets::Shape shape;
+  std::span<const std::byte> payload, cursors;
+  const std::byte* cdf;
+  const std::byte* ppf;
+  const std::byte* min_value;
+};
+
+inline StoredMatrix stored_matrix(const CompressedView& compressed) {
+  const auto bytes_of = [&](SectionNumber section) { return compressed.sections[section].bytes; };
+  return {compressed.shape,      bytes_of(kPayload),    bytes_of(kCursors),
+          bytes_of(kCdf).data(), bytes_of(kPpf).data(), bytes_of(kMinValue).data()};
+}
+
 // One load for all that a slot means: symbol | position inside the symbol << 8 | probability << 16.
 using SlotTable = std::array<uint32_t, kSlots>;
 
-inline SlotTable slot_table(const CompressedView& compressed) {
-  const auto cdf = compressed.sections[kCdf].bytes, ppf = compressed.sections[kPpf].bytes;
-  const uint32_t min_value = static_cast<uint32_t>(compressed.sections[kMinValue].bytes[0]);
+inline SlotTable slot_table(const StoredMatrix& matrix) {
+  const std::byte *cdf = matrix.cdf, *ppf = matrix.ppf;
+  const uint32_t min_value = static_cast<uint32_t>(*matrix.min_value);
   SlotTable table;
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
     const uint32_t value = static_cast<uint32_t>(ppf[slot]);

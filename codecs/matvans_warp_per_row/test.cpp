@@ -1,4 +1,5 @@
-// What only matvans_warp_per_row knows of itself: its stored bytes, the limits of its model, and the file of the original.
+// What only matvans_warp_per_row knows of itself: its stored bytes, the limits of its model, and the file of the
+// original.
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -48,27 +49,33 @@ TEST_CASE("matvans_warp_per_row holds 255 neighbouring values and refuses 256") 
   REQUIRE(entry().codec->refuses(most.view(), {}).empty());
   CHECK(decoded(encoded(most)).elements == most.elements);
   CHECK(entry().codec->refuses(matrix_of(256).view(), {}).find("spans 256") != std::string::npos);
-  CHECK(entry().codec->refuses(tests::gaussian_matrix({1, 256}, 1).view(), {}).find("512 columns") != std::string::npos);
+  CHECK(entry().codec->refuses(tests::gaussian_matrix({1, 256}, 1).view(), {}).find("512 columns") !=
+        std::string::npos);
 }
 
 TEST_CASE("matvans_warp_per_row stores the bytes that were compared with the original encoder's") {
-  const datasets::Matrix matrix = tests::make_matrix("small", {3, 1024}, [](int64_t i) { return static_cast<int>(i * i % 23 + i % 7) - 14; });
+  const datasets::Matrix matrix =
+      tests::make_matrix("small", {3, 1024}, [](int64_t i) { return static_cast<int>(i * i % 23 + i % 7) - 14; });
   std::vector<uint64_t> hashes;
   for (const Section& section : encoded(matrix).sections)
-    hashes.push_back(datasets::content_hash({{1, static_cast<int64_t>(section.bytes.size())}, datasets::ElementType::u8, section.bytes}));
-  CHECK(hashes == std::vector<uint64_t>{0xef9ecaa6df7b7788u, 0x66668554737877d6u, 0x0b0591ee5fd406c9u, 0xc6bba9ce0772dbfcu, 0xd1fe41fa7934a435u});
+    hashes.push_back(datasets::content_hash(
+        {{1, static_cast<int64_t>(section.bytes.size())}, datasets::ElementType::u8, section.bytes}));
+  CHECK(hashes == std::vector<uint64_t>{0xef9ecaa6df7b7788u, 0x66668554737877d6u, 0x0b0591ee5fd406c9u,
+                                        0xc6bba9ce0772dbfcu, 0xd1fe41fa7934a435u});
 }
 
 TEST_CASE("matvans_warp_per_row notices a wrong bit unless it only swaps a few symbols of equal probability") {
   const datasets::Matrix matrix = tests::gaussian_matrix({2, 1024}, 4);
   CompressedMatrix compressed = encoded(matrix);
   auto& payload = compressed.sections[kPayload].bytes;
-  int64_t most_wrong = 0;  // elements; after such swaps the states are right again, and a bit of padding changes nothing
+  int64_t most_wrong =
+      0;  // elements; after such swaps the states are right again, and a bit of padding changes nothing
   for (size_t i = 0; i < payload.size(); i += 7) {
     payload[i] ^= std::byte{0x10};
     try {
       const std::vector<std::byte> got = decoded(compressed).elements;
-      most_wrong = std::max(most_wrong, std::inner_product(got.begin(), got.end(), matrix.elements.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>()));
+      most_wrong = std::max(most_wrong, std::inner_product(got.begin(), got.end(), matrix.elements.begin(), int64_t{0},
+                                                           std::plus<>(), std::not_equal_to<>()));
     } catch (const MalformedStream&) {
     }
     payload[i] ^= std::byte{0x10};
@@ -91,7 +98,8 @@ TEST_CASE("matvans_warp_per_row reads the original's file and encodes the same b
     const CompressedMatrix again = encoded(twin.layers[layer]);
     for (const int section : {kCursors, kCdf, kPpf, kMinValue})
       CHECK(again.sections[section].bytes == chain.layers[layer].sections[section].bytes);
-    // The original leaves the words behind a lane's last one uninitialised. Whatever differs is such a word: inverted, it changes nothing.
+    // The original leaves the words past a lane's last one uninitialised. Whatever differs is such a word: inverted, it
+    // changes nothing.
     CompressedMatrix inverted = chain.layers[layer];
     auto& words = inverted.sections[kPayload].bytes;
     REQUIRE(words.size() == again.sections[kPayload].bytes.size());

@@ -1,5 +1,5 @@
 // Bits to bytes and back, most significant bit first: the first bit written is bit 7 of the first byte. The
-// writer fills the last byte with zero bits. The reader never looks outside its bytes: behind their end it
+// writer fills the last byte with zero bits. The reader never looks outside its bytes: past their end it
 // shows zeros, and consuming bits that are not there throws MalformedStream. Positions and sizes are 64-bit.
 #pragma once
 
@@ -42,9 +42,7 @@ class BitWriter {
 
 class BitReader {
  public:
-  explicit BitReader(std::span<const std::byte> bytes, int64_t position = 0) : bytes_(bytes) {
-    seek(position);
-  }
+  explicit BitReader(std::span<const std::byte> bytes, int64_t position = 0) : bytes_(bytes) { seek(position); }
 
   int64_t position() const { return position_; }  // in bits
   int64_t size() const { return static_cast<int64_t>(bytes_.size()) * 8; }
@@ -53,7 +51,7 @@ class BitReader {
     if (position < 0 || position > size()) refuse(position);
     position_ = position;
   }
-  // The next `bits` (0..56) bits without consuming them; zeros stand for bits behind the end.
+  // The next `bits` (0..56) bits without consuming them; zeros stand for bits past the end.
   uint64_t peek(int bits) const {
     uint64_t window = 0;
     const size_t first = static_cast<size_t>(position_ >> 3);

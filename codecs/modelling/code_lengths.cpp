@@ -31,8 +31,8 @@ std::vector<uint32_t> used_by_rising_count(std::span<const uint64_t> counts) {
 
 std::vector<uint8_t> limited_code_lengths(std::span<const uint64_t> counts, int max_bits) {
   if (max_bits < 1 || max_bits > 32)
-    throw std::invalid_argument("Code lengths can be limited to 1 to 32 bits, not to " +
-                                std::to_string(max_bits) + ".");
+    throw std::invalid_argument("Code lengths can be limited to 1 to 32 bits, not to " + std::to_string(max_bits) +
+                                ".");
   uint64_t total = 0;
   for (const uint64_t count : counts) {
     if (count > kMaxTotal - total)
@@ -84,8 +84,7 @@ std::vector<uint32_t> canonical_order(std::span<const uint8_t> lengths) {
   std::vector<uint32_t> order;
   for (size_t symbol = 0; symbol < lengths.size(); ++symbol)
     if (lengths[symbol] > 0) order.push_back(static_cast<uint32_t>(symbol));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return lengths[a] < lengths[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return lengths[a] < lengths[b]; });
   return order;
 }
 
@@ -94,10 +93,8 @@ std::vector<uint32_t> canonical_codes(std::span<const uint8_t> lengths) {
   uint64_t next = 0;  // the next free code, left-aligned in 32 bits
   for (const uint32_t symbol : canonical_order(lengths)) {
     const int length = lengths[symbol];
-    if (length > 32)
-      throw std::invalid_argument("A code length of " + std::to_string(length) + " bits exceeds 32.");
-    if (next >> 32 != 0)
-      throw std::invalid_argument("The code lengths ask for more codes than a prefix code has.");
+    if (length > 32) throw std::invalid_argument("A code length of " + std::to_string(length) + " bits exceeds 32.");
+    if (next >> 32 != 0) throw std::invalid_argument("The code lengths ask for more codes than a prefix code has.");
     codes[symbol] = static_cast<uint32_t>(next >> (32 - length));
     next += uint64_t{1} << (32 - length);
   }

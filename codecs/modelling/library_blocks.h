@@ -1,8 +1,8 @@
-// A matrix of any element type as independent blocks of whole rows, each compressed by a general-purpose library: all that the
-// library codecs have in common, so that each of them is only its library's calls. Threads decode different blocks. To a library
-// a matrix is rows of bytes: every shape below is [rows, bytes of a row].
+// A matrix of any element type as independent blocks of whole rows, each compressed by a general-purpose library: all
+// that the library codecs have in common, so that each of them is only its library's calls. Threads decode different
+// blocks. To a library a matrix is rows of bytes: every shape below is [rows, bytes of a row].
 //
-//   payload  the compressed blocks, one behind the other
+//   payload  the compressed blocks, one after the other
 //   offsets  uint64 a block, and one more: its first byte in the payload
 #pragma once
 
@@ -28,7 +28,7 @@ SettingInfo block_kib_setting(int64_t default_kib);
 
 // Whole rows of a block: as many as fit into block_kib, at least one.
 int64_t library_rows_per_block(datasets::Shape shape, const Settings& settings);
-int64_t library_rows_per_block(const CompressedView& view);  // the same, as kernels ask for it
+int64_t library_rows_per_block(const CompressedView& view);
 // Bytes of the largest block before compression.
 int64_t library_block_bytes(datasets::Shape shape, const Settings& settings);
 // 0 for matrices without elements.
@@ -44,7 +44,8 @@ int64_t library_max_stored_bytes(datasets::Shape shape, const Settings& settings
 
 // compress(block) -> its compressed bytes, appended to `payload`.
 CompressedMatrix library_encode(datasets::MatrixView matrix, const Settings& settings,
-                                void (*compress)(std::span<const std::byte> block, const Settings&, std::vector<std::byte>& payload));
+                                void (*compress)(std::span<const std::byte> block, const Settings&,
+                                                 std::vector<std::byte>& payload));
 
 // decompress(compressed, out) -> true if the stream gave exactly out.size() bytes and ended with its last byte. Throws
 // MalformedStream where it did not, or where the offsets are damaged.
@@ -52,20 +53,7 @@ void library_decode(const CompressedView& view, std::span<std::byte> out,
                     bool (*decompress)(std::span<const std::byte> compressed, std::span<std::byte> out));
 
 // The compressed bytes of one block; trusts the offsets.
-std::span<const std::byte> library_block(const CompressedView& view, int64_t block);
-
-// The loop of a decode kernel: decompress(compressed, out) for each block of the call's rows.
-template <class Decompress>
-void for_each_library_block(const backends::KernelCall& call, Decompress decompress) {
-  const datasets::Shape shape = library_shape(*call.matrix);
-  if (shape.elements() == 0) return;
-  const int64_t block_rows = library_rows_per_block(*call.matrix);
-  for (int64_t row = call.row_begin; row < call.row_end; row += block_rows) {
-    const int64_t rows = std::min(block_rows, call.row_end - row);
-    std::byte* out = reinterpret_cast<std::byte*>(call.decoded) + (row - call.row_begin) * shape.cols;
-    decompress(library_block(*call.matrix, row / block_rows), std::span(out, rows * shape.cols));
-  }
-}
+std::span<const std::byte> library_block(const std::byte* payload, const std::byte* offsets, int64_t block);
 
 // Memory for a library's allocator hooks, handed out of a kernel's scratch and never taken back: a kernel
 // allocates nothing. Beyond its end it gives nullptr, which the library reports as its own lack of memory.
@@ -85,5 +73,39 @@ class ScratchArena {
   std::byte* begin_;
   int64_t left_, bytes_;
 };
+
+// The decode kernel of a library codec. An enqueue makes one `Library` in its scratch, which decompresses block after
+// block:
+//   static int64_t scratch_bytes(const Settings&);
+//   Library(std::byte* scratch, int64_t scratch_bytes);
+//   void decompress(std::span<const std::byte> compressed, std::span<std::byte> out);  of a verified stream; allocates
+//   nothing
+template <class Library>
+struct DecodeLibraryBlocks {
+  const std::byte *payload, *offsets;
+  int64_t row_bytes, block_rows, scratch_bytes;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (row_bytes == 0 || args.rows.count() <= 0) return;
+    Library library(args.scratch, scratch_bytes);
+    for (int64_t row = args.rows.begin; row < args.rows.end; row += block_rows) {
+      const int64_t rows = std::min(block_rows, args.rows.end - row);
+      library.decompress(library_block(payload, offsets, row / block_rows),
+                         {args.out + (row - args.rows.begin) * row_bytes, static_cast<size_t>(rows * row_bytes)});
+    }
+  }
+};
+
+template <class Library>
+backends::BoundKernel bind_library(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const CompressedView& view = *layers[0].matrix;
+  const DecodeLibraryBlocks<Library> body{view.sections[kBlockPayload].bytes.data(),
+                                          view.sections[kBlockOffsets].bytes.data(), library_shape(view).cols,
+                                          library_rows_per_block(view), Library::scratch_bytes(*view.settings)};
+  return {body, {.rows_per_block = body.block_rows, .scratch_bytes = body.scratch_bytes}};
+}
+
+template <class Library>
+inline constexpr backends::Kernel kLibraryKernels[] = {
+    {.op = backends::Op::decode, .variant = "library", .bind = bind_library<Library>}};
 
 }  // namespace ecmv::codecs::modelling

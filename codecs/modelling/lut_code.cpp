@@ -59,8 +59,7 @@ LutCode best_lut_code(const std::vector<uint64_t>& counts, int max_bits) {
   std::vector<size_t> by_count;
   for (size_t symbol = 0; symbol < counts.size(); ++symbol)
     if (counts[symbol] > 0) by_count.push_back(symbol);
-  std::stable_sort(by_count.begin(), by_count.end(),
-                   [&](size_t a, size_t b) { return counts[a] < counts[b]; });
+  std::stable_sort(by_count.begin(), by_count.end(), [&](size_t a, size_t b) { return counts[a] < counts[b]; });
   for (size_t rare = 2; rare + 1 < by_count.size(); ++rare) consider(grouped_lengths(counts, by_count, rare));
   return best;
 }
@@ -71,8 +70,7 @@ std::vector<std::byte> make_luts(const LutCode& code, size_t decoded_symbols) {
   tables.insert(tables.end(), prefixes.begin(), prefixes.end());
   std::vector<std::byte> luts((tables.size() + 1) * kLutRow, std::byte{0});
   const auto table_of = [&](int level, uint32_t prefix) {
-    return static_cast<size_t>(std::find(tables.begin(), tables.end(), std::pair{level, prefix}) -
-                               tables.begin());
+    return static_cast<size_t>(std::find(tables.begin(), tables.end(), std::pair{level, prefix}) - tables.begin());
   };
   for (size_t symbol = 0; symbol < code.lengths.size(); ++symbol) {
     const int length = code.lengths[symbol];
@@ -112,7 +110,8 @@ uint32_t LutReader::take(BitReader& reader, int max_bits) const {
       if (length <= 8 * level || length > 8 * (level + 1))
         throw MalformedStream("A symbol's code length does not belong to its table.");
       if (length > max_bits)
-        throw MalformedStream("A code has " + std::to_string(length) + " bits, more than the " + std::to_string(max_bits) + " of this element type.");
+        throw MalformedStream("A code has " + std::to_string(length) + " bits, more than the " +
+                              std::to_string(max_bits) + " of this element type.");
       reader.skip(length);
       return entry;
     }

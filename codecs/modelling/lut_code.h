@@ -1,8 +1,9 @@
-// Huffman codes for the hierarchical look-up tables of DFloat11 (Zhang et al., arXiv 2504.11651): rows of 256 bytes, row 0 indexed by a
-// code's first 8 bits, an entry below 240 a symbol, from 240 on a pointer to row 256 - entry, which the following 8 bits index; the last
-// row holds the code length of each symbol. At most 16 rows can be pointed to, which plain Huffman lengths can exceed (any flat
-// distribution of more than some hundred values does): then the rarest symbols are kept together below one node of a code of at most 8
-// bits, for the best size of that group. Lengths of at most 8 bits need no pointer at all, so a code always exists.
+// Huffman codes for the hierarchical look-up tables of DFloat11 (Zhang et al., arXiv 2504.11651): rows of 256 bytes,
+// row 0 indexed by a code's first 8 bits, an entry below 240 a symbol, from 240 on a pointer to row 256 - entry, which
+// the following 8 bits index; the last row holds the code length of each symbol. At most 16 rows can be pointed to,
+// which plain Huffman lengths can exceed (any flat distribution of more than some hundred values does): then the rarest
+// symbols are kept together below one node of a code of at most 8 bits, for the best size of that group. Lengths of at
+// most 8 bits need no pointer at all, so a code always exists.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +28,18 @@ struct LutCode {
 // The best code that the tables can hold, of at most max_bits (16..32) bits, for counts [symbols, 241 at most].
 LutCode best_lut_code(const std::vector<uint64_t>& counts, int max_bits);
 
-// [tables + 1, 256]. The code of symbols from `decoded_symbols` on is kept free, but is never decoded: its entries are 0.
+// [tables + 1, 256]. The code of symbols from `decoded_symbols` on is kept free, but is never decoded: its entries are
+// 0.
 std::vector<std::byte> make_luts(const LutCode& code, size_t decoded_symbols);
 
-// One code after the other through stored tables; every step is checked, so that any bytes end in a symbol or in MalformedStream.
+// One code after the other through stored tables; every step is checked, so that any bytes end in a symbol or in
+// MalformedStream.
 class LutReader {
  public:
   // Throws unless there are 2 to 18 whole rows.
   explicit LutReader(std::span<const std::byte> luts);
-  // Throws for pointers outside the tables, codes of length 0, of another length than their table's, longer than max_bits or than what is left.
+  // Throws for pointers outside the tables, codes of length 0, of another length than their table's, longer than
+  // max_bits or than what is left.
   uint32_t take(BitReader& reader, int max_bits) const;
 
  private:

@@ -21,20 +21,32 @@ bool is_raw(int64_t coded_bits, size_t block_bytes) { return coded_bits > 8 * st
 void check_position(const CompressedView& view, int64_t group, int64_t position) {
   const uint64_t stored = load_word(view.sections[kMemoryPositions].bytes, static_cast<size_t>(8 * group), 8);
   if (stored != static_cast<uint64_t>(position))
-    throw MalformedStream("Group " + std::to_string(group) + " of the blocks begins at bit " + std::to_string(position) +
-                          ", but the index says " + std::to_string(stored) + ".");
+    throw MalformedStream("Group " + std::to_string(group) + " of the blocks begins at bit " +
+                          std::to_string(position) + ", but the index says " + std::to_string(stored) + ".");
 }
 
 }  // namespace
 
-std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices, std::vector<SettingInfo> own) {
+std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices,
+                                        std::vector<SettingInfo> own) {
   std::vector<SettingInfo> settings = {
-      {.name = "block_bytes", .unit = "B", .help = "size of the blocks that are coded by themselves", .default_value = std::string("32"),
+      {.name = "block_bytes",
+       .unit = "B",
+       .help = "size of the blocks that are coded by themselves",
+       .default_value = std::string("32"),
        .choices = std::move(block_bytes_choices)},
-      {.name = "escape", .unit = "", .help = "flag: a bit a block says whether it is stored as it is, so that none grows by more; none: only the code",
-       .default_value = std::string("none"), .choices = {"none", "flag"}},
-      {.name = "index_blocks", .unit = "blocks", .help = "the index holds the position of the first of so many blocks",
-       .default_value = int64_t{128}, .min = 1, .max = 65536}};
+      {.name = "escape",
+       .unit = "",
+       .help =
+           "flag: a bit a block says whether it is stored as it is, so that none grows by more; none: only the code",
+       .default_value = std::string("none"),
+       .choices = {"none", "flag"}},
+      {.name = "index_blocks",
+       .unit = "blocks",
+       .help = "the index holds the position of the first of this many blocks",
+       .default_value = int64_t{128},
+       .min = 1,
+       .max = 65536}};
   for (SettingInfo& info : own) settings.push_back(std::move(info));
   return settings;
 }
@@ -72,7 +84,8 @@ CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& sett
 
 void decode_blocks(const CompressedView& view, const BlockCoder& coder, std::span<std::byte> out, size_t sections) {
   if (view.sections.size() != sections)
-    throw MalformedStream("A stream of blocks has " + std::to_string(sections) + " sections here, not " + std::to_string(view.sections.size()) + ".");
+    throw MalformedStream("A stream of blocks has " + std::to_string(sections) + " sections here, not " +
+                          std::to_string(view.sections.size()) + ".");
   const int64_t size = block_bytes(*view.settings), count = blocks_of(static_cast<int64_t>(out.size()), size);
   const int64_t group = view.settings->integer("index_blocks");
   if (static_cast<int64_t>(view.sections[kMemoryPositions].bytes.size()) != 8 * blocks_of(count, group))
@@ -90,7 +103,8 @@ void decode_blocks(const CompressedView& view, const BlockCoder& coder, std::spa
     }
     const int64_t first = index * size, bytes = std::min<int64_t>(size, static_cast<int64_t>(out.size()) - first);
     for (int64_t i = bytes; i < size; ++i)
-      if (block[static_cast<size_t>(i)] != std::byte{0}) throw MalformedStream("The last block is not filled up with zeros.");
+      if (block[static_cast<size_t>(i)] != std::byte{0})
+        throw MalformedStream("The last block is not filled up with zeros.");
     std::copy_n(block.begin(), bytes, out.begin() + first);
   }
   if (in.left() >= 8 || in.read(static_cast<int>(in.left())) != 0)
@@ -102,14 +116,17 @@ std::span<const std::byte> stored_table(const CompressedView& view) {
   return view.sections[kMemoryTable].bytes;
 }
 
-int64_t max_stored_block_bytes(datasets::Shape bytes, const Settings& settings, int64_t max_block_bits, int64_t table_bytes) {
+int64_t max_stored_block_bytes(datasets::Shape bytes, const Settings& settings, int64_t max_block_bits,
+                               int64_t table_bytes) {
   const int64_t size = block_bytes(settings), count = blocks_of(bytes.elements(), size);
   const int64_t bits = has_flags(settings) ? std::min(max_block_bits, 8 * size) + 1 : max_block_bits;
   return (count * bits + 7) / 8 + 8 * blocks_of(count, settings.integer("index_blocks")) + table_bytes;
 }
 
-std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Settings& settings, const BlockCoder& coder, int64_t side_bits) {
-  BlockSizes stream = count_bits("stream", matrix, settings, [&](std::span<const std::byte> block) { return bits_of(coder, block); });
+std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Settings& settings,
+                                          const BlockCoder& coder, int64_t side_bits) {
+  BlockSizes stream =
+      count_bits("stream", matrix, settings, [&](std::span<const std::byte> block) { return bits_of(coder, block); });
   BlockSizes with_raw = stream;
   with_raw.accounting = "stream+raw";
   for (uint32_t& bits : with_raw.bits) bits = std::min(bits, static_cast<uint32_t>(8 * stream.block_bytes)) + 1;

@@ -1,11 +1,12 @@
 // Memory compression: a matrix as blocks of 32, 64 or 128 bytes, whatever its elements are, each coded by itself into a
 // few bits. All that such codecs have in common, so that each of them is only the code of one block.
 //
-//   blocks     the codes of the blocks, bit behind bit, most significant bit first
+//   blocks     the codes of the blocks, bit after bit, most significant bit first
 //   positions  uint64 for every `index_blocks` blocks: where, in bits, the first of them begins
 //   table      (some) what the blocks share: counted like everything that a decoder reads
 //
-// With escape=flag every block begins with a bit: 1, and the block itself follows. The last block is filled up with zeros.
+// With escape=flag every block begins with a bit: 1, and the block itself follows. The last block is filled up with
+// zeros.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +42,9 @@ struct BlockTable {
   std::vector<std::byte> bytes;
 };
 
-// The settings of every such codec, its own ones behind them.
-std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices, std::vector<SettingInfo> own = {});
+// The settings of every such codec, its own ones after them.
+std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices,
+                                        std::vector<SettingInfo> own = {});
 
 int64_t block_bytes(const Settings& settings);
 int64_t block_count(datasets::MatrixView matrix, const Settings& settings);
@@ -58,16 +60,18 @@ void decode_blocks(const CompressedView& view, const BlockCoder& coder, std::spa
 std::span<const std::byte> stored_table(const CompressedView& view);
 
 // Upper bound of the stored bytes if a block takes at most `max_block_bits`; the shape is [rows, bytes of a row].
-int64_t max_stored_block_bytes(datasets::Shape bytes, const Settings& settings, int64_t max_block_bits, int64_t table_bytes = 0);
+int64_t max_stored_block_bytes(datasets::Shape bytes, const Settings& settings, int64_t max_block_bits,
+                               int64_t table_bytes = 0);
 
-// The accountings `stream` (the codes) and `stream+raw` (the codes or the block itself, whichever is shorter, and one bit). The
-// one that encode_blocks() stores with these settings stands first.
-std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Settings& settings, const BlockCoder& coder,
-                                          int64_t side_bits = 0);
+// The accountings `stream` (the codes) and `stream+raw` (the codes or the block itself, whichever is shorter, and one
+// bit). The one that encode_blocks() stores with these settings stands first.
+std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Settings& settings,
+                                          const BlockCoder& coder, int64_t side_bits = 0);
 
 // One accounting by bits_of(block) -> bits, called for the blocks in their order.
 template <class BitsOf>
-BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings, BitsOf bits_of);
+BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings,
+                      BitsOf bits_of);
 
 // ---- words of a block ----
 
@@ -80,17 +84,17 @@ inline uint64_t load_word(std::span<const std::byte> block, size_t offset, int b
 inline void store_word(std::span<std::byte> block, size_t offset, int bytes, uint64_t word) {
   for (int i = 0; i < bytes; ++i, word >>= 8) block[offset + i] = static_cast<std::byte>(word & 0xff);
 }
-inline uint32_t load_word32(std::span<const std::byte> block, size_t index) { return static_cast<uint32_t>(load_word(block, 4 * index, 4)); }
-inline void store_word32(std::span<std::byte> block, size_t index, uint32_t word) { store_word(block, 4 * index, 4, word); }
+inline uint32_t load_word32(std::span<const std::byte> block, size_t index) {
+  return static_cast<uint32_t>(load_word(block, 4 * index, 4));
+}
+inline void store_word32(std::span<std::byte> block, size_t index, uint32_t word) {
+  store_word(block, 4 * index, 4, word);
+}
 
 // The low `bits` (1..64) bits of `word` as a signed number.
-inline int64_t sign_extend(uint64_t word, int bits) {
-  return static_cast<int64_t>(word << (64 - bits)) >> (64 - bits);
-}
+inline int64_t sign_extend(uint64_t word, int bits) { return static_cast<int64_t>(word << (64 - bits)) >> (64 - bits); }
 // Whether a number fits into `bits` (1..64) bits with its sign.
-inline bool fits_signed(int64_t value, int bits) {
-  return sign_extend(static_cast<uint64_t>(value), bits) == value;
-}
+inline bool fits_signed(int64_t value, int bits) { return sign_extend(static_cast<uint64_t>(value), bits) == value; }
 
 // Fields of up to 64 bits.
 inline void put_word(BitWriter& out, uint64_t value, int bits) {
@@ -120,11 +124,13 @@ void for_each_block(std::span<const std::byte> bytes, int64_t block_bytes, Visit
 }
 
 template <class BitsOf>
-BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings, BitsOf bits_of) {
+BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings,
+                      BitsOf bits_of) {
   BlockSizes sizes{accounting, block_bytes(settings), {}, 0};
   sizes.bits.reserve(static_cast<size_t>(block_count(matrix, settings)));
-  for_each_block(matrix.elements, sizes.block_bytes,
-                 [&](std::span<const std::byte> block) { sizes.bits.push_back(static_cast<uint32_t>(bits_of(block))); });
+  for_each_block(matrix.elements, sizes.block_bytes, [&](std::span<const std::byte> block) {
+    sizes.bits.push_back(static_cast<uint32_t>(bits_of(block)));
+  });
   return sizes;
 }
 

@@ -70,8 +70,9 @@ std::vector<uint32_t> normalise(std::span<const uint64_t> counts, int bits) {
   }
   if (shares.empty()) return frequencies;
   if (shares.size() > target)
-    throw std::invalid_argument("There are " + std::to_string(shares.size()) + " different symbols, too many for frequencies with the sum " +
-                                std::to_string(target) + ".");
+    throw std::invalid_argument("There are " + std::to_string(shares.size()) +
+                                " different symbols, too many for frequencies with the sum " + std::to_string(target) +
+                                ".");
 
   uint64_t sum = 0;
   for (Share& share : shares) {

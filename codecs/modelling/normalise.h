@@ -9,9 +9,10 @@
 
 namespace ecmv::codecs::modelling {
 
-// Frequencies q with sum 2^bits, q >= 1 exactly where the count is not zero, that minimise sum count * log2(2^bits / q).
-// Where equal steps compete, the lower index is given to or taken from first. No non-zero count gives all zeros. Throws std::invalid_argument if bits is not in 1..30
-// or if more than 2^bits counts are not zero; counts must add up to less than 2^63.
+// Frequencies q with sum 2^bits, q >= 1 exactly where the count is not zero, that minimise sum count * log2(2^bits /
+// q). Where equal steps compete, the lower index is given to or taken from first. No non-zero count gives all zeros.
+// Throws std::invalid_argument if bits is not in 1..30 or if more than 2^bits counts are not zero; counts must add up
+// to less than 2^63.
 std::vector<uint32_t> normalise(std::span<const uint64_t> counts, int bits);
 
 }  // namespace ecmv::codecs::modelling

@@ -1,6 +1,7 @@
-// Encoder and reference decoder of the quad coder. Coding a quad with p = p0 p1 p2 p3 is one ANS step at 28 bits: the state
-// is divided by p once, and the remainder R = ((r3 p2 + r2) p1 + r1) p0 + r0 is taken apart into the four positions r_i
-// inside their symbols' slots. That equals four steps with the single p_i and needs one long division instead of four.
+// Encoder and reference decoder of the quad coder. Coding a quad with p = p0 p1 p2 p3 is one ANS step at 28 bits: the
+// state is divided by p once, and the remainder R = ((r3 p2 + r2) p1 + r1) p0 + r0 is taken apart into the four
+// positions r_i inside their symbols' slots. That equals four steps with the single p_i and needs one long division
+// instead of four.
 #include "codecs/modelling/quad_ans.h"
 
 #include <bit>
@@ -74,7 +75,8 @@ QuadTables read_tables(const CompressedView& compressed, const QuadLayout& layou
   std::memcpy(tables.prob.data(), compressed.sections[kQuadPpfProb].bytes.data(), kQuadSlots);
   for (int first = 0; first < kQuadSlots;) {
     const int prob = tables.prob[first];
-    if (prob == 0 || prob > kQuadSlots - first) malformed(layout, "the probabilities of its model do not add up to 128.");
+    if (prob == 0 || prob > kQuadSlots - first)
+      malformed(layout, "the probabilities of its model do not add up to 128.");
     for (int slot = first; slot < first + prob; ++slot)
       if (tables.cum[slot] != first || tables.prob[slot] != prob || tables.symbol[slot] != tables.symbol[first])
         malformed(layout, "its three tables contradict each other.");
@@ -121,7 +123,8 @@ std::string refuses_quads(datasets::MatrixView matrix, const QuadLayout& layout)
   int distinct = 0;
   for (const uint64_t count : histogram(matrix.i8())) distinct += count != 0;
   if (distinct > kQuadSlots)
-    return std::string(layout.codec) + " models at most 128 distinct values with its 7-bit probabilities, this matrix has " +
+    return std::string(layout.codec) +
+           " models at most 128 distinct values with its 7-bit probabilities, this matrix has " +
            std::to_string(distinct) + ".";
   if (max_quad_stored_bytes(layout) / (4 * kQuadOffsetWords) > int64_t{UINT32_MAX})
     return std::string(layout.codec) + " stores offsets in 32 bits, which may be too few for so large a matrix.";
@@ -141,7 +144,8 @@ CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& setti
   const int8_t* elements = matrix.i8().data();
 
   std::vector<uint32_t> stored, offsets(static_cast<size_t>(layout.queues), 0), words;
-  std::array<QuadEncoder, kQuadFormatLanes> coders;  // as in the original, a queue goes on from the states of the one before
+  std::array<QuadEncoder, kQuadFormatLanes>
+      coders;  // as in the original, a queue goes on from the states of the one before
   for (int64_t queue = 0; queue < layout.queues && layout.chunks > 0; ++queue) {
     words.clear();
     for (int64_t chunk = layout.chunks - 1; chunk >= 0; --chunk) {
@@ -217,8 +221,9 @@ void decode_quads(const CompressedView& compressed, const QuadLayout& layout, st
         state = next;
       }
     }
-    // The encoder starts the first queue at 16 p of a coder's first quad, which is the decoder's last. Every other queue it starts
-    // in the states that end the one before, which is where the decoder began that one; words emitted at once are still queued.
+    // The encoder starts the first queue at 16 p of a coder's first quad, which is the decoder's last. Every other
+    // queue it starts in the states that end the one before, which is where the decoder began that one; words emitted
+    // at once are still queued.
     if (queue > 0)
       for (uint64_t& state : states) refill(state);
     if (states != (queue == 0 ? first_quad : encoder_began))

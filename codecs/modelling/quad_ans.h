@@ -16,16 +16,16 @@
 
 namespace ecmv::codecs::modelling {
 
-inline constexpr int kQuadFormatLanes = 32;   // coders that share a queue
-inline constexpr int kQuadModelBits = 7;      // probabilities are multiples of 1/128
+inline constexpr int kQuadFormatLanes = 32;  // coders that share a queue
+inline constexpr int kQuadModelBits = 7;     // probabilities are multiples of 1/128
 inline constexpr int kQuadSlots = 1 << kQuadModelBits;
-inline constexpr int kQuadGroupWords = 128;   // words of one load of all lanes, [lane][4]
-inline constexpr int kQuadOffsetWords = 4;    // unit of the stored offsets, 16 bytes
+inline constexpr int kQuadGroupWords = 128;  // words of one load of all lanes, [lane][4]
+inline constexpr int kQuadOffsetWords = 4;   // unit of the stored offsets, 16 bytes
 inline constexpr int kQuadWordsBeforeStates = 64;
 
 // Section numbers. All words are little-endian.
 enum QuadSection : int {
-  kQuadCompressed,   // payload: u32 words of all queues, one behind the other, each a multiple of kQuadGroupWords
+  kQuadCompressed,   // payload: u32 words of all queues, one after the other, each a multiple of kQuadGroupWords
   kQuadWarpOffsets,  // index: u32[queues], where a queue begins, in units of kQuadOffsetWords words
   kQuadPpf,          // table: int8[128], slot -> symbol
   kQuadPpfCum,       // table: u8[128], slot -> first slot of that symbol
@@ -33,16 +33,17 @@ enum QuadSection : int {
   kQuadSections,
 };
 
-// Element (queue q, chunk c, lane l, i = 0..3) is number q * queue_stride + c * chunk_stride + l * lane_stride + i of the matrix.
+// Element (queue q, chunk c, lane l, i = 0..3) is number q * queue_stride + c * chunk_stride + l * lane_stride + i of
+// the matrix.
 struct QuadLayout {
-  std::string_view codec;      // id, for messages
-  int64_t queues = 0;          // rows of the matrix, or stripes of 32 rows
-  int64_t chunks = 0;          // chunks of 32 quads in a queue
+  std::string_view codec;  // id, for messages
+  int64_t queues = 0;      // rows of the matrix, or stripes of 32 rows
+  int64_t chunks = 0;      // chunks of 32 quads in a queue
   int64_t queue_stride = 0, chunk_stride = 0, lane_stride = 0;
 };
 
-// Where word j of a queue is stored, in words from the start of the queue's groups. Word 63 is followed by the 64 words of the
-// states; inside a group the words are transposed, so that a lane's four lie side by side.
+// Where word j of a queue is stored, in words from the start of the queue's groups. Word 63 is followed by the 64 words
+// of the states; inside a group the words are transposed, so that a lane's four lie side by side.
 constexpr int64_t quad_word_position(int64_t j) {
   j += j < kQuadWordsBeforeStates ? 0 : kQuadGroupWords - kQuadWordsBeforeStates;
   return j / kQuadGroupWords * kQuadGroupWords + j % kQuadFormatLanes * 4 + j % kQuadGroupWords / kQuadFormatLanes;

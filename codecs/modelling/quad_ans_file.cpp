@@ -1,5 +1,5 @@
-// The container concatenates what the codec keeps per layer: payloads into `compressed`, offsets (counted from the start of
-// the whole) into `all_warp_offsets`, and each of the three tables.
+// The container concatenates what the codec keeps per layer: payloads into `compressed`, offsets (counted from the
+// start of the whole) into `all_warp_offsets`, and each of the three tables.
 #include "codecs/modelling/quad_ans_file.h"
 
 #include <algorithm>
@@ -17,20 +17,24 @@ using Bytes = std::vector<std::byte>;
 constexpr const char* kTableTensors[3] = {"all_ppfs", "all_ppfs_cum", "all_ppfs_prob"};
 constexpr int64_t kTableWords = kQuadSlots / 4;
 
-[[noreturn]] void fail(const std::string& what) { throw MalformedStream("Not a compressed MatVANS container: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw MalformedStream("Not a compressed MatVANS container: " + what);
+}
 
-const TensorView& require(const datasets::Safetensors& file, const char* name, const char* dtype, const std::vector<int64_t>& shape) {
+const TensorView& require(const datasets::Safetensors& file, const char* name, const char* dtype,
+                          const std::vector<int64_t>& shape) {
   const TensorView* tensor = file.find(name);
   if (tensor == nullptr) fail("it has no tensor \"" + std::string(name) + "\".");
   if (tensor->dtype != dtype || tensor->shape != shape)
-    fail("its tensor \"" + std::string(name) + "\" is " + tensor->dtype + datasets::shape_text(tensor->shape) + ", not " + dtype +
-         datasets::shape_text(shape) + ".");
+    fail("its tensor \"" + std::string(name) + "\" is " + tensor->dtype + datasets::shape_text(tensor->shape) +
+         ", not " + dtype + datasets::shape_text(shape) + ".");
   return *tensor;
 }
 
 std::span<const std::byte> vector_of(const datasets::Safetensors& file, const char* name, const char* dtype) {
   const TensorView* tensor = file.find(name);
-  if (tensor == nullptr || tensor->shape.size() != 1) fail("it has no one-dimensional tensor \"" + std::string(name) + "\".");
+  if (tensor == nullptr || tensor->shape.size() != 1)
+    fail("it has no one-dimensional tensor \"" + std::string(name) + "\".");
   return require(file, name, dtype, tensor->shape).bytes;
 }
 
@@ -81,14 +85,17 @@ ChainFile read_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_o
   std::memcpy(chain.scales.data(), scales.data(), scales.size());
   // A layer's words end where the next one's begin.
   const auto begin_of = [&](int64_t layer) {
-    return layer == layers ? compressed.size() : size_t{quad_u32(offsets, layer * layout.queues)} * 4 * kQuadOffsetWords;
+    return layer == layers ? compressed.size()
+                           : size_t{quad_u32(offsets, layer * layout.queues)} * 4 * kQuadOffsetWords;
   };
-  if (static_cast<int64_t>(compressed.size()) / (layers * layout.queues) < 4 * kQuadGroupWords) fail("it has fewer words than its queues' states.");
+  if (static_cast<int64_t>(compressed.size()) / (layers * layout.queues) < 4 * kQuadGroupWords)
+    fail("it has fewer words than its queues' states.");
   if (begin_of(0) != 0) fail("its first layer does not begin with the first word.");
   std::vector<std::byte> elements(static_cast<size_t>(d * d));
   for (int64_t layer = 0; layer < layers; ++layer) {
     const size_t begin = begin_of(layer), end = begin_of(layer + 1);
-    if (begin > end || end > compressed.size()) fail("the offsets of layer " + std::to_string(layer) + " lie outside the words.");
+    if (begin > end || end > compressed.size())
+      fail("the offsets of layer " + std::to_string(layer) + " lie outside the words.");
     const uint32_t distance = static_cast<uint32_t>(begin / (4 * kQuadOffsetWords));
     const auto payload = compressed.subspan(begin, end - begin);
     CompressedMatrix matrix;
@@ -97,11 +104,13 @@ ChainFile read_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_o
     matrix.shape = {d, d};
     matrix.sections = {
         {"compressed", Role::payload, 64, {payload.begin(), payload.end()}},
-        {"warp_offsets", Role::index, 64, moved_offsets(offsets.subspan(layer * layout.queues * 4, layout.queues * 4), 0u - distance)},
+        {"warp_offsets", Role::index, 64,
+         moved_offsets(offsets.subspan(layer * layout.queues * 4, layout.queues * 4), 0u - distance)},
     };
     constexpr std::string_view kNames[3] = {"ppf", "ppf_cum", "ppf_prob"};
     for (int i = 0; i < 3; ++i) {
-      const auto table = require(file, kTableTensors[i], "U32", {layers, kTableWords}).bytes.subspan(layer * kQuadSlots, kQuadSlots);
+      const auto table =
+          require(file, kTableTensors[i], "U32", {layers, kTableWords}).bytes.subspan(layer * kQuadSlots, kQuadSlots);
       matrix.sections.push_back({kNames[i], Role::table, 64, {table.begin(), table.end()}});
     }
     decode_quads(matrix.view(), layout, elements);
@@ -115,7 +124,8 @@ ChainFile read_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_o
 }
 
 std::vector<std::byte> write_quad_file(const ChainFile& chain, QuadLayoutOf layout_of) {
-  const int64_t layers = static_cast<int64_t>(chain.layers.size()), d = static_cast<int64_t>(chain.initial_vector.size());
+  const int64_t layers = static_cast<int64_t>(chain.layers.size()),
+                d = static_cast<int64_t>(chain.initial_vector.size());
   const QuadLayout layout = layout_of({d, d});
   if (layers == 0 || d == 0 || chain.scales.size() != chain.layers.size())
     throw std::invalid_argument("The MatVANS container needs layers, an initial vector and one scale for each layer.");
@@ -127,7 +137,8 @@ std::vector<std::byte> write_quad_file(const ChainFile& chain, QuadLayoutOf layo
       throw std::invalid_argument("The MatVANS container holds square " + std::string(layout.codec) +
                                   " matrices of the initial vector's size only.");
     if (!chain.hashes.contains(static_cast<int>(layer)))
-      throw std::invalid_argument("The MatVANS container needs the hash of the vector after layer " + std::to_string(layer) + ".");
+      throw std::invalid_argument("The MatVANS container needs the hash of the vector after layer " +
+                                  std::to_string(layer) + ".");
     const size_t distance = compressed.size() / (4 * kQuadOffsetWords);
     append(compressed, matrix.sections[kQuadCompressed].bytes);
     if (compressed.size() / (4 * kQuadOffsetWords) > UINT32_MAX)

@@ -1,12 +1,14 @@
-// One step of 32 quad coders in SIMD registers, for both layouts. Per-target header: include it behind foreach_target.h.
-// The 64-bit states lie in two planes of 32-bit words, so that the refill is a test for zero, an expand of queue words under
-// that mask and two blends, and so that the 28 slot bits are one word. A step (numbers mark the code):
+// One step of 32 quad coders in SIMD registers, and what the kernels of both layouts share. Per-target header: include
+// it after foreach_target.h. The 64-bit states lie in two planes of 32-bit words, so that the refill is a test for
+// zero, an expand of queue words under that mask and two blends, and so that the 28 slot bits are one word. A step
+// (numbers mark the code):
 //  1. refill: lanes whose high word is 0 take consecutive words of the queue, in lane order;
 //  2. slots: the low 28 bits become four bytes, slot i in byte i;
 //  3. three look-ups of 128 bytes, symbol, r (position inside the symbol) and p (probability), in registers;
 //  4. P = p0 p1 p2 p3 and R = ((r3 p2 + r2) p1 + r1) p0 + r0 by pairwise multiply-adds of bytes, then of 16-bit words;
 //  5. state = (state >> 28) * P + R.
-// About 100 vector operations for 128 symbols with VBMI; without it the look-ups go through eight tables of 16 bytes each.
+// About 100 vector operations for 128 symbols with VBMI; without it the look-ups go through eight tables of 16 bytes
+// each.
 #if defined(ECMV_CODECS_MODELLING_QUAD_ANS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_MODELLING_QUAD_ANS_SIMD_INL_H_
 #undef ECMV_CODECS_MODELLING_QUAD_ANS_SIMD_INL_H_
@@ -14,17 +16,21 @@
 #define ECMV_CODECS_MODELLING_QUAD_ANS_SIMD_INL_H_
 #endif
 
-#include "codecs/modelling/quad_ans.h"
+#include <algorithm>
+#include <string>
+
+#include "backends/cpu/dot-inl.h"
+#include "codecs/modelling/quad_ans_matrix.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::modelling::HWY_NAMESPACE {
+namespace cpu = backends::cpu::HWY_NAMESPACE;
 namespace hn = hwy::HWY_NAMESPACE;
 
 // The registers of a step are arrays of vectors, which scalable vectors do not allow.
 #if !HWY_HAVE_SCALABLE
-#define ECMV_QUAD_ANS_SIMD 1
 
 using QuadD32 = hn::ScalableTag<uint32_t>;
 using QuadD8 = hn::Repartition<uint8_t, QuadD32>;
@@ -52,12 +58,12 @@ struct QuadStepTables {
 };
 
 // `flip` is xored into the symbols: 0x80 stores them as symbol + 128.
-HWY_INLINE QuadStepTables LoadQuadStepTables(const CompressedView& compressed, uint8_t flip) {
+HWY_INLINE QuadStepTables LoadQuadStepTables(const QuadMatrix& matrix, uint8_t flip) {
   alignas(64) uint8_t symbol[kQuadSlots], position[kQuadSlots], prob[kQuadSlots];
   for (int slot = 0; slot < kQuadSlots; ++slot) {
-    symbol[slot] = static_cast<uint8_t>(compressed.sections[kQuadPpf].bytes[slot]) ^ flip;
-    position[slot] = static_cast<uint8_t>(slot - static_cast<uint8_t>(compressed.sections[kQuadPpfCum].bytes[slot]));
-    prob[slot] = static_cast<uint8_t>(compressed.sections[kQuadPpfProb].bytes[slot]);
+    symbol[slot] = static_cast<uint8_t>(matrix.symbol[slot]) ^ flip;
+    position[slot] = static_cast<uint8_t>(slot - static_cast<uint8_t>(matrix.cum[slot]));
+    prob[slot] = static_cast<uint8_t>(matrix.prob[slot]);
   }
   return {LoadQuadTable(symbol), LoadQuadTable(position), LoadQuadTable(prob)};
 }
@@ -67,12 +73,15 @@ HWY_INLINE QuadV8 QuadSlotBytes(QuadV32 low) {
   const QuadD32 d32;
   const QuadD8 d8;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
-  // Highway has no multishift. One instruction instead of eight: 1.15x in the whole matvec (Zen 4: 6.2 against 5.4 G elements/s).
+  // Highway has no multishift. One instruction instead of eight: 1.15x in the whole matvec (Zen 4: 6.2 against 5.4 G
+  // elements/s).
   const auto shifts = hn::Set(hn::Repartition<uint64_t, QuadD32>(), 0x352E2720150E0700ull);
   return QuadV8{_mm512_multishift_epi64_epi8(shifts.raw, low.raw)};
 #else
-  const auto halves = hn::Or(hn::And(low, hn::Set(d32, 0x3FFF)), hn::And(hn::ShiftLeft<2>(low), hn::Set(d32, 0x3FFF0000)));
-  return hn::BitCast(d8, hn::Or(hn::And(halves, hn::Set(d32, 0x007F007F)), hn::And(hn::ShiftLeft<1>(halves), hn::Set(d32, 0x7F007F00))));
+  const auto halves =
+      hn::Or(hn::And(low, hn::Set(d32, 0x3FFF)), hn::And(hn::ShiftLeft<2>(low), hn::Set(d32, 0x3FFF0000)));
+  return hn::BitCast(d8, hn::Or(hn::And(halves, hn::Set(d32, 0x007F007F)),
+                                hn::And(hn::ShiftLeft<1>(halves), hn::Set(d32, 0x7F007F00))));
 #endif
 }
 
@@ -112,10 +121,9 @@ struct QuadStates {
 class QuadQueue {
  public:
   // `ahead_bytes`: how far before their use words are prefetched.
-  HWY_INLINE void Begin(const CompressedView& compressed, int64_t queue, int64_t ahead_bytes, QuadStates& states) {
+  HWY_INLINE void Begin(const QuadMatrix& matrix, int64_t queue, int64_t ahead_bytes, QuadStates& states) {
     const QuadD32 d32;
-    const auto offsets = compressed.sections[kQuadWarpOffsets].bytes;
-    const auto payload = compressed.sections[kQuadCompressed].bytes;
+    const auto offsets = matrix.offsets, payload = matrix.payload;
     const bool is_last = queue + 1 == static_cast<int64_t>(offsets.size() / 4);
     constexpr int64_t kOffsetBytes = 4 * kQuadOffsetWords;
     next_ = payload.data() + quad_u32(offsets, queue) * kOffsetBytes;
@@ -215,11 +223,73 @@ class QuadQueue {
   alignas(64) uint32_t words_[2 * kQuadFormatLanes + kQuadGroupWords + 16] = {};
 };
 
-// How far ahead to prefetch when `queues` neighbouring queues are decoded at once: the same place of the next ones if these
-// are short, else a distance that covers the latency of DRAM.
-HWY_INLINE int64_t QuadAheadBytes(const CompressedView& compressed, const QuadLayout& layout, int64_t queues) {
-  const int64_t bytes = static_cast<int64_t>(compressed.sections[kQuadCompressed].bytes.size()) / layout.queues * queues;
+// How far ahead to prefetch when `queues` neighbouring queues are decoded at once: the same place of the next ones if
+// these are short, else a distance that covers the latency of DRAM.
+inline int64_t QuadAheadBytes(const QuadMatrix& matrix, int64_t queues) {
+  if (matrix.layout.queues == 0) return 0;
+  const int64_t bytes = static_cast<int64_t>(matrix.payload.size()) / matrix.layout.queues * queues;
   return bytes < 16384 ? bytes : 2048;
+}
+
+// The kernels of a layout: kQueues queues at once, then the last ones one by one. `Loops` has kQueueRows, the rows of a
+// queue, and the loops over the chunks of kQueues queues that begin with `row`:
+//   Decode<kQueues>(const QuadMatrix&, const backends::DecodeArgs&, const QuadStepTables&, row, ahead)
+//   Multiply<kQueues>(const QuadMatrix&, const backends::MatvecArgs&, const QuadStepTables&, row, ahead, correction)
+// where `correction` is the excess of the products of symbols + 128.
+template <class Loops, int kQueues>
+void RunQuads(const QuadMatrix& matrix, int64_t ahead, const backends::DecodeArgs& args) {
+  if (matrix.shape.elements() == 0) return;
+  constexpr int64_t kRows = kQueues * Loops::kQueueRows;
+  const QuadStepTables tables = LoadQuadStepTables(matrix, 0);
+  int64_t row = args.rows.begin;
+  for (; row + kRows <= args.rows.end; row += kRows) Loops::template Decode<kQueues>(matrix, args, tables, row, ahead);
+  for (; row < args.rows.end; row += Loops::kQueueRows) Loops::template Decode<1>(matrix, args, tables, row, ahead);
+}
+
+template <class Loops, int kQueues>
+void RunQuads(const QuadMatrix& matrix, int64_t ahead, const backends::MatvecArgs& args) {
+  if (matrix.shape.elements() == 0) {
+    std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+    return;
+  }
+  constexpr int64_t kRows = kQueues * Loops::kQueueRows;
+  const QuadStepTables tables = LoadQuadStepTables(matrix, 0x80);
+  const int32_t correction = static_cast<int32_t>(128u * static_cast<uint32_t>(cpu::SumX(args.x, matrix.shape.cols)));
+  int64_t row = args.rows.begin;
+  for (; row + kRows <= args.rows.end; row += kRows)
+    Loops::template Multiply<kQueues>(matrix, args, tables, row, ahead, correction);
+  for (; row < args.rows.end; row += Loops::kQueueRows)
+    Loops::template Multiply<1>(matrix, args, tables, row, ahead, correction);
+}
+
+template <class Args>
+struct BoundQuads {
+  QuadMatrix matrix;
+  int64_t ahead;
+  void (*run)(const QuadMatrix&, int64_t ahead, const Args&);
+  void operator()(void*, const Args& args) const { run(matrix, ahead, args); }
+};
+
+// `Args` are those of the op; kPolicies are QuadPolicy.
+template <class Args, class Loops, const auto& kPolicies>
+backends::BoundKernel BindQuads(const backends::Policy& policy, const QuadMatrix& matrix) {
+  using Run = decltype(BoundQuads<Args>::run);
+  const Run run =
+      backends::with_policy<kPolicies>(policy, [](auto i) -> Run { return RunQuads<Loops, kPolicies[i].queues>; });
+  const int64_t ahead = QuadAheadBytes(matrix, policy.as<QuadPolicy>().queues);
+  return {BoundQuads<Args>{matrix, ahead, run}, {.rows_per_block = Loops::kQueueRows}};
+}
+
+inline std::string RefusesQuads() { return ""; }
+
+#else
+
+template <class Args, class Loops, const auto& kPolicies>
+backends::BoundKernel BindQuads(const backends::Policy&, const QuadMatrix&) {
+  return {};
+}
+inline std::string RefusesQuads() {
+  return "The kernel keeps arrays of vectors, which scalable vectors do not allow; NEON runs it.";
 }
 
 #endif  // !HWY_HAVE_SCALABLE

@@ -1,6 +1,7 @@
-// mpc: multi-prediction compression of 32-byte blocks. Up to five trained models predict the bytes of a block from one another
-// (model.h); the one whose residues begin with the most zero symbols is coded, by one small prefix code for all (symbols.cpp).
-// Zeros, equal words and incompressible blocks have ids of their own. Idea: Jin et al., IEEE CAL 2022; models are ours.
+// mpc: multi-prediction compression of 32-byte blocks. Up to five trained models predict the bytes of a block from one
+// another (model.h); the one whose residues begin with the most zero symbols is coded, by one small prefix code for all
+// (symbols.cpp). Zeros, equal words and incompressible blocks have ids of their own. Idea: Jin et al., IEEE CAL 2022;
+// models are ours.
 #include "codecs/mpc/format.h"
 #include "codecs/mpc/train.h"
 
@@ -18,7 +19,8 @@ Block to_block(std::span<const std::byte> bytes) {
 }
 
 int leading_zeros(const Symbols& symbols) {
-  return static_cast<int>(std::find_if(symbols.begin(), symbols.end(), [](uint16_t s) { return s != 0; }) - symbols.begin());
+  return static_cast<int>(std::find_if(symbols.begin(), symbols.end(), [](uint16_t s) { return s != 0; }) -
+                          symbols.begin());
 }
 
 class Coder : public BlockCoder {
@@ -33,7 +35,8 @@ class Coder : public BlockCoder {
       for (int i = 0; i < 4; ++i) out.put(block[i], 8);
       return;
     }
-    if (const auto chosen = shortest_ ? shortest(block) : most_leading_zeros(block); chosen && bits_of(chosen->symbols) < kBits) {
+    if (const auto chosen = shortest_ ? shortest(block) : most_leading_zeros(block);
+        chosen && bits_of(chosen->symbols) < kBits) {
       out.put(chosen->id, kIdBits);
       return put_symbols(chosen->symbols, out);
     }
@@ -51,7 +54,8 @@ class Coder : public BlockCoder {
       for (uint8_t& byte : block) byte = static_cast<uint8_t>(in.read(8));
     } else if (id != kZeros) {
       const auto& transform = models_[id - kFirstModel];
-      if (!transform) throw MalformedStream("A block names model " + std::to_string(id) + ", which the stream does not have.");
+      if (!transform)
+        throw MalformedStream("A block names model " + std::to_string(id) + ", which the stream does not have.");
       block = transform->inverse(read_symbols(in));
     }
     for (int i = 0; i < kBytes; ++i) out[i] = std::byte{block[i]};
@@ -69,7 +73,7 @@ class Coder : public BlockCoder {
     return counter.bit_count();
   }
 
-  // Of equally good models the one with the highest id; nothing without models.
+  // The best model, the highest id among equals; nothing without models.
   template <class Better>
   std::optional<Chosen> choose(const Block& block, Better at_least_as_good) const {
     std::optional<Chosen> best;
@@ -113,7 +117,8 @@ std::vector<std::byte> write_own(uint64_t id, const Model& model) {
 Models read_own(std::span<const std::byte> table) {
   BitReader in(table);
   const uint64_t id = in.read(kIdBits);
-  if (id < kFirstModel || id >= kFirstModel + kModels) throw MalformedStream("There is no model " + std::to_string(id) + ".");
+  if (id < kFirstModel || id >= kFirstModel + kModels)
+    throw MalformedStream("There is no model " + std::to_string(id) + ".");
   Models models;
   models[id - kFirstModel].emplace(read_model(in));
   if (in.left() >= 8) throw MalformedStream("More follows the model than its scan.");
@@ -122,7 +127,8 @@ Models read_own(std::span<const std::byte> table) {
 
 Models train_own(datasets::MatrixView matrix, const Settings& settings) {
   std::vector<Block> blocks;
-  for_each_block(matrix.elements, block_bytes(settings), [&](std::span<const std::byte> bytes) { blocks.push_back(to_block(bytes)); });
+  for_each_block(matrix.elements, block_bytes(settings),
+                 [&](std::span<const std::byte> bytes) { blocks.push_back(to_block(bytes)); });
   Models models;
   models[model_id(matrix.type) - kFirstModel].emplace(train(blocks));
   return models;
@@ -131,10 +137,12 @@ Models train_own(datasets::MatrixView matrix, const Settings& settings) {
 std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  if (!has_own_model(settings)) return encode_blocks(matrix, settings, Coder(built_in_models(settings), wants_shortest(settings)));
+  if (!has_own_model(settings))
+    return encode_blocks(matrix, settings, Coder(built_in_models(settings), wants_shortest(settings)));
   const Models models = train_own(matrix, settings);
   const uint64_t id = model_id(matrix.type);
-  return encode_blocks(matrix, settings, Coder(models, wants_shortest(settings)), BlockTable{"model", write_own(id, models[id - kFirstModel]->model())});
+  return encode_blocks(matrix, settings, Coder(models, wants_shortest(settings)),
+                       BlockTable{"model", write_own(id, models[id - kFirstModel]->model())});
 }
 
 void decode(const CompressedView& view, std::span<std::byte> out) {
@@ -144,13 +152,15 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
 }
 
 int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
-  return max_stored_block_bytes(bytes, settings, kMaxBlockBits, has_own_model(settings) ? (kIdBits + kModelBits + 7) / 8 : 0);
+  return max_stored_block_bytes(bytes, settings, kMaxBlockBits,
+                                has_own_model(settings) ? (kIdBits + kModelBits + 7) / 8 : 0);
 }
 
 std::vector<BlockSizes> block_sizes(datasets::MatrixView matrix, const Settings& settings) {
   const Models models = has_own_model(settings) ? train_own(matrix, settings) : built_in_models(settings);
   const auto in_use = std::count_if(models.begin(), models.end(), [](const auto& model) { return model.has_value(); });
-  std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, Coder(models, wants_shortest(settings)), in_use * kModelBits);
+  std::vector<BlockSizes> sizes =
+      count_stream_bits(matrix, settings, Coder(models, wants_shortest(settings)), in_use * kModelBits);
   // The released simulator counts this very stream, with the choice that hardware makes.
   for (BlockSizes& counted : count_stream_bits(matrix, settings, Coder(models, false), in_use * kModelBits))
     if (counted.accounting == "stream") {
@@ -178,10 +188,17 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .settings = block_settings(
-          {"32"}, {{.name = "models", .unit = "", .help = "seen: five that were trained on the seen workloads; own: one that is trained on the matrix and stored; hand: the word before",
-                    .default_value = std::string("seen"), .choices = {"seen", "own", "hand"}},
-                   {.name = "choice", .unit = "", .help = "of a block's model: leading_zeros, as in hardware, or shortest, which codes with all",
-                    .default_value = std::string("leading_zeros"), .choices = {"leading_zeros", "shortest"}}}),
+          {"32"}, {{.name = "models",
+                    .unit = "",
+                    .help = "seen: five that were trained on the seen workloads; own: one that is trained on the "
+                            "matrix and stored; hand: the word before",
+                    .default_value = std::string("seen"),
+                    .choices = {"seen", "own", "hand"}},
+                   {.name = "choice",
+                    .unit = "",
+                    .help = "of a block's model: leading_zeros, as in hardware, or shortest, which codes with all",
+                    .default_value = std::string("leading_zeros"),
+                    .choices = {"leading_zeros", "shortest"}}}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -1,12 +1,12 @@
-// The stored bits of mpc. A block is an id of 3 bits; behind it, for kSameWords the word's bytes, for kRaw the block, for a
-// model the codes of its 16 symbols.
+// The stored bits of mpc. A block is an id of 3 bits; after it, for kSameWords the word's bytes, for kRaw the block,
+// for a model the codes of its 16 symbols.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <array>
 
 #include "codecs/mpc/model.h"
 

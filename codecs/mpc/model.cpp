@@ -61,7 +61,8 @@ Transform::Transform(const Model& model) : model_(model), column_(columns(model)
   if (count != kBytes) throw MalformedStream("The bases of a model do not lead every byte to the root.");
   std::array<bool, kBits> scanned = {};
   for (const uint8_t bit : model.scan) scanned[bit] = true;
-  if (std::find(scanned.begin(), scanned.end(), false) != scanned.end()) throw MalformedStream("The scan of a model misses a bit.");
+  if (std::find(scanned.begin(), scanned.end(), false) != scanned.end())
+    throw MalformedStream("The scan of a model misses a bit.");
 }
 
 std::array<uint32_t, 8> changed_planes(const Block& block, const Model& model) {
@@ -69,7 +70,8 @@ std::array<uint32_t, 8> changed_planes(const Block& block, const Model& model) {
   uint32_t column = uint32_t{1} << 30;
   for (int i = 0; i < kBytes; ++i) {
     const bool is_root = i == model.root;
-    const auto residue = static_cast<uint8_t>(is_root ? block[i] : block[i] - predict(block[model.base[i]], model.shift[i]));
+    const auto residue =
+        static_cast<uint8_t>(is_root ? block[i] : block[i] - predict(block[model.base[i]], model.shift[i]));
     const uint32_t bit = is_root ? uint32_t{1} << 31 : column;
     for (int row = 0; row < 8; ++row) planes[row] |= residue >> (7 - row) & 1 ? bit : 0;
     if (!is_root) column >>= 1;
@@ -99,8 +101,10 @@ Block Transform::inverse(const Symbols& symbols) const {
   Block block = {};
   for (const uint8_t i : order_) {
     uint8_t residue = 0;
-    for (int row = 0; row < 8; ++row) residue = static_cast<uint8_t>(residue << 1 | (planes[row] >> (31 - column_[i]) & 1));
-    block[i] = static_cast<uint8_t>(i == model_.root ? residue : residue + predict(block[model_.base[i]], model_.shift[i]));
+    for (int row = 0; row < 8; ++row)
+      residue = static_cast<uint8_t>(residue << 1 | (planes[row] >> (31 - column_[i]) & 1));
+    block[i] =
+        static_cast<uint8_t>(i == model_.root ? residue : residue + predict(block[model_.base[i]], model_.shift[i]));
   }
   return block;
 }

@@ -1,5 +1,6 @@
-// A prediction model of mpc: every byte of a 32-byte block but one, the root, is predicted by a shifted other byte; what remains is
-// cut into bit planes, neighbouring planes are xored, and the 256 bits are put into an order in which zeros stand together.
+// A prediction model of mpc: every byte of a 32-byte block but one, the root, is predicted by a shifted other byte;
+// what remains is cut into bit planes, neighbouring planes are xored, and the 256 bits are put into an order in which
+// zeros stand together.
 #pragma once
 
 #include <array>
@@ -21,9 +22,9 @@ using Symbols = std::array<uint16_t, kSymbols>;  // the first bit is the most si
 
 struct Model {
   uint8_t root = 0;
-  std::array<uint8_t, kBytes> base = {};   // base[i] predicts byte i; nothing for the root, which is its own
-  std::array<int8_t, kBytes> shift = {};   // to the left; negative ones to the right
-  std::array<uint8_t, kBits> scan = {};    // the k-th bit is plane scan[k] / 32 (0: the highest), column scan[k] % 32
+  std::array<uint8_t, kBytes> base = {};  // base[i] predicts byte i; nothing for the root, which is its own
+  std::array<int8_t, kBytes> shift = {};  // to the left; negative ones to the right
+  std::array<uint8_t, kBits> scan = {};   // the k-th bit is plane scan[k] / 32 (0: the highest), column scan[k] % 32
   friend bool operator==(const Model&, const Model&) = default;
 };
 
@@ -33,7 +34,9 @@ inline constexpr int kModelBits = 5 + kBytes * (5 + 5) + kBits * 8;
 Model hand_model();
 
 // The shifted base.
-inline uint8_t predict(uint8_t base, int shift) { return static_cast<uint8_t>(shift >= 0 ? base << shift : base >> -shift); }
+inline uint8_t predict(uint8_t base, int shift) {
+  return static_cast<uint8_t>(shift >= 0 ? base << shift : base >> -shift);
+}
 
 // kModelBits bits, and back. read_model() throws MalformedStream for bases that are no tree and scans that miss a bit.
 void write_model(const Model& model, modelling::BitWriter& out);
@@ -49,7 +52,7 @@ class Transform {
 
  private:
   Model model_;
-  std::array<uint8_t, kBytes> order_ = {};   // every byte behind its base
+  std::array<uint8_t, kBytes> order_ = {};   // every byte after its base
   std::array<uint8_t, kBytes> column_ = {};  // of a byte in the planes: the root's is 0
 };
 

@@ -23,7 +23,8 @@ std::string model_text(const Model& model) {
 Model model_from_text(std::string_view text) {
   std::vector<std::byte> bytes(text.size() / 2);
   const auto digit = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
   modelling::BitReader in(bytes);
   return read_model(in);
 }

@@ -59,7 +59,8 @@ Symbols read_symbols(modelling::BitReader& in) {
       if (is_one) {
         symbols[i++] = static_cast<uint16_t>(0x8000 >> field);
       } else {
-        if (field == 0 || i + field + 1 > kSymbols) throw MalformedStream("A run of zero symbols is of one symbol or goes beyond its block.");
+        if (field == 0 || i + field + 1 > kSymbols)
+          throw MalformedStream("A run of zero symbols is of one symbol or goes beyond its block.");
         i += field + 1;
       }
     } else {

@@ -35,7 +35,9 @@ mpc::Block block_of(const Bytes& bytes) {
 }  // namespace
 
 TEST_CASE("mpc with the hand model codes the known blocks into the known numbers of bits") {
-  const std::map<std::string, uint32_t> expected = {{"Z", 3}, {"N1", 51}, {"N2", 203}, {"P", 259}, {"R", 198}, {"W", 35}, {"F", 134}, {"D", 252}, {"L", 145}, {"M", 49}, {"random", 259}};
+  const std::map<std::string, uint32_t> expected = {{"Z", 3},   {"N1", 51}, {"N2", 203},    {"P", 259},
+                                                    {"R", 198}, {"W", 35},  {"F", 134},     {"D", 252},
+                                                    {"L", 145}, {"M", 49},  {"random", 259}};
   for (const auto& [name, size] : expected) {
     INFO(name);
     CHECK(block_bits("mpc", known_blocks().at(name), kHand).at(0) == size);
@@ -44,8 +46,10 @@ TEST_CASE("mpc with the hand model codes the known blocks into the known numbers
 }
 
 TEST_CASE("mpc writes the known bits") {
-  CHECK(stored_bits("mpc", known_blocks().at("N1"), kHand) == bits("010 | 011 0001 | 010 1100 | 1") + field(0x8888, 16) + bits("1") + field(0x8888, 16));
-  CHECK(stored_bits("mpc", known_blocks().at("M"), kHand) == bits("010 | 0010 01001000 | 0011 | 011 0000 | 0011 | 0010 01001000 | 010 1010"));
+  CHECK(stored_bits("mpc", known_blocks().at("N1"), kHand) ==
+        bits("010 | 011 0001 | 010 1100 | 1") + field(0x8888, 16) + bits("1") + field(0x8888, 16));
+  CHECK(stored_bits("mpc", known_blocks().at("M"), kHand) ==
+        bits("010 | 0010 01001000 | 0011 | 011 0000 | 0011 | 0010 01001000 | 010 1010"));
   CHECK(stored_bits("mpc", known_blocks().at("W"), kHand) == bits("001") + field(0x0000803F, 32));
   CHECK(coded(0x0001) == bits("011 1111"));
   CHECK(coded(0x8000) == bits("011 0000"));
@@ -96,7 +100,8 @@ TEST_CASE("the transform of any model is undone by its inverse") {
     for (size_t i = 31; i > 0; --i) std::swap(order[i], order[random.next() % (i + 1)]);
     model.root = model.base[order[0]] = order[0];
     for (size_t i = 1; i < 32; ++i) model.base[order[i]] = order[random.next() % i];
-    for (size_t i = 1; i < 32; ++i) model.shift[order[i]] = static_cast<int8_t>(static_cast<int>(random.next() % 17) - 8);
+    for (size_t i = 1; i < 32; ++i)
+      model.shift[order[i]] = static_cast<int8_t>(static_cast<int>(random.next() % 17) - 8);
     for (size_t i = 255; i > 0; --i) std::swap(model.scan[i], model.scan[random.next() % (i + 1)]);
     const mpc::Transform transform(model);
     const mpc::Block block = block_of(awkward_block(round, 32, random));
@@ -155,9 +160,12 @@ TEST_CASE("the models that come along are those that the seen workloads train") 
 }
 
 TEST_CASE("the models that come along are five, and a shortest choice is never longer") {
-  CHECK(codecs::find_codec("mpc")->codec->block_sizes(byte_matrix(Bytes(32)).view(), block_settings_of("mpc", {}))[0].side_bits == 5 * mpc::kModelBits);
+  CHECK(codecs::find_codec("mpc")
+            ->codec->block_sizes(byte_matrix(Bytes(32)).view(), block_settings_of("mpc", {}))[0]
+            .side_bits == 5 * mpc::kModelBits);
   const Bytes blocks = awkward_blocks(3000, 17);
-  const std::vector<uint32_t> leading = block_bits("mpc", blocks), shortest = block_bits("mpc", blocks, {{"choice", "shortest"}});
+  const std::vector<uint32_t> leading = block_bits("mpc", blocks),
+                              shortest = block_bits("mpc", blocks, {{"choice", "shortest"}});
   for (size_t i = 0; i < leading.size(); ++i) {
     CHECK(shortest[i] <= leading[i]);
     CHECK(leading[i] <= 259);

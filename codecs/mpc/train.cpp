@@ -17,7 +17,9 @@ RatioTable ratio_table() {
     for (int base = 0; base < 256; ++base) {
       const int64_t t = std::max(target, 1), b = std::max(base, 1);
       int k = -kMaxShift;
-      const auto reaches = [&](int next) { return next >= 0 ? 2 * t * t >= (b * b) << (2 * next) : (2 * t * t) << (-2 * next) >= b * b; };
+      const auto reaches = [&](int next) {
+        return next >= 0 ? 2 * t * t >= (b * b) << (2 * next) : (2 * t * t) << (-2 * next) >= b * b;
+      };
       while (k < kMaxShift && reaches(k + 1)) ++k;
       ratio[target][base] = static_cast<int8_t>(k);
     }
@@ -61,7 +63,7 @@ struct Pair {
 };
 using Pairs = std::array<std::array<Pair, kBytes>, kBytes>;
 
-// Of equally frequent ratios the one nearer to zero, then the negative one.
+// Ties go to the ratio nearer to zero, then to the negative one.
 int most_frequent(const RatioCounts& counts) {
   int best = 0;
   for (int distance = 1; distance <= kMaxShift; ++distance)
@@ -95,7 +97,8 @@ Neighbours spanning_tree(const Pairs& pairs) {
     int best = -1, best_from = -1;
     for (int to = 0; to < kBytes; ++to)
       for (int from = 0; from < kBytes; ++from)
-        if (!inside[to] && inside[from] && (best < 0 || pairs[to][from].order > pairs[best][best_from].order)) best = to, best_from = from;
+        if (!inside[to] && inside[from] && (best < 0 || pairs[to][from].order > pairs[best][best_from].order))
+          best = to, best_from = from;
     inside[best] = true;
     tree[best].push_back(best_from);
     tree[best_from].push_back(best);
@@ -110,7 +113,7 @@ int height(const Neighbours& tree, int node, int parent) {
   return highest;
 }
 
-// Of equally low trees the root whose byte says most, then the lower byte.
+// Ties between equally low trees go to the root whose byte says most, then to the lower byte.
 int choose_root(std::span<const Block> blocks, const Neighbours& tree) {
   int root = 0;
   int64_t root_order = 0;
@@ -139,7 +142,8 @@ BitColumns bit_columns(std::span<const Block> blocks, const Model& model) {
   for (auto& column : columns) column.resize((blocks.size() + 63) / 64);
   for (size_t i = 0; i < blocks.size(); ++i) {
     const std::array<uint32_t, 8> planes = changed_planes(blocks[i], model);
-    for (int bit = 0; bit < kBits; ++bit) columns[bit][i / 64] |= uint64_t{planes[bit / 32] >> (31 - bit % 32) & 1} << (i % 64);
+    for (int bit = 0; bit < kBits; ++bit)
+      columns[bit][i / 64] |= uint64_t{planes[bit / 32] >> (31 - bit % 32) & 1} << (i % 64);
   }
   return columns;
 }
@@ -149,7 +153,8 @@ void order_bits(std::span<const Block> blocks, Model& model) {
   // Ones of `bit` in the blocks where `before` is zero; all its ones for before < 0.
   const auto ones = [&](int bit, int before) {
     int64_t count = 0;
-    for (size_t w = 0; w < columns[bit].size(); ++w) count += std::popcount(columns[bit][w] & (before < 0 ? ~uint64_t{0} : ~columns[before][w]));
+    for (size_t w = 0; w < columns[bit].size(); ++w)
+      count += std::popcount(columns[bit][w] & (before < 0 ? ~uint64_t{0} : ~columns[before][w]));
     return count;
   };
   std::array<bool, kBits> placed = {};
@@ -178,7 +183,8 @@ bool has_same_words(const Block& block) { return std::equal(block.begin() + 4, b
 
 Model train(std::span<const Block> all_blocks) {
   std::vector<Block> blocks;
-  std::copy_if(all_blocks.begin(), all_blocks.end(), std::back_inserter(blocks), [](const Block& block) { return !is_zero(block) && !has_same_words(block); });
+  std::copy_if(all_blocks.begin(), all_blocks.end(), std::back_inserter(blocks),
+               [](const Block& block) { return !is_zero(block) && !has_same_words(block); });
   if (blocks.empty()) return hand_model();
   const Pairs pairs = measure_pairs(blocks);
   const Neighbours tree = spanning_tree(pairs);

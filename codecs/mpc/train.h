@@ -1,5 +1,5 @@
-// The offline training of a prediction model from blocks of one type of data. Integers only, so that the same blocks give the
-// same model on every platform.
+// The offline training of a prediction model from blocks of one type of data. Integers only, so that the same blocks
+// give the same model on every platform.
 #pragma once
 
 #include <span>
@@ -11,10 +11,11 @@ namespace ecmv::codecs::mpc {
 bool is_zero(const Block& block);
 bool has_same_words(const Block& block);  // all eight 32-bit words are equal
 
-// Blocks that have ids of their own (zeros, equal words) teach nothing and are left out. Without any other block, and for types
-// that were never seen, the hand model.
+// Blocks that have ids of their own (zeros, equal words) teach nothing and are left out. Without any other block, and
+// for types that were never seen, the hand model.
 //
-//  1. Every byte is a node; an edge weighs the entropy, over the blocks, of round(log2(one / other)), a zero byte taken as 1.
+//  1. Every byte is a node; an edge weighs the entropy, over the blocks, of round(log2(one / other)), a zero byte taken
+//  as 1.
 //  2. The minimum spanning tree says which byte predicts which; its root is the node with the lowest tree.
 //  3. A shift is the most frequent of these logarithms.
 //  4. The scan follows, from the bit that is one least often, the bit least often one where the bit before is zero.

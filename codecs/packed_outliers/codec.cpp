@@ -101,9 +101,11 @@ Plan choose_plan(datasets::MatrixView matrix, int64_t bits) {
   std::array<std::pair<int64_t, Window>, 8> candidates;
   for (int b = 1; b <= 8; ++b) {
     const Window window = best_window(histogram, b);
-    candidates[b - 1] = {fixed_bytes(matrix.shape, b) + static_cast<int64_t>(window.outliers + window.outliers / 2), window};
+    candidates[b - 1] = {fixed_bytes(matrix.shape, b) + static_cast<int64_t>(window.outliers + window.outliers / 2),
+                         window};
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   Plan best;
   for (const auto& [least_bytes, window] : candidates) {
     if (least_bytes >= best.bytes) break;
@@ -145,7 +147,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   std::vector<std::byte> header = {std::byte(window.bits), std::byte(static_cast<uint8_t>(window.lowest)),
                                    std::byte(form.distance_bytes), std::byte(form.delta_bits)};
   std::vector<uint64_t> firsts(block_count(matrix.shape.rows) + 1, 0);
-  std::vector<std::byte> distances(plan.records * form.distance_bytes), deltas((plan.records * form.delta_bits + 7) / 8);
+  std::vector<std::byte> distances(plan.records * form.distance_bytes),
+      deltas((plan.records * form.delta_bits + 7) / 8);
   uint64_t count = 0;
   const auto add_record = [&](int64_t distance, int delta) {
     std::memcpy(distances.data() + count * form.distance_bytes, &distance, form.distance_bytes);
@@ -194,7 +197,8 @@ Packed open_checked(const CompressedView& view) {
   require(packed.lowest + (1 << packed.bits) <= 128, "The window of a packed_outliers stream ends beyond 127.");
   require(std::any_of(std::begin(kRecordForms), std::end(kRecordForms),
                       [&](RecordForm form) {
-                        return form.distance_bytes == packed.form.distance_bytes && form.delta_bits == packed.form.delta_bits;
+                        return form.distance_bytes == packed.form.distance_bytes &&
+                               form.delta_bits == packed.form.delta_bits;
                       }),
           "The outlier records of a packed_outliers stream have an unknown form.");
   require(bytes(kFields) == packed.rows * packed.row_bytes + kFieldPadding,
@@ -202,7 +206,8 @@ Packed open_checked(const CompressedView& view) {
   const int64_t blocks = block_count(packed.rows);
   require(bytes(kBlocks) == 8 * (blocks + 1), "The block index of a packed_outliers stream has a wrong size.");
   const int64_t records = bytes(kDistances) / packed.form.distance_bytes;
-  require(bytes(kDistances) % packed.form.distance_bytes == 0 && bytes(kDeltas) == (records * packed.form.delta_bits + 7) / 8,
+  require(bytes(kDistances) % packed.form.distance_bytes == 0 &&
+              bytes(kDeltas) == (records * packed.form.delta_bits + 7) / 8,
           "The outlier records of a packed_outliers stream have no whole number.");
   require(first_record(packed, 0) == 0 && first_record(packed, blocks) == static_cast<uint64_t>(records),
           "The block index of a packed_outliers stream does not cover its records.");
@@ -233,7 +238,8 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
     const int64_t end = std::min(begin + kRowsPerBlock * packed.cols, packed.rows * packed.cols);
     int64_t element = begin;
     for (uint64_t i = first_record(packed, block); i < first_record(packed, block + 1); ++i) {
-      element += packed.form.distance_bytes == 1 ? distance_at<1>(packed.distances, i) : distance_at<2>(packed.distances, i);
+      element +=
+          packed.form.distance_bytes == 1 ? distance_at<1>(packed.distances, i) : distance_at<2>(packed.distances, i);
       const int delta = packed.form.delta_bits == 8 ? delta_at<8>(packed.deltas, i) : delta_at<4>(packed.deltas, i);
       require(element < end, "An outlier record of a packed_outliers stream leaves its block of rows.");
       const int value = elements[element] + delta;
@@ -259,8 +265,12 @@ const Codec& codec() {
       .source = "after PFOR: Zukowski et al., Super-Scalar RAM-CPU Cache Compression, ICDE 2006",
       .format_version = 1,
       .lossless = true,
-      .settings = {{.name = "bits", .unit = "bit", .help = "width of a field; 0: the width that stores the fewest bytes",
-                    .default_value = int64_t{0}, .min = 0, .max = 8}},
+      .settings = {{.name = "bits",
+                    .unit = "bit",
+                    .help = "width of a field; 0: the width that stores the fewest bytes",
+                    .default_value = int64_t{0},
+                    .min = 0,
+                    .max = 8}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

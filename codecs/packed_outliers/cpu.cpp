@@ -1,5 +1,5 @@
-// Portable kernels of packed_outliers: a group of 512 columns is unpacked to a buffer in the L1 cache and then stored or
-// multiplied; both loops run along a strip, so compilers make vectors of them. Outliers follow block by block.
+// Portable kernels of packed_outliers: a group of 512 columns is unpacked to a buffer in the L1 cache and then stored
+// or multiplied; both loops run along a strip, so compilers make vectors of them. Outliers follow block by block.
 #include <algorithm>
 #include <array>
 
@@ -9,13 +9,11 @@
 namespace ecmv::codecs::packed_outliers {
 namespace {
 
-int64_t rows_per_block(const CompressedView&) { return kRowsPerBlock; }
-
-// Calls f(row, col, number of columns, their fields) for every group of the call's rows.
+// Calls f(row, col, number of columns, their fields) for every group of the rows.
 template <class F>
-void for_each_group(const Packed& packed, const backends::KernelCall& call, F f) {
+void for_each_group(const Packed& packed, backends::Rows rows, F f) {
   alignas(64) std::array<uint8_t, kGroupCols> fields;
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
     const uint8_t* group = packed.fields + row * packed.row_bytes;
     for (int64_t col = 0; col < packed.cols; col += kGroupCols) {
       const int64_t here = std::min(packed.cols - col, kGroupCols);
@@ -27,31 +25,41 @@ void for_each_group(const Packed& packed, const backends::KernelCall& call, F f)
   }
 }
 
-void decode(const backends::KernelCall& call) {
-  const Packed packed = open_packed(*call.matrix);
-  for_each_group(packed, call, [&](int64_t row, int64_t col, int64_t count, const uint8_t* fields) {
-    int8_t* out = call.decoded + (row - call.row_begin) * packed.cols + col;
-    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(fields[i] + packed.lowest);
-  });
-  patch_outliers(packed, call.row_begin, call.row_end, call.decoded);
-}
+struct Decode {
+  Packed packed;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out);
+    for_each_group(packed, args.rows, [&](int64_t row, int64_t col, int64_t count, const uint8_t* fields) {
+      int8_t* out = decoded + (row - args.rows.begin) * packed.cols + col;
+      for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(fields[i] + packed.lowest);
+    });
+    patch_outliers(packed, args.rows.begin, args.rows.end, decoded);
+  }
+};
 
-void matvec(const backends::KernelCall& call) {
-  const Packed packed = open_packed(*call.matrix);
-  const int32_t offset = window_offset(packed, call.x);
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) call.y[row] = offset;
-  for_each_group(packed, call, [&](int64_t row, int64_t col, int64_t count, const uint8_t* fields) {
-    const int8_t* x = call.x + col;
-    int32_t sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += fields[i] * x[i];
-    call.y[row] = static_cast<int32_t>(static_cast<uint32_t>(call.y[row]) + static_cast<uint32_t>(sum));
-  });
-  add_outliers(packed, call.row_begin, call.row_end, call.x, call.y);
+struct Multiply {
+  Packed packed;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const int32_t offset = window_offset(packed, args.x);
+    for (int64_t row = args.rows.begin; row < args.rows.end; ++row) args.y[row] = offset;
+    for_each_group(packed, args.rows, [&](int64_t row, int64_t col, int64_t count, const uint8_t* fields) {
+      const int8_t* x = args.x + col;
+      int32_t sum = 0;
+      for (int64_t i = 0; i < count; ++i) sum += fields[i] * x[i];
+      args.y[row] = static_cast<int32_t>(static_cast<uint32_t>(args.y[row]) + static_cast<uint32_t>(sum));
+    });
+    add_outliers(packed, args.rows.begin, args.rows.end, args.x, args.y);
+  }
+};
+
+template <class Body>
+backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return {Body{open_packed(*layers[0].matrix)}, {.rows_per_block = kRowsPerBlock}};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "groups", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "groups", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "groups", .bind = bind<Decode>},
+    {.op = backends::Op::matvec, .variant = "groups", .bind = bind<Multiply>},
 };
 
 }  // namespace

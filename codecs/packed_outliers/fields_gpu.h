@@ -1,7 +1,8 @@
-// The fields of packed_outliers on a GPU: planes to bytes, and products of row segments. A segment is what 32 lanes take
-// of a row, a chunk of every plane each: 4096 columns with chunks of 16 bytes, stored without gaps. A wave keeps one
-// segment of x in registers and multiplies it by the same segment of many rows, which a feed brings: the ring (several
-// rows ahead, asynchronously, in shared memory) or registers (one row ahead). "Wave" means 32 lanes, on waves of 64 as well.
+// The fields of packed_outliers on a GPU: planes to bytes, and products of row segments. A segment is what 32 lanes
+// load of a row, a chunk of every plane each: 4096 columns with chunks of 16 bytes, stored without gaps. A wave keeps
+// one segment of x in registers and multiplies it by the same segment of many rows, which a feed brings: the ring
+// (several rows ahead, asynchronously, in shared memory) or registers (one row ahead). "Wave" means 32 lanes, on waves
+// of 64 as well.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -26,7 +27,9 @@ struct Fields {
 template <typename Chunk>
 inline constexpr int kWords = static_cast<int>(sizeof(Chunk) / 4);
 
-ECMV_GPU_DEVICE uint32_t word(gpu::uint4 chunk, int i) { return i == 0 ? chunk.x : i == 1 ? chunk.y : i == 2 ? chunk.z : chunk.w; }
+ECMV_GPU_DEVICE uint32_t word(gpu::uint4 chunk, int i) {
+  return i == 0 ? chunk.x : i == 1 ? chunk.y : i == 2 ? chunk.z : chunk.w;
+}
 ECMV_GPU_DEVICE uint32_t word(uint32_t chunk, int) { return chunk; }
 
 // Four fields of strip `strip` from the words of all planes at the same four columns; its arguments are constants once
@@ -50,14 +53,17 @@ ECMV_GPU_DEVICE uint32_t fields_of(const Chunk (&planes)[kBits], int strip, int 
 template <int kBits>
 ECMV_GPU_DEVICE int32_t dot_fields(uint32_t fields, uint32_t x, int32_t sum) {
   if constexpr (kBits == 8) return gpu::dot4_unsigned_signed(fields, static_cast<int32_t>(x), sum);
-  return gpu::dot4(static_cast<int32_t>(fields), static_cast<int32_t>(x), sum);  // at most 127: one instruction everywhere
+  return gpu::dot4(static_cast<int32_t>(fields), static_cast<int32_t>(x),
+                   sum);  // at most 127: one instruction everywhere
 }
 
 template <int kBits, typename Chunk>
 struct Segment {
-  static constexpr int kChunkBytes = sizeof(Chunk), kWidth = static_cast<int>(kStripCols), kChunks = kWidth / kChunkBytes;
+  static constexpr int kChunkBytes = sizeof(Chunk), kWidth = static_cast<int>(kStripCols),
+                       kChunks = kWidth / kChunkBytes;
   static constexpr int kGroups = kLanes / kChunks, kGroupBytes = kBits * kWidth, kBytes = kGroups * kGroupBytes;
-  // In shared memory, groups of an even number of planes lie a strip further apart: neighbours would meet in the same banks.
+  // In shared memory, groups of an even number of planes lie a strip further apart: neighbours would meet in the same
+  // banks.
   static constexpr int kGap = kBits % 2 == 0 ? kWidth : 0, kSlotBytes = kGroups * (kGroupBytes + kGap);
 };
 
@@ -79,13 +85,16 @@ struct Place {
 template <int kBits, typename Chunk>
 ECMV_GPU_DEVICE Place place_in(const Fields& fields, int segment) {
   using S = Segment<kBits, Chunk>;
-  const int groups = fields.cols / static_cast<int>(kGroupCols), begin = segment * S::kGroups, group = Team::lane() / S::kChunks;
+  const int groups = fields.cols / static_cast<int>(kGroupCols), begin = segment * S::kGroups,
+            group = Team::lane() / S::kChunks;
   const int first = Team::lane() % S::kChunks * S::kChunkBytes;
-  if (begin + group < groups) return {true, group, first, S::kWidth, (begin + group) * static_cast<int>(kGroupCols) + first};
-  // A tail of several strips' chunks follows in the lanes behind the last full group.
+  if (begin + group < groups)
+    return {true, group, first, S::kWidth, (begin + group) * static_cast<int>(kGroupCols) + first};
+  // A tail of several strips' chunks follows in the lanes past the last full group.
   const int tail = (Team::lane() - (groups - begin) * S::kChunks) * S::kChunkBytes;
   const bool any = tail < fields.tail_width;
-  return {any, groups - begin, any ? tail : 0, fields.tail_width, any ? groups * static_cast<int>(kGroupCols) + tail : 0};
+  return {any, groups - begin, any ? tail : 0, fields.tail_width,
+          any ? groups * static_cast<int>(kGroupCols) + tail : 0};
 }
 
 // This lane's chunks of a segment that begins at `at`.
@@ -111,7 +120,8 @@ struct Inputs {
     ECMV_GPU_UNROLL
     for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
       ECMV_GPU_UNROLL
-      for (int i = 0; i < kWords<Chunk>; ++i) sum = gpu::dot4(0x01010101, static_cast<int32_t>(word(strips[strip], i)), sum);
+      for (int i = 0; i < kWords<Chunk>; ++i)
+        sum = gpu::dot4(0x01010101, static_cast<int32_t>(word(strips[strip], i)), sum);
     }
     return sum;
   }
@@ -124,7 +134,8 @@ ECMV_GPU_DEVICE int32_t multiply(const Chunk (&planes)[kBits], const Inputs<Chun
   ECMV_GPU_UNROLL
   for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
     ECMV_GPU_UNROLL
-    for (int i = 0; i < kWords<Chunk>; ++i) sum = dot_fields<kBits>(fields_of<kBits>(planes, strip, i), word(inputs.strips[strip], i), sum);
+    for (int i = 0; i < kWords<Chunk>; ++i)
+      sum = dot_fields<kBits>(fields_of<kBits>(planes, strip, i), word(inputs.strips[strip], i), sum);
   }
   return sum;
 }
@@ -132,7 +143,7 @@ ECMV_GPU_DEVICE int32_t multiply(const Chunk (&planes)[kBits], const Inputs<Chun
 // A wave's rows of one segment: `in_block` of every 16-row block, step_bytes apart, in blocks that lie a jump apart.
 struct RowWalk {
   gpu::Pointer<const uint8_t> at;  // the segment in the next row
-  int64_t step_bytes, jump_bytes;  // jump: from behind a block's last row
+  int64_t step_bytes, jump_bytes;  // jump: from past a block's last row
   int in_block, left;
   int done = 0;  // rows of this block
 
@@ -146,8 +157,8 @@ struct RowWalk {
   }
 };
 
-// kStages - 1 rows of the segment are under way while one is multiplied. The wave copies whole lines; who copied a byte
-// is not who reads it, hence the barriers.
+// kStages - 1 rows of the segment are under way while one is multiplied. The wave copies whole lines; the lane that
+// copied a byte is not the one that reads it, hence the barriers.
 template <int kBits, typename Chunk, int kStages>
 struct RingFeed {
   using S = Segment<kBits, Chunk>;
@@ -157,7 +168,8 @@ struct RingFeed {
   RowWalk walk;
   int bytes, read = 0, write = 0;  // bytes: of the segment
 
-  ECMV_GPU_DEVICE RingFeed(gpu::Pointer<std::byte> shared, const RowWalk& rows, const Place&, int segment_bytes) : ring(shared), walk(rows), bytes(segment_bytes) {
+  ECMV_GPU_DEVICE RingFeed(gpu::Pointer<std::byte> shared, const RowWalk& rows, const Place&, int segment_bytes)
+      : ring(shared), walk(rows), bytes(segment_bytes) {
     Team::sync();
     ECMV_GPU_UNROLL
     for (int i = 0; i < kStages - 1; ++i) copy_row();
@@ -167,7 +179,9 @@ struct RingFeed {
       ECMV_GPU_UNROLL
       for (int p = 0; p < kBits; ++p) {
         const int at = (p * kLanes + Team::lane()) * S::kChunkBytes;
-        if (at < bytes) gpu::copy_async<S::kChunkBytes>(ring + (write + at + at / S::kGroupBytes * S::kGap), gpu::cast<const std::byte>(walk.at + at));
+        if (at < bytes)
+          gpu::copy_async<S::kChunkBytes>(ring + (write + at + at / S::kGroupBytes * S::kGap),
+                                          gpu::cast<const std::byte>(walk.at + at));
       }
       walk.advance();
     }
@@ -193,7 +207,9 @@ struct RegisterFeed {
   RowWalk walk;
   Chunk ahead[kBits];
 
-  ECMV_GPU_DEVICE RegisterFeed(gpu::Pointer<std::byte>, const RowWalk& rows, const Place& place, int) : walk(rows) { load_row(place); }
+  ECMV_GPU_DEVICE RegisterFeed(gpu::Pointer<std::byte>, const RowWalk& rows, const Place& place, int) : walk(rows) {
+    load_row(place);
+  }
   ECMV_GPU_DEVICE void load_row(const Place& place) {
     if (walk.left <= 0) return;
     load_planes(walk.at, place, ahead);

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace ecmv::codecs::packed_outliers {
 
@@ -25,8 +26,8 @@ namespace ecmv::codecs::packed_outliers {
 inline constexpr int kHeader = 0, kFields = 1, kBlocks = 2, kDistances = 3, kDeltas = 4, kSections = 5;
 
 inline constexpr int64_t kHeaderBytes = 4;
-inline constexpr int64_t kStrips = 8;       // strips of a group
-inline constexpr int64_t kStripCols = 64;   // columns (and bytes of a 1-bit plane) of a full strip
+inline constexpr int64_t kStrips = 8;      // strips of a group
+inline constexpr int64_t kStripCols = 64;  // columns (and bytes of a 1-bit plane) of a full strip
 inline constexpr int64_t kGroupCols = kStrips * kStripCols;
 inline constexpr int64_t kRowsPerBlock = 16;
 inline constexpr int64_t kFieldPadding = 64;
@@ -39,6 +40,21 @@ inline constexpr int64_t row_bytes(int bits, int64_t cols) {
   return bits * (full_groups(cols) * kStripCols + tail_strip(cols));
 }
 inline constexpr int64_t block_count(int64_t rows) { return (rows + kRowsPerBlock - 1) / kRowsPerBlock; }
+
+// f(std::integral_constant<int, bits>) for 1 to 8 bits a field; the results are of one type.
+template <class F>
+auto with_bits(int bits, F f) {
+  switch (bits) {
+    case 1: return f(std::integral_constant<int, 1>{});
+    case 2: return f(std::integral_constant<int, 2>{});
+    case 3: return f(std::integral_constant<int, 3>{});
+    case 4: return f(std::integral_constant<int, 4>{});
+    case 5: return f(std::integral_constant<int, 5>{});
+    case 6: return f(std::integral_constant<int, 6>{});
+    case 7: return f(std::integral_constant<int, 7>{});
+  }
+  return f(std::integral_constant<int, 8>{});
+}
 
 // What a record can say: distances 0..max_distance, deltas -max_down..max_up.
 struct RecordForm {

@@ -1,8 +1,8 @@
-// GPU kernels of packed_outliers. The product: 16-row blocks are dealt to as many thread blocks as fit on the device, in turn. The
-// first waves of a thread block multiply fields: each keeps a segment of x in registers and takes every n-th row of that segment
-// in all of its blocks (fields_gpu.h). The others follow outlier records meanwhile (records_gpu.h); long lists are shared by all
-// waves behind the fields. They meet once, at the end, and until then nobody stops asking for fields. Rows that do not begin
-// at multiples of 16 bytes are read by 4 bytes.
+// GPU kernels of packed_outliers. The product: 16-row blocks are dealt to as many thread blocks as fit on the device,
+// in turn. The first waves of a thread block multiply fields: each keeps a segment of x in registers and takes every
+// n-th row of that segment in all of its blocks (fields_gpu.h). The others follow outlier records meanwhile
+// (records_gpu.h); long lists are shared by all waves once the fields are done. They synchronise once, at the end, so
+// that loads of fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
 #include <algorithm>
 #include <type_traits>
 
@@ -28,8 +28,8 @@ struct Plan {
   int row_step, segment_step;  // waves that multiply fields: row_step x segment_step
 };
 
-// What the waves of a thread block tell each other, in shared memory.
-struct Board {
+// What the waves of a thread block share: partial sums, and which blocks' records are shared.
+struct SharedState {
   gpu::Pointer<int32_t> inputs;     // [segment_step] sums of x
   gpu::Pointer<int32_t> outliers;   // [most_blocks, 16] sums of rows
   gpu::Pointer<int32_t> fields;     // [most_blocks, 16, segment_step] sums of rows
@@ -37,14 +37,18 @@ struct Board {
   gpu::Pointer<int32_t> distances;  // of a wave's records
 };
 constexpr int kMostTeams = 22;
-// Rings begin at whole lines: copies whose two addresses differ modulo 32 bytes cost a sixth of the product's speed (H200).
-ECMV_GPU_BOTH int board_bytes(const Plan& plan) {
+// Rings begin at whole lines: copies whose two addresses differ modulo 32 bytes cost a sixth of the product's speed
+// (H200).
+ECMV_GPU_BOTH int shared_state_bytes(const Plan& plan) {
   constexpr int kLine = 128;
-  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostTeams) + kLine - 1) / kLine * kLine;
+  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostTeams) + kLine -
+          1) /
+         kLine * kLine;
 }
-ECMV_GPU_DEVICE Board board_of(const Plan& plan) {
+ECMV_GPU_DEVICE SharedState shared_state(const Plan& plan) {
   const int rows = plan.most_blocks * kBlockRows;
-  const gpu::Pointer<int32_t> inputs = gpu::cast<int32_t>(gpu::shared_memory()), outliers = inputs + plan.segment_step, fields = outliers + rows;
+  const gpu::Pointer<int32_t> inputs = gpu::cast<int32_t>(gpu::shared_memory()), outliers = inputs + plan.segment_step,
+                              fields = outliers + rows;
   const gpu::Pointer<int32_t> many = fields + rows * plan.segment_step;
   return {inputs, outliers, fields, many, many + plan.most_blocks};
 }
@@ -63,79 +67,86 @@ ECMV_GPU_DEVICE void add_outliers(RecordWalk walk, int cols, gpu::Pointer<const 
   if (sum != 0) gpu::atomic_add(sums + sum_row, sum);
 }
 
-// Up to so many, one wave follows them alone beside the fields; behind them, they would cost three memory latencies.
+// Up to this many records one wave follows alone while others multiply fields; started after the fields they would cost
+// three memory latencies.
 constexpr int64_t kFewRecords = 2 * kRecordsOfStep;
 
 template <int kBits, typename Chunk, typename Feed, int kWaves, int kFollowers, int kResident>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes, kResident) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue,
-                                                                                       Plan plan) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
+                                kResident) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x,
+                                                       gpu::Epilogue epilogue, Plan plan) {
   using S = Segment<kBits, Chunk>;
   gpu::let_next_begin();
   const Fields& fields = matrix.fields;
-  const int64_t all_blocks = (fields.rows + kBlockRows - 1) / kBlockRows, mine = gpu::block_index(), grid = gpu::grid_size();
+  const int64_t all_blocks = (fields.rows + kBlockRows - 1) / kBlockRows, mine = gpu::block_index(),
+                grid = gpu::grid_size();
   const int blocks = static_cast<int>((all_blocks - mine + grid - 1) / grid);
   const auto rows_of = [&](int block) {
     const int64_t rows = fields.rows - (mine + block * grid) * kBlockRows;
     return rows < kBlockRows ? static_cast<int>(rows) : kBlockRows;
   };
   const int multipliers = plan.row_step * plan.segment_step, teams = gpu::block_size() / kLanes, team = Team::group();
-  const Board board = board_of(plan);
+  const SharedState shared = shared_state(plan);
   const int lowest = static_cast<int8_t>(matrix.header[1]);
   if (team < multipliers) {
     const int first = team / plan.segment_step, column = team % plan.segment_step;
-    const int in_block = (kBlockRows - first + plan.row_step - 1) / plan.row_step, in_last = (rows_of(blocks - 1) - first + plan.row_step - 1) / plan.row_step;
+    const int in_block = (kBlockRows - first + plan.row_step - 1) / plan.row_step,
+              in_last = (rows_of(blocks - 1) - first + plan.row_step - 1) / plan.row_step;
     const int64_t step_bytes = int64_t{plan.row_step} * fields.row_bytes;
     for (int segment = column; segment < plan.segments; segment += plan.segment_step) {
       const Place place = place_in<kBits, Chunk>(fields, segment);
-      Feed feed(gpu::shared_memory() + (board_bytes(plan) + team * Feed::kSharedBytes),
-                {fields.bytes + ((mine * kBlockRows + first) * fields.row_bytes + int64_t{segment} * S::kBytes), step_bytes,
-                 grid * kBlockRows * fields.row_bytes - in_block * step_bytes, in_block, (blocks - 1) * in_block + (in_last > 0 ? in_last : 0)},
+      Feed feed(gpu::shared_memory() + (shared_state_bytes(plan) + team * Feed::kSharedBytes),
+                {fields.bytes + ((mine * kBlockRows + first) * fields.row_bytes + int64_t{segment} * S::kBytes),
+                 step_bytes, grid * kBlockRows * fields.row_bytes - in_block * step_bytes, in_block,
+                 (blocks - 1) * in_block + (in_last > 0 ? in_last : 0)},
                 place, fields.row_bytes - segment * S::kBytes);
-      gpu::wait_for_previous();  // x is its result; fields and records are nobody's
+      gpu::wait_for_previous();  // x is its result; fields and records depend on no launch
       const Inputs<Chunk> inputs(x, place);
       const auto add = [&](gpu::Pointer<int32_t> sum, int32_t of_lane) {
         const int32_t total = Team::reduce_add(of_lane);
         if (Team::lane() == 0) *sum = segment == column ? total : *sum + total;
       };
-      if (first == 0) add(board.inputs + column, inputs.sum());
+      if (first == 0) add(shared.inputs + column, inputs.sum());
       for (int block = 0; block < blocks; ++block) {
         const int rows = rows_of(block);
         for (int row = first; row < rows; row += plan.row_step) {
           Chunk planes[kBits];
           feed.next(place, planes);
-          add(board.fields + ((block * kBlockRows + row) * plan.segment_step + column), multiply<kBits>(planes, inputs));
+          add(shared.fields + ((block * kBlockRows + row) * plan.segment_step + column),
+              multiply<kBits>(planes, inputs));
         }
       }
     }
   } else {
     for (int block = team - multipliers; block < blocks; block += teams - multipliers) {
       const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
-      if (Team::lane() < kBlockRows) board.outliers[block * kBlockRows + Team::lane()] = 0;
+      if (Team::lane() < kBlockRows) shared.outliers[block * kBlockRows + Team::lane()] = 0;
       const bool few = records.last - records.first <= kFewRecords;
-      if (Team::lane() == 0) board.many[block] = !few;
+      if (Team::lane() == 0) shared.many[block] = !few;
       Team::sync();
       const RecordWalk walk(records, records.first, few ? records.last : records.first, 0);
       gpu::wait_for_previous();
-      add_outliers(walk, fields.cols, x, board.outliers + block * kBlockRows);
+      add_outliers(walk, fields.cols, x, shared.outliers + block * kBlockRows);
     }
     gpu::wait_for_previous();
   }
   gpu::sync_block();
   for (int block = 0; block < blocks; ++block) {
-    if (board.many[block] == 0) continue;
+    if (shared.many[block] == 0) continue;
     const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
-    const Share share = share_records(records, team, teams, board.distances);
-    add_outliers(RecordWalk(records, share.first, share.last, share.start), fields.cols, x, board.outliers + block * kBlockRows);
+    const Share share = share_records(records, team, teams, shared.distances);
+    add_outliers(RecordWalk(records, share.first, share.last, share.start), fields.cols, x,
+                 shared.outliers + block * kBlockRows);
     gpu::sync_block();
   }
   int32_t offset = 0;
-  for (int i = 0; i < plan.segment_step; ++i) offset += board.inputs[i];
+  for (int i = 0; i < plan.segment_step; ++i) offset += shared.inputs[i];
   offset *= lowest;
   for (int i = gpu::thread_index(); i < blocks * kBlockRows; i += gpu::block_size()) {
     const int64_t row = (mine + i / kBlockRows * grid) * kBlockRows + i % kBlockRows;
     if (row >= fields.rows) break;
-    int32_t sum = offset + board.outliers[i];
-    for (int k = 0; k < plan.segment_step; ++k) sum += board.fields[i * plan.segment_step + k];
+    int32_t sum = offset + shared.outliers[i];
+    for (int k = 0; k < plan.segment_step; ++k) sum += shared.fields[i * plan.segment_step + k];
     epilogue.store(row, sum);
   }
 }
@@ -159,7 +170,8 @@ constexpr int kDecodeTeams = 8;
 template <int kBits, typename Chunk>
 ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   const int64_t first_row = gpu::block_index() * kBlockRows;
-  const int rows = matrix.fields.rows - first_row < kBlockRows ? static_cast<int>(matrix.fields.rows - first_row) : kBlockRows;
+  const int rows =
+      matrix.fields.rows - first_row < kBlockRows ? static_cast<int>(matrix.fields.rows - first_row) : kBlockRows;
   const int cols = matrix.fields.cols;
   const gpu::Pointer<int8_t> out = decoded + first_row * cols;
   const uint32_t lowest = 0x01010101u * matrix.header[1];
@@ -169,7 +181,9 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
     for (int r = Team::group(); r < rows; r += kDecodeTeams) {
       if (!place.any) continue;
       Chunk planes[kBits];
-      load_planes<kBits>(matrix.fields.bytes + ((first_row + r) * matrix.fields.row_bytes + segment * Segment<kBits, Chunk>::kBytes), place, planes);
+      load_planes<kBits>(
+          matrix.fields.bytes + ((first_row + r) * matrix.fields.row_bytes + segment * Segment<kBits, Chunk>::kBytes),
+          place, planes);
       ECMV_GPU_UNROLL
       for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
         uint32_t words[kWords<Chunk>];
@@ -188,18 +202,14 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   const Share share = share_records(records, Team::group(), kDecodeTeams, gpu::cast<int32_t>(gpu::shared_memory()));
   RecordWalk(records, share.first, share.last, share.start).run(cols, [&](int64_t record, int row, int col, int delta) {
     if (record != records.first && records.distance(record) == 0) return;
-    for (int64_t next = record + 1; next < records.last && records.distance(next) == 0; ++next) delta += records.delta(next);
+    for (int64_t next = record + 1; next < records.last && records.distance(next) == 0; ++next)
+      delta += records.delta(next);
     const gpu::Pointer<int8_t> element = out + (static_cast<int64_t>(row) * cols + col);
     *element = static_cast<int8_t>(*element + delta);
   });
 }
 
-// The header is in device memory; the width of a field follows from the size of the fields. Without columns any will do.
-int bits_of(const codecs::CompressedView& view) {
-  const int64_t bytes_of_one_bit = view.shape.rows * row_bytes(1, view.shape.cols);
-  if (bytes_of_one_bit == 0) return 1;
-  return static_cast<int>((static_cast<int64_t>(view.sections[kFields].bytes.size()) - kFieldPadding) / bytes_of_one_bit);
-}
+int bits_of(const codecs::CompressedView& view) { return std::to_integer<int>(view.sections[kHeader].host[0]); }
 
 Matrix matrix_of(const codecs::CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
@@ -215,22 +225,12 @@ Matrix matrix_of(const codecs::CompressedView& view) {
 // Calls f(constant number of bits, chunk) with what this matrix has: 16 bytes where its tail has strips of 16 n.
 template <typename F>
 void with_layout(const codecs::CompressedView& view, F f) {
-  const auto with_bits = [&](auto bits) {
+  with_bits(bits_of(view), [&](auto bits) {
     if (tail_cols(view.shape.cols) % (kStrips * 16) == 0)
       f(bits, gpu::uint4{});
     else
       f(bits, uint32_t{});
-  };
-  switch (bits_of(view)) {
-    case 1: return with_bits(std::integral_constant<int, 1>{});
-    case 2: return with_bits(std::integral_constant<int, 2>{});
-    case 3: return with_bits(std::integral_constant<int, 3>{});
-    case 4: return with_bits(std::integral_constant<int, 4>{});
-    case 5: return with_bits(std::integral_constant<int, 5>{});
-    case 6: return with_bits(std::integral_constant<int, 6>{});
-    case 7: return with_bits(std::integral_constant<int, 7>{});
-    case 8: return with_bits(std::integral_constant<int, 8>{});
-  }
+  });
 }
 
 constexpr int kMostBlocks = 32;  // of 16 rows in a thread block
@@ -239,62 +239,94 @@ constexpr int kMostBlocks = 32;  // of 16 rows in a thread block
 Plan plan_of(int64_t grid, int64_t rows, int segments, int feed_bytes, int waves, const backends::DeviceInfo& device) {
   const int most = static_cast<int>((block_count(rows) + grid - 1) / grid);
   for (; waves > 1; waves /= 2) {
-    const int segment_step = std::min(segments, waves), row_step = segments == 0 ? 0 : std::min(waves / segment_step, kBlockRows);
+    const int segment_step = std::min(segments, waves),
+              row_step = segments == 0 ? 0 : std::min(waves / segment_step, kBlockRows);
     const Plan plan{most, segments, row_step, segment_step};
-    if (board_bytes(plan) + row_step * segment_step * feed_bytes <= device.shared_bytes) return plan;
+    if (shared_state_bytes(plan) + row_step * segment_step * feed_bytes <= device.shared_bytes) return plan;
   }
   return {most, segments, 1, 1};
 }
 
-// kRingBytes: of a wave's ring, 0 for the register feed. kResident blocks shall fit on a multiprocessor.
+struct Multiply {
+  Matrix matrix;
+  Plan plan;
+  gpu::LaunchShape shape;
+  void (*kernel)(Matrix, gpu::Pointer<const int8_t>, gpu::Epilogue, Plan);
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, shape, stream, matrix, args.x, gpu::epilogue_of(args), plan);
+  }
+};
+
+// kRingBytes: of a wave's ring, 0 for the register feed. kResident blocks must fit on a multiprocessor.
 template <int kWaves, int kFollowers, int kRingBytes, int kResident>
-void launch_product(const backends::KernelCall& call) {
-  const Matrix matrix = matrix_of(*call.matrix);
-  with_layout(*call.matrix, [&](auto bits_constant, auto chunk) {
+Multiply product(const codecs::CompressedView& view, const backends::DeviceInfo& device) {
+  Multiply bound{};
+  bound.matrix = matrix_of(view);
+  bound.shape.grid = 0;
+  with_layout(view, [&](auto bits_constant, auto chunk) {
     constexpr int kBits = decltype(bits_constant)::value;
     using Chunk = decltype(chunk);
     constexpr int kFit = kRingBytes / Segment<kBits, Chunk>::kSlotBytes, kStages = kFit < 2 ? 2 : kFit > 8 ? 8 : kFit;
     using Feed = std::conditional_t<kRingBytes == 0, RegisterFeed<kBits, Chunk>, RingFeed<kBits, Chunk, kStages>>;
-    const int64_t blocks = block_count(matrix.fields.rows), slots = int64_t{call.device->compute_units} * kResident;
+    const Fields& fields = bound.matrix.fields;
+    const int64_t blocks = block_count(fields.rows), slots = int64_t{device.compute_units} * kResident;
     const int64_t grid = std::min(blocks, (blocks + slots * kMostBlocks - 1) / (slots * kMostBlocks) * slots);
     if (grid == 0) return;
-    const Plan plan = plan_of(grid, matrix.fields.rows, segments_of<kBits, Chunk>(matrix.fields.cols, matrix.fields.tail_width), Feed::kSharedBytes, kWaves, *call.device);
-    const int multipliers = plan.row_step * plan.segment_step, groups = call.device->wave_size / kLanes;
+    bound.plan = plan_of(grid, fields.rows, segments_of<kBits, Chunk>(fields.cols, fields.tail_width),
+                         Feed::kSharedBytes, kWaves, device);
+    const int multipliers = bound.plan.row_step * bound.plan.segment_step, groups = device.wave_size / kLanes;
     const int teams = (multipliers + kFollowers + groups - 1) / groups * groups;
+    bound.shape = {grid, teams * kLanes, shared_state_bytes(bound.plan) + multipliers * Feed::kSharedBytes,
+                   gpu::have_early_launches(device)};
     // The registers of 7 and 8 planes, twice, leave room for one thread block less.
     constexpr int kFitting = kRingBytes == 0 && kBits > 6 ? kResident - 1 : kResident;
-    gpu::launch(matvec<kBits, Chunk, Feed, kWaves, kFollowers, kFitting>,
-                {grid, teams * kLanes, board_bytes(plan) + multipliers * Feed::kSharedBytes, gpu::have_early_launches(*call.device)}, call.stream, matrix, call.x,
-                gpu::epilogue_of(call), plan);
+    bound.kernel = matvec<kBits, Chunk, Feed, kWaves, kFollowers, kFitting>;
   });
+  return bound;
 }
 
-void launch_matvec(const backends::KernelCall& call) {
-  switch (call.tuning) {
-    case 0: return launch_product<4, 1, 7680, 4>(call);
-    case 1: return launch_product<16, 4, 7680, 1>(call);
-    case 2: return launch_product<8, 2, 0, 2>(call);
+// Waves that multiply, KiB of each one's ring, thread blocks that must fit on a multiprocessor.
+struct ProductPolicy : backends::Policy {
+  Multiply (*product)(const codecs::CompressedView&, const backends::DeviceInfo&);
+};
+constexpr ProductPolicy kProductPolicies[] = {{{"waves4_ring7_blocks4"}, product<4, 1, 7680, 4>},
+                                              {{"waves16_ring7"}, product<16, 4, 7680, 1>},
+                                              {{"waves8_registers_blocks2"}, product<8, 2, 0, 2>}};
+
+struct Decode {
+  Matrix matrix;
+  void (*kernel)(Matrix, gpu::Pointer<int8_t>);
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(kernel, {block_count(matrix.fields.rows), kDecodeTeams * kLanes, kDecodeTeams * 4}, stream, matrix,
+                reinterpret_cast<int8_t*>(args.out));
   }
+};
+
+using Layers = std::span<const backends::Layer>;
+
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  Decode bound{matrix_of(view), nullptr};
+  with_layout(view, [&](auto bits, auto chunk) { bound.kernel = decode<decltype(bits)::value, decltype(chunk)>; });
+  return bound;
+}
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  return {policy.as<ProductPolicy>().product(*layers[0].matrix, place.device()), {.requantises = true}};
 }
 
-void launch_decode(const backends::KernelCall& call) {
-  const Matrix matrix = matrix_of(*call.matrix);
-  with_layout(*call.matrix, [&](auto bits, auto chunk) {
-    gpu::launch(decode<decltype(bits)::value, decltype(chunk)>, {block_count(matrix.fields.rows), kDecodeTeams * kLanes, kDecodeTeams * 4}, call.stream, matrix,
-                call.decoded);
-  });
-}
-
-// Waves that multiply, KiB of each one's ring, thread blocks that shall fit on a multiprocessor.
-constexpr backends::Tuning kTunings[] = {{"waves4_ring7_blocks4"}, {"waves16_ring7"}, {"waves8_registers_blocks2"}};
-
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
-  return matrix.shape.cols < (int64_t{1} << 26) ? "" : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return matrix.shape.cols < (int64_t{1} << 26)
+             ? ""
+             : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_decode},
-    {.op = backends::Op::matvec, .variant = "planes", .tunings = kTunings, .refuses = refuses, .launch = launch_matvec},
+    {.op = backends::Op::decode, .variant = "planes", .refuses = refuses, .bind = bind_decode},
+    {.op = backends::Op::matvec,
+     .variant = "planes",
+     .policies = kProductPolicies,
+     .refuses = refuses,
+     .bind = bind_matvec},
 };
 
 }  // namespace

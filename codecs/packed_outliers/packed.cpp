@@ -71,7 +71,8 @@ void unpack_group(int bits, const uint8_t* group, int64_t width, uint8_t* fields
       const uint8_t* stored = group + (offset + strip % plane) * width;
       uint8_t* out = fields + strip * width;
       const int shift = strip / plane * plane;
-      for (int64_t j = 0; j < width; ++j) out[j] = static_cast<uint8_t>(out[j] | ((stored[j] >> shift & mask) << offset));
+      for (int64_t j = 0; j < width; ++j)
+        out[j] = static_cast<uint8_t>(out[j] | ((stored[j] >> shift & mask) << offset));
     }
   });
 }
@@ -84,7 +85,8 @@ void pack_group(int bits, const uint8_t* fields, int64_t width, uint8_t* group) 
       uint8_t* stored = group + (offset + strip % plane) * width;
       const uint8_t* in = fields + strip * width;
       const int shift = strip / plane * plane;
-      for (int64_t j = 0; j < width; ++j) stored[j] = static_cast<uint8_t>(stored[j] | ((in[j] >> offset & mask) << shift));
+      for (int64_t j = 0; j < width; ++j)
+        stored[j] = static_cast<uint8_t>(stored[j] | ((in[j] >> offset & mask) << shift));
     }
   });
 }

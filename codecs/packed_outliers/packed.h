@@ -16,7 +16,7 @@ struct Packed {
   RecordForm form;
   int64_t row_bytes;
   const uint8_t* fields;
-  const uint8_t* blocks;     // uint64, perhaps unaligned on the host
+  const uint8_t* blocks;  // uint64, perhaps unaligned on the host
   const uint8_t* distances;
   const uint8_t* deltas;
 };

@@ -1,6 +1,6 @@
-// Outlier records on a GPU: 32 lanes follow a list together, four records each, so that one prefix sum gives 128 positions.
-// A block's list is cut into shares for several such groups; where a share starts follows from the sums of the distances
-// before it.
+// Outlier records on a GPU: 32 lanes follow a list together, four records each, so that one prefix sum gives 128
+// positions. A block's list is cut into shares for several such groups; where a share starts follows from the sums of
+// the distances before it.
 #pragma once
 
 #include "codecs/packed_outliers/fields_gpu.h"
@@ -20,7 +20,9 @@ struct Records {
   bool wide_distances, whole_bytes;
   int64_t first, last;
 
-  ECMV_GPU_DEVICE int distance(int64_t i) const { return wide_distances ? gpu::cast<const uint16_t>(distances)[i] : distances[i]; }
+  ECMV_GPU_DEVICE int distance(int64_t i) const {
+    return wide_distances ? gpu::cast<const uint16_t>(distances)[i] : distances[i];
+  }
   ECMV_GPU_DEVICE int delta(int64_t i) const {
     if (whole_bytes) return static_cast<int8_t>(deltas[i]);
     return ((deltas[i / 2] >> (i % 2 * 4) & 15) ^ 8) - 8;
@@ -28,7 +30,11 @@ struct Records {
 };
 
 ECMV_GPU_DEVICE Records records_of(gpu::Pointer<const uint8_t> header, const RecordSections& sections, int64_t block) {
-  return {sections.distances, sections.deltas, header[2] == 2, header[3] == 8, static_cast<int64_t>(sections.blocks[block]),
+  return {sections.distances,
+          sections.deltas,
+          header[2] == 2,
+          header[3] == 8,
+          static_cast<int64_t>(sections.blocks[block]),
           static_cast<int64_t>(sections.blocks[block + 1])};
 }
 
@@ -46,11 +52,14 @@ ECMV_GPU_DEVICE Quad load_quad(const Records& records, int64_t at, int64_t first
       distances = gpu::cast<const gpu::uint2>(records.distances)[at / 4];
     else
       distances.x = gpu::cast<const uint32_t>(records.distances)[at / 4];
-    const uint32_t deltas = records.whole_bytes ? gpu::cast<const uint32_t>(records.deltas)[at / 4] : gpu::cast<const uint16_t>(records.deltas)[at / 4];
+    const uint32_t deltas = records.whole_bytes ? gpu::cast<const uint32_t>(records.deltas)[at / 4]
+                                                : gpu::cast<const uint16_t>(records.deltas)[at / 4];
     ECMV_GPU_UNROLL
     for (int k = 0; k < kRecordsOfLane; ++k) {
-      quad.distances[k] = records.wide_distances ? (k < 2 ? distances.x : distances.y) >> (k % 2 * 16) & 0xFFFF : distances.x >> (k * 8) & 0xFF;
-      quad.deltas[k] = records.whole_bytes ? static_cast<int8_t>(deltas >> (k * 8)) : static_cast<int32_t>(deltas << (28 - k * 4)) >> 28;
+      quad.distances[k] = records.wide_distances ? (k < 2 ? distances.x : distances.y) >> (k % 2 * 16) & 0xFFFF
+                                                 : distances.x >> (k * 8) & 0xFF;
+      quad.deltas[k] = records.whole_bytes ? static_cast<int8_t>(deltas >> (k * 8))
+                                           : static_cast<int32_t>(deltas << (28 - k * 4)) >> 28;
     }
   } else {
     ECMV_GPU_UNROLL
@@ -69,7 +78,12 @@ ECMV_GPU_DEVICE Quad load_quad(const Records& records, int64_t at, int64_t first
 class RecordWalk {
  public:
   ECMV_GPU_DEVICE RecordWalk(const Records& records, int64_t first, int64_t last, int start)
-      : records_(records), first_(first), last_(last), begin_(first / kRecordsOfLane * kRecordsOfLane), start_(start), next_(load(begin_)) {}
+      : records_(records),
+        first_(first),
+        last_(last),
+        begin_(first / kRecordsOfLane * kRecordsOfLane),
+        start_(start),
+        next_(load(begin_)) {}
 
   // Calls visit(record, row, col, delta) for each; the next step's records are asked for before this one's are visited.
   template <typename Visit>
@@ -96,7 +110,9 @@ class RecordWalk {
   }
 
  private:
-  ECMV_GPU_DEVICE Quad load(int64_t begin) const { return load_quad(records_, begin + Team::lane() * kRecordsOfLane, first_, last_); }
+  ECMV_GPU_DEVICE Quad load(int64_t begin) const {
+    return load_quad(records_, begin + Team::lane() * kRecordsOfLane, first_, last_);
+  }
 
   const Records& records_;
   int64_t first_, last_, begin_;

@@ -8,6 +8,7 @@
 
 #include "backends/kernel.h"
 #include "codecs/packed_outliers/packed.h"
+#include "codecs/packed_outliers/policies.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/packed_outliers/simd.cpp"
@@ -32,8 +33,8 @@ using V32 = hn::Vec<D32>;
 
 static_assert(HWY_MAX_BYTES <= kStripCols, "A vector must not be longer than a strip.");
 
-// Into the L2 cache, not the L1: the L1 cache's few outstanding misses cap a stream at some 16 GB/s, the L2's do not (Zen 4,
-// 5 bits, one thread: 16 KiB ahead into L2 28-38 G elements/s, 2 KiB ahead into L1 21-28, none 26-30).
+// Into the L2 cache, not the L1: the L1 cache's few outstanding misses cap a stream at some 16 GB/s, the L2's do not
+// (Zen 4, 5 bits, one thread: 16 KiB ahead into L2 28-38 G elements/s, 2 KiB ahead into L1 21-28, none 26-30).
 HWY_INLINE void PrefetchL2(const uint8_t* at) { __builtin_prefetch(at, 0, 2); }
 
 // The stored bytes at one place of a group: `a` of the plane of 4 (or of 8: all strips), `b` of 2, `c` of 1.
@@ -59,8 +60,10 @@ HWY_INLINE VU8 MergePlane(VU8 fields, VU8 stored) {
   const DU16 du16;
   constexpr int kShift = kTarget - kPlane * kSlot;
   VU8 shifted = stored;
-  if constexpr (kShift > 0) shifted = hn::BitCast(du8, hn::ShiftLeft<(kShift > 0 ? kShift : 0)>(hn::BitCast(du16, stored)));
-  if constexpr (kShift < 0) shifted = hn::BitCast(du8, hn::ShiftRight<(kShift < 0 ? -kShift : 0)>(hn::BitCast(du16, stored)));
+  if constexpr (kShift > 0)
+    shifted = hn::BitCast(du8, hn::ShiftLeft<(kShift > 0 ? kShift : 0)>(hn::BitCast(du16, stored)));
+  if constexpr (kShift < 0)
+    shifted = hn::BitCast(du8, hn::ShiftRight<(kShift < 0 ? -kShift : 0)>(hn::BitCast(du16, stored)));
   const VU8 mask = hn::Set(du8, static_cast<uint8_t>(((1 << kPlane) - 1) << kTarget));
   if constexpr (kTarget == 0) return hn::And(shifted, mask);
   return hn::OrAnd(fields, shifted, mask);
@@ -78,9 +81,13 @@ HWY_INLINE VU8 Fields(const Strips<kBits>& strips) {
 
 // How many sums of two products fit into int16.
 template <int kBits>
-constexpr int kSums16 = kBits <= 4 ? 8 : kBits == 5 ? 4 : kBits == 6 ? 2 : 1;
+constexpr int kSums16 = kBits <= 4   ? 8
+                        : kBits == 5 ? 4
+                        : kBits == 6 ? 2
+                                     : 1;
 
-// acc += fields . x for one strip; `sums` carries 16-bit sums from strip to strip where that is how a target multiplies.
+// acc += fields . x for one strip; `sums` carries 16-bit sums from strip to strip where that is how a target
+// multiplies.
 template <int kBits, int kStrip>
 HWY_INLINE void DotStrip(const Strips<kBits>& strips, const int8_t* HWY_RESTRICT x, V16& sums, V32& acc) {
   const VU8 fields = Fields<kBits, kStrip>(strips);
@@ -101,8 +108,8 @@ HWY_INLINE void DotStrip(const Strips<kBits>& strips, const int8_t* HWY_RESTRICT
 
 // One group of a row: strips of `width` columns at `group`, their x `x_stride` apart.
 template <int kBits>
-HWY_INLINE void DotGroup(const uint8_t* HWY_RESTRICT group, int64_t width, const int8_t* HWY_RESTRICT x, int64_t x_stride,
-                         V32& acc0, V32& acc1) {
+HWY_INLINE void DotGroup(const uint8_t* HWY_RESTRICT group, int64_t width, const int8_t* HWY_RESTRICT x,
+                         int64_t x_stride, V32& acc0, V32& acc1) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D8()));
   for (int64_t j = 0; j < width; j += lanes) {
     const Strips<kBits> strips(group + j, width);
@@ -118,8 +125,9 @@ HWY_INLINE void DotGroup(const uint8_t* HWY_RESTRICT group, int64_t width, const
   }
 }
 
-// y[0..kRows) of the rows at `rows`; kPrefetchBytes ahead of every row's place are requested (0: none), because hardware
-// prefetchers stop at page borders. x_tail: x of the tail's strips, 64 apart, zeros where a strip has no column.
+// y[0..kRows) of the rows at `rows`; kPrefetchBytes ahead of every row's place are requested (0: none), because
+// hardware prefetchers stop at page borders. x_tail: x of the tail's strips, 64 apart, zeros where a strip has no
+// column.
 template <int kBits, int kRows, int kPrefetchBytes>
 HWY_INLINE void DotRows(const Packed& packed, const uint8_t* HWY_RESTRICT rows, const int8_t* HWY_RESTRICT x,
                         const int8_t* HWY_RESTRICT x_tail, int32_t offset, int32_t* HWY_RESTRICT y) {
@@ -136,14 +144,15 @@ HWY_INLINE void DotRows(const Packed& packed, const uint8_t* HWY_RESTRICT rows, 
     }
   if (tail > 0)
     for (int r = 0; r < kRows; ++r)
-      DotGroup<kBits>(rows + r * packed.row_bytes + groups * kBits * kStripCols, tail, x_tail, kStripCols, acc0[r], acc1[r]);
+      DotGroup<kBits>(rows + r * packed.row_bytes + groups * kBits * kStripCols, tail, x_tail, kStripCols, acc0[r],
+                      acc1[r]);
   for (int r = 0; r < kRows; ++r)
     y[r] = static_cast<int32_t>(static_cast<uint32_t>(hn::ReduceSum(d32, hn::Add(acc0[r], acc1[r]))) +
                                 static_cast<uint32_t>(offset));
 }
 
-// Records at a time: their deltas as bytes and their elements of x, gathered one by one, so that the multiplications are
-// vectors again. Per record that leaves an addition, a comparison, a load and a store.
+// Records at a time: their deltas as bytes and their elements of x, gathered one by one, so that the multiplications
+// are vectors again. Per record that leaves an addition, a comparison, a load and a store.
 constexpr int kChunk = 512;
 struct OutlierChunk {
   alignas(64) int8_t x[kChunk];
@@ -177,8 +186,9 @@ HWY_INLINE int32_t DotBytes(const int8_t* HWY_RESTRICT w, const int8_t* HWY_REST
   return hn::ReduceSum(d32, hn::Sub(sum, bias));
 }
 
-// The records of row0's block. Where outliers are many this takes as long as the fields, and memory would rest meanwhile:
-// so the fields from `next` up to `next_end`, which come after, are requested here, a line every fourth record.
+// The records of row0's block. Where outliers are many this takes as long as the fields, and memory would rest
+// meanwhile: so the fields from `next` up to `next_end`, which come after, are requested here, a line every fourth
+// record.
 template <int kDistanceBytes>
 void AddBlockOutliers(const Packed& packed, int64_t row0, const uint8_t* next, const uint8_t* next_end,
                       const int8_t* HWY_RESTRICT x, int32_t* HWY_RESTRICT y) {
@@ -214,7 +224,7 @@ void AddBlockOutliers(const Packed& packed, int64_t row0, const uint8_t* next, c
       gather(i + 3);
     }
     for (; i < count; ++i) gather(i);
-    // Only now, because vectors loaded right behind the byte stores would wait for them.
+    // Only now, because vectors loaded right after the byte stores would wait for them.
     for (int s = 0; s <= segment; ++s) {
       const int begin = segments[s].begin, stop = s < segment ? segments[s + 1].begin : count;
       int32_t& sum = y[segments[s].row];
@@ -240,37 +250,28 @@ void PatchBlockOutliers(const Packed& packed, int64_t row0, int8_t* HWY_RESTRICT
 }
 
 template <int kBits, int kRows, int kPrefetchBytes>
-void MatvecBits(const Packed& packed, const backends::KernelCall& call) {
-  // A strip of the tail is loaded by whole vectors: x behind its columns is zero, whatever the fields there are.
+void MatvecBits(const Packed& packed, const backends::MatvecArgs& args) {
+  // A strip of the tail is loaded by whole vectors: x past its columns is zero, whatever the fields there are.
   alignas(64) std::array<int8_t, kGroupCols> x_tail{};
   const int64_t tail = tail_cols(packed.cols), width = tail_strip(packed.cols);
-  for (int64_t i = 0; i < tail; ++i) x_tail[i / width * kStripCols + i % width] = call.x[packed.cols - tail + i];
+  for (int64_t i = 0; i < tail; ++i) x_tail[i / width * kStripCols + i % width] = args.x[packed.cols - tail + i];
   const int32_t offset = static_cast<int32_t>(static_cast<uint32_t>(packed.lowest) *
-                                              static_cast<uint32_t>(cpu::SumX(call.x, packed.cols)));
-  for (int64_t begin = call.row_begin; begin < call.row_end; begin += kRowsPerBlock) {
-    const int64_t end = std::min(begin + kRowsPerBlock, call.row_end);
+                                              static_cast<uint32_t>(cpu::SumX(args.x, packed.cols)));
+  for (int64_t begin = args.rows.begin; begin < args.rows.end; begin += kRowsPerBlock) {
+    const int64_t end = std::min(begin + kRowsPerBlock, args.rows.end);
     int64_t row = begin;
     for (; row + kRows <= end; row += kRows)
-      DotRows<kBits, kRows, kPrefetchBytes>(packed, packed.fields + row * packed.row_bytes, call.x, x_tail.data(), offset,
-                                            call.y + row);
+      DotRows<kBits, kRows, kPrefetchBytes>(packed, packed.fields + row * packed.row_bytes, args.x, x_tail.data(),
+                                            offset, args.y + row);
     for (; row < end; ++row)
-      DotRows<kBits, 1, kPrefetchBytes>(packed, packed.fields + row * packed.row_bytes, call.x, x_tail.data(), offset,
-                                        call.y + row);
+      DotRows<kBits, 1, kPrefetchBytes>(packed, packed.fields + row * packed.row_bytes, args.x, x_tail.data(), offset,
+                                        args.y + row);
     const uint8_t* next = packed.fields + end * packed.row_bytes;
-    const uint8_t* next_end = packed.fields + std::min(end + kRowsPerBlock, call.row_end) * packed.row_bytes;
+    const uint8_t* next_end = packed.fields + std::min(end + kRowsPerBlock, args.rows.end) * packed.row_bytes;
     if (packed.form.distance_bytes == 1)
-      AddBlockOutliers<1>(packed, begin, next, next_end, call.x, call.y);
+      AddBlockOutliers<1>(packed, begin, next, next_end, args.x, args.y);
     else
-      AddBlockOutliers<2>(packed, begin, next, next_end, call.x, call.y);
-  }
-}
-
-template <int kBits>
-void MatvecTuning(const Packed& packed, const backends::KernelCall& call) {
-  switch (call.tuning) {
-    case 0: return MatvecBits<kBits, 1, 16384>(packed, call);
-    case 1: return MatvecBits<kBits, 1, 0>(packed, call);
-    case 2: return MatvecBits<kBits, 4, 16384>(packed, call);
+      AddBlockOutliers<2>(packed, begin, next, next_end, args.x, args.y);
   }
 }
 
@@ -297,15 +298,15 @@ HWY_INLINE void DecodeGroup(const uint8_t* HWY_RESTRICT group, int64_t width, VU
 }
 
 template <int kBits>
-void DecodeBits(const Packed& packed, const backends::KernelCall& call) {
+void DecodeBits(const Packed& packed, const backends::DecodeArgs& args) {
   const VU8 lowest = hn::Set(DU8(), static_cast<uint8_t>(packed.lowest));
   const int64_t groups = full_groups(packed.cols), tail = tail_cols(packed.cols), width = tail_strip(packed.cols);
   alignas(64) std::array<uint8_t, kGroupCols> buffer;
-  for (int64_t begin = call.row_begin; begin < call.row_end; begin += kRowsPerBlock) {
-    const int64_t end = std::min(begin + kRowsPerBlock, call.row_end);
+  for (int64_t begin = args.rows.begin; begin < args.rows.end; begin += kRowsPerBlock) {
+    const int64_t end = std::min(begin + kRowsPerBlock, args.rows.end);
     for (int64_t row = begin; row < end; ++row) {
       const uint8_t* group = packed.fields + row * packed.row_bytes;
-      uint8_t* out = reinterpret_cast<uint8_t*>(call.decoded) + (row - call.row_begin) * packed.cols;
+      uint8_t* out = reinterpret_cast<uint8_t*>(args.out) + (row - args.rows.begin) * packed.cols;
       for (int64_t g = 0; g < groups; ++g, group += kBits * kStripCols, out += kGroupCols) {
         DecodeGroup<kBits>(group, kStripCols, lowest, out);
       }
@@ -314,7 +315,7 @@ void DecodeBits(const Packed& packed, const backends::KernelCall& call) {
       for (int64_t i = 0; i < tail; i += width)
         std::memcpy(out + i, buffer.data() + i / width * kStripCols, std::min(width, tail - i));
     }
-    int8_t* decoded = call.decoded + (begin - call.row_begin) * packed.cols;
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) + (begin - args.rows.begin) * packed.cols;
     if (packed.form.distance_bytes == 1)
       PatchBlockOutliers<1>(packed, begin, decoded);
     else
@@ -322,30 +323,32 @@ void DecodeBits(const Packed& packed, const backends::KernelCall& call) {
   }
 }
 
-// The stream's b as a constant.
-#define ECMV_FOR_BITS(FUNCTION)                \
-  switch (packed.bits) {                       \
-    case 1: return FUNCTION<1>(packed, call);  \
-    case 2: return FUNCTION<2>(packed, call);  \
-    case 3: return FUNCTION<3>(packed, call);  \
-    case 4: return FUNCTION<4>(packed, call);  \
-    case 5: return FUNCTION<5>(packed, call);  \
-    case 6: return FUNCTION<6>(packed, call);  \
-    case 7: return FUNCTION<7>(packed, call);  \
-    case 8: return FUNCTION<8>(packed, call);  \
-  }
+// Instances for the matrix's bits and, for the product, the policy.
+struct Decode {
+  Packed packed;
+  void (*run)(const Packed&, const backends::DecodeArgs&);
+  void operator()(void*, const backends::DecodeArgs& args) const { run(packed, args); }
+};
+struct Multiply {
+  Packed packed;
+  void (*run)(const Packed&, const backends::MatvecArgs&);
+  void operator()(void*, const backends::MatvecArgs& args) const { run(packed, args); }
+};
 
-void Decode(const backends::KernelCall& call) {
-  const Packed packed = open_packed(*call.matrix);
-  ECMV_FOR_BITS(DecodeBits)
+backends::BoundKernel BindDecode(const Packed& packed) {
+  const auto run = with_bits(packed.bits, [](auto bits) -> decltype(Decode::run) { return DecodeBits<bits>; });
+  return {Decode{packed, run}, {.rows_per_block = kRowsPerBlock}};
 }
 
-void Matvec(const backends::KernelCall& call) {
-  const Packed packed = open_packed(*call.matrix);
-  ECMV_FOR_BITS(MatvecTuning)
+backends::BoundKernel BindMatvec(const backends::Policy& policy, const Packed& packed) {
+  const auto run = backends::with_policy<kProductPolicies>(policy, [&](auto i) {
+    return with_bits(packed.bits, [](auto bits) -> decltype(Multiply::run) {
+      constexpr ProductPolicy kPolicy = kProductPolicies[decltype(i)::value];
+      return MatvecBits<bits, kPolicy.rows, kPolicy.prefetch_bytes>;
+    });
+  });
+  return {Multiply{packed, run}, {.rows_per_block = kRowsPerBlock}};
 }
-
-#undef ECMV_FOR_BITS
 
 }  // namespace ecmv::codecs::packed_outliers::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -354,19 +357,21 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::packed_outliers {
 namespace {
 
-HWY_EXPORT(Decode);
-HWY_EXPORT(Matvec);
+HWY_EXPORT(BindDecode);
+HWY_EXPORT(BindMatvec);
 
-void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
-void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
+using Layers = std::span<const backends::Layer>;
 
-int64_t rows_per_block(const CompressedView&) { return kRowsPerBlock; }
-
-constexpr backends::Tuning kMatvecTunings[] = {{"rows1_prefetch16k"}, {"rows1"}, {"rows4_prefetch16k"}};
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(open_packed(*layers[0].matrix));
+}
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, open_packed(*layers[0].matrix));
+}
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "planes", .tunings = kMatvecTunings, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "planes", .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "planes", .policies = kProductPolicies, .bind = bind_matvec},
 };
 
 }  // namespace

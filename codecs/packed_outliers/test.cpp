@@ -13,6 +13,7 @@
 #include "datasets/discrete_sampler.h"
 #include "datasets/distributions.h"
 #include "hwy/targets.h"
+#include "tests/cpu_place.h"
 
 namespace {
 
@@ -30,7 +31,8 @@ datasets::Matrix matrix_of(int64_t rows, int64_t cols, std::vector<int8_t> eleme
 
 datasets::Matrix gaussian(int64_t rows, int64_t cols, double sigma) {
   std::vector<int8_t> elements(rows * cols);
-  datasets::DiscreteSampler(datasets::gaussian_table(sigma)).draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, elements);
+  datasets::DiscreteSampler(datasets::gaussian_table(sigma))
+      .draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, elements);
   return matrix_of(rows, cols, elements);
 }
 
@@ -38,7 +40,8 @@ const CodecEntry& entry() { return *find_codec("packed_outliers"); }
 
 CompressedMatrix encode(const datasets::Matrix& matrix, int64_t bits) {
   std::vector<std::string> errors;
-  return encode_matrix(entry(), matrix.view(), resolve_settings(entry().codec->settings, {{"bits", std::to_string(bits)}}, errors));
+  return encode_matrix(entry(), matrix.view(),
+                       resolve_settings(entry().codec->settings, {{"bits", std::to_string(bits)}}, errors));
 }
 
 std::vector<std::byte> decode(const CompressedMatrix& compressed) {
@@ -70,23 +73,23 @@ void check_kernels(std::string_view backend, const CompressedMatrix& compressed,
     for (int64_t c = 0; c < cols; ++c) expected[r] += w[r * cols + c] * x[c];
 
   for (const backends::Kernel& kernel : entry().kernels(backend))
-    for (int tuning = 0; tuning < static_cast<int>(kernel.tunings.size()); ++tuning) {
+    for (const backends::Policy& policy : kernel.policies) {
+      const backends::BoundKernel bound = tests::bind_on_cpu(kernel, policy, view);
+      REQUIRE(bound.facts.rows_per_block == format::kRowsPerBlock);
+      REQUIRE(bound.facts.scratch_bytes == 0);
       std::vector<int32_t> y(rows, 0x5a5a5a5a);
       std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
       const int64_t middle = std::min(format::kRowsPerBlock, rows);
       for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, rows}}) {
-        backends::KernelCall call;
-        call.matrix = &view;
-        call.tuning = tuning;
-        call.row_begin = begin;
-        call.row_end = end;
-        call.x = x.data();
-        call.y = y.data();
-        call.decoded = decoded.data() + begin * cols;
-        kernel.launch(call);
+        if (kernel.op == backends::Op::decode)
+          bound.enqueue(nullptr,
+                        backends::DecodeArgs{.rows = {begin, end},
+                                             .out = reinterpret_cast<std::byte*>(decoded.data() + begin * cols)});
+        else
+          bound.enqueue(nullptr, backends::MatvecArgs{.rows = {begin, end}, .x = x.data(), .y = y.data()});
       }
-      INFO(backend << " " << backends::op_name(kernel.op) << " " << kernel.tunings[tuning].name << " [" << rows << ", "
-                   << cols << "] " << compressed.settings.to_string());
+      INFO(backend << " " << backends::op_name(kernel.op) << " " << policy.name << " [" << rows << ", " << cols << "] "
+                   << compressed.settings.to_string());
       if (kernel.op == backends::Op::matvec) {
         CHECK(y == expected);
       } else {
@@ -107,11 +110,12 @@ TEST_CASE("packed_outliers stores planes and records as format.h draws them", "[
   CHECK(bytes_of(compressed, format::kHeader) == std::vector<int>{3, 0xfc, 1, 8});
   const std::vector<int> fields = bytes_of(compressed, format::kFields);
   REQUIRE(fields.size() == 3 * 8 + 64);
-  // Fields are 4 (zero) but for 0, 7, 7 (clamped 20) and 0 (clamped -128). Plane of 2 low bits, strips 0, 2, 4, 6 in its
-  // first 8 bytes: only columns 1 and 2 have any. The third 8 bytes hold bit 2 of strips 0..4.
+  // Fields are 4 (zero) but for 0, 7, 7 (clamped 20) and 0 (clamped -128). Plane of 2 low bits, strips 0, 2, 4, 6 in
+  // its first 8 bytes: only columns 1 and 2 have any. The third 8 bytes hold bit 2 of strips 0..4.
   CHECK(std::vector<int>(fields.begin(), fields.begin() + 8) == std::vector<int>{0, 3, 3, 0, 0, 0, 0, 0});
   CHECK(std::vector<int>(fields.begin() + 8, fields.begin() + 16) == std::vector<int>(8, 0));
-  CHECK(std::vector<int>(fields.begin() + 16, fields.begin() + 24) == std::vector<int>{0x1e, 0x0f, 0x1f, 0x1f, 0x1f, 0x1f, 0x1f, 0x1f});
+  CHECK(std::vector<int>(fields.begin() + 16, fields.begin() + 24) ==
+        std::vector<int>{0x1e, 0x0f, 0x1f, 0x1f, 0x1f, 0x1f, 0x1f, 0x1f});
   CHECK(std::all_of(fields.begin() + 24, fields.end(), [](int b) { return b == 0; }));
   CHECK(bytes_of(compressed, format::kBlocks) == std::vector<int>{0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0});
   CHECK(bytes_of(compressed, format::kDistances) == std::vector<int>{2, 31});
@@ -162,10 +166,12 @@ TEST_CASE("packed_outliers kernels are exact at every width and shape on every i
   for (const auto& [matrix, bits] : cases) {
     compressed.push_back(encode(matrix, bits));
     REQUIRE(decode(compressed.back()) == matrix.elements);
-    REQUIRE(compressed.back().stored_bytes() <= entry().codec->max_stored_bytes(matrix.shape, compressed.back().settings));
+    REQUIRE(compressed.back().stored_bytes() <=
+            entry().codec->max_stored_bytes(matrix.shape, compressed.back().settings));
     check_kernels("scalar", compressed.back(), matrix);
   }
-  for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0; targets &= targets - 1) {
+  for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0;
+       targets &= targets - 1) {
     hwy::SetSupportedTargetsForTest(targets & -targets);
     INFO(hwy::TargetName(targets & -targets));
     for (size_t i = 0; i < cases.size(); ++i) check_kernels("simd", compressed[i], cases[i].first);
@@ -195,7 +201,8 @@ TEST_CASE("packed_outliers refuses streams that lead outside", "[packed_outliers
   }
   // All distances at their longest lead out of the block; all deltas at their largest out of int8.
   CompressedMatrix far = good, large = encode(gaussian(40, 100, 60.0), 6);
-  std::fill(far.sections[format::kDistances].bytes.begin(), far.sections[format::kDistances].bytes.end(), std::byte{255});
+  std::fill(far.sections[format::kDistances].bytes.begin(), far.sections[format::kDistances].bytes.end(),
+            std::byte{255});
   std::fill(large.sections[format::kDeltas].bytes.begin(), large.sections[format::kDeltas].bytes.end(), std::byte{127});
   CHECK_THROWS_AS(decode(far), MalformedStream);
   CHECK_THROWS_AS(decode(large), MalformedStream);

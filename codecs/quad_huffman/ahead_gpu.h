@@ -1,12 +1,14 @@
-// A whole chain in one launch, for layers of which every worker has one tile of 256 columns: while a layer's x is still travelling between the
-// blocks, its tile has been decoded to 64 registers of each lane, so that behind the arrival of x only products of bytes are left, and
-// the next tile is decoded while this one's results travel. A block a row group, a worker a column tile; a layer is
-//   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the one behind it; make the next
+// A whole chain in one launch, for layers of which every worker has one tile of 256 columns: while a layer's x is still
+// travelling between the blocks, its tile has been decoded to 64 registers of each lane, so that once x arrives only
+// products of bytes are left, and the next tile is decoded while this one's results travel. A block a row group, a
+// worker a column tile; a layer is
+//   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the
+//   one after it; make the next
 //      layer's table beside this one's
 //   2. await x (exchange.h); barrier
 //   3. multiply, add to the sums of the rows; barrier; hand out the results
-// Bulk copies, because copies of lanes pass the unit that also looks for x (H200, d = 4096: 1300 clocks to start them for a layer).
-// Eight columns a symbol only: other tiles of 256 columns have several segments.
+// Bulk copies, because copies of lanes pass the unit that also looks for x (H200, d = 4096: 1300 clocks to start them
+// for a layer). Eight columns a symbol only: other tiles of 256 columns have several segments.
 #pragma once
 
 #include "codecs/quad_huffman/chain_gpu.h"
@@ -14,10 +16,13 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kAheadCols = segment_cols(8);
-// A segment's codes are at most T lines, and a window reads the line behind its first bit's. Masks of partial lines come before them.
+// A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
+// before them.
 inline constexpr int kAheadLines = most_table_bits(8) + 1, kAheadMaskBytes = kMostPartialLines * 4;
 inline constexpr int kAheadCodeBytes = kAheadMaskBytes + kAheadLines * kLineBytes;
-inline constexpr int ahead_bytes(int raw_bits) { return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, raw_bits)) + 2 * gpu::Arrival::kBytes; }
+inline constexpr int ahead_bytes(int raw_bits) {
+  return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, raw_bits)) + 2 * gpu::Arrival::kBytes;
+}
 
 template <int kRawBits, int kSymbolsOfWindow>
 class AheadWorker {
@@ -26,7 +31,11 @@ class AheadWorker {
   static constexpr int kSharedBytes = ahead_bytes(kRawBits);
 
   ECMV_GPU_DEVICE AheadWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden)
-      : hidden_(hidden), codes_(shared), raw_(shared + kAheadCodeBytes), arrival_(shared + (kAheadCodeBytes + kRawBytes)), column_(Worker::uniform(Worker::group())) {}
+      : hidden_(hidden),
+        codes_(shared),
+        raw_(shared + kAheadCodeBytes),
+        arrival_(shared + (kAheadCodeBytes + kRawBytes)),
+        column_(Worker::uniform(Worker::group())) {}
 
   // By all lanes, before a barrier of the block.
   ECMV_GPU_DEVICE void init() const {
@@ -34,9 +43,12 @@ class AheadWorker {
   }
 
   // Whether this worker has a tile of the layer.
-  ECMV_GPU_DEVICE bool has_tile(const Matrix& matrix) const { return gpu::block_index() < matrix.row_groups && column_ < matrix.column_tiles; }
+  ECMV_GPU_DEVICE bool has_tile(const Matrix& matrix) const {
+    return gpu::block_index() < matrix.row_groups && column_ < matrix.column_tiles;
+  }
 
-  // Word l of the tile's index and the one behind it goes to lane l. The raw bits, which are where no index has to say, are brought to the L2.
+  // Word l of the tile's index and the next one goes to lane l. The raw bits, which are where no index has to say, are
+  // brought to the L2.
   ECMV_GPU_DEVICE void load_index(const Matrix& matrix) {
     if (!has_tile(matrix)) return;
     const int64_t number = tile_number(matrix);
@@ -61,7 +73,8 @@ class AheadWorker {
     }
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
-      if (patch_of(k) < next_patches_.count) next_patches_.own[k] = matrix.streams.patches[next_patches_.first + patch_of(k)];
+      if (patch_of(k) < next_patches_.count)
+        next_patches_.own[k] = matrix.streams.patches[next_patches_.first + patch_of(k)];
   }
 
   // Decodes the tile to registers.
@@ -95,7 +108,8 @@ class AheadWorker {
   }
 
   // Adds the products with x to the sums of the block's rows.
-  ECMV_GPU_DEVICE void multiply(const Matrix& matrix, gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) const {
+  ECMV_GPU_DEVICE void multiply(const Matrix& matrix, gpu::Pointer<const std::byte> inputs,
+                                gpu::Pointer<int32_t> sums) const {
     if (!has_tile(matrix)) return;
     const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;
     int32_t products[2] = {};
@@ -113,12 +127,14 @@ class AheadWorker {
     for (int k = 0; k < kOwnPatches; ++k)
       if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
     ECMV_GPU_NO_UNROLL
-    for (uint32_t i = patch_of(kOwnPatches); i < patches_.count; i += kLanes) add_patch(matrix.streams.patches[patches_.first + i], own_inputs, sums);
+    for (uint32_t i = patch_of(kOwnPatches); i < patches_.count; i += kLanes)
+      add_patch(matrix.streams.patches[patches_.first + i], own_inputs, sums);
   }
 
  private:
   static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kRawBits));
-  static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kRawBits), kUnitWords = raw_unit_words(8, kRawBits);
+  static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kRawBits),
+                       kUnitWords = raw_unit_words(8, kRawBits);
 
   static constexpr int kOwnPatches = 2;
   struct Patches {
@@ -126,18 +142,22 @@ class AheadWorker {
     uint16_t own[kOwnPatches];
   };
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + Worker::lane()); }
-  ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) {
+  ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
+                                        gpu::Pointer<int32_t> sums) {
     const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
     gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << kRawBits);
   }
 
-  ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const { return gpu::block_index() * matrix.column_tiles + column_; }
+  ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const {
+    return gpu::block_index() * matrix.column_tiles + column_;
+  }
   ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of_tile(const Matrix& matrix) const {
-    return matrix.streams.raw + (gpu::block_index() * matrix.streams.row_segments + column_) * static_cast<int64_t>(kRawBytes);
+    return matrix.streams.raw +
+           (gpu::block_index() * matrix.streams.row_segments + column_) * static_cast<int64_t>(kRawBytes);
   }
 
-  // Partial lines come without gaps; from the last to the first they are moved to where lane l's word is word l. Words that a lane has not are
-  // never used.
+  // Partial lines come without gaps; from the last to the first they are moved to where lane l's word is word l. Words
+  // that a lane has not are never used.
   ECMV_GPU_DEVICE void spread_partial_lines(int mask_bytes) {
     const int lane = Worker::lane(), most = kAheadLines - 1 - full_, count = partial_ < most ? partial_ : most;
     const uint32_t own = lane < count ? gpu::cast<const uint32_t>(codes_)[lane] : 0;
@@ -164,7 +184,8 @@ class AheadWorker {
   ECMV_GPU_DEVICE void load_raw(int batch, uint32_t* words) const {
     ECMV_GPU_UNROLL
     for (int i = 0; i < kBatchWords; i += kUnitWords) {
-      const gpu::Pointer<const std::byte> unit = raw_ + ((batch * kBatchWords + i) * kLineBytes + Worker::lane() * kUnitWords * 4);
+      const gpu::Pointer<const std::byte> unit =
+          raw_ + ((batch * kBatchWords + i) * kLineBytes + Worker::lane() * kUnitWords * 4);
       if constexpr (kUnitWords == 4) {
         const gpu::uint4 v = *gpu::cast<const gpu::uint4>(unit);
         words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
@@ -186,12 +207,13 @@ class AheadWorker {
   uint32_t bytes_[kAheadCols / 4];
 };
 
-// x of a layer, two words a thread, which are looked at before they are needed; zeros behind the last column.
+// x of a layer, two words a thread, which are looked at before they are needed; zeros past the last column.
 class Inputs {
  public:
-  ECMV_GPU_DEVICE Inputs(gpu::Pointer<std::byte> shared, const gpu::Exchange& exchange) : shared_(shared), exchange_(exchange) {}
+  ECMV_GPU_DEVICE Inputs(gpu::Pointer<std::byte> shared, const gpu::Exchange& exchange)
+      : shared_(shared), exchange_(exchange) {}
 
-  // Who has no rows of the layer reads nothing (the exchange's first rule).
+  // A block without rows of the layer reads nothing (the exchange's first rule).
   ECMV_GPU_DEVICE void look(const Matrix& matrix, int number) {
     pairs_ = gpu::block_index() < matrix.row_groups ? (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair : 0;
     if (gpu::thread_index() < pairs_) words_ = exchange_.look(number, gpu::thread_index());
@@ -209,7 +231,8 @@ class Inputs {
       values = {words_.x, words_.z};
       own = static_cast<uint32_t>(sum_of_bytes(values.y, sum_of_bytes(values.x, 0)));
     }
-    if (gpu::thread_index() * kColsOfPair < matrix.streams.row_segments * kAheadCols) gpu::cast<gpu::uint2>(shared_)[gpu::thread_index()] = values;
+    if (gpu::thread_index() * kColsOfPair < matrix.streams.row_segments * kAheadCols)
+      gpu::cast<gpu::uint2>(shared_)[gpu::thread_index()] = values;
     Worker::sync();
     add_to(sum, static_cast<int32_t>(own));
   }
@@ -223,7 +246,8 @@ class Inputs {
 };
 
 // A worker hands out the results of the block's rows, a row a lane; the sums are zero again.
-ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum, const gpu::Exchange& exchange, int number, bool last) {
+ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum,
+                                   const gpu::Exchange& exchange, int number, bool last) {
   const int lane = Worker::lane();
   const int64_t row = gpu::block_index() * kLanes + lane;
   if (gpu::block_index() >= layer.matrix.row_groups) return;
@@ -233,21 +257,27 @@ ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t
   uint32_t word = exists ? static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)) : 0u;
   word |= Worker::shuffle_xor(word, 1) << 8;
   word = (word & 0xFFFFu) | Worker::shuffle_xor(word, 2) << 16;
-  if (!last && lane % kRowsOfWord == 0) exchange.put(number, gpu::block_index() * kWordsOfGroup + lane / kRowsOfWord, word);
+  if (!last && lane % kRowsOfWord == 0)
+    exchange.put(number, gpu::block_index() * kWordsOfGroup + lane / kRowsOfWord, word);
   if (exists) layer.epilogue.store(row, total);
 }
 
-// Of shared memory behind the plan's: the sums of x of two layers by turns, the sums of the rows, the descriptions of all layers.
+// Shared memory after the plan's: the sums of x of two layers in turn, the sums of the rows, the descriptions of all
+// layers.
 inline constexpr int kAheadRowSums = 16, kAheadLayers = kAheadRowSums + kLanes * 4;
 
 template <int kRawBits, int kSymbolsOfWindow>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std::byte> layers, int count, gpu::Exchange exchange, gpu::Pointer<const int8_t> x, Plan plan, Hidden hidden) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std::byte> layers, int count,
+                                                         gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
+                                                         Plan plan, Hidden hidden) {
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared), sums = gpu::cast<int32_t>(shared + kAheadRowSums);
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
   // Two tables take turns.
   const auto table_at = [&](int number) { return gpu::shared_memory() + number % 2 * (plan.rings / 2); };
-  const auto layer_of = [&](int number) -> const ChainLayer& { return *gpu::cast<const ChainLayer>(shared + (kAheadLayers + number * static_cast<int>(kStoredLayerBytes))); };
+  const auto layer_of = [&](int number) -> const ChainLayer& {
+    return *gpu::cast<const ChainLayer>(shared + (kAheadLayers + number * static_cast<int>(kStoredLayerBytes)));
+  };
 
   exchange.begin();
   for (int i = gpu::thread_index(); i < count * static_cast<int>(kStoredLayerBytes) / 4; i += gpu::block_size())

@@ -1,15 +1,16 @@
-// What a thread block of the product kernels has in shared memory besides its workers' rings: copies of the table, sums of rows, and x.
+// What a thread block of the product kernels has in shared memory besides its workers' rings: copies of the table, sums
+// of rows, and x.
 #pragma once
 
 #include "codecs/quad_huffman/segment_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// What a launch is told about the matrix.
+// The matrix as kernels see it.
 struct Matrix {
   gpu::Pointer<const uint32_t> table;
   Streams streams;
-  int entries;      // 2^T
+  int entries;  // 2^T
   int lowest;
   int64_t row_groups;
   int64_t rows;
@@ -18,9 +19,9 @@ struct Matrix {
 
 // Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
 struct Plan {
-  int copies, copy_shift;          // of the table
-  int workers, workers_of_rows;    // of a block; those that share rows
-  int rings, sums, inputs;         // the workers' rings; sums of rows and, behind them, that of x; x
+  int copies, copy_shift;        // of the table
+  int workers, workers_of_rows;  // of a block; those that share rows
+  int rings, sums, inputs;       // the workers' rings; sums of rows and, after them, that of x; x
   int bytes;
 };
 
@@ -34,26 +35,31 @@ ECMV_GPU_DEVICE Entry load_entry(const Matrix& matrix, int number) {
   }
 }
 
-// The first entry of which this thread stores copies. There are a power of two, and threads beyond that many share the work on one.
+// The first entry of which this thread stores copies. There are a power of two, and threads beyond that many share the
+// work on one.
 template <int kSymbolCols>
 ECMV_GPU_DEVICE Entry load_own_entry(const Matrix& matrix) {
   return load_entry<kSymbolCols>(matrix, gpu::thread_index() & (matrix.entries - 1));
 }
 
-// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entry(matrix). They are stored 16 bytes at a time, and each
-// eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word 56.4 us a layer; entries handed from lane to lane so that
-// copies are stored line by line 52.8. In chain_ahead, where it is a larger part, that took 2200 clocks a layer
-// of d = 4096, and this takes 1400.)
+// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entry(matrix). They are
+// stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word 56.4
+// us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead, where it is
+// a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400.)
 template <int kSymbolCols>
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, Entry own, gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, Entry own,
+                                gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = kSymbolCols == 8 ? 8 : 4, kChunkBytes = 16;
-  const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes, first = gpu::thread_index() & (matrix.entries - 1);
-  const int threads = gpu::block_size() / matrix.entries, most = threads < chunks ? threads : chunks, sharers = most > 0 ? most : 1, sharer = gpu::thread_index() / matrix.entries;
+  const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
+            first = gpu::thread_index() & (matrix.entries - 1);
+  const int threads = gpu::block_size() / matrix.entries, most = threads < chunks ? threads : chunks,
+            sharers = most > 0 ? most : 1, sharer = gpu::thread_index() / matrix.entries;
   const int turn = gpu::thread_index() % 8 * chunks / 8 + sharer;
   for (int number = first; number < matrix.entries && sharer < sharers; number += gpu::block_size()) {
     if (number != first) own = load_entry<kSymbolCols>(matrix, number);
     const gpu::Pointer<std::byte> to = table + number * bytes;
-    const gpu::uint4 chunk = kSymbolCols == 8 ? gpu::uint4{own.first, own.second, own.first, own.second} : gpu::uint4{own.first, own.first, own.first, own.first};
+    const gpu::uint4 chunk = kSymbolCols == 8 ? gpu::uint4{own.first, own.second, own.first, own.second}
+                                              : gpu::uint4{own.first, own.first, own.first, own.first};
     for (int i = 0; i < chunks; i += sharers) gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = chunk;
     if (chunks > 0) continue;
     gpu::cast<uint32_t>(to)[0] = own.first;
@@ -63,12 +69,16 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, Entry ow
 
 // This lane's copy.
 template <int kSymbolCols>
-ECMV_GPU_DEVICE Table<kSymbolCols> table_of(const Matrix& matrix, const Plan& plan, gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+ECMV_GPU_DEVICE Table<kSymbolCols> table_of(const Matrix& matrix, const Plan& plan,
+                                            gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = kSymbolCols == 8 ? 8 : 4;
-  return {gpu::SharedWords(table + kEntryBytes * (Worker::lane() & (plan.copies - 1))), static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
+  return {gpu::SharedWords(table + kEntryBytes * (Worker::lane() & (plan.copies - 1))),
+          static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
 }
 
-ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) { return gpu::dot4(0x01010101, static_cast<int32_t>(word), sum); }
+ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) {
+  return gpu::dot4(0x01010101, static_cast<int32_t>(word), sum);
+}
 
 // Adds up what the threads of a worker have.
 ECMV_GPU_DEVICE void add_to(gpu::Pointer<int32_t> sum, int32_t own) {
@@ -76,8 +86,9 @@ ECMV_GPU_DEVICE void add_to(gpu::Pointer<int32_t> sum, int32_t own) {
   if (Worker::lane() == 0 && own != 0) gpu::atomic_add(sum, own);
 }
 
-// Copies x to shared memory, zeros behind the last column, for there are codes as well, and adds its elements to *sum.
-ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int stored_cols, gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sum) {
+// Copies x to shared memory, zeros past the last column, for there are codes as well, and adds its elements to *sum.
+ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int stored_cols, gpu::Pointer<std::byte> to,
+                                 gpu::Pointer<int32_t> sum) {
   int32_t own = 0;
   for (int col = gpu::thread_index() * 16; col < stored_cols; col += gpu::block_size() * 16) {
     const gpu::uint4 words = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
@@ -89,7 +100,8 @@ ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int sto
 
 // Adds the products of the tiles that `tile` has begun, with x at `inputs` in shared memory, to the sums of their rows.
 template <typename TileOf, int kSymbolCols, int kTiles>
-ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table<kSymbolCols>& table, gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) {
+ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table<kSymbolCols>& table, gpu::Pointer<const std::byte> inputs,
+                                   gpu::Pointer<int32_t> sums) {
   tile.add_patches(gpu::cast<const int8_t>(inputs), sums);
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   int32_t products[kTiles] = {};
@@ -100,7 +112,8 @@ ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table<kSymbolCols>& table
     products[t] = gpu::dot4_unsigned_signed(bytes, static_cast<int32_t>(four), products[t]);
   });
   ECMV_GPU_UNROLL
-  for (int t = 0; t < kTiles; ++t) gpu::atomic_add(sums + (t * kLanes + Worker::lane()), TileOf::kDoubled ? products[t] / 2 : products[t]);
+  for (int t = 0; t < kTiles; ++t)
+    gpu::atomic_add(sums + (t * kLanes + Worker::lane()), TileOf::kDoubled ? products[t] / 2 : products[t]);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,13 +1,15 @@
-// All layers of a chain in one launch of one thread block a multiprocessor. While results travel between the blocks (exchange.h), everything
-// of the next layer that does not depend on them is on its way: its tile's index, codes, raw bits and patches, and the table is
-// made. Workers of a block meet twice a layer:
+// All layers of a chain in one launch of one thread block a multiprocessor. While results travel between the blocks
+// (exchange.h), everything of the next layer that does not depend on them is on its way: its tile's index, codes, raw
+// bits and patches, and the table is made. Workers of a block meet twice a layer:
 //   1. Each worker multiplies its tiles, adds to the sums, and begins its first tile of the next layer.
-//   2. Behind the first barrier threads hand out the results, four rows a word; all make the next table, and fetch the next x as words arrive.
-//   3. Behind the second barrier the next layer begins.
+//   2. After the first barrier threads hand out the results, four rows a word; all make the next table, and fetch the
+//   next x as words arrive.
+//   3. After the second barrier the next layer begins.
 // The descriptions of the layers come through three slots of shared memory, loaded two layers ahead.
 #pragma once
 
 #include "backends/gpu/exchange.h"
+#include "backends/gpu/requantise.h"
 #include "codecs/quad_huffman/block_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -15,16 +17,16 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 struct ChainLayer {
   Matrix matrix;
   gpu::Epilogue epilogue;
-  int parts;             // row groups of a block in a round; workers_of_rows workers share one
+  int parts;  // row groups of a block in a round; workers_of_rows workers share one
   int workers_of_rows;
-  int rounds;            // row group `part` of a block in a round is (round * grid + block) * parts + part
+  int rounds;  // row group `part` of a block in a round is (round * grid + block) * parts + part
 };
 
 inline constexpr int kRowsOfWord = 4, kWordsOfGroup = kLanes / kRowsOfWord;
 inline constexpr int64_t kStoredLayerBytes = (static_cast<int64_t>(sizeof(ChainLayer)) + 15) / 16 * 16;
 inline int64_t stored_layers_bytes(size_t count) { return static_cast<int64_t>(count) * kStoredLayerBytes; }
 inline constexpr int kSlots = 3;
-// Of shared memory behind the plan's: the slots, the sums of x of two layers by turns, the sums of the rows.
+// Shared memory after the plan's: the slots, the sums of x of two layers in turn, the sums of the rows.
 inline constexpr int kXSums = kSlots * static_cast<int>(kStoredLayerBytes), kRowSums = kXSums + 16;
 inline int chain_bytes(int64_t rows) { return kRowSums + static_cast<int>(rows) * 4; }
 
@@ -39,7 +41,9 @@ class ChainWorker {
 
  public:
   ECMV_GPU_DEVICE ChainWorker(const Plan& plan, const Hidden& hidden)
-      : plan_(plan), worker_(Worker::uniform(Worker::group())), tile_(gpu::shared_memory() + (plan.rings + worker_ * TileOf::kSharedBytes), hidden) {}
+      : plan_(plan),
+        worker_(Worker::uniform(Worker::group())),
+        tile_(gpu::shared_memory() + (plan.rings + worker_ * TileOf::kSharedBytes), hidden) {}
 
   // Begins the worker's first tile of a layer, if it has one.
   ECMV_GPU_DEVICE void begin_layer(const ChainLayer& layer) {
@@ -52,7 +56,8 @@ class ChainWorker {
     const Table<kSymbolCols> table = table_of<kSymbolCols>(layer.matrix, plan_);
     const int part = worker_ / layer.workers_of_rows;
     while (turn_.round < layer.rounds) {
-      multiply_tile<TileOf, kSymbolCols, 1>(tile_, table, gpu::shared_memory() + plan_.inputs, sums + (turn_.round * layer.parts + part) * kLanes);
+      multiply_tile<TileOf, kSymbolCols, 1>(tile_, table, gpu::shared_memory() + plan_.inputs,
+                                            sums + (turn_.round * layer.parts + part) * kLanes);
       turn_.column += layer.workers_of_rows;
       begin_tile(layer);
     }
@@ -62,12 +67,14 @@ class ChainWorker {
   ECMV_GPU_DEVICE void begin_tile(const ChainLayer& layer) {
     if (turn_.column >= layer.matrix.column_tiles) turn_ = {turn_.round + 1, worker_ % layer.workers_of_rows};
     if (turn_.round >= layer.rounds) return;
-    const int64_t group = (turn_.round * gpu::grid_size() + gpu::block_index()) * layer.parts + worker_ / layer.workers_of_rows;
+    const int64_t group =
+        (turn_.round * gpu::grid_size() + gpu::block_index()) * layer.parts + worker_ / layer.workers_of_rows;
     if (group >= layer.matrix.row_groups || turn_.column >= layer.matrix.column_tiles) {
       turn_.round = layer.rounds;
       return;
     }
-    tile_.begin(layer.matrix.streams, group, layer.matrix.row_groups, turn_.column, layer.matrix.column_tiles, layer.matrix.cols);
+    tile_.begin(layer.matrix.streams, group, layer.matrix.row_groups, turn_.column, layer.matrix.column_tiles,
+                layer.matrix.cols);
   }
 
   const Plan& plan_;
@@ -77,10 +84,12 @@ class ChainWorker {
 };
 
 // The results of a block's rows: y, v and, for the next layer, words; the sums are zero again.
-ECMV_GPU_DEVICE void hand_out(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum, const gpu::Exchange& exchange, int number, bool last) {
+ECMV_GPU_DEVICE void hand_out(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum,
+                              const gpu::Exchange& exchange, int number, bool last) {
   for (int i = gpu::thread_index(); i < layer.rounds * layer.parts * kWordsOfGroup; i += gpu::block_size()) {
     const int slot = i / kWordsOfGroup;
-    const int64_t group = (slot / layer.parts * gpu::grid_size() + gpu::block_index()) * layer.parts + slot % layer.parts;
+    const int64_t group =
+        (slot / layer.parts * gpu::grid_size() + gpu::block_index()) * layer.parts + slot % layer.parts;
     if (group >= layer.matrix.row_groups) continue;
     const int64_t row = group * kLanes + i % kWordsOfGroup * kRowsOfWord;
     int32_t totals[kRowsOfWord];
@@ -89,23 +98,27 @@ ECMV_GPU_DEVICE void hand_out(const ChainLayer& layer, gpu::Pointer<int32_t> sum
     for (int r = 0; r < kRowsOfWord; ++r) {
       totals[r] = sums[kRowsOfWord * i + r] + layer.matrix.lowest * x_sum;
       sums[kRowsOfWord * i + r] = 0;
-      if (row + r < layer.matrix.rows) word |= static_cast<uint32_t>(static_cast<uint8_t>(gpu::requantise_on_device(totals[r], layer.epilogue.scale))) << (8 * r);
+      if (row + r < layer.matrix.rows)
+        word |= static_cast<uint32_t>(static_cast<uint8_t>(gpu::requantise_on_device(totals[r], layer.epilogue.scale)))
+                << (8 * r);
     }
     if (!last) exchange.put(number, group * kWordsOfGroup + i % kWordsOfGroup, word);
     for (int r = 0; r < kRowsOfWord && row + r < layer.matrix.rows; ++r) layer.epilogue.store(row + r, totals[r]);
   }
 }
 
-// x of `layer` as the blocks hand it out, zeros behind it, to shared memory; its elements are added to *sum.
-ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& exchange, int number, int stored_cols, gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sum) {
+// x of `layer` as the blocks hand it out, then zeros, to shared memory; its elements are added to *sum.
+ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& exchange, int number, int stored_cols,
+                                  gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sum) {
   constexpr int kPairs = 2, kColsOfPair = 2 * kRowsOfWord;
   const int cols = (layer.matrix.cols + kLanes - 1) / kLanes * kLanes, pairs = cols / kColsOfPair;
   int32_t own = 0;
   for (int first = gpu::thread_index(); first - Worker::lane() < pairs; first += kPairs * gpu::block_size()) {
     const int left = pairs - first, count = left > gpu::block_size() ? 2 : left > 0 ? 1 : 0;
     gpu::uint2 values[kPairs];
-    // One lane looks until its words are there, and then the others, so that looking takes little of the L2's time. (raw_int8, d = 4096: with that and
-    // a lighter loop 5.5 us a layer instead of 10.5; here no difference was measured.)
+    // One lane looks until its words are there, and then the others, so that looking takes little of the L2's time.
+    // (raw_int8, d = 4096: with that and a lighter loop 5.5 us a layer instead of 10.5; here no difference was
+    // measured.)
     if (Worker::lane() == 0)
       while (!exchange.try_pairs(number, first, gpu::block_size(), count, values)) gpu::pause();
     Worker::sync();
@@ -117,26 +130,35 @@ ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& 
       own = sum_of_bytes(values[i].y, sum_of_bytes(values[i].x, own));
     }
   }
-  for (int col = cols + gpu::thread_index() * 16; col < stored_cols; col += gpu::block_size() * 16) *gpu::cast<gpu::uint4>(to + col) = gpu::uint4{};
+  for (int col = cols + gpu::thread_index() * 16; col < stored_cols; col += gpu::block_size() * 16)
+    *gpu::cast<gpu::uint4>(to + col) = gpu::uint4{};
   add_to(sum, own);
 }
 
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const std::byte> layers, int count, gpu::Exchange exchange, gpu::Pointer<const int8_t> x, Plan plan,
-                                                            Hidden hidden) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const std::byte> layers, int count,
+                                                            gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
+                                                            Plan plan, Hidden hidden) {
   constexpr int kSegmentCols = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>::kSegmentCols;
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
-  const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums), sums = gpu::cast<int32_t>(shared + kRowSums);
+  const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums),
+                              sums = gpu::cast<int32_t>(shared + kRowSums);
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
-  const auto slot_of = [&](int number) { return gpu::cast<uint32_t>(shared + number % kSlots * static_cast<int>(kStoredLayerBytes)); };
+  const auto slot_of = [&](int number) {
+    return gpu::cast<uint32_t>(shared + number % kSlots * static_cast<int>(kStoredLayerBytes));
+  };
   const auto layer_of = [&](int number) -> const ChainLayer& { return *gpu::cast<const ChainLayer>(slot_of(number)); };
-  const auto description_word = [&](int number) { return gpu::cast<const uint32_t>(layers)[static_cast<int64_t>(number) * kLayerWords + gpu::thread_index()]; };
+  const auto description_word = [&](int number) {
+    return gpu::cast<const uint32_t>(layers)[static_cast<int64_t>(number) * kLayerWords + gpu::thread_index()];
+  };
 
   exchange.begin();
   for (int number = 0; number < 2 && number < count; ++number)
-    for (int i = gpu::thread_index(); i < kLayerWords; i += gpu::block_size()) slot_of(number)[i] = gpu::cast<const uint32_t>(layers)[number * kLayerWords + i];
-  for (int i = gpu::thread_index(); i < 4 + (plan.bytes - plan.sums - kRowSums) / 4; i += gpu::block_size()) x_sums[i] = 0;
+    for (int i = gpu::thread_index(); i < kLayerWords; i += gpu::block_size())
+      slot_of(number)[i] = gpu::cast<const uint32_t>(layers)[number * kLayerWords + i];
+  for (int i = gpu::thread_index(); i < 4 + (plan.bytes - plan.sums - kRowSums) / 4; i += gpu::block_size())
+    x_sums[i] = 0;
   gpu::sync_block();
   ChainWorker<kSymbolCols, kRawBits, kSymbolsOfWindow> worker(plan, hidden);
   worker.begin_layer(layer_of(0));
@@ -147,8 +169,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
   for (int k = 0; k < count; ++k) {
     const bool last = k + 1 == count;
     // 1.
-    uint32_t word_behind = 0;
-    if (k + 2 < count && gpu::thread_index() < kLayerWords) word_behind = description_word(k + 2);
+    uint32_t later_word = 0;
+    if (k + 2 < count && gpu::thread_index() < kLayerWords) later_word = description_word(k + 2);
     if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
     worker.multiply_layer(layer_of(k), sums);
     Entry entry{};
@@ -160,10 +182,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     // 2.
     hand_out(layer_of(k), sums, x_sums[k % 2], exchange, k, last);
     if (last) break;
-    if (k + 2 < count && gpu::thread_index() < kLayerWords) slot_of(k + 2)[gpu::thread_index()] = word_behind;
+    if (k + 2 < count && gpu::thread_index() < kLayerWords) slot_of(k + 2)[gpu::thread_index()] = later_word;
     const ChainLayer& next = layer_of(k + 1);
     fill_table<kSymbolCols>(next.matrix, plan, entry);
-    // Who has no rows of the next layer reads nothing (the exchange's first rule).
+    // A block without rows of the next layer reads nothing (the exchange's first rule).
     if (gpu::block_index() * next.parts < next.matrix.row_groups)
       await_inputs(next, exchange, k, next.matrix.streams.row_segments * kSegmentCols, inputs, x_sums + (k + 1) % 2);
     // 3.

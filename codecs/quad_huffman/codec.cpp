@@ -1,5 +1,5 @@
-// quad_huffman: one length-limited Huffman code for the high parts of 2, 4 or 8 columns, low bits raw, patches for what has no code; laid
-// out so that a lane owns a row and decodes a symbol's columns by a look-up (format.h, README.md).
+// quad_huffman: one length-limited Huffman code for the high parts of 2, 4 or 8 columns, low bits raw, patches for what
+// has no code; laid out so that a lane owns a row and decodes a symbol's columns by a look-up (format.h, README.md).
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -32,18 +32,25 @@ int tile_cols_for(datasets::Shape shape, const Settings& settings) {
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const bool floats = matrix.type == datasets::ElementType::bf16;
   if (matrix.type != datasets::ElementType::i8 && !floats) return "quad_huffman stores int8 and bf16 elements.";
-  if (matrix.shape.elements() > kMostElements) return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
+  if (matrix.shape.elements() > kMostElements)
+    return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
   const int symbol_cols = number_of(settings.text("symbol_cols"));
-  if (floats && symbol_cols > most_float_symbol_cols()) return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
-  if (floats && settings.integer("raw_bits") >= 0) return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
-  if (symbol_cols != 0 && settings.integer("raw_bits") > most_raw_bits(symbol_cols)) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
-  if (symbol_cols != 0 && number_of(settings.text("table_bits")) > most_table_bits(symbol_cols)) return "quad_huffman has tables of at most 10 bits for symbols of 8 columns.";
+  if (floats && symbol_cols > most_float_symbol_cols())
+    return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
+  if (floats && settings.integer("raw_bits") >= 0)
+    return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
+  if (symbol_cols != 0 && settings.integer("raw_bits") > most_raw_bits(symbol_cols))
+    return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
+  if (symbol_cols != 0 && number_of(settings.text("table_bits")) > most_table_bits(symbol_cols))
+    return "quad_huffman has tables of at most 10 bits for symbols of 8 columns.";
   return "";
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Aim aim = settings.text("optimise") == "speed" ? Aim::speed : Aim::size;
-  const Model model = make_model(matrix, number_of(settings.text("symbol_cols")), static_cast<int>(settings.integer("raw_bits")), number_of(settings.text("table_bits")), aim);
+  const Model model =
+      make_model(matrix, number_of(settings.text("symbol_cols")), static_cast<int>(settings.integer("raw_bits")),
+                 number_of(settings.text("table_bits")), aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
   encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
   return compressed;
@@ -54,28 +61,37 @@ void require(bool condition, const char* sentence) {
 }
 
 void check_table(const Stored& stored) {
-  // Bits where nothing may be: raw ones go there.
+  // Bits that must be 0: raw ones go there.
   const int shift = entry_shift(stored.symbol_cols, stored.raw_bits);
   const uint32_t unused = low_bits_of_bytes(shift) & (stored.symbol_cols == 2 ? 0xffffu : ~0x01010101u);
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
-    require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits, "A table entry of a quad_huffman stream has a length that no code has.");
-    require((stored.entry_word(i, 0) & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
-    if (stored.symbol_cols == 8) require((stored.entry_word(i, 1) & low_bits_of_bytes(shift)) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
+            "A table entry of a quad_huffman stream has a length that no code has.");
+    require((stored.entry_word(i, 0) & unused) == 0,
+            "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    if (stored.symbol_cols == 8)
+      require((stored.entry_word(i, 1) & low_bits_of_bytes(shift)) == 0,
+              "A table entry of a quad_huffman stream has bits where the raw ones go.");
     for (int k = 0; k < stored.symbol_cols; ++k)
-      require(stored.entry_high(i, k) < 1 << high_bits(stored.symbol_cols), "A table entry of a quad_huffman stream has a high part that no symbol has.");
+      require(stored.entry_high(i, k) < 1 << high_bits(stored.symbol_cols),
+              "A table entry of a quad_huffman stream has a high part that no symbol has.");
   }
 }
 
 void check_tile(const Stored& stored, const TileIndex& tile, const TileIndex& next) {
-  require(tile.first_unit <= next.first_unit && tile.first_patch <= next.first_patch, "The index of tiles of a quad_huffman stream falls.");
-  require(tile.left_patches <= next.first_patch - tile.first_patch, "A tile of a quad_huffman stream has more patches on its left than in all.");
+  require(tile.first_unit <= next.first_unit && tile.first_patch <= next.first_patch,
+          "The index of tiles of a quad_huffman stream falls.");
+  require(tile.left_patches <= next.first_patch - tile.first_patch,
+          "A tile of a quad_huffman stream has more patches on its left than in all.");
   require(tile.partial_lines <= kMostPartialLines, "A tile of a quad_huffman stream has more than 32 partial lines.");
   int64_t units = tile.mask_units() + int64_t{tile.full_lines} * (kLineBytes / kUnitBytes);
   require(tile.first_unit + units <= next.first_unit, "A tile of a quad_huffman stream has fewer codes than lines.");
   int64_t words = 0;
-  for (int i = 0; i < tile.partial_lines; ++i) words += std::popcount(load_u32(stored.codes + tile.first_unit * kUnitBytes + 4 * i));
+  for (int i = 0; i < tile.partial_lines; ++i)
+    words += std::popcount(load_u32(stored.codes + tile.first_unit * kUnitBytes + 4 * i));
   units += (words + 3) / 4;
-  require(tile.first_unit + units == next.first_unit, "The codes of a tile of a quad_huffman stream have a wrong size.");
+  require(tile.first_unit + units == next.first_unit,
+          "The codes of a tile of a quad_huffman stream have a wrong size.");
 }
 
 // Everything but the schedule, the codes and the places of the patches, which decode() follows one by one.
@@ -84,34 +100,45 @@ Stored open_checked(const CompressedView& view) {
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
   const bool floats = view.type == datasets::ElementType::bf16;
   require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8 or bf16 elements.");
-  require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes), "The header of a quad_huffman stream has 6 bytes, of bf16 elements 7.");
-  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]), log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
+  require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes),
+          "The header of a quad_huffman stream has 6 bytes, of bf16 elements 7.");
+  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]),
+            log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
   if (floats)
-    require(stored.symbol_cols <= most_float_symbol_cols() && stored.raw_bits == float_raw_bits(stored.symbol_cols), "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9.");
+    require(stored.symbol_cols <= most_float_symbol_cols() && stored.raw_bits == float_raw_bits(stored.symbol_cols),
+            "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9.");
   else
-    require(stored.raw_bits <= most_raw_bits(stored.symbol_cols), "A quad_huffman stream has at most 7 raw bits, 4 beside symbols of 2 columns.");
+    require(stored.raw_bits <= most_raw_bits(stored.symbol_cols),
+            "A quad_huffman stream has at most 7 raw bits, 4 beside symbols of 2 columns.");
   require(stored.table_bits >= kLeastTableBits && stored.table_bits <= most_table_bits(stored.symbol_cols),
           "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most.");
-  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127), "The lowest element or exponent that a quad_huffman stream codes is none.");
-  require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols) << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
+  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127),
+          "The lowest element or exponent that a quad_huffman stream codes is none.");
+  require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols) << stored.table_bits,
+          "The table of a quad_huffman stream has a wrong size.");
   check_table(stored);
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
   require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
-  require(bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.raw_bits), "The raw bits of a quad_huffman stream have a wrong size.");
-  require(bytes(kPatches) % patch_bytes(stored.raw_bits) == 0, "The patches of a quad_huffman stream have no whole number.");
+  require(bytes(kRaw) ==
+              stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.raw_bits),
+          "The raw bits of a quad_huffman stream have a wrong size.");
+  require(bytes(kPatches) % patch_bytes(stored.raw_bits) == 0,
+          "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);
-  require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 && end.first_unit * kUnitBytes == bytes(kCodes) && end.first_patch * patch_bytes(stored.raw_bits) == bytes(kPatches),
+  require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 &&
+              end.first_unit * kUnitBytes == bytes(kCodes) &&
+              end.first_patch * patch_bytes(stored.raw_bits) == bytes(kPatches),
           "The index of tiles of a quad_huffman stream does not cover its codes and patches.");
   for (int64_t i = 0; i < tiles; ++i) check_tile(stored, stored.tile(i), stored.tile(i + 1));
   return stored;
 }
 
-// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct; of floats the exponents, and their signs and
-// mantissas beside them.
+// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct; of floats the
+// exponents, and their signs and mantissas beside them.
 struct TileDecoder {
   const Stored& stored;
   int64_t group, column;
@@ -126,9 +153,13 @@ struct TileDecoder {
     const int segments = static_cast<int>(stored.segments_of(column));
     std::array<int64_t, kMostSegments> reach;
     int64_t blocks = 0;
-    for (int s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
-    for (int64_t s = segments; s < stored.tile_segments; ++s) require(stored.schedule[tile * stored.tile_segments + s] == 0, "A quad_huffman stream fetches lines behind its last column.");
-    require(segments > 1 || lines <= stored.table_bits, "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
+    for (int s = 0; s < segments; ++s)
+      reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], lines);
+    for (int64_t s = segments; s < stored.tile_segments; ++s)
+      require(stored.schedule[tile * stored.tile_segments + s] == 0,
+              "A quad_huffman stream fetches lines past its last column.");
+    require(segments > 1 || lines <= stored.table_bits,
+            "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
     require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
     for (int lane = 0; lane < kLanes; ++lane) {
       int64_t position = 0;
@@ -141,7 +172,8 @@ struct TileDecoder {
     if (stored.floats()) return replace(index.first_patch, stored.first_patch(tile + 1));
     for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
       const Patch patch = stored.patch(index, i);
-      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), "A patch of a quad_huffman stream leaves its tile.");
+      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
+              "A patch of a quad_huffman stream leaves its tile.");
       int16_t& element = at(patch.row, patch.col);
       const int sum = element + patch.delta;
       require(sum >= INT16_MIN && sum <= INT16_MAX, "A patch of a quad_huffman stream leads far from int8.");
@@ -149,10 +181,13 @@ struct TileDecoder {
     }
   }
 
-  int16_t& at(int lane, int col) { return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)]; }
+  int16_t& at(int lane, int col) {
+    return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
+  }
   // The bits of a bf16 element.
   uint16_t float_at(int lane, int col) {
-    const int exponent = at(lane, col), sign = signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
+    const int exponent = at(lane, col),
+              sign = signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
     require(exponent >= 0 && exponent <= 255, "An exponent of a quad_huffman stream is none of bf16.");
     return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
   }
@@ -161,8 +196,10 @@ struct TileDecoder {
   void replace(int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       const FloatPatch patch = stored.float_patch(i);
-      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), "A patch of a quad_huffman stream leaves its tile.");
-      require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in, "A patch of a quad_huffman stream replaces an exponent that is not there.");
+      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
+              "A patch of a quad_huffman stream leaves its tile.");
+      require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in,
+              "A patch of a quad_huffman stream replaces an exponent that is not there.");
       at(patch.row, patch.col) = static_cast<int16_t>(patch.exponent);
     }
   }
@@ -170,12 +207,15 @@ struct TileDecoder {
   void decode_codes(const TileCodes& codes, int lane, int segment, int64_t end, int64_t& position) {
     const int each = stored.symbol_cols;
     for (int i = 0; i < kSegmentSymbols; ++i) {
-      const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane)) << 32;
-      const int64_t entry = static_cast<int64_t>(both >> (position % 32) & ((uint64_t{1} << std::min<int64_t>(stored.table_bits, end - position)) - 1));
+      const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane))
+                                                                  << 32;
+      const int64_t entry = static_cast<int64_t>(
+          both >> (position % 32) & ((uint64_t{1} << std::min<int64_t>(stored.table_bits, end - position)) - 1));
       position += stored.entry_length(entry);
       require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
       for (int k = 0; k < each; ++k)
-        at(lane, (segment * kSegmentSymbols + i) * each + k) = static_cast<int16_t>(stored.lowest + stored.entry_high(entry, k) * (1 << cell_bits(stored.raw_bits)));
+        at(lane, (segment * kSegmentSymbols + i) * each + k) =
+            static_cast<int16_t>(stored.lowest + stored.entry_high(entry, k) * (1 << cell_bits(stored.raw_bits)));
     }
   }
 
@@ -190,7 +230,9 @@ struct TileDecoder {
         const int col = segment * stored.segment_cols() + 32 * part + i;
         int16_t& element = at(lane, col);
         element = static_cast<int16_t>(element + static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff));
-        if (stored.floats()) signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+        if (stored.floats())
+          signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] =
+              static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
       }
     }
   }
@@ -208,7 +250,8 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
           const size_t number = static_cast<size_t>(row * stored.cols + column * stored.tile_cols + col);
           if (stored.floats()) {
             const uint16_t bits = tile.float_at(lane, static_cast<int>(col));
-            out[2 * number] = static_cast<std::byte>(bits & 0xff), out[2 * number + 1] = static_cast<std::byte>(bits >> 8);
+            out[2 * number] = static_cast<std::byte>(bits & 0xff),
+                    out[2 * number + 1] = static_cast<std::byte>(bits >> 8);
             continue;
           }
           const int element = tile.at(lane, static_cast<int>(col));
@@ -218,28 +261,39 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
     }
 }
 
-// Every code as long as codes get and every element patched all the way across the cells of int8; open settings may become any.
+// Every code as long as codes get and every element patched all the way across the cells of int8; open settings may
+// become any.
 int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
   const int64_t raw_bits = settings.integer("raw_bits");
   const int symbol_cols = number_of(settings.text("symbol_cols"));
-  const int least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols, most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
-  const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits), least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
+  const int least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols,
+            most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
+  const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits),
+            least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
   const int tile_cols = tile_cols_for(shape, settings);
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
-  // Lanes are moved only where others are longer, so the longest codes of all are more than any schedule leads to.
+  // Lanes are moved only where others are longer, so the longest codes of all are a bound of any schedule.
   const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
-  return kHeaderBytes + (int64_t{4} * entry_words(most_cols) << kMostTableBits) + kTileBytes * (tiles + 1) + tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
-         tiles * (4 * kMostPartialLines + 2 * kUnitBytes) + groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) + 2 * shape.elements() * (256 >> least_raw);
+  return kHeaderBytes + (int64_t{4} * entry_words(most_cols) << kMostTableBits) + kTileBytes * (tiles + 1) +
+         tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
+         tiles * (4 * kMostPartialLines + 2 * kUnitBytes) +
+         groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) +
+         2 * shape.elements() * (256 >> least_raw);
 }
 
-// The shape is that of bytes, and says nothing of their type: bf16 rows of half as many elements, each with a patch, take less than
-// int8 elements with all of theirs, but for what is rounded up to whole segments and tiles of them.
+// The shape is that of bytes, and says nothing of their type: bf16 rows of half as many elements, each with a patch,
+// take less than int8 elements with all of theirs, but for what is rounded up to whole segments and tiles of them.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const datasets::Shape halves{shape.rows, (shape.cols + 1) / 2};
   const int tile_cols = tile_cols_for(halves, settings);
-  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols), segments = groups * row_segments(halves.cols, kLeastSymbolCols);
-  const int64_t floats = kFloatHeaderBytes + (int64_t{4} << kMostTableBits) + (tiles + 1) * (kTileBytes + kMostTileCols / segment_cols(kLeastSymbolCols) + 4 * kMostPartialLines + 2 * kUnitBytes) +
-                         segments * (kSegmentSymbols * kMostTableBits / 32 * kLineBytes + 3 * raw_bytes_of_segment(kLeastSymbolCols, kSignMantissaBits + 1)) + 4 * halves.elements();
+  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols),
+                segments = groups * row_segments(halves.cols, kLeastSymbolCols);
+  const int64_t floats = kFloatHeaderBytes + (int64_t{4} << kMostTableBits) +
+                         (tiles + 1) * (kTileBytes + kMostTileCols / segment_cols(kLeastSymbolCols) +
+                                        4 * kMostPartialLines + 2 * kUnitBytes) +
+                         segments * (kSegmentSymbols * kMostTableBits / 32 * kLineBytes +
+                                     3 * raw_bytes_of_segment(kLeastSymbolCols, kSignMantissaBits + 1)) +
+                         4 * halves.elements();
   return std::max(max_stored_int8(shape, settings), floats);
 }
 
@@ -247,20 +301,40 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
 
 const Codec& codec() {
   static const Codec codec = {
-      .summary = "high parts of 2, 4 or 8 columns (of bf16: exponents) in one Huffman code, low bits raw, patches; a lane a row, a symbol a look-up",
-      .source = "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski et al., ICDE 2006)",
+      .summary =
+          "high parts of 2, 4 or 8 columns (of bf16: exponents) in one Huffman code, low bits raw, patches; a lane a "
+          "row, a symbol a look-up",
+      .source =
+          "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
+          "et al., ICDE 2006)",
       .format_version = 2,
       .lossless = true,
-      .settings = {{.name = "raw_bits", .unit = "bit", .help = "low bits of an element stored as they are; -1: chosen for `optimise`",
-                    .default_value = int64_t{-1}, .min = -1, .max = kMostRawBits},
-                   {.name = "table_bits", .unit = "bit", .help = "longest code, index width of the table; 0: chosen for `optimise`",
-                    .default_value = "0", .choices = {"0", "8", "9", "10", "11", "12", "13"}},
-                   {.name = "tile_cols", .unit = "column", .help = "columns of a tile; 0: as many as leave about 4000 tiles",
-                    .default_value = "0", .choices = {"0", "256", "512", "1024", "2048"}},
-                   {.name = "symbol_cols", .unit = "column", .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",
-                    .default_value = "4", .choices = {"0", "2", "4", "8"}},
-                   {.name = "optimise", .unit = "", .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",
-                    .default_value = "size", .choices = {"size", "speed"}}},
+      .settings = {{.name = "raw_bits",
+                    .unit = "bit",
+                    .help = "low bits of an element stored as they are; -1: chosen for `optimise`",
+                    .default_value = int64_t{-1},
+                    .min = -1,
+                    .max = kMostRawBits},
+                   {.name = "table_bits",
+                    .unit = "bit",
+                    .help = "longest code, index width of the table; 0: chosen for `optimise`",
+                    .default_value = "0",
+                    .choices = {"0", "8", "9", "10", "11", "12", "13"}},
+                   {.name = "tile_cols",
+                    .unit = "column",
+                    .help = "columns of a tile; 0: as many as leave about 4000 tiles",
+                    .default_value = "0",
+                    .choices = {"0", "256", "512", "1024", "2048"}},
+                   {.name = "symbol_cols",
+                    .unit = "column",
+                    .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",
+                    .default_value = "4",
+                    .choices = {"0", "2", "4", "8"}},
+                   {.name = "optimise",
+                    .unit = "",
+                    .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",
+                    .default_value = "size",
+                    .choices = {"size", "speed"}}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

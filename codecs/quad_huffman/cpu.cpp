@@ -11,22 +11,20 @@
 namespace ecmv::codecs::quad_huffman {
 namespace {
 
-using backends::KernelCall;
-
-int64_t rows_per_block(const CompressedView&) { return kLanes; }
-
 // A segment's w - lowest, 0..255; of floats exponent - lowest, and the byte of sign and mantissa.
 struct SegmentBytes {
   std::array<uint8_t, kMostSegmentCols> offsets, signs;
 };
 
-void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw, SegmentBytes& bytes) {
+void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw,
+                    SegmentBytes& bytes) {
   auto& [offsets, signs] = bytes;
   const int cell = cell_bits(stored.raw_bits);
   const int each = stored.symbol_cols;
   const uint32_t mask = (1u << stored.table_bits) - 1;
   for (int i = 0; i < kSegmentSymbols; ++i) {
-    const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane)) << 32;
+    const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane))
+                                                                << 32;
     const int64_t entry = static_cast<uint32_t>(both >> (position % 32)) & mask;
     position += stored.entry_length(entry);
     for (int k = 0; k < each; ++k) offsets[each * i + k] = static_cast<uint8_t>(stored.entry_high(entry, k) << cell);
@@ -42,24 +40,27 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
   }
 }
 
-// Calls f(row, col, columns that there are, bytes) for every segment of the call's rows.
+// Calls f(row, col, columns within the matrix, bytes) for every segment of the rows.
 template <class F>
-void for_each_segment(const Stored& stored, const KernelCall& call, F f) {
+void for_each_segment(const Stored& stored, backends::Rows rows, F f) {
   SegmentBytes bytes;
   std::array<int64_t, kMostSegments> reach;
   const int segment_cols = stored.segment_cols();
-  for (int64_t group = call.row_begin / kLanes; group * kLanes < call.row_end; ++group)
+  for (int64_t group = rows.begin / kLanes; group * kLanes < rows.end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
       const TileCodes codes(stored, stored.tile(tile));
       int64_t blocks = 0;
-      for (int64_t s = 0; s < segments; ++s) reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
-      for (int64_t row = group * kLanes; row < std::min(call.row_end, (group + 1) * kLanes); ++row) {
+      for (int64_t s = 0; s < segments; ++s)
+        reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
+      for (int64_t row = group * kLanes; row < std::min(rows.end, (group + 1) * kLanes); ++row) {
         const int lane = static_cast<int>(row % kLanes);
         int64_t position = 0;
         for (int64_t s = 0; s < segments; ++s) {
           position = std::max(position, 32 * (reach[std::min(s + kAhead, segments - 1)] - kRingLines));
-          decode_segment(stored, codes, lane, position, stored.raw_of(group, column * stored.tile_segments + s) + stored.raw_lane_bytes() * lane, bytes);
+          decode_segment(stored, codes, lane, position,
+                         stored.raw_of(group, column * stored.tile_segments + s) + stored.raw_lane_bytes() * lane,
+                         bytes);
           const int64_t col = column * stored.tile_cols + s * segment_cols;
           f(row, col, std::min<int64_t>(segment_cols, stored.cols - col), bytes);
         }
@@ -67,74 +68,101 @@ void for_each_segment(const Stored& stored, const KernelCall& call, F f) {
     }
 }
 
-// Calls f(number of the patch, first row and column of its tile, index of the tile) for every patch of the call's rows.
+// Calls f(number of the patch, first row and column of its tile, index of the tile) for every patch of the rows.
 template <class F>
-void for_each_patch(const Stored& stored, const KernelCall& call, F f) {
-  for (int64_t group = call.row_begin / kLanes; group * kLanes < call.row_end; ++group)
+void for_each_patch(const Stored& stored, backends::Rows rows, F f) {
+  for (int64_t group = rows.begin / kLanes; group * kLanes < rows.end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column;
       const TileIndex index = stored.tile(tile);
-      for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) f(i, group * kLanes, column * stored.tile_cols, index);
+      for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i)
+        f(i, group * kLanes, column * stored.tile_cols, index);
     }
 }
 
-void decode_floats(const Stored& stored, const KernelCall& call) {
-  int8_t* decoded = call.decoded - 2 * call.row_begin * stored.cols;
-  const auto store = [&](int64_t row, int64_t col, int exponent, int sign) {
-    int8_t* to = decoded + 2 * (row * stored.cols + col);
-    to[0] = static_cast<int8_t>(exponent << 7 | (sign & 0x7f)), to[1] = static_cast<int8_t>((sign & 0x80) | exponent >> 1);
-  };
-  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
-    for (int64_t i = 0; i < count; ++i) store(row, col + i, stored.lowest + bytes.offsets[i], bytes.signs[i]);
-  });
-  for_each_patch(stored, call, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex&) {
-    const FloatPatch patch = stored.float_patch(i);
-    const int8_t* at = decoded + 2 * ((first_row + patch.row) * stored.cols + first_col + patch.col);
-    store(first_row + patch.row, first_col + patch.col, patch.exponent, (at[1] & 0x80) | (at[0] & 0x7f));
-  });
-}
+// The bodies copy what is stored, so that stores through byte pointers cannot change it and it stays in registers.
 
-void decode(const KernelCall& call) {
-  if (call.row_begin >= call.row_end) return;
-  const Stored stored = open_stored(*call.matrix);
-  if (stored.floats()) return decode_floats(stored, call);
-  int8_t* decoded = call.decoded - call.row_begin * stored.cols;
-  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
-    for (int64_t i = 0; i < count; ++i) decoded[row * stored.cols + col + i] = static_cast<int8_t>(bytes.offsets[i] + stored.lowest);
-  });
-  for_each_patch(stored, call, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
-    const Patch patch = stored.patch(tile, i);
-    int8_t& element = decoded[(first_row + patch.row) * stored.cols + first_col + patch.col];
-    element = static_cast<int8_t>(element + patch.delta);
-  });
-}
+struct Decode {
+  Stored bound;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (args.rows.count() <= 0) return;
+    const Stored stored = bound;
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - args.rows.begin * stored.cols;
+    for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
+      for (int64_t i = 0; i < count; ++i)
+        decoded[row * stored.cols + col + i] = static_cast<int8_t>(bytes.offsets[i] + stored.lowest);
+    });
+    for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
+      const Patch patch = stored.patch(tile, i);
+      int8_t& element = decoded[(first_row + patch.row) * stored.cols + first_col + patch.col];
+      element = static_cast<int8_t>(element + patch.delta);
+    });
+  }
+};
 
-void matvec(const KernelCall& call) {
-  if (call.row_begin >= call.row_end) return;
-  const Stored stored = open_stored(*call.matrix);
-  // Sums wrap like the int32 of the result: what stands in for an element may be larger than it.
-  uint32_t* y = reinterpret_cast<uint32_t*>(call.y);
-  uint32_t offset = 0;
-  for (int64_t col = 0; col < stored.cols; ++col) offset += static_cast<uint32_t>(stored.lowest * call.x[col]);
-  std::fill(y + call.row_begin, y + call.row_end, offset);
-  for_each_segment(stored, call, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
-    int32_t sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += bytes.offsets[i] * call.x[col + i];
-    y[row] += static_cast<uint32_t>(sum);
-  });
-  for_each_patch(stored, call, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
-    const Patch patch = stored.patch(tile, i);
-    y[first_row + patch.row] += static_cast<uint32_t>(patch.delta * call.x[first_col + patch.col]);
-  });
-}
+struct DecodeFloats {
+  Stored bound;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (args.rows.count() <= 0) return;
+    const Stored stored = bound;
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - 2 * args.rows.begin * stored.cols;
+    const auto store = [&](int64_t row, int64_t col, int exponent, int sign) {
+      int8_t* to = decoded + 2 * (row * stored.cols + col);
+      to[0] = static_cast<int8_t>(exponent << 7 | (sign & 0x7f)),
+      to[1] = static_cast<int8_t>((sign & 0x80) | exponent >> 1);
+    };
+    for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
+      for (int64_t i = 0; i < count; ++i) store(row, col + i, stored.lowest + bytes.offsets[i], bytes.signs[i]);
+    });
+    for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex&) {
+      const FloatPatch patch = stored.float_patch(i);
+      const int8_t* at = decoded + 2 * ((first_row + patch.row) * stored.cols + first_col + patch.col);
+      store(first_row + patch.row, first_col + patch.col, patch.exponent, (at[1] & 0x80) | (at[0] & 0x7f));
+    });
+  }
+};
 
-std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo&, int) {
+struct Multiply {
+  Stored bound;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    if (args.rows.count() <= 0) return;
+    const Stored stored = bound;
+    const int8_t* x = args.x;
+    // Sums wrap like the int32 of the result: a substitute may be larger than the element.
+    uint32_t* y = reinterpret_cast<uint32_t*>(args.y);
+    uint32_t offset = 0;
+    for (int64_t col = 0; col < stored.cols; ++col) offset += static_cast<uint32_t>(stored.lowest * x[col]);
+    std::fill(y + args.rows.begin, y + args.rows.end, offset);
+    for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
+      int32_t sum = 0;
+      for (int64_t i = 0; i < count; ++i) sum += bytes.offsets[i] * x[col + i];
+      y[row] += static_cast<uint32_t>(sum);
+    });
+    for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
+      const Patch patch = stored.patch(tile, i);
+      y[first_row + patch.row] += static_cast<uint32_t>(patch.delta * x[first_col + patch.col]);
+    });
+  }
+};
+
+std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   return view.type == datasets::ElementType::i8 ? "" : "The kernel multiplies int8 elements.";
 }
 
+constexpr backends::KernelFacts kFacts{.rows_per_block = kLanes};
+
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const Stored stored = open_stored(*layers[0].matrix);
+  if (stored.floats()) return {DecodeFloats{stored}, kFacts};
+  return {Decode{stored}, kFacts};
+}
+backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return {Multiply{open_stored(*layers[0].matrix)}, kFacts};
+}
+
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "lanes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "lanes", .tunings = backends::kDefaultTuning, .refuses = refuses_matvec, .rows_per_block = rows_per_block, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "lanes", .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "lanes", .refuses = refuses_matvec, .bind = bind_matvec},
 };
 
 }  // namespace

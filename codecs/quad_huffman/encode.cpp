@@ -1,5 +1,5 @@
-// Tile by tile: each lane's codes as a string of bits without gaps, its raw words and its patches; then the schedule, and the strings
-// are laid into the tile's lines, in pieces of segments where a lane is moved.
+// Tile by tile: each lane's codes as a string of bits without gaps, its raw words and its patches; then the schedule,
+// and the strings are laid into the tile's lines, in pieces of segments where a lane is moved.
 #include "codecs/quad_huffman/encode.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace ecmv::codecs::quad_huffman {
 namespace {
 
 void append_u32(std::vector<std::byte>& bytes, uint64_t value) {
-  if (value > UINT32_MAX) throw std::length_error("quad_huffman counts codes and patches in 32 bits; this matrix needs more.");
+  if (value > UINT32_MAX)
+    throw std::length_error("quad_huffman counts codes and patches in 32 bits; this matrix needs more.");
   for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i) & 0xff));
 }
 
@@ -54,9 +55,16 @@ struct BitString {
 class Encoder {
  public:
   Encoder(datasets::MatrixView matrix, const Model& model, int tile_cols)
-      : elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())), rows_(matrix.shape.rows), cols_(matrix.shape.cols), model_(model), raw_bits_(model.stored_raw_bits()), tile_cols_(tile_cols), segment_cols_(segment_cols(model.symbol_cols)) {
+      : elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())),
+        rows_(matrix.shape.rows),
+        cols_(matrix.shape.cols),
+        model_(model),
+        raw_bits_(model.stored_raw_bits()),
+        tile_cols_(tile_cols),
+        segment_cols_(segment_cols(model.symbol_cols)) {
     for (int i = 0; i < 256; ++i) {
-      const int high = model.high(model.floats ? i : static_cast<int8_t>(i)), clamped = std::clamp(high, 0, model.most_high());
+      const int high = model.high(model.floats ? i : static_cast<int8_t>(i)),
+                clamped = std::clamp(high, 0, model.most_high());
       high_[i] = static_cast<uint32_t>(clamped) | (high == clamped ? 0 : kOutside);
     }
   }
@@ -88,13 +96,15 @@ class Encoder {
     schedule.resize(schedule_begin + static_cast<size_t>(tile_cols_ / segment_cols_));
     std::array<uint8_t, kMostSegments> blocks;
     const int lines = static_cast<int>(make_schedule(lanes_, std::span(blocks).first(static_cast<size_t>(segments))));
-    for (int s = 0; s < segments; ++s) schedule[schedule_begin + static_cast<size_t>(s)] = static_cast<std::byte>(blocks[s]);
+    for (int s = 0; s < segments; ++s)
+      schedule[schedule_begin + static_cast<size_t>(s)] = static_cast<std::byte>(blocks[s]);
     lines_words_.assign(static_cast<size_t>(lines) * kLineWords, 0);
     std::array<int, kLanes> lane_words;
     for (int lane = 0; lane < kLanes; ++lane) lane_words[lane] = lay_lane(lane, segments);
     // As few full lines as the number of masks allows, in blocks.
     const int shortest = *std::min_element(lane_words.begin(), lane_words.end());
-    const int full = std::max(shortest / kBlockLines, (lines - kMostPartialLines + kBlockLines - 1) / kBlockLines) * kBlockLines;
+    const int full =
+        std::max(shortest / kBlockLines, (lines - kMostPartialLines + kBlockLines - 1) / kBlockLines) * kBlockLines;
     append_u32(tiles, codes.size() / kUnitBytes);
     append_u32(tiles, static_cast<uint64_t>(patch_count_));
     append_u32(tiles, static_cast<uint64_t>(append_patches()));
@@ -116,19 +126,22 @@ class Encoder {
  private:
   static constexpr uint32_t kOutside = 1u << 16;
 
-  // Of the segment in hand: what is coded, as it is and as high parts, and what is raw; columns that are not there become the lowest of all.
+  // Splits a segment into what is coded, as it is and as high parts, and what is raw; columns past the last are the
+  // lowest of all.
   void load_segment(int64_t first, int64_t there) {
     const auto lowest = static_cast<uint8_t>(model_.lowest);
     values_.fill(lowest), signs_.fill(0);
     for (int64_t i = 0; i < there; ++i) {
       if (model_.floats) {
         const uint32_t bits = load_u16(elements_ + 2 * (first + i));
-        values_[i] = static_cast<uint8_t>(bits >> 7), signs_[i] = static_cast<uint8_t>((bits >> 8 & 0x80) | (bits & 0x7f));
+        values_[i] = static_cast<uint8_t>(bits >> 7),
+        signs_[i] = static_cast<uint8_t>((bits >> 8 & 0x80) | (bits & 0x7f));
       } else {
         values_[i] = elements_[first + i];
       }
     }
-    for (int i = 0; i < segment_cols_; ++i) lows_[i] = static_cast<uint8_t>((values_[i] - lowest) & ((1 << model_.raw_bits) - 1));
+    for (int i = 0; i < segment_cols_; ++i)
+      lows_[i] = static_cast<uint8_t>((values_[i] - lowest) & ((1 << model_.raw_bits) - 1));
   }
 
   void encode_codes(int64_t there, int lane, int first_col) {
@@ -141,10 +154,13 @@ class Encoder {
         outside |= high;
       }
       const int64_t left = there - col;
-      const SymbolCode& code = left >= each ? model_.codes[symbol] : left > 0 ? model_.partial[symbol & ((1u << (bits * left)) - 1)] : model_.shortest;
+      const SymbolCode& code = left >= each ? model_.codes[symbol]
+                               : left > 0   ? model_.partial[symbol & ((1u << (bits * left)) - 1)]
+                                            : model_.shortest;
       strings_[lane].put(code.bits, code.length);
       if (((outside & kOutside) != 0 || code.coded != symbol) && left > 0)
-        for (int k = 0; k < std::min<int64_t>(left, each); ++k) patch(lane, first_col + col + k, values_[col + k], lows_[col + k], high_of_symbol(code.coded, each, k));
+        for (int k = 0; k < std::min<int64_t>(left, each); ++k)
+          patch(lane, first_col + col + k, values_[col + k], lows_[col + k], high_of_symbol(code.coded, each, k));
     }
   }
 
@@ -153,7 +169,8 @@ class Encoder {
     const int stand_in = model_.lowest + (coded_high << model_.raw_bits) + low;
     if (stand_in == value) return;
     largest_stand_in = std::max(largest_stand_in, stand_in);
-    tile_patches_.push_back(static_cast<uint32_t>(row | kLanes * col | value << 16) | static_cast<uint32_t>(stand_in) << 24);
+    tile_patches_.push_back(static_cast<uint32_t>(row | kLanes * col | value << 16) | static_cast<uint32_t>(stand_in)
+                                                                                          << 24);
   }
 
   void store_raw(int lane, std::byte* raw_words) {
@@ -166,7 +183,9 @@ class Encoder {
       if (planes > 0)
         for (int q = 0; q < 8; ++q) words[q] = load_u32(signs_.data() + 32 * group + 4 * q);
       pack_raw(model_.raw_bits, quads.data(), words.data() + planes);
-      for (int j = 0; j < raw_bits_; ++j) store_u32(words[j], raw_words + raw_word_offset(each, raw_bits_, group, j) + 4 * raw_unit_words(each, raw_bits_) * lane);
+      for (int j = 0; j < raw_bits_; ++j)
+        store_u32(words[j],
+                  raw_words + raw_word_offset(each, raw_bits_, group, j) + 4 * raw_unit_words(each, raw_bits_) * lane);
     }
   }
 
@@ -175,11 +194,13 @@ class Encoder {
     tile_patches_.insert(tile_patches_.end(), static_cast<size_t>(std::abs(delta)), patch);
   }
 
-  // Column by column: neighbouring patches then are for different rows. Returns how many are for the first kPatchCols columns.
+  // Column by column: neighbouring patches then are for different rows. Returns how many are for the first kPatchCols
+  // columns.
   int64_t append_patches() {
     patch_count_ += static_cast<int64_t>(tile_patches_.size());
     if (model_.floats) {
-      std::sort(tile_patches_.begin(), tile_patches_.end(), [](uint32_t a, uint32_t b) { return (a & 0xffff) < (b & 0xffff); });
+      std::sort(tile_patches_.begin(), tile_patches_.end(),
+                [](uint32_t a, uint32_t b) { return (a & 0xffff) < (b & 0xffff); });
       for (const uint32_t patch : tile_patches_) append_u32(patches, patch);
       return 0;
     }
@@ -238,7 +259,8 @@ class Encoder {
   const Model& model_;
   int raw_bits_, tile_cols_, segment_cols_;
   std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
-  std::array<uint8_t, kMostSegmentCols> values_, lows_, signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
+  std::array<uint8_t, kMostSegmentCols> values_, lows_,
+      signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
   std::vector<uint32_t> tile_patches_;  // of the tile: column, row, whether it takes one; of floats as stored
@@ -251,11 +273,16 @@ class Encoder {
 void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed) {
   Encoder encoder(matrix, model, tile_cols);
   for (int64_t group = 0; group < row_groups(matrix.shape.rows); ++group)
-    for (int64_t column = 0; column < column_tiles(matrix.shape.cols, tile_cols); ++column) encoder.encode_tile(group, column);
+    for (int64_t column = 0; column < column_tiles(matrix.shape.cols, tile_cols); ++column)
+      encoder.encode_tile(group, column);
   encoder.finish();
 
   const auto byte = [](int value) { return static_cast<std::byte>(value & 0xff); };
-  std::vector<std::byte> header = {byte(model.stored_raw_bits()), byte(model.table_bits), byte(model.lowest), byte(model.lowest >> 8), byte(std::countr_zero(static_cast<uint32_t>(tile_cols))),
+  std::vector<std::byte> header = {byte(model.stored_raw_bits()),
+                                   byte(model.table_bits),
+                                   byte(model.lowest),
+                                   byte(model.lowest >> 8),
+                                   byte(std::countr_zero(static_cast<uint32_t>(tile_cols))),
                                    byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)))};
   if (model.floats) header.push_back(byte(encoder.largest_stand_in));
   std::vector<std::byte> table;

@@ -1,7 +1,8 @@
-// Products and decoding of bf16 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign and mantissa from their raw bits.
-// Two elements are made at once, as halves of a word: bytes of exponents spread to halves, one multiply-add that shifts them and adds the
-// lowest, bytes of sign and mantissa doubled to halves, one selection of bits. Operations for four columns beyond the look-ups: 2 for
-// the exponents' lowest bits (K = 4), 8 for the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
+// Products and decoding of bf16 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
+// and mantissa from their raw bits. Two elements are made at once, as halves of a word: bytes of exponents spread to
+// halves, one multiply-add that shifts them and adds the lowest, bytes of sign and mantissa doubled to halves, one
+// selection of bits. Operations for four columns beyond the look-ups: 2 for the exponents' lowest bits (K = 4), 8 for
+// the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
 #pragma once
 
 #include "backends/gpu/dense_matmul.h"
@@ -16,25 +17,33 @@ struct FourFloats {
 // `lowest` in both halves, where exponents are.
 ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t lowest) {
   constexpr uint32_t kExponent = 0x7F807F80u;
-  return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * 128 + lowest, gpu::byte_permute(signs, 0, 0x1100)),
-          gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * 128 + lowest, gpu::byte_permute(signs, 0, 0x3322))};
+  return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * 128 + lowest,
+                           gpu::byte_permute(signs, 0, 0x1100)),
+          gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * 128 + lowest,
+                           gpu::byte_permute(signs, 0, 0x3322))};
 }
-ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) { return static_cast<uint32_t>(lowest) << 7 | static_cast<uint32_t>(lowest) << 23; }
-ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) { return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16); }
+ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
+  return static_cast<uint32_t>(lowest) << 7 | static_cast<uint32_t>(lowest) << 23;
+}
+ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
+  return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
+}
 
-// One token's x to shared memory, zeros behind the last column, where there are codes as well.
+// One token's x to shared memory, zeros past the last column, where there are codes as well.
 ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int stored_cols, gpu::Pointer<float> to) {
-  // Tokens have zeros behind their last column, but not as many as there are columns of a segment.
+  // Tokens have zeros past their last column, but not as many as there are columns of a segment.
   for (int col = gpu::thread_index() * 4; col < stored_cols; col += gpu::block_size() * 4)
     *gpu::cast<gpu::uint4>(to + col) = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
 }
 
 // The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
 template <typename TileOf, int kSymbolCols>
-ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table<kSymbolCols>& table, uint32_t lowest, gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
+ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table<kSymbolCols>& table, uint32_t lowest,
+                                      gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
-    gpu::atomic_add(sums + patch.row, bf16_number(patch.exponent, sign) * input - bf16_number(patch.stand_in, sign) * input);
+    gpu::atomic_add(sums + patch.row,
+                    bf16_number(patch.exponent, sign) * input - bf16_number(patch.stand_in, sign) * input);
   });
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   float products[2] = {};
@@ -49,24 +58,30 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table<kSymbolCols>& ta
   return products[0] + products[1];
 }
 
-// One token. Workers share rows as in the products of int8; each has sums of its own, which are added in order at the end.
+// One token. Workers share rows as in the products of int8; each has sums of its own, which are added in order at the
+// end.
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden, gpu::TokenView tokens, int token) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
+                                                             gpu::TokenView tokens, int token) {
   using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
-  const int worker = Worker::uniform(Worker::group()), part = worker / plan.workers_of_rows, parts = plan.workers / plan.workers_of_rows;
+  const int worker = Worker::uniform(Worker::group()), part = worker / plan.workers_of_rows,
+            parts = plan.workers / plan.workers_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
-  const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + plan.sums), inputs = gpu::cast<float>(gpu::shared_memory() + plan.inputs);
+  const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + plan.sums),
+                            inputs = gpu::cast<float>(gpu::shared_memory() + plan.inputs);
   const gpu::Pointer<float> own_sums = sums + worker * kLanes;
 
   TileOf tile(gpu::shared_memory() + (plan.rings + worker * TileOf::kSharedBytes), hidden);
   int column = group < matrix.row_groups ? worker % plan.workers_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  if (column < matrix.column_tiles) tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+  if (column < matrix.column_tiles)
+    tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
   fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
   own_sums[Worker::lane()] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
-  load_token(tokens.x + token * tokens.x_stride, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, inputs);
+  load_token(tokens.x + token * tokens.x_stride, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols,
+             inputs);
   gpu::sync_block();
 
   const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
@@ -75,7 +90,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   while (column < matrix.column_tiles) {
     product += multiply_floats<TileOf, kSymbolCols>(tile, table, lowest, inputs, own_sums);
     column += plan.workers_of_rows;
-    if (column < matrix.column_tiles) tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+    if (column < matrix.column_tiles)
+      tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
   }
   Worker::sync();
   own_sums[Worker::lane()] += product;
@@ -84,12 +100,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
     const int64_t row = gpu::block_index() * parts * kLanes + i;
     if (row >= matrix.rows) continue;
     float sum = 0;
-    for (int w = 0; w < plan.workers_of_rows; ++w) sum += sums[(i / kLanes * plan.workers_of_rows + w) * kLanes + i % kLanes];
+    for (int w = 0; w < plan.workers_of_rows; ++w)
+      sum += sums[(i / kLanes * plan.workers_of_rows + w) * kLanes + i % kLanes];
     tokens.store(row, token, sum);
   }
 }
 
-// A worker decodes one tile after the other. A row's eight elements are stored at once where every row begins at a multiple of 16 bytes.
+// A worker decodes one tile after the other. A row's eight elements are stored at once where every row begins at a
+// multiple of 16 bytes.
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
   using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
@@ -99,7 +117,8 @@ ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu:
   const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   const bool whole = matrix.cols % 8 == 0;
-  for (int64_t number = gpu::block_index() * plan.workers + Worker::group(); number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.workers) {
+  for (int64_t number = gpu::block_index() * plan.workers + Worker::group();
+       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.workers) {
     const int64_t group = number / matrix.column_tiles;
     const int column = static_cast<int>(number % matrix.column_tiles);
     const int64_t row = group * kLanes + Worker::lane();
@@ -121,11 +140,13 @@ ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu:
         return;
       }
       const uint32_t words[4] = {before.first, before.second, four.first, four.second};
-      for (int i = 0; i < 8 && tile.first_col() + col + i < matrix.cols; ++i) out[col + i] = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
+      for (int i = 0; i < 8 && tile.first_col() + col + i < matrix.cols; ++i)
+        out[col + i] = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
     });
     Worker::sync();
     at_begin.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
-      decoded[(group * kLanes + patch.row) * matrix.cols + tile.first_col() + patch.col] = static_cast<uint16_t>((sign & 0x80) << 8 | patch.exponent << 7 | (sign & 0x7F));
+      decoded[(group * kLanes + patch.row) * matrix.cols + tile.first_col() + patch.col] =
+          static_cast<uint16_t>((sign & 0x80) << 8 | patch.exponent << 7 | (sign & 0x7F));
     });
     Worker::sync();
   }

@@ -1,42 +1,52 @@
-// Stored bytes of quad_huffman, version 2: made so that a GPU lane, which owns a row, decodes several columns by one table look-up.
+// Stored bytes of quad_huffman, version 2: made so that a GPU lane, which owns a row, decodes several columns by one
+// table look-up.
 //
-// An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring columns are one symbol
-// of one length-limited Huffman code for the whole matrix, K = 2, 4 (a quad) or 8. A symbol is a number of 16 bits, 16 / K for each h,
-// so h below 2^(16 / K) can have codes. What the code cannot say is said nearly, and patches add the difference.
+// An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
+// columns are one symbol of one length-limited Huffman code for the whole matrix, K = 2, 4 (a quad) or 8. A symbol is a
+// number of 16 bits, 16 / K for each h, so h below 2^(16 / K) can have codes. A value without a code is stored as the
+// nearest one that has one (its substitute), and a patch adds the difference.
 //
-//   header     6 bytes: B, T, lowest (int16, little-endian), log2 of columns of a tile, log2 of K; of bf16 a seventh, see below
-//   table      2^T entries of one uint32 (K = 8: two). Entry i is for streams whose next bits, first bit lowest, are i.
-//              K = 2: bytes 0 and 1 hold h of the columns shifted left by B, the upper half the length of the code (1..T)
-//              K = 4, 8: byte k holds h of column k shifted left by max(B, 1); bit 0 of byte k < 4 is bit k of the length
-//   tiles      4 uint32 a tile and 4 more: where its codes begin, in units of 16 bytes; its first patch; how many of its patches are for
-//              the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its partial lines. The last 4: the ends, 0, 0
+//   header     6 bytes: B, T, lowest (int16, little-endian), log2 of columns of a tile, log2 of K; of bf16 a seventh,
+//   see below table      2^T entries of one uint32 (K = 8: two). Entry i is for streams whose next bits, first bit
+//   lowest, are i.
+//              K = 2: bytes 0 and 1 hold h of the columns shifted left by B, the upper half the length of the code
+//              (1..T) K = 4, 8: byte k holds h of column k shifted left by max(B, 1); bit 0 of byte k < 4 is bit k of
+//              the length
+//   tiles      4 uint32 a tile and 4 more: where its codes begin, in units of 16 bytes; its first patch; how many of
+//   its patches are for
+//              the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its partial lines. The
+//              last 4: the ends, 0, 0
 //   schedule   a byte a segment: blocks of 4 lines to have before it (of a narrow last tile the rest is 0)
-//   codes      tile by tile: a mask a partial line, the full lines, the partial lines; masks and partial lines end in up to 3 words of 0
-//   raw        B / 8 bytes a column
-//   patches    uint16: row in the tile, from bit 5 on the column in its half of the tile, bit 15: 0 adds one to h, 1 takes one
+//   codes      tile by tile: a mask a partial line, the full lines, the partial lines; masks and partial lines end in
+//   up to 3 words of 0 raw        B / 8 bytes a column patches    uint16: row in the tile, from bit 5 on the column in
+//   its half of the tile, bit 15: 0 adds one to h, 1 takes one
 //
-// A tile is 32 rows by `tile_cols` columns; tiles of the same rows follow each other. Rows beyond the last and columns up to the
-// next multiple of a segment are filled with whatever codes shortest. A lane's codes are one string of bits, first bit
-// lowest; its word k is in line k. A full line is 32 words, a lane each. A partial line has only words of lanes whose strings reach it,
-// in the order of lanes; bit l of its mask says whether lane l's does.
+// A tile is 32 rows by `tile_cols` columns; tiles of the same rows follow each other. Rows beyond the last and columns
+// up to the next multiple of a segment are filled with whatever codes shortest. A lane's codes are one string of bits,
+// first bit lowest; its word k is in line k. A full line is 32 words, a lane each. A partial line has only words of
+// lanes whose strings reach it, in the order of lanes; bit l of its mask says whether lane l's does.
 //
-// A segment is 32 symbols: 32 K columns. A decoder keeps the last kRingLines lines, and begins to fetch those of a segment
-// kAhead segments before. With reach(s) = min(4 * (schedule[0] + ... + schedule[s]), lines of the tile): before segment s every lane's
-// position becomes max(position, 32 * (reach(min(s + kAhead, last)) - kRingLines)), and all code bits of segment s, and the line
-// behind the one with its last bit, if there is one, are before reach(s). So lanes may drift apart, and no data makes the ring overflow.
+// A segment is 32 symbols: 32 K columns. A decoder keeps the last kRingLines lines, and begins to fetch those of a
+// segment kAhead segments before. With reach(s) = min(4 * (schedule[0] + ... + schedule[s]), lines of the tile): before
+// segment s every lane's position becomes max(position, 32 * (reach(min(s + kAhead, last)) - kRingLines)), and all code
+// bits of segment s, and the line after the one with its last bit, if there is one, are before reach(s). So lanes may
+// drift apart, and no data makes the ring overflow.
 //
-// Raw bits of 32 columns (quads of columns q = 0..7) are B words; a segment's words, one group of 32 columns after the other, are stored in
-// units of 4, 2 or 1 words, the most that divide those of a batch, which is 64 (K = 2: 32) columns: unit 0 of each lane, then unit 1 of
-// each. Byte k of a word is for column k of its quads. The words are
-// planes of 4, 3, 2 and 1 bits, the widest first and for the lowest bits (kPlanes); fields of a plane, from the low end of each byte:
+// Raw bits of 32 columns (quads of columns q = 0..7) are B words; a segment's words, one group of 32 columns after the
+// other, are stored in units of 4, 2 or 1 words, the most that divide those of a batch, which is 64 (K = 2: 32)
+// columns: unit 0 of each lane, then unit 1 of each. Byte k of a word is for column k of its quads. The words are
+// planes of 4, 3, 2 and 1 bits, the widest first and for the lowest bits (kPlanes); fields of a plane, from the low end
+// of each byte:
 //   4 bits: word q / 2, field q % 2    2 bits: word q / 4, field q % 4    1 bit: word 0, field q
-//   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of quads 6, 7
+//   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of
+//   quads 6, 7
 //
-// bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. Of the B raw bits, 8 (K = 2) or 9 (K = 4), the first
-// eight are sign and mantissa, a byte with the sign on top: word q is quad q's. The ninth, r, is a plane of one bit. K = 2 has h of 8 bits and
-// no r, K = 4 cells of two exponents. A patch is a uint32 and replaces an exponent: row, from bit 5 on the column in the tile, from bit 16 on
-// the exponent, from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte
-// is the largest exponent that stands in for another one, 0 if there are no patches.
+// bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. The first eight of
+// the B raw bits (8 for K = 2, 9 for K = 4) are sign and mantissa, a byte with the sign on top: word q is quad q's. The
+// ninth, r, is a plane of one bit. K = 2 has h of 8 bits and no r, K = 4 cells of two exponents. A patch is a uint32
+// and replaces an exponent: row, from bit 5 on the column in the tile, from bit 16 on the exponent, from bit 24 on the
+// one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
+// exponent that stands in for another one, 0 if there are no patches.
 #pragma once
 
 #include <cstdint>
@@ -44,21 +54,22 @@
 namespace ecmv::codecs::quad_huffman {
 
 // Section numbers.
-inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes = 4, kRaw = 5, kPatches = 6, kSections = 7;
+inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes = 4, kRaw = 5, kPatches = 6,
+                     kSections = 7;
 
 inline constexpr int kHeaderBytes = 6, kFloatHeaderBytes = 7, kTileBytes = 16;
-inline constexpr int kLanes = 32;            // rows of a tile
+inline constexpr int kLanes = 32;  // rows of a tile
 inline constexpr int kSegmentSymbols = 32;
 inline constexpr int kLeastSymbolCols = 2, kMostSymbolCols = 8;
 inline constexpr int kMostSegmentCols = kSegmentSymbols * kMostSymbolCols;
 inline constexpr int kMostTileCols = 2048;
-inline constexpr int kPatchCols = 1024;      // what a patch has bits for
+inline constexpr int kPatchCols = 1024;  // what a patch has bits for
 inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords, kUnitBytes = 16;
 inline constexpr int kBlockLines = 4;
 inline constexpr int kMostPartialLines = 32;
 inline constexpr int kRingLines = 32, kAhead = 1;
-inline constexpr int kMostRawBits = 7;       // of int8
-inline constexpr int kSignMantissaBits = 8;  // of bf16
+inline constexpr int kMostRawBits = 7;                         // of int8
+inline constexpr int kSignMantissaBits = 8;                    // of bf16
 inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 32 columns
 inline constexpr bool is_float(int raw_bits) { return raw_bits >= kSignMantissaBits; }
 // Raw bits of what is coded in cells: of the element or of the exponent.
@@ -67,7 +78,8 @@ inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits 
 inline constexpr int most_float_symbol_cols() { return 4; }
 inline constexpr int patch_bytes(int raw_bits) { return is_float(raw_bits) ? 4 : 2; }
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
-// Two columns are for narrow cells, eight for small tables: beyond these neither is the best at anything, and every combination is a kernel more.
+// Two columns are for narrow cells, eight for small tables: beyond these neither is the best at anything, and every
+// combination is a kernel more.
 inline constexpr int most_raw_bits(int symbol_cols) { return symbol_cols == 2 ? 4 : kMostRawBits; }
 inline constexpr int most_table_bits(int symbol_cols) { return symbol_cols == 8 ? 10 : kMostTableBits; }
 
@@ -77,21 +89,27 @@ static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines
 // Widths of the planes of B raw bits, lowest bits first; 0: none.
 inline constexpr int kPlanes[kMostRawBits + 1][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}};
 
-// Of one high part of a symbol of that many columns.
+// Bits of one high part, by the columns of a symbol.
 inline constexpr int high_bits(int symbol_cols) { return 16 / symbol_cols; }
-// Bits by which h is shifted inside a table entry. Where lengths are in the bytes' lowest bits, matrices without raw bits have twice the
-// elements there.
-inline constexpr int entry_shift(int symbol_cols, int raw_bits) { return raw_bits == 0 && symbol_cols > 2 ? 1 : cell_bits(raw_bits); }
+// Bits by which h is shifted inside a table entry. Where lengths are in the bytes' lowest bits, matrices without raw
+// bits have twice the elements there.
+inline constexpr int entry_shift(int symbol_cols, int raw_bits) {
+  return raw_bits == 0 && symbol_cols > 2 ? 1 : cell_bits(raw_bits);
+}
 inline constexpr int entry_words(int symbol_cols) { return symbol_cols == 8 ? 2 : 1; }
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
 inline constexpr int64_t row_groups(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
 inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (cols + tile_cols - 1) / tile_cols; }
 // Segments of a whole row; all tiles of it but the last have tile_cols / segment_cols.
-inline constexpr int64_t row_segments(int64_t cols, int symbol_cols) { return (cols + segment_cols(symbol_cols) - 1) / segment_cols(symbol_cols); }
-inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, int raw_bits) { return int64_t{segment_cols(symbol_cols)} / 8 * raw_bits * kLanes; }
-// Raw bits that a decoder loads at once: columns and words of a batch, words of a unit; where word j of the lane's columns
-// [32 * group, 32 * group + 32) of a segment is; lanes are a unit apart.
+inline constexpr int64_t row_segments(int64_t cols, int symbol_cols) {
+  return (cols + segment_cols(symbol_cols) - 1) / segment_cols(symbol_cols);
+}
+inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, int raw_bits) {
+  return int64_t{segment_cols(symbol_cols)} / 8 * raw_bits * kLanes;
+}
+// Raw bits that a decoder loads at once: columns and words of a batch, words of a unit; where word j of the lane's
+// columns [32 * group, 32 * group + 32) of a segment is; lanes are a unit apart.
 inline constexpr int batch_cols(int symbol_cols) { return symbol_cols == 2 ? 32 : 64; }
 inline constexpr int batch_words(int symbol_cols, int raw_bits) { return batch_cols(symbol_cols) / 32 * raw_bits; }
 inline constexpr int raw_unit_words(int symbol_cols, int raw_bits) {
@@ -103,8 +121,9 @@ inline constexpr int raw_word_offset(int symbol_cols, int raw_bits, int group, i
   return word / unit * unit * kLineBytes + word % unit * 4;
 }
 
-// Columns of a tile for a matrix of that shape where the setting is 0: so wide that there are still about four thousand tiles, 31 for
-// each of 132 multiprocessors; every lane of a tile ends in a word that is half empty, so wide ones are smaller.
+// Columns of a tile for a matrix of that shape where the setting is 0: so wide that there are still about four thousand
+// tiles, 31 for each of 132 multiprocessors; every lane of a tile ends in a word that is half empty, so wide ones are
+// smaller.
 inline constexpr int default_tile_cols(int64_t rows, int64_t cols) {
   int tile_cols = kMostTileCols;
   while (tile_cols > kMostSegmentCols && row_groups(rows) * column_tiles(cols, tile_cols) < 4000) tile_cols /= 2;

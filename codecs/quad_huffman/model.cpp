@@ -1,7 +1,10 @@
-// 1. For every candidate of raw_bits: `lowest`, by the order-0 cost of the clamped high parts and the patches of what lies outside.
-// 2. The symbols of a sample of rows are counted, and for every candidate of table_bits the stored bits are estimated: ideal code
+// 1. For every candidate of raw_bits: `lowest`, by the order-0 cost of the clamped high parts and the patches of what
+// lies outside.
+// 2. The symbols of a sample of rows are counted, and for every candidate of table_bits the stored bits are estimated:
+// ideal code
 //    lengths with a limit, the number of codes chosen among 16. No code is made for that.
-// 3. For the choice all symbols are counted and the code is made, twice: symbols without a code count for those that stand in.
+// 3. For the choice all symbols are counted and the code is made, twice: symbols without a code count for those that
+// stand in.
 #include "codecs/quad_huffman/model.h"
 
 #include <algorithm>
@@ -39,7 +42,8 @@ double order0_bits(std::span<const uint64_t> counts) {
   return total == 0 ? 0.0 : static_cast<double>(total * log2_q16(total) - logs) / 65536.0;
 }
 
-// How many columns a symbol has, how many bits are raw, where the first cell begins; of exponents as bytes w = exponent - 128 where elements are floats.
+// How many columns a symbol has, how many bits are raw, where the first cell begins; of exponents as bytes w = exponent
+// - 128 where elements are floats.
 struct Cells {
   int symbol_cols = 4, raw_bits = 0, lowest = 0;
   bool floats = false;
@@ -76,7 +80,7 @@ int best_lowest(const modelling::Histogram& elements, Cells cells) {
   return best;
 }
 
-// Symbols of every `stride`-th row. Columns behind the last count as the symbol's first.
+// Symbols of every `stride`-th row. Columns past the last count as the symbol's first.
 std::vector<uint64_t> count_symbols(datasets::MatrixView matrix, const Cells& cells, int64_t stride) {
   std::array<uint32_t, 256> high;
   for (int w = -128; w < 128; ++w) high[w & 255] = static_cast<uint32_t>(cells.clamped_high(w));
@@ -108,7 +112,9 @@ struct Ranking {
   explicit Ranking(const std::vector<uint64_t>& histogram) {
     for (uint32_t symbol = 0; symbol < kSymbols; ++symbol)
       if (histogram[symbol] > 0) symbols.push_back(symbol);
-    std::sort(symbols.begin(), symbols.end(), [&](uint32_t a, uint32_t b) { return histogram[a] != histogram[b] ? histogram[a] > histogram[b] : a < b; });
+    std::sort(symbols.begin(), symbols.end(), [&](uint32_t a, uint32_t b) {
+      return histogram[a] != histogram[b] ? histogram[a] > histogram[b] : a < b;
+    });
     sum.push_back(0), sum_of_logs.push_back(0);
     for (const uint32_t symbol : symbols) {
       counts.push_back(histogram[symbol]);
@@ -124,14 +130,15 @@ struct CodeChoice {
   uint64_t left_out = 0;
 };
 
-// Bits for `codes` codes of ideal lengths up to table_bits: the longest ones for the rarest, and of what those leave of the code
-// space to each of the others its share.
+// Bits for `codes` codes of ideal lengths up to table_bits: the longest ones for the rarest, and of what those leave of
+// the code space to each of the others its share.
 uint64_t ideal_bits(const Ranking& ranking, size_t codes, int table_bits) {
   const uint64_t space = uint64_t{1} << table_bits;
   size_t free = codes;
   while (free > 1 && ranking.counts[free - 1] * (space - (codes - free)) < ranking.sum[free]) --free;
   const uint64_t sum = ranking.sum[free];
-  const uint64_t logs = sum * (log2_q16(sum) + (static_cast<uint64_t>(table_bits) << 16) - log2_q16(space - (codes - free)));
+  const uint64_t logs =
+      sum * (log2_q16(sum) + (static_cast<uint64_t>(table_bits) << 16) - log2_q16(space - (codes - free)));
   const uint64_t bits = (logs - std::min(logs, ranking.sum_of_logs[free])) >> 16;
   return std::max(bits + static_cast<uint64_t>(table_bits) * (ranking.sum[codes] - sum), ranking.sum[codes]);
 }
@@ -143,25 +150,29 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
     const size_t codes = std::max<size_t>(std::min<size_t>(most, 2), most * part / 16);
     const uint64_t left_out = ranking.sum.back() - ranking.sum[codes];
     // What stands in has a code of average length or more, and a patch in twenty needs a second record.
-    const uint64_t bits = ideal_bits(ranking, codes, table_bits) + left_out * static_cast<uint64_t>(table_bits - 1 + patch_bits + 1);
+    const uint64_t bits =
+        ideal_bits(ranking, codes, table_bits) + left_out * static_cast<uint64_t>(table_bits - 1 + patch_bits + 1);
     if (best.codes == 0 || bits < best.bits) best = {codes, bits, left_out};
   }
   return best;
 }
 
-// Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither quite hides the other, and
-// the making of the table's copies in each layer; of floats also patches, which need their element's sign and mantissa. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
-// planes of three bits or two planes, more for windows that only serve two symbols and for tables with so few copies that lanes meet
-// in banks. Rates, the power and those last numbers are fitted to measurements (README.md).
+// Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither
+// quite hides the other, and the making of the table's copies in each layer; of floats also patches, which need their
+// element's sign and mantissa. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
+// planes of three bits or two planes, more for windows that only serve two symbols and for tables with so few copies
+// that lanes meet in banks. Rates, the power and those last numbers are fitted to measurements (NOTES.md).
 double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
   constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfFloatPatch = 15;
-  const double planes = (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) + (cells.floats ? kOfFloat : 0.0);
+  const double planes =
+      (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) + (cells.floats ? kOfFloat : 0.0);
   const double wide_table = table_bits <= 10 ? 0.0 : 2.7 + 0.65 * (table_bits - 11);
   const double memory = kOfBit * bits, units = kOfOperation * ((9.5 + wide_table) / cells.symbol_cols + 0.72 + planes);
   const double sum = memory * memory * memory * memory * memory + units * units * units * units * units;
   double root = memory + units;  // the fifth root of the sum is below that
   for (int i = 0; i < 20; ++i) root -= (root - sum / (root * root * root * root)) / 5;
-  return root + (kOfEntry * static_cast<double>(1 << table_bits) + (cells.floats ? kOfFloatPatch * patches : 0.0)) / elements;
+  return root +
+         (kOfEntry * static_cast<double>(1 << table_bits) + (cells.floats ? kOfFloatPatch * patches : 0.0)) / elements;
 }
 
 struct Parameters {
@@ -175,26 +186,32 @@ struct Candidate {
 };
 
 // With the estimated bits of the whole matrix, patches and table included, before the padding of tiles.
-std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats, int symbol_cols, int raw_bits, int table_bits) {
+std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats,
+                                      int symbol_cols, int raw_bits, int table_bits) {
   const int64_t rows = matrix.shape.rows, stride = std::max<int64_t>(1, matrix.shape.elements() / kSampleElements);
   const double of_sample = static_cast<double>(rows) / static_cast<double>((rows + stride - 1) / stride);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   std::vector<Candidate> candidates;
   const int most_cols = floats ? most_float_symbol_cols() : kMostSymbolCols;
-  for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? most_cols : symbol_cols); k *= 2) {
+  for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? most_cols : symbol_cols);
+       k *= 2) {
     if (floats) raw_bits = cell_bits(float_raw_bits(k));
     if (raw_bits > most_raw_bits(k) || table_bits > most_table_bits(k)) continue;
     double least = -1;  // of this k
     for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? most_raw_bits(k) : raw_bits); ++b) {
       Cells cells{k, b, 0, floats};
       cells.lowest = best_lowest(elements, cells);
-      const double rest = static_cast<double>(b + (floats ? kSignMantissaBits : 0)) * elements_in_all + static_cast<double>(outside_bits(elements, cells));
+      const double rest = static_cast<double>(b + (floats ? kSignMantissaBits : 0)) * elements_in_all +
+                          static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
-      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? most_table_bits(k) : table_bits); ++t) {
+      for (int t = table_bits == 0 ? kLeastTableBits : table_bits;
+           t <= (table_bits == 0 ? most_table_bits(k) : table_bits); ++t) {
         const double table = static_cast<double>(32 * entry_words(k)) * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
-        candidates.push_back({{cells, t}, static_cast<double>(choice.bits) * of_sample + rest + table, static_cast<double>(choice.left_out) * of_sample});
+        candidates.push_back({{cells, t},
+                              static_cast<double>(choice.bits) * of_sample + rest + table,
+                              static_cast<double>(choice.left_out) * of_sample});
         if (least < 0 || candidates.back().bits < least) least = candidates.back().bits;
       }
     }
@@ -202,27 +219,32 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   return candidates;
 }
 
-Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
+Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats,
+                             int symbol_cols, int raw_bits, int table_bits, Aim aim) {
   const std::vector<Candidate> candidates = all_candidates(matrix, elements, floats, symbol_cols, raw_bits, table_bits);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   const Candidate* best = nullptr;
   double best_cost = 0;
   for (const Candidate& candidate : candidates) {
     const Cells& cells = candidate.parameters.cells;
-    const double cost = aim == Aim::size ? candidate.bits : picoseconds(candidate.bits / elements_in_all, candidate.patches, cells, candidate.parameters.table_bits, elements_in_all);
+    const double cost = aim == Aim::size ? candidate.bits
+                                         : picoseconds(candidate.bits / elements_in_all, candidate.patches, cells,
+                                                       candidate.parameters.table_bits, elements_in_all);
     if (best == nullptr || cost < best_cost) best = &candidate, best_cost = cost;
   }
   return best->parameters;
 }
 
 // For every symbol the best of those with a code: patches first, then length. Patches of columns add up, so passes of
-// minima along one column each find it. A state is cost << 16 | symbol. A patch of floats replaces an exponent by any other.
+// minima along one column each find it. A state is cost << 16 | symbol. A patch of floats replaces an exponent by any
+// other.
 std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int symbol_cols, bool floats) {
   constexpr uint32_t kOfPatch = 32u << 16, kNone = 1u << 30;
   const uint32_t values = 1u << high_bits(symbol_cols);
   static_assert(2 * 255 * kOfPatch + (kMostTableBits << 16 | 0xffff) < kNone);
   std::vector<uint32_t> best(kSymbols), next(kSymbols);
-  for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) best[symbol] = lengths[symbol] > 0 ? static_cast<uint32_t>(lengths[symbol]) << 16 | symbol : kNone;
+  for (uint32_t symbol = 0; symbol < kSymbols; ++symbol)
+    best[symbol] = lengths[symbol] > 0 ? static_cast<uint32_t>(lengths[symbol]) << 16 | symbol : kNone;
   for (uint32_t step = 1; step < kSymbols; step *= values) {
     for (uint32_t first = 0; first < kSymbols; first += step * values) {
       // One record a step of h, so the minimum over all distances is found by going up and coming down.
@@ -236,9 +258,11 @@ std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int 
         continue;
       }
       for (uint32_t value = 1; value < values; ++value)
-        for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i) next[i] = std::min(next[i], next[i - step] + kOfPatch);
+        for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i)
+          next[i] = std::min(next[i], next[i - step] + kOfPatch);
       for (uint32_t value = values - 1; value-- > 0;)
-        for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i) next[i] = std::min(next[i], next[i + step] + kOfPatch);
+        for (uint32_t i = first + step * value; i < first + step * (value + 1); ++i)
+          next[i] = std::min(next[i], next[i + step] + kOfPatch);
     }
     best.swap(next);
   }
@@ -255,7 +279,8 @@ uint16_t reversed(uint32_t code, int length) {
 std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t length) {
   std::array<uint32_t, 2> words{};
   for (int k = 0; k < model.symbol_cols; ++k)
-    words[k / 4] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k)) << (entry_shift(model.symbol_cols, model.raw_bits) + 8 * (k % 4));
+    words[k / 4] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k))
+                    << (entry_shift(model.symbol_cols, model.raw_bits) + 8 * (k % 4));
   if (model.symbol_cols == 2)
     words[0] |= length << 16;
   else
@@ -272,13 +297,16 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
   std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, model.table_bits);
   std::vector<uint32_t> substitutes = best_substitutes(lengths, model.symbol_cols, model.floats);
   if (codes < ranking.symbols.size()) {
-    for (size_t i = codes; i < ranking.symbols.size(); ++i) counts[substitutes[ranking.symbols[i]] & 0xffff] += ranking.counts[i];
+    for (size_t i = codes; i < ranking.symbols.size(); ++i)
+      counts[substitutes[ranking.symbols[i]] & 0xffff] += ranking.counts[i];
     lengths = modelling::limited_code_lengths(counts, model.table_bits);
     substitutes = best_substitutes(lengths, model.symbol_cols, model.floats);
   }
 
   const std::vector<uint32_t> canonical = modelling::canonical_codes(lengths);
-  const auto code_of = [&](uint32_t symbol) { return SymbolCode{reversed(canonical[symbol], lengths[symbol]), static_cast<uint16_t>(symbol), lengths[symbol]}; };
+  const auto code_of = [&](uint32_t symbol) {
+    return SymbolCode{reversed(canonical[symbol], lengths[symbol]), static_cast<uint16_t>(symbol), lengths[symbol]};
+  };
   model.codes.resize(kSymbols);
   for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) model.codes[symbol] = code_of(substitutes[symbol] & 0xffff);
   const auto best_of = [&](uint32_t first, uint32_t step) {
@@ -298,7 +326,8 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
     const std::array<uint32_t, 2> entry = entry_of(model, symbol, static_cast<uint32_t>(length));
     // The only code there is has one bit, and the other value of that bit means the same.
     const uint32_t step = codes < 2 ? 1 : 1u << length;
-    for (size_t i = reversed(canonical[symbol], length) & (step - 1); i < size_t{1} << model.table_bits; i += step) std::copy_n(entry.begin(), words, model.table.begin() + static_cast<int64_t>(i * words));
+    for (size_t i = reversed(canonical[symbol], length) & (step - 1); i < size_t{1} << model.table_bits; i += step)
+      std::copy_n(entry.begin(), words, model.table.begin() + static_cast<int64_t>(i * words));
   }
 }
 
@@ -320,10 +349,14 @@ Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int
     exponents = exponents_of(matrix);
     matrix = {matrix.shape, datasets::ElementType::i8, exponents};
   }
-  Parameters parameters{{symbol_cols == 0 ? 4 : symbol_cols, std::max(raw_bits, 0), 0, model.floats}, std::max(table_bits, kLeastTableBits)};
+  Parameters parameters{{symbol_cols == 0 ? 4 : symbol_cols, std::max(raw_bits, 0), 0, model.floats},
+                        std::max(table_bits, kLeastTableBits)};
   if (model.floats) parameters.cells.raw_bits = cell_bits(float_raw_bits(parameters.cells.symbol_cols));
-  if (matrix.shape.elements() > 0) parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, symbol_cols, raw_bits, table_bits, aim);
-  model.symbol_cols = parameters.cells.symbol_cols, model.raw_bits = parameters.cells.raw_bits, model.lowest = parameters.cells.lowest;
+  if (matrix.shape.elements() > 0)
+    parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, symbol_cols, raw_bits,
+                                   table_bits, aim);
+  model.symbol_cols = parameters.cells.symbol_cols, model.raw_bits = parameters.cells.raw_bits,
+  model.lowest = parameters.cells.lowest;
   model.table_bits = parameters.table_bits;
   make_code(model, count_symbols(matrix, parameters.cells, 1), matrix.shape.cols, parameters.cells.patch_bits());
   if (model.floats) model.lowest += 128;

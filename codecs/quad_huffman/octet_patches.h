@@ -1,5 +1,5 @@
-// The patches of a tile sorted by which eight rows they are for, so that they can be applied while those are decoded. Within eight rows
-// the order by columns stays.
+// The patches of a tile sorted by which eight rows they are for, so that they can be applied while those are decoded.
+// Within eight rows the order by columns stays.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ struct OctetPatches {
     std::copy_n(begin.begin(), kOctets, next.begin());
     for (int64_t i = 0; i < count; ++i) {
       const Patch patch = stored.patch(index, first + i);
-      patches[next[patch.row / 8]++] = static_cast<uint32_t>(patch.col) << 16 | static_cast<uint32_t>(patch.row % 8) << 8 | static_cast<uint8_t>(patch.delta);
+      patches[next[patch.row / 8]++] = static_cast<uint32_t>(patch.col) << 16 |
+                                       static_cast<uint32_t>(patch.row % 8) << 8 | static_cast<uint8_t>(patch.delta);
     }
     return true;
   }

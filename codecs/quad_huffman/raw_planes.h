@@ -1,5 +1,5 @@
-// The raw bits of 32 columns of a row, 8 quads, as planes of words (format.h). A quad is a word whose byte k is for column k, so
-// every field moves by one shift of the whole word.
+// The raw bits of 32 columns of a row, 8 quads, as planes of words (format.h). A quad is a word whose byte k is for
+// column k, so every field moves by one shift of the whole word.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,16 @@ inline void unpack_raw(int raw_bits, const uint32_t* words, uint32_t* quads) {
     if (plane == 0) continue;
     const uint32_t mask = low_bits_of_bytes(plane);
     if (plane == 3) {
-      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2 ] >> (3 * (q % 2)) & mask) << shift;
+      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2] >> (3 * (q % 2)) & mask) << shift;
       uint32_t last = 0;
-      for (int j = 0; j < 3; ++j) last |= (words[j ] >> 6 & low_bits_of_bytes(2)) << (2 * j);
+      for (int j = 0; j < 3; ++j) last |= (words[j] >> 6 & low_bits_of_bytes(2)) << (2 * j);
       quads[6] |= (last & mask) << shift;
       quads[7] |= (last >> 3 & mask) << shift;
     } else {
       const int each = 8 / plane;
-      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each ] >> (plane * (q % each)) & mask) << shift;
+      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each] >> (plane * (q % each)) & mask) << shift;
     }
-    words += plane ;
+    words += plane;
     shift += plane;
   }
 }

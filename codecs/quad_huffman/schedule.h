@@ -1,4 +1,4 @@
-// The schedule of a tile: when the lines of its codes are fetched, and where lanes that lag behind are moved to (format.h).
+// The schedule of a tile: when the lines of its codes are fetched, and where lagging lanes are moved to (format.h).
 #pragma once
 
 #include <array>
@@ -17,7 +17,9 @@ struct LaneBits {
 };
 
 // Lines fetched before segment s once `blocks` were.
-inline int64_t reach_of(int64_t blocks, int64_t lines) { return blocks * kBlockLines < lines ? blocks * kBlockLines : lines; }
+inline int64_t reach_of(int64_t blocks, int64_t lines) {
+  return blocks * kBlockLines < lines ? blocks * kBlockLines : lines;
+}
 
 // Fills `begin` of all lanes and blocks[segments]; returns the lines of the tile.
 int64_t make_schedule(std::span<LaneBits, kLanes> lanes, std::span<uint8_t> blocks);

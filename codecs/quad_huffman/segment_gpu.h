@@ -1,5 +1,6 @@
 // A worker (32 lanes) on its tiles: rings of code lines, the schedule, and the decoding of one segment of 32 symbols.
-// Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W symbols a window:
+// Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W symbols a
+// window:
 //   a window: 1 and, 1 multiply-add, 2 loads, 1 funnel shift, 1 addition
 //   a symbol: 1 and, 1 multiply-add, 1 load, 1 and, 1 dot product (length), 1 - 1 / W shifts
 //   four columns: raw bits 0.5 to 2 shifts, 1 select (three-input logic); product: 1 dot product, 0.25 load of x
@@ -15,7 +16,7 @@ namespace gpu = backends::gpu;
 
 using Worker = gpu::Lanes<kLanes>;
 
-// A ring's first line is also behind its last one, so that a window's second word needs no wrap.
+// A ring's first line is repeated after its last one, so that a window's second word needs no wrap.
 inline constexpr int kRingBytes = (kRingLines + 1) * kLineBytes;
 
 struct Streams {
@@ -27,8 +28,8 @@ struct Streams {
   int row_segments, tile_segments;
 };
 
-// Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three instructions of an
-// address instead of two. And a zero, to make one thing wait for another that it does not depend on.
+// Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three
+// instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend on.
 struct Hidden {
   int line_bytes_of_bit = kLineBytes / 32;
   uint32_t zero = 0;
@@ -61,15 +62,16 @@ struct Table {
 template <int kSymbolCols>
 ECMV_GPU_DEVICE uint32_t add_length(const Entry& entry, uint32_t used) {
   if constexpr (kSymbolCols == 2) return used + (entry.first >> 16);
-  return static_cast<uint32_t>(gpu::dot4_unsigned_signed(entry.first & 0x01010101u, 0x08040201, static_cast<int32_t>(used)));
+  return static_cast<uint32_t>(
+      gpu::dot4_unsigned_signed(entry.first & 0x01010101u, 0x08040201, static_cast<int32_t>(used)));
 }
 
 // Where the raw bits of four columns belong.
 template <int kSymbolCols, int kRawBits>
 inline constexpr uint32_t kRawMask = 0x01010101u * ((1u << entry_shift(kSymbolCols, kRawBits)) - 1);
 
-// The raw bits of quad `quad` of a group of 32 columns in the low bits of each byte, others above them. word(j) is word j of the group;
-// `quad` is a constant once the loops around are unrolled.
+// The raw bits of quad `quad` of a group of 32 columns in the low bits of each byte, others above them. word(j) is word
+// j of the group; `quad` is a constant once the loops around are unrolled.
 template <int kRawBits, typename Word>
 ECMV_GPU_DEVICE uint32_t raw_of(Word word, int quad) {
   if constexpr (kRawBits == 0) return 0;
@@ -107,10 +109,13 @@ class TileWorker {
   static constexpr int kCellBits = cell_bits(kRawBits);
   static constexpr bool kFloats = is_float(kRawBits), kDoubled = entry_shift(kSymbolCols, kRawBits) > kCellBits;
 
-  ECMV_GPU_DEVICE TileWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden) : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * Worker::lane()) {}
+  ECMV_GPU_DEVICE TileWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden)
+      : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * Worker::lane()) {}
 
-  // Starts the loads and copies of what comes first of the tiles of a stack. Row groups beyond the last one are the last one again.
-  ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t stack, int64_t row_groups, int column, int column_tiles, int cols) {
+  // Starts the loads and copies of what comes first of the tiles of a stack. Row groups beyond the last one are the
+  // last one again.
+  ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t stack, int64_t row_groups, int column, int column_tiles,
+                             int cols) {
     const int lane = Worker::lane();
     patches_ = streams.patches;
     const int tile_cols = streams.tile_segments * kSegmentCols;
@@ -125,7 +130,8 @@ class TileWorker {
       const gpu::uint4 index = streams.tiles[number];
       one.first_patch = index.y;
       one.left_patches = index.z;
-      one.patches = stack * kTiles + t < row_groups ? gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y : 0;
+      one.patches =
+          stack * kTiles + t < row_groups ? gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y : 0;
       const uint32_t lines = Worker::pick(index.w, 0);
       one.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
       const int partial = static_cast<int>(lines >> 16);
@@ -133,7 +139,8 @@ class TileWorker {
       const gpu::Pointer<const std::byte> masks = streams.codes + static_cast<int64_t>(index.x) * kUnitBytes;
       one.mask = lane < partial ? gpu::cast<const uint32_t>(masks)[lane] : 0;
       one.codes = masks + (partial + 3) / 4 * kUnitBytes;
-      one.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) * kSegmentRawBytes);
+      one.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
+                               kSegmentRawBytes);
       one.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
       one.fetched = 0;
       one.position = 0;
@@ -157,7 +164,8 @@ class TileWorker {
     }
   }
 
-  // Adds what patches change to the sums of the rows; x is the whole vector. The first ones have been loaded since begin().
+  // Adds what patches change to the sums of the rows; x is the whole vector. The first ones have been loaded since
+  // begin().
   ECMV_GPU_DEVICE void add_patches(gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
@@ -166,12 +174,13 @@ class TileWorker {
       for (int k = 0; k < kPatchesAhead; ++k)
         if (patch_of(k) < one.patches) add_patch(t, patch_of(k), one.patches_ahead[k], x, sums);
       ECMV_GPU_NO_UNROLL
-      for (uint32_t i = patch_of(kPatchesAhead); i < one.patches; i += kLanes) add_patch(t, i, patches_[one.first_patch + i], x, sums);
+      for (uint32_t i = patch_of(kPatchesAhead); i < one.patches; i += kLanes)
+        add_patch(t, i, patches_[one.first_patch + i], x, sums);
     }
   }
 
-  // Adds what patches change to the elements of tile 0 at `elements`, whose rows are `cols` apart. Patches of one element follow each other; the
-  // lane that has the first of them adds them all.
+  // Adds what patches change to the elements of tile 0 at `elements`, whose rows are `cols` apart. Patches of one
+  // element follow each other; the lane that has the first of them adds them all.
   ECMV_GPU_DEVICE void patch_elements(gpu::Pointer<int8_t> elements, int cols) {
     const Tile& one = tiles_[0];
     const auto place = [](uint32_t patch) { return patch & 0x7FFF; };
@@ -190,7 +199,8 @@ class TileWorker {
     }
   }
 
-  // Calls f(lane's patch, sign and mantissa of its element) for the patches of tile 0, of bf16 elements; before decode().
+  // Calls f(lane's patch, sign and mantissa of its element) for the patches of tile 0, of bf16 elements; before
+  // decode().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     constexpr int kTogether = 4;
@@ -204,7 +214,8 @@ class TileWorker {
       ECMV_GPU_UNROLL
       for (int k = 0; k < kTogether; ++k) {
         const uint32_t bits = first + patch_of(k) < one.patches ? patches[first + patch_of(k)] : 0;
-        patch[k] = {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255, bits >> 24};
+        patch[k] = {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
+                    bits >> 24};
       }
       ECMV_GPU_UNROLL
       for (int k = 0; k < kTogether; ++k) sign[k] = raw[sign_offset(patch[k].row, patch[k].col)];
@@ -214,9 +225,9 @@ class TileWorker {
     }
   }
 
-  // Calls visit(t, segment, quad of the segment, bytes) for all quads in order: byte k is element - lowest of column k (twice that
-  // where entries are shifted by more than there are raw bits) in this lane's row of tile t. Of floats it is exponent - lowest, and a fifth argument
-  // has the bytes of sign and mantissa.
+  // Calls visit(t, segment, quad of the segment, bytes) for all quads in order: byte k is element - lowest of column k
+  // (twice that where entries are shifted by more than there are raw bits) in this lane's row of tile t. For floats it
+  // is exponent - lowest, and a fifth argument has the bytes of sign and mantissa.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table<kSymbolCols>& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -235,43 +246,52 @@ class TileWorker {
  private:
   // Raw bits of one batch are in use while those of the next one are loaded.
   static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kRawBits));
-  static constexpr int kBatchCols = batch_cols(kSymbolCols), kBatches = kSegmentCols / kBatchCols, kBatchQuads = kBatchCols / 4;
-  static constexpr int kBatchWords = batch_words(kSymbolCols, kRawBits), kUnitWords = raw_unit_words(kSymbolCols, kRawBits);
+  static constexpr int kBatchCols = batch_cols(kSymbolCols), kBatches = kSegmentCols / kBatchCols,
+                       kBatchQuads = kBatchCols / 4;
+  static constexpr int kBatchWords = batch_words(kSymbolCols, kRawBits),
+                       kUnitWords = raw_unit_words(kSymbolCols, kRawBits);
   static_assert(kBatches % 2 == 0);
   static constexpr int kSegmentQuads = kSegmentCols / 4;
 
   static constexpr int kPatchesAhead = 4;
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + Worker::lane()); }
-  ECMV_GPU_DEVICE void add_patch(int t, uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
-    const int32_t input = x[first_col_ + (i < tiles_[t].left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
-    gpu::atomic_add(sums + (t * kLanes + static_cast<int>(patch % kLanes)), (patch >> 15 != 0 ? -input : input) << kRawBits);
+  ECMV_GPU_DEVICE void add_patch(int t, uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x,
+                                 gpu::Pointer<int32_t> sums) const {
+    const int32_t input =
+        x[first_col_ + (i < tiles_[t].left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
+    gpu::atomic_add(sums + (t * kLanes + static_cast<int>(patch % kLanes)), (patch >> 15 != 0 ? -input : input)
+                                                                                << kRawBits);
   }
 
-  // Of the byte with sign and mantissa of an element of tile 0, from the tile's first raw byte.
+  // Where the byte with sign and mantissa of an element of tile 0 is, from the tile's first raw byte.
   ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
     const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / 4;
-    return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes + word % kUnitWords * 4 + row * 4 * kUnitWords + col % 4;
+    return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes +
+           word % kUnitWords * 4 + row * 4 * kUnitWords + col % 4;
   }
   // Patches of floats to the L2, but for parts of 16 bytes at both ends.
   ECMV_GPU_DEVICE void prefetch_float_patches() const {
     const uint32_t begin = (tiles_[0].first_patch + 3) / 4, end = (tiles_[0].first_patch + tiles_[0].patches) / 4;
-    if (Worker::lane() == 0 && begin < end) gpu::prefetch_l2(gpu::cast<const std::byte>(gpu::cast<const uint32_t>(patches_) + 4 * begin), static_cast<int>(end - begin) * 16);
+    if (Worker::lane() == 0 && begin < end)
+      gpu::prefetch_l2(gpu::cast<const std::byte>(gpu::cast<const uint32_t>(patches_) + 4 * begin),
+                       static_cast<int>(end - begin) * 16);
   }
 
   struct Tile {
-    gpu::Pointer<const std::byte> codes;   // the next lines
-    gpu::Pointer<const std::byte> raw;     // of the segment in work
+    gpu::Pointer<const std::byte> codes;  // the next lines
+    gpu::Pointer<const std::byte> raw;    // of the segment in work
     uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
     uint32_t first_patch, left_patches, patches;
-    uint32_t position;                     // in bits
-    uint32_t mask;                         // of partial line number `lane`
+    uint32_t position;  // in bits
+    uint32_t mask;      // of partial line number `lane`
     uint16_t patches_ahead[kPatchesAhead];
     int full, lines, fetched;
-    uint32_t schedule;                     // of segment number `lane`
+    uint32_t schedule;  // of segment number `lane`
   };
 
-  // Loads batch `batch` of the segment that is `further` bytes behind the one in work. Loads begin when the batch in use has come: nvcc counts all
-  // of a thread's loads of this kind by one counter, so that who waits for one waits for all that have begun.
+  // Loads batch `batch` of the segment that is `further` bytes after the one in work. Loads begin when the batch in use
+  // has come: nvcc counts all of a thread's loads of this kind by one counter, so that a wait for one waits for all
+  // that have begun.
   ECMV_GPU_DEVICE void load_batch(int batch, int further, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
     ECMV_GPU_UNROLL
@@ -295,15 +315,17 @@ class TileWorker {
     }
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all workers hold what memory delivers in
-  // about its latency under load (some 1.3 us, by the waits in a profile), and no more. H200, d = 16384, TMAC/s without, batch by batch, segment by segment:
-  // K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B = 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17
+  // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all workers hold
+  // what memory delivers in about its latency under load (some 1.3 us, by the waits in a profile), and no more. H200, d
+  // = 16384, TMAC/s without, batch by batch, segment by segment: K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B =
+  // 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17
   static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 ? 0 : kRawBits <= 3 ? kBatches : 1;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (Worker::lane() != 0) return;
     ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) gpu::prefetch_l2(tiles_[t].raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
+    for (int t = 0; t < kTiles; ++t)
+      gpu::prefetch_l2(tiles_[t].raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
   // Moves lagging positions forward and starts the copies of the codes of segment s, if there is one.
@@ -358,7 +380,7 @@ class TileWorker {
     uint32_t window[kTiles] = {}, used[kTiles] = {};
     Entry entry[kTiles] = {};
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
-    const int next_segment = s + 1 < segments_ ? kSegmentRawBytes : 0;  // behind the last segment: its own
+    const int next_segment = s + 1 < segments_ ? kSegmentRawBytes : 0;  // past the last segment: its own
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSegmentSymbols; ++i) {
       uint32_t before[kTiles];  // of pairs, the first one's entry
@@ -374,10 +396,13 @@ class TileWorker {
         if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1) tiles_[t].position += used[t];
       }
       if constexpr (kSymbolCols == 2) {
-        if (i % 2 == 1) visit_quad(i / 2, s, next_segment, visit, [&](int t) { return gpu::byte_permute(before[t], entry[t].first, 0x5410); });
+        if (i % 2 == 1)
+          visit_quad(i / 2, s, next_segment, visit,
+                     [&](int t) { return gpu::byte_permute(before[t], entry[t].first, 0x5410); });
       } else {
         visit_quad(i * (kSymbolCols / 4), s, next_segment, visit, [&](int t) { return entry[t].first; });
-        if constexpr (kSymbolCols == 8) visit_quad(2 * i + 1, s, next_segment, visit, [&](int t) { return entry[t].second; });
+        if constexpr (kSymbolCols == 8)
+          visit_quad(2 * i + 1, s, next_segment, visit, [&](int t) { return entry[t].second; });
       }
     }
     ECMV_GPU_UNROLL
@@ -387,14 +412,19 @@ class TileWorker {
   template <typename Visit, typename High>
   ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, High high) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
-    if (quad % kBatchQuads == 0) load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment, tiles_[kTiles - 1].words[batch % 2][0]);
-    if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0)) prefetch_raw(batch + 2, 1);
+    if (quad % kBatchQuads == 0)
+      load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment,
+                 tiles_[kTiles - 1].words[batch % 2][0]);
+    if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0))
+      prefetch_raw(batch + 2, 1);
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const auto word = [&](int j) { return tiles_[t].words[batch % 2][group * kRawBits + j]; };
       if constexpr (kFloats) {
         const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
-        visit(t, s, quad, gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kCellBits>(cell_word, quad % 8), high(t)), word(quad % 8));
+        visit(t, s, quad,
+              gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kCellBits>(cell_word, quad % 8), high(t)),
+              word(quad % 8));
       } else {
         visit(t, s, quad, gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kRawBits>(word, quad % 8), high(t)));
       }

@@ -21,7 +21,7 @@ inline uint32_t load_u32(const uint8_t* p) {
 }
 inline uint32_t load_u16(const uint8_t* p) { return p[0] | uint32_t{p[1]} << 8; }
 
-// Where the patch leads, and by how much the element grows.
+// The element that a patch corrects, and by how much.
 struct Patch {
   int row, col, delta;
 };
@@ -51,10 +51,11 @@ struct Stored {
   TileIndex tile(int64_t number) const {
     const uint8_t* words = tiles + kTileBytes * number;
     const uint32_t lines = load_u32(words + 12);
-    return {load_u32(words), load_u32(words + 4), load_u32(words + 8), static_cast<int>(lines & 0xffff) * 4, static_cast<int>(lines >> 16)};
+    return {load_u32(words), load_u32(words + 4), load_u32(words + 8), static_cast<int>(lines & 0xffff) * 4,
+            static_cast<int>(lines >> 16)};
   }
   int64_t first_patch(int64_t tile) const { return load_u32(tiles + kTileBytes * tile + 4); }
-  // Of the tile in column `column` of the tiles: columns, and segments that have any.
+  // Columns of a tile in column `column` of the tiles, and segments that have any.
   int64_t cols_of(int64_t column) const { return std::min<int64_t>(tile_cols, cols - column * tile_cols); }
   int64_t segments_of(int64_t column) const { return (cols_of(column) + segment_cols() - 1) / segment_cols(); }
   const uint8_t* raw_of(int64_t group, int64_t segment_of_row) const {
@@ -67,13 +68,15 @@ struct Stored {
   bool floats() const { return is_float(raw_bits); }
   FloatPatch float_patch(int64_t i) const {
     const uint32_t bits = load_u32(patches + 4 * i);
-    return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), static_cast<int>(bits >> 16 & 255), static_cast<int>(bits >> 24)};
+    return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols),
+            static_cast<int>(bits >> 16 & 255), static_cast<int>(bits >> 24)};
   }
   // Patch number i of the matrix, of a tile.
   Patch patch(const TileIndex& tile, int64_t i) const {
     const uint32_t bits = load_u16(patches + 2 * i);
     const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
-    return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols), (bits >> 15 != 0 ? -1 : 1) * (1 << raw_bits)};
+    return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols),
+            (bits >> 15 != 0 ? -1 : 1) * (1 << raw_bits)};
   }
 
   // What entry i of the table says.
@@ -83,7 +86,9 @@ struct Stored {
     if (symbol_cols == 2) return static_cast<int>(entry >> 16);
     return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
   }
-  int entry_high(int64_t i, int k) const { return static_cast<int>((entry_word(i, k / 4) >> (8 * (k % 4)) & 0xff) >> entry_shift(symbol_cols, raw_bits)); }
+  int entry_high(int64_t i, int k) const {
+    return static_cast<int>((entry_word(i, k / 4) >> (8 * (k % 4)) & 0xff) >> entry_shift(symbol_cols, raw_bits));
+  }
 };
 
 // Trusts the bytes, but for the header's presence; codec.cpp checks them.
@@ -96,7 +101,9 @@ inline Stored open_stored(const CompressedView& view) {
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
   s.tile_cols = 1 << (header[4] & 15);
   s.symbol_cols = 1 << (header[5] & 3);
-  s.largest_stand_in = is_float(s.raw_bits) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6] : 0;
+  s.largest_stand_in =
+      is_float(s.raw_bits) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6]
+                                                                                                           : 0;
   s.row_groups = row_groups(s.rows), s.column_tiles = column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols), s.tile_segments = s.tile_cols / s.segment_cols();
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);
@@ -125,7 +132,9 @@ class TileCodes {
     if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
     if (line >= lines_) return 0;
     const uint32_t mask = masks_[line - full_lines_];
-    return (mask >> lane & 1) == 0 ? 0 : load_u32(partial_[line - full_lines_] + 4 * std::popcount(mask & ((1u << lane) - 1)));
+    return (mask >> lane & 1) == 0
+               ? 0
+               : load_u32(partial_[line - full_lines_] + 4 * std::popcount(mask & ((1u << lane) - 1)));
   }
 
  private:

@@ -1,11 +1,13 @@
-// What the generic conformance tests cannot know of quad_huffman: the stored sizes, the planes of raw bits, lanes that lag and are moved,
-// patches of several records, every number of raw bits with every table on every instruction set, and streams that lie.
+// What the generic conformance tests cannot know of quad_huffman: the stored sizes, the planes of raw bits, lanes that
+// lag and are moved, patches of several records, every number of raw bits with every table on every instruction set,
+// and streams that lie.
 #include <algorithm>
-#include <cmath>
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "datasets/discrete_sampler.h"
 #include "datasets/distributions.h"
 #include "hwy/targets.h"
+#include "tests/cpu_place.h"
 #include "tests/test_matrices.h"
 
 namespace {
@@ -37,7 +40,8 @@ datasets::Matrix matrix_of(int64_t rows, int64_t cols, std::vector<int8_t> eleme
 
 datasets::Matrix gaussian(int64_t rows, int64_t cols, double sigma) {
   std::vector<int8_t> elements(rows * cols);
-  datasets::DiscreteSampler(datasets::gaussian_table(sigma)).draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, elements);
+  datasets::DiscreteSampler(datasets::gaussian_table(sigma))
+      .draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, elements);
   return matrix_of(rows, cols, elements);
 }
 
@@ -52,7 +56,9 @@ datasets::Matrix made(int64_t rows, int64_t cols, F f) {
 // Rows 8 n + 7 need the longest codes, others next to nothing, and which is which changes in the middle of the tile.
 datasets::Matrix drifting(int64_t rows, int64_t cols) {
   std::mt19937 random(11);
-  return made(rows, cols, [&](int64_t row, int64_t col) { return (row % 8 == 7) == (col % 2048 < 1400) ? static_cast<int>(random() % 16) : 3; });
+  return made(rows, cols, [&](int64_t row, int64_t col) {
+    return (row % 8 == 7) == (col % 2048 < 1400) ? static_cast<int>(random() % 16) : 3;
+  });
 }
 
 const CodecEntry& entry() { return *find_codec("quad_huffman"); }
@@ -88,14 +94,25 @@ int moves_in_first_tile(const CompressedMatrix& compressed) {
       position = std::max(position, floor);
       for (int i = 0; i < format::kSegmentSymbols; ++i) {
         const uint64_t window = codes.word(position / 32, lane) | uint64_t{codes.word(position / 32 + 1, lane)} << 32;
-        position += stored.entry_length(static_cast<int64_t>((window >> (position % 32)) & ((1u << stored.table_bits) - 1)));
+        position +=
+            stored.entry_length(static_cast<int64_t>((window >> (position % 32)) & ((1u << stored.table_bits) - 1)));
       }
     }
   }
   return moves;
 }
 
-double bits(const CompressedMatrix& compressed) { return 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(compressed.shape.elements()); }
+double bits(const CompressedMatrix& compressed) {
+  return 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(compressed.shape.elements());
+}
+
+// Calls f(kernel, policy, its binding) for every kernel of a backend that takes the matrix.
+template <class F>
+void for_each_binding(std::string_view backend, const CompressedView& view, F f) {
+  for (const backends::Kernel& kernel : entry().kernels(backend))
+    for (const backends::Policy& policy : kernel.policies)
+      if (kernel.refuses(view, {}, policy).empty()) f(kernel, policy, tests::bind_on_cpu(kernel, policy, view));
+}
 
 // Runs every kernel of a backend over the whole matrix, in two calls where it has two groups of rows.
 void check_kernels(std::string_view backend, const CompressedMatrix& compressed, const datasets::Matrix& matrix) {
@@ -109,32 +126,35 @@ void check_kernels(std::string_view backend, const CompressedMatrix& compressed,
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) expected[r] += w[r * cols + c] * x[c];
 
-  for (const backends::Kernel& kernel : entry().kernels(backend))
-    for (int tuning = 0; kernel.refuses(view, {}, 0).empty() && tuning < static_cast<int>(kernel.tunings.size()); ++tuning) {
-      std::vector<int32_t> y(rows, 0x5a5a5a5a);
-      std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
-      std::vector<std::byte> scratch(kernel.scratch_bytes != nullptr ? kernel.scratch_bytes(view, tuning) + 64 : 64);
-      const int64_t middle = std::min<int64_t>(format::kLanes, rows);
-      for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, rows}}) {
-        backends::KernelCall call;
-        call.matrix = &view;
-        call.tuning = tuning;
-        call.row_begin = begin;
-        call.row_end = end;
-        call.x = x.data();
-        call.y = y.data();
-        call.decoded = decoded.data() + begin * cols;
-        call.scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
-        kernel.launch(call);
-      }
-      INFO(backend << " " << backends::op_name(kernel.op) << " " << kernel.tunings[tuning].name << " [" << rows << ", " << cols << "] " << compressed.settings.to_string());
-      if (kernel.op == backends::Op::matvec) {
-        CHECK(y == expected);
-      } else {
-        CHECK(std::equal(w, w + rows * cols, decoded.begin()));
-        CHECK(std::all_of(decoded.end() - 64, decoded.end(), [](int8_t v) { return v == 0x5a; }));
-      }
-    }
+  for_each_binding(
+      backend, view,
+      [&, rows = rows, cols = cols](const backends::Kernel& kernel, const backends::Policy& policy,
+                                    const backends::BoundKernel& bound) {
+        INFO(backend << " " << backends::op_name(kernel.op) << " " << policy.name << " [" << rows << ", " << cols
+                     << "] " << compressed.settings.to_string());
+        std::vector<int32_t> y(rows, 0x5a5a5a5a);
+        std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
+        std::vector<std::byte> memory(bound.facts.scratch_bytes + 64);
+        std::byte* scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+        CHECK(bound.facts.rows_per_block == format::kLanes);
+        const int64_t middle = std::min<int64_t>(format::kLanes, rows);
+        for (const backends::Rows part : {backends::Rows{0, middle}, backends::Rows{middle, rows}}) {
+          if (kernel.op == backends::Op::matvec)
+            bound.enqueue(nullptr,
+                          backends::MatvecArgs{.rows = part, .x = x.data(), .y = y.data(), .scratch = scratch});
+          else
+            bound.enqueue(nullptr,
+                          backends::DecodeArgs{.rows = part,
+                                               .out = reinterpret_cast<std::byte*>(decoded.data() + part.begin * cols),
+                                               .scratch = scratch});
+        }
+        if (kernel.op == backends::Op::matvec) {
+          CHECK(y == expected);
+        } else {
+          CHECK(std::equal(w, w + rows * cols, decoded.begin()));
+          CHECK(std::all_of(decoded.end() - 64, decoded.end(), [](int8_t v) { return v == 0x5a; }));
+        }
+      });
 }
 
 void check_everywhere(const std::vector<std::pair<datasets::Matrix, CompressedMatrix>>& cases) {
@@ -144,7 +164,8 @@ void check_everywhere(const std::vector<std::pair<datasets::Matrix, CompressedMa
     REQUIRE(compressed.stored_bytes() <= entry().codec->max_stored_bytes(matrix.shape, compressed.settings));
     check_kernels("scalar", compressed, matrix);
   }
-  for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0; targets &= targets - 1) {
+  for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0;
+       targets &= targets - 1) {
     hwy::SetSupportedTargetsForTest(targets & -targets);
     INFO(hwy::TargetName(targets & -targets));
     for (const auto& [matrix, compressed] : cases) check_kernels("simd", compressed, matrix);
@@ -189,9 +210,10 @@ TEST_CASE("quad_huffman is honest about data that a quad code does not suit", "[
   const datasets::Matrix uniform = made(256, 2048, [&](int64_t, int64_t) { return random() & 255; });
   const datasets::Matrix extremes = made(256, 2048, [&](int64_t, int64_t) { return random() & 1 ? 127 : -128; });
   const datasets::Matrix constant = made(256, 2048, [](int64_t, int64_t) { return -77; });
-  for (const datasets::Matrix* matrix : {&uniform, &extremes, &constant}) CHECK(decode(encode(*matrix)) == matrix->elements);
+  for (const datasets::Matrix* matrix : {&uniform, &extremes, &constant})
+    CHECK(decode(encode(*matrix)) == matrix->elements);
   CHECK(bits(encode(uniform, {{"tile_cols", "2048"}})) < 8.06);
-  CHECK(bits(encode(extremes, {{"tile_cols", "2048"}})) < 5.06);   // 4 raw bits, so that 16 cells reach from end to end
+  CHECK(bits(encode(extremes, {{"tile_cols", "2048"}})) < 5.06);  // 4 raw bits, so that 16 cells reach from end to end
   CHECK(bits(encode(constant, {{"tile_cols", "2048"}})) < 0.29);  // a bit a quad
   CHECK(bits(encode(constant, {{"tile_cols", "2048"}, {"symbol_cols", "8"}, {"table_bits", "8"}})) < 0.18);
 }
@@ -202,7 +224,9 @@ TEST_CASE("quad_huffman chooses settings that hardly any other choice beats", "[
     int64_t least = INT64_MAX;
     for (int raw_bits = 0; raw_bits <= 6; ++raw_bits)
       for (int table_bits = format::kLeastTableBits; table_bits <= format::kMostTableBits; ++table_bits)
-        least = std::min(least, encode(matrix, {{"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}}).stored_bytes());
+        least = std::min(
+            least, encode(matrix, {{"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}})
+                       .stored_bytes());
     CHECK(encode(matrix).stored_bytes() <= least * 1.01);
   }
 }
@@ -234,7 +258,8 @@ TEST_CASE("quad_huffman schedules keep every lane inside the ring", "[quad_huffm
       int32_t position = 0;
       for (int s = 0; s < segments; ++s) {
         const int symbols = format::kSegmentSymbols;
-        lane.bits[s] = random() % 3 == 0 ? symbols * format::kMostTableBits : symbols + static_cast<int32_t>(random() % symbols);
+        lane.bits[s] =
+            random() % 3 == 0 ? symbols * format::kMostTableBits : symbols + static_cast<int32_t>(random() % symbols);
         lane.begin[s] = position;
         position += lane.bits[s];
       }
@@ -263,7 +288,8 @@ TEST_CASE("quad_huffman schedules keep every lane inside the ring", "[quad_huffm
 
 TEST_CASE("quad_huffman moves lanes that lag, and everybody finds them", "[quad_huffman]") {
   std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
-  for (const Given& given : {Given{{"raw_bits", "0"}, {"table_bits", "13"}, {"tile_cols", "2048"}}, Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}}})
+  for (const Given& given : {Given{{"raw_bits", "0"}, {"table_bits", "13"}, {"tile_cols", "2048"}},
+                             Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}}})
     for (const int64_t cols : {2048, 3001}) {
       datasets::Matrix matrix = drifting(40, cols);
       CompressedMatrix compressed = encode(matrix, given);
@@ -273,7 +299,8 @@ TEST_CASE("quad_huffman moves lanes that lag, and everybody finds them", "[quad_
   check_everywhere(cases);
 }
 
-TEST_CASE("quad_huffman is exact with every number of raw bits and every table on every instruction set", "[quad_huffman]") {
+TEST_CASE("quad_huffman is exact with every number of raw bits and every table on every instruction set",
+          "[quad_huffman]") {
   std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
   const auto add = [&](datasets::Matrix matrix, const Given& given) {
     CompressedMatrix compressed = encode(matrix, given);
@@ -281,17 +308,21 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
   };
   for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits)
     for (int table_bits = format::kLeastTableBits; table_bits <= format::kMostTableBits; ++table_bits) {
-      const Given given = {{"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}, {"tile_cols", "256"}};
+      const Given given = {
+          {"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}, {"tile_cols", "256"}};
       add(gaussian(37, 389, 2.0 * (1 << raw_bits)), given);
       if (table_bits == 11) add(gaussian(33, 1027, 60.0), given);  // for few raw bits many patches of several records
     }
   for (const int symbol_cols : {2, 8})
     for (int raw_bits = 0; raw_bits <= format::most_raw_bits(symbol_cols); ++raw_bits)
       for (const int table_bits : {format::kLeastTableBits, 10, format::most_table_bits(symbol_cols)})
-        add(gaussian(37, 389, 0.5 * (1 << raw_bits)),
-            {{"symbol_cols", std::to_string(symbol_cols)}, {"raw_bits", std::to_string(raw_bits)}, {"table_bits", std::to_string(table_bits)}, {"tile_cols", "256"}});
+        add(gaussian(37, 389, 0.5 * (1 << raw_bits)), {{"symbol_cols", std::to_string(symbol_cols)},
+                                                       {"raw_bits", std::to_string(raw_bits)},
+                                                       {"table_bits", std::to_string(table_bits)},
+                                                       {"tile_cols", "256"}});
   for (const char* symbol_cols : {"2", "4", "8"})
-    for (const int64_t cols : {1, 2, 3, 4, 5, 7, 9, 63, 64, 65, 127, 129, 512, 1023, 1025, 2047, 2049}) add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}});
+    for (const int64_t cols : {1, 2, 3, 4, 5, 7, 9, 63, 64, 65, 127, 129, 512, 1023, 1025, 2047, 2049})
+      add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}});
   add(made(45, 300, [](int64_t row, int64_t col) { return (row + col) % 2 ? 127 : -128; }), {{"raw_bits", "0"}});
   add(made(32, 2048, [](int64_t, int64_t) { return 127; }), {});
   add(matrix_of(0, 64, {}), {});
@@ -301,7 +332,8 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
 
 TEST_CASE("quad_huffman patches an element as often as it takes", "[quad_huffman]") {
   // One element 127 among -128 .. -113, without raw bits: h = 255 is coded as 15 at most, and 240 take as many patches.
-  const datasets::Matrix matrix = made(32, 128, [](int64_t row, int64_t col) { return row == 9 && col == 77 ? 127 : -128 + (row * 5 + col) % 16; });
+  const datasets::Matrix matrix =
+      made(32, 128, [](int64_t row, int64_t col) { return row == 9 && col == 77 ? 127 : -128 + (row * 5 + col) % 16; });
   const CompressedMatrix compressed = encode(matrix, {{"raw_bits", "0"}});
   CHECK(compressed.sections[format::kPatches].bytes.size() >= 2 * 240);
   CHECK(compressed.sections[format::kPatches].bytes.size() < 2 * 300);
@@ -317,18 +349,18 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
     bad.sections[section].bytes[at] = std::byte(value);
     return bad;
   };
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 8)), MalformedStream);    // raw bits
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 3)), MalformedStream);    // not those of the raw section
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 1, 14)), MalformedStream);   // table bits
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 3, 2)), MalformedStream);    // lowest far from int8
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 12)), MalformedStream);   // tiles of 4096 columns
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 8)), MalformedStream);   // raw bits
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 3)), MalformedStream);   // not those of the raw section
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 1, 14)), MalformedStream);  // table bits
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 3, 2)), MalformedStream);   // lowest far from int8
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 12)), MalformedStream);  // tiles of 4096 columns
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 6)), MalformedStream);
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 0)), MalformedStream);    // symbols of a column
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 3)), MalformedStream);    // not those of the table
   CHECK_THROWS_AS(decode(damaged(format::kTable, 0, 2)), MalformedStream);     // a bit where raw ones go
   CHECK_THROWS_AS(decode(damaged(format::kTable, 1, 0x80)), MalformedStream);  // a high part above 15
-  CHECK_THROWS_AS(decode(damaged(format::kTiles, 3, 255)), MalformedStream);   // codes behind the last
-  CHECK_THROWS_AS(decode(damaged(format::kTiles, 7, 255)), MalformedStream);   // patches behind the last
+  CHECK_THROWS_AS(decode(damaged(format::kTiles, 3, 255)), MalformedStream);   // codes past the last
+  CHECK_THROWS_AS(decode(damaged(format::kTiles, 7, 255)), MalformedStream);   // patches past the last
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 11, 255)), MalformedStream);  // more patches on the left than in all
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 12, 255)), MalformedStream);  // full lines
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 14, 33)), MalformedStream);   // partial lines
@@ -349,32 +381,33 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
 TEST_CASE("quad_huffman keeps every pattern of bf16, coding exponents", "[quad_huffman]") {
   for (const std::string cols : {"2", "4", "0"}) {
     INFO(cols);
-    // All of them in disorder; all exponents, so most are outside what 4 columns' cells reach; one exponent; NaN and infinities only.
+    // All of them in disorder; all exponents, so most are outside what 4 columns' cells reach; one exponent; NaN and
+    // infinities only.
     const auto bits_of = [](int kind, uint32_t i) {
       const uint32_t pattern = i * 40503u & 0xffff;
-      return kind == 0 ? pattern : kind == 1 ? (pattern & 0x807f) | (i % 200 == 0 ? pattern & 0x7f80 : 0x3f80) : kind == 2 ? (pattern & 0x807f) | 0x3f80 : pattern | 0x7f80;
+      return kind == 0   ? pattern
+             : kind == 1 ? (pattern & 0x807f) | (i % 200 == 0 ? pattern & 0x7f80 : 0x3f80)
+             : kind == 2 ? (pattern & 0x807f) | 0x3f80
+                         : pattern | 0x7f80;
     };
     for (int kind = 0; kind < 4; ++kind) {
       datasets::Matrix matrix;
       matrix.type = datasets::ElementType::bf16;
       matrix.shape = {131, 501};
       for (uint32_t i = 0; i < 131 * 501; ++i)
-        for (int byte = 0; byte < 2; ++byte) matrix.elements.push_back(static_cast<std::byte>(bits_of(kind, i) >> (8 * byte)));
+        for (int byte = 0; byte < 2; ++byte)
+          matrix.elements.push_back(static_cast<std::byte>(bits_of(kind, i) >> (8 * byte)));
       const CompressedMatrix compressed = encode(matrix, {{"symbol_cols", cols}});
       std::vector<std::byte> out(matrix.elements.size());
       entry().codec->decode(compressed.view(), out);
       CHECK(out == matrix.elements);
-      for (const backends::Kernel& kernel : entry().kernels("scalar")) {
-        const CompressedView view = compressed.view();
-        if (!kernel.refuses(view, {}, 0).empty()) continue;
-        std::vector<std::byte> decoded(matrix.elements.size());
-        backends::KernelCall call;
-        call.matrix = &view;
-        call.row_end = matrix.shape.rows;
-        call.decoded = reinterpret_cast<int8_t*>(decoded.data());
-        kernel.launch(call);
-        CHECK(decoded == matrix.elements);
-      }
+      for_each_binding(
+          "scalar", compressed.view(),
+          [&](const backends::Kernel&, const backends::Policy&, const backends::BoundKernel& bound) {
+            std::vector<std::byte> decoded(matrix.elements.size());
+            bound.enqueue(nullptr, backends::DecodeArgs{.rows = {0, matrix.shape.rows}, .out = decoded.data()});
+            CHECK(decoded == matrix.elements);
+          });
     }
   }
 }
@@ -382,9 +415,12 @@ TEST_CASE("quad_huffman keeps every pattern of bf16, coding exponents", "[quad_h
 TEST_CASE("quad_huffman's bf16 takes a tenth of a bit more than the entropy of exponents", "[quad_huffman]") {
   const datasets::Matrix matrix = tests::bf16_matrix({512, 8192});
   std::map<int, double> counts;
-  for (size_t i = 0; i < matrix.elements.size(); i += 2) ++counts[std::to_integer<int>(matrix.elements[i + 1]) << 1 & 254 | std::to_integer<int>(matrix.elements[i]) >> 7];
+  for (size_t i = 0; i < matrix.elements.size(); i += 2)
+    ++counts[std::to_integer<int>(matrix.elements[i + 1]) << 1 & 254 | std::to_integer<int>(matrix.elements[i]) >> 7];
   double entropy = 8;
-  for (const auto& [exponent, count] : counts) entropy -= count / static_cast<double>(matrix.shape.elements()) * std::log2(count / static_cast<double>(matrix.shape.elements()));
+  for (const auto& [exponent, count] : counts)
+    entropy -= count / static_cast<double>(matrix.shape.elements()) *
+               std::log2(count / static_cast<double>(matrix.shape.elements()));
   const auto over = [&](const Given& given) { return bits(encode(matrix, given)) - entropy; };
   CHECK(over({{"symbol_cols", "2"}, {"table_bits", "10"}, {"tile_cols", "2048"}}) < 0.12);
   CHECK(over({{"symbol_cols", "4"}, {"table_bits", "12"}, {"tile_cols", "2048"}}) < 0.27);
@@ -400,13 +436,13 @@ TEST_CASE("quad_huffman refuses bf16 streams that lead outside", "[quad_huffman]
     std::vector<std::byte> out(matrix.elements.size());
     CHECK_THROWS_AS(entry().codec->decode(bad.view(), out), MalformedStream);
   };
-  refused(format::kHeader, 0, 8);    // raw bits of 2 columns
-  refused(format::kHeader, 0, 3);    // of int8
-  refused(format::kHeader, 3, 1);    // no exponent
-  refused(format::kHeader, 5, 1);    // 2 columns
-  refused(format::kHeader, 6, 0);    // a stand-in that is larger than the largest
-  refused(format::kPatches, 3, 0);   // replaces what is not there
-  refused(format::kPatches, 1, 255); // a column behind the last
+  refused(format::kHeader, 0, 8);     // raw bits of 2 columns
+  refused(format::kHeader, 0, 3);     // of int8
+  refused(format::kHeader, 3, 1);     // no exponent
+  refused(format::kHeader, 5, 1);     // 2 columns
+  refused(format::kHeader, 6, 0);     // a stand-in that is larger than the largest
+  refused(format::kPatches, 3, 0);    // replaces what is not there
+  refused(format::kPatches, 1, 255);  // a column past the last
   CompressedMatrix other = good;
   other.type = datasets::ElementType::i8;
   std::vector<std::byte> out(matrix.elements.size());

@@ -1,9 +1,11 @@
-// The scalar heart of the SIMD kernels: eight lanes of a tile walk through their codes together, one look-up each in turn. Everything
-// is always inlined, so that each instruction set compiles it for itself (BMI2 shifts on AVX2 and up). Assumes a verified stream.
+// The scalar heart of the SIMD kernels: eight lanes of a tile walk through their codes together, one look-up each in
+// turn. Everything is always inlined, so that each instruction set compiles it for itself (BMI2 shifts on AVX2 and up).
+// Assumes a verified stream.
 //
-// The words of a lane are first copied together. A window holds a lane's next bits under a marker bit; the zeros above the marker tell
-// how many bits of the 64 loaded at `next` were consumed, so a refill is seven operations. An entry of the kernels' own table has the
-// code's length in bits 0..5, where a shift takes it without a mask, and the quad of high parts (model.h) in bits 16..31.
+// The words of a lane are first copied together. A window holds a lane's next bits under a marker bit; the zeros above
+// the marker tell how many bits of the 64 loaded at `next` were consumed, so a refill is seven operations. An entry of
+// the kernels' own table has the code's length in bits 0..5, where a shift takes it without a mask, and the quad of
+// high parts (model.h) in bits 16..31.
 #pragma once
 
 #include <algorithm>
@@ -23,13 +25,13 @@ inline constexpr int kWalkLanes = 8;
 inline constexpr int kSegmentCols = segment_cols(4), kQuadsOfSegment = kSegmentSymbols;
 inline constexpr int kChunkSegments = 512 / kSegmentCols;  // at most, at once
 inline constexpr int kChunkQuads = kChunkSegments * kQuadsOfSegment;
-// Bytes of a lane's words: the longest codes of the widest tile, and what a window may see behind them.
+// Bytes of a lane's words: the longest codes of the widest tile, and what a window may see past them.
 inline constexpr int kLaneBytes = (kMostTileCols / 4 * kMostTableBits + 31) / 32 * 4 + 32;
 
 inline constexpr uint64_t kMarker = uint64_t{1} << 63;
 
-// Zeros above the highest set bit of a window. `kLzcnt`: the instruction set has LZCNT. Highway's AVX2 does not tell the compiler so, though
-// every CPU with BMI2 has it.
+// Zeros above the highest set bit of a window. `kLzcnt`: the instruction set has LZCNT. Highway's AVX2 does not tell
+// the compiler so, though every CPU with BMI2 has it.
 template <bool kLzcnt>
 ECMV_QUAD_HUFFMAN_INLINE uint64_t leading_zeros(uint64_t window) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -68,14 +70,16 @@ struct Walkers {
 // The next `quads` entries of each lane, entries[lane][quad]. kTakes look-ups fit one window: kTakes * T <= 56.
 // Measured on Zen 4, T = 11: 1.53 cycles a quad with 5 look-ups a refill, 1.63 with 4.
 template <bool kLzcnt, int kTakes>
-ECMV_QUAD_HUFFMAN_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int quads, std::array<uint32_t, kChunkQuads>* entries) {
+ECMV_QUAD_HUFFMAN_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int quads,
+                                   std::array<uint32_t, kChunkQuads>* entries) {
   std::array<const uint8_t*, kWalkLanes> next = walkers.next;
   std::array<uint64_t, kWalkLanes> window = walkers.window;
   uint32_t* out = entries[0].data();
   const auto take = [&](int lane, int quad) {
     uint32_t entry = table[window[lane] & mask];
 #if defined(__GNUC__)
-    asm volatile("" : "+r"(entry));  // hides neighbouring stores from a compiler that would make gathers of the look-ups
+    asm volatile(""
+                 : "+r"(entry));  // hides neighbouring stores from a compiler that would make gathers of the look-ups
 #endif
     out[lane * kChunkQuads + quad] = entry;
     window[lane] >>= entry & 63;

@@ -1,6 +1,8 @@
 // Engine for 512-bit registers: the buckets of the alias method live in registers, no table is looked up in memory.
-// A gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector of 32 lanes:
-//   1. bucket = low bits of the slot = low bits of the state, which a permute uses without a mask: split|alias and bias.
+// A gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
+// of 32 lanes:
+//   1. bucket = low bits of the slot = low bits of the state, which a permute uses without a mask: split|alias and
+//   bias.
 //   2. own or alias: compare the position, kept above the bucket bits, with split|alias; choose the symbol, look up
 //      its frequency.
 //   3. state = frequency * (state >> prob_bits) + rank, 16 bits at a time: with f' = frequency << (16 - prob_bits) the
@@ -57,10 +59,12 @@ class BucketRegisters {
       V symbol[kAll];
       for (int b = 0; b < kAtOnce; ++b) {
         hwy::Prefetch(next[b] + kPrefetchBytes);
-        for (int v = b * kV; v < (b + 1) * kV; ++v) symbol[v] = Step(high[v], low[v], next[b], split_alias, bias, frequency);
+        for (int v = b * kV; v < (b + 1) * kV; ++v)
+          symbol[v] = Step(high[v], low[v], next[b], split_alias, bias, frequency);
       }
       if constexpr (kAll == 1) {
-        hn::StoreU(hn::LowerHalf(Values(symbol[0], symbol[0])), d8_half, reinterpret_cast<uint8_t*>(outs[0] + step * 32));
+        hn::StoreU(hn::LowerHalf(Values(symbol[0], symbol[0])), d8_half,
+                   reinterpret_cast<uint8_t*>(outs[0] + step * 32));
       } else if constexpr (kV == 2) {
         for (int b = 0; b < kAtOnce; ++b)
           hn::StoreU(Values(symbol[2 * b], symbol[2 * b + 1]), d8, reinterpret_cast<uint8_t*>(outs[b] + step * 64));
@@ -115,7 +119,8 @@ class BucketRegisters {
   }
 
   // Decodes 32 lanes; returns the symbols' numbers in the low bits of each lane.
-  HWY_INLINE V Step(V& high, V& low, const uint8_t*& next, const Table& split_alias, const Table& bias, const Table& frequency) const {
+  HWY_INLINE V Step(V& high, V& low, const uint8_t*& next, const Table& split_alias, const Table& bias,
+                    const Table& frequency) const {
     const V slot_mask = hn::Set(d16, slot_mask_);
     const M upper = IsUpper(low);
     const V slot = hn::And(low, slot_mask);
@@ -176,19 +181,24 @@ class BucketRegisters {
 };
 
 HWY_INLINE std::string RefusesBucketRegisters(const Layout& layout, int symbols) {
-  if (layout.lanes < 32) return "rans keeps its buckets in 512-bit registers for 32 or 64 lanes, not for " + std::to_string(layout.lanes) + ".";
-  if (symbols > 128) return "rans keeps at most 128 symbols in registers; this matrix has " + std::to_string(symbols) + ".";
+  if (layout.lanes < 32)
+    return "rans keeps its buckets in 512-bit registers for 32 or 64 lanes, not for " + std::to_string(layout.lanes) +
+           ".";
+  if (symbols > 128)
+    return "rans keeps at most 128 symbols in registers; this matrix has " + std::to_string(symbols) + ".";
   return "";
 }
 
-HWY_INLINE void RunBucketRegisters(const backends::KernelCall& call, const Layout& layout, const Model& model) {
-  auto* pieces = reinterpret_cast<int8_t*>(call.scratch);
-  if (layout.lanes == 32) {
-    if (model.bucket_bits == 6) return RunCall(BucketRegisters<1, 1>(model), call, layout, pieces);
-    return RunCall(BucketRegisters<1, 2>(model), call, layout, pieces);
-  }
-  if (model.bucket_bits == 6) return RunCall(BucketRegisters<2, 1>(model), call, layout, pieces);
-  return RunCall(BucketRegisters<2, 2>(model), call, layout, pieces);
+template <int kVectors, int kTables, class Args>
+void RunBucketRegisters(const Stream& stream, const Args& args) {
+  RunAll(BucketRegisters<kVectors, kTables>(trusted_model(stream.alphabet, stream.layout.prob_bits)), stream, args);
+}
+
+template <class Args>
+Run<Args> BucketRegistersRun(const Stream& stream) {
+  const bool small = bucket_bits_of(symbols_of(stream.alphabet)) == 6;
+  if (stream.layout.lanes == 32) return small ? RunBucketRegisters<1, 1, Args> : RunBucketRegisters<1, 2, Args>;
+  return small ? RunBucketRegisters<2, 1, Args> : RunBucketRegisters<2, 2, Args>;
 }
 
 #else
@@ -196,7 +206,10 @@ HWY_INLINE void RunBucketRegisters(const backends::KernelCall& call, const Layou
 HWY_INLINE std::string RefusesBucketRegisters(const Layout&, int) {
   return "rans keeps its buckets in 512-bit registers; the instruction set in use has none.";
 }
-HWY_INLINE void RunBucketRegisters(const backends::KernelCall&, const Layout&, const Model&) {}
+template <class Args>
+Run<Args> BucketRegistersRun(const Stream&) {
+  return nullptr;  // refused
+}
 
 #endif
 

@@ -15,7 +15,8 @@ namespace {
 
 template <class T>
 void append(std::vector<std::byte>& bytes, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i)));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i)));
 }
 
 template <class T>
@@ -28,13 +29,14 @@ T read_at(const std::byte* bytes) {
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.type != datasets::ElementType::i8) return "rans codes int8 elements only.";
   const int64_t lanes = settings.integer("lanes"), prob_bits = settings.integer("prob_bits");
-  if ((lanes & (lanes - 1)) != 0) return "rans interleaves 1, 2, 4, 8, 16, 32 or 64 lanes, not " + std::to_string(lanes) + ".";
+  if ((lanes & (lanes - 1)) != 0)
+    return "rans interleaves 1, 2, 4, 8, 16, 32 or 64 lanes, not " + std::to_string(lanes) + ".";
   if (prob_bits < 8) {
     int used = 0;
     for (uint64_t count : modelling::histogram(matrix.i8())) used += count != 0;
     if (used > 1 << prob_bits)
-      return "The matrix holds " + std::to_string(used) + " different values, more than the 2^" + std::to_string(prob_bits) +
-             " slots of prob_bits=" + std::to_string(prob_bits) + ".";
+      return "The matrix holds " + std::to_string(used) + " different values, more than the 2^" +
+             std::to_string(prob_bits) + " slots of prob_bits=" + std::to_string(prob_bits) + ".";
   }
   return "";
 }
@@ -66,7 +68,8 @@ struct EncoderTable {
 };
 
 template <class Form>
-void encode_block(std::span<const int8_t> elements, const EncoderTable& table, int prob_bits, int lanes, std::vector<std::byte>& out) {
+void encode_block(std::span<const int8_t> elements, const EncoderTable& table, int prob_bits, int lanes,
+                  std::vector<std::byte>& out) {
   using State = typename Form::State;
   using Word = typename Form::Word;
   constexpr int kWordBits = 8 * sizeof(Word);
@@ -93,7 +96,8 @@ void encode_block(std::span<const int8_t> elements, const EncoderTable& table, i
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"alphabet", Role::table, 64, {}}, {"block_offsets", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
+  compressed.sections = {
+      {"alphabet", Role::table, 64, {}}, {"block_offsets", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
   const Layout layout = layout_of(matrix.shape, settings);
   if (layout.blocks == 0) return compressed;
   const Model model = fit_model(matrix.i8(), layout.prob_bits);
@@ -106,12 +110,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     const int64_t count = block_elements(layout, matrix.shape, block);
     const auto elements = matrix.i8().subspan(begin, count);
     begin += count;
-    if (layout.state == "w16s32")
-      encode_block<W16S32>(elements, table, layout.prob_bits, layout.lanes, payload);
-    else if (layout.state == "w32s64")
-      encode_block<W32S64>(elements, table, layout.prob_bits, layout.lanes, payload);
-    else
-      encode_block<W8S32>(elements, table, layout.prob_bits, layout.lanes, payload);
+    with_form(layout.state, [&](auto form) {
+      encode_block<decltype(form)>(elements, table, layout.prob_bits, layout.lanes, payload);
+    });
   }
   append(compressed.sections[kBlockOffsets].bytes, static_cast<uint64_t>(payload.size()));
   payload.resize(payload.size() + kPayloadPadding);
@@ -122,7 +123,8 @@ template <class Form>
 void decode_block(std::span<const std::byte> bytes, const Model& model, int lanes, std::span<std::byte> out) {
   using State = typename Form::State;
   using Word = typename Form::Word;
-  if (bytes.size() < lanes * sizeof(State)) throw MalformedStream("A block of a rans stream is shorter than its states.");
+  if (bytes.size() < lanes * sizeof(State))
+    throw MalformedStream("A block of a rans stream is shorter than its states.");
   std::array<State, kMaxLanes> states;
   for (int lane = 0; lane < lanes; ++lane) {
     states[lane] = read_at<State>(&bytes[lane * sizeof(State)]);
@@ -145,7 +147,8 @@ void decode_block(std::span<const std::byte> bytes, const Model& model, int lane
   }
   for (int lane = 0; lane < lanes; ++lane)
     if (states[lane] != Form::kLower) throw MalformedStream("A lane of a rans stream does not end in its start state.");
-  if (position != bytes.size()) throw MalformedStream("A block of a rans stream holds more words than its elements need.");
+  if (position != bytes.size())
+    throw MalformedStream("A block of a rans stream holds more words than its elements need.");
 }
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
@@ -173,12 +176,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     const int64_t count = block_elements(layout, compressed.shape, block);
     const auto elements = out.subspan(begin, count);
     begin += count;
-    if (layout.state == "w16s32")
-      decode_block<W16S32>(bytes, model, layout.lanes, elements);
-    else if (layout.state == "w32s64")
-      decode_block<W32S64>(bytes, model, layout.lanes, elements);
-    else
-      decode_block<W8S32>(bytes, model, layout.lanes, elements);
+    with_form(layout.state, [&](auto form) { decode_block<decltype(form)>(bytes, model, layout.lanes, elements); });
   }
 }
 
@@ -187,8 +185,8 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(shape, settings);
   if (layout.blocks == 0) return 0;
   const int64_t padded = shape.elements() + layout.blocks * (layout.lanes - 1);
-  return 3 * 256 + 8 * (layout.blocks + 1) + layout.blocks * layout.lanes * layout.state_bytes() + (padded * 9 + 7) / 8 +
-         layout.blocks * layout.lanes * 4 + kPayloadPadding;
+  return 3 * 256 + 8 * (layout.blocks + 1) + layout.blocks * layout.lanes * layout.state_bytes() +
+         (padded * 9 + 7) / 8 + layout.blocks * layout.lanes * 4 + kPayloadPadding;
 }
 
 }  // namespace
@@ -199,11 +197,12 @@ const Codec& codec() {
       .source = "Duda 2009 (ANS); Giesen 2014 (interleaving, alias method); Liguori (64-bit states)",
       .format_version = 1,
       .lossless = true,
-      .settings = {{"prob_bits", "bits", "the frequencies of all symbols add up to 2^prob_bits", int64_t{12}, 7, 16},
-                   {"state", "", "bits of a word and of a state", std::string("w16s32"), 0, 0, {"w16s32", "w32s64", "w8s32"}},
-                   {"lanes", "", "interleaved states of a block: 1, 2, 4, 8, 16, 32 or 64", int64_t{32}, 1, kMaxLanes},
-                   {"block_elements", "elements", "rows are gathered into blocks of about this many elements", int64_t{262144}, 1,
-                    int64_t{1} << 40}},
+      .settings =
+          {{"prob_bits", "bits", "the frequencies of all symbols add up to 2^prob_bits", int64_t{12}, 7, 16},
+           {"state", "", "bits of a word and of a state", std::string("w16s32"), 0, 0, {"w16s32", "w32s64", "w8s32"}},
+           {"lanes", "", "interleaved states of a block: 1, 2, 4, 8, 16, 32 or 64", int64_t{32}, 1, kMaxLanes},
+           {"block_elements", "elements", "rows are gathered into blocks of about this many elements", int64_t{262144},
+            1, int64_t{1} << 40}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -13,6 +13,7 @@
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
 #include "codecs/rans/slot_table.h"
+#include "codecs/rans/stream.h"
 
 namespace ecmv::codecs::rans {
 namespace {
@@ -34,13 +35,15 @@ struct Cursor {
   const uint8_t* next = nullptr;
 
   explicit Cursor(const uint8_t* block) : next(block + kLanes * sizeof(typename Form::State)) {
-    for (int lane = 0; lane < kLanes; ++lane) states[lane] = load<typename Form::State>(block + lane * sizeof(typename Form::State));
+    for (int lane = 0; lane < kLanes; ++lane)
+      states[lane] = load<typename Form::State>(block + lane * sizeof(typename Form::State));
   }
 };
 
 // Decodes `steps` steps: steps * kLanes elements.
 template <class Form, class Entry, int kLanes>
-void decode_steps(Cursor<Form, kLanes>& cursor, const typename Entry::Bits* table, int prob_bits, int64_t steps, int8_t* out) {
+void decode_steps(Cursor<Form, kLanes>& cursor, const typename Entry::Bits* table, int prob_bits, int64_t steps,
+                  int8_t* out) {
   using State = typename Form::State;
   using Word = typename Form::Word;
   constexpr int kRefills = sizeof(Word) == 1 ? 2 : 1;
@@ -66,19 +69,20 @@ void decode_steps(Cursor<Form, kLanes>& cursor, const typename Entry::Bits* tabl
   cursor.next = next;
 }
 
-// Decodes the blocks of a call piece by piece and hands each piece on: sink(first element within the call, elements, count).
+// Decodes the blocks of the rows piece by piece and hands each piece on: sink(first element within the rows, elements,
+// count).
 template <class Form, class Entry, int kLanes, class Sink>
-void decode_blocks(const backends::KernelCall& call, const Layout& layout, const Model& model, const Sink& sink) {
-  auto* table = reinterpret_cast<typename Entry::Bits*>(call.scratch);
-  expand_slots<Entry>(model, table);
-  const auto* offsets = reinterpret_cast<const uint8_t*>(call.matrix->sections[kBlockOffsets].bytes.data());
-  const auto* payload = reinterpret_cast<const uint8_t*>(call.matrix->sections[kPayload].bytes.data());
+void decode_blocks(const Stream& stream, backends::Rows rows, std::byte* scratch, const Sink& sink) {
+  const Layout& layout = stream.layout;
+  if (layout.blocks == 0) return;
+  auto* table = reinterpret_cast<typename Entry::Bits*>(scratch);
+  expand_slots<Entry>(trusted_model(stream.alphabet, layout.prob_bits), table);
   int64_t done = 0;
-  const int64_t first_block = call.row_begin / layout.rows_per_block;
-  const int64_t end_block = (call.row_end + layout.rows_per_block - 1) / layout.rows_per_block;
+  const int64_t first_block = rows.begin / layout.rows_per_block;
+  const int64_t end_block = (rows.end + layout.rows_per_block - 1) / layout.rows_per_block;
   for (int64_t block = first_block; block < end_block; ++block) {
-    Cursor<Form, kLanes> cursor(payload + load<uint64_t>(offsets + 8 * block));
-    for (int64_t left = block_elements(layout, call.matrix->shape, block); left > 0;) {
+    Cursor<Form, kLanes> cursor(stream.payload + load<uint64_t>(stream.offsets + 8 * block));
+    for (int64_t left = block_elements(layout, stream.shape, block); left > 0;) {
       std::array<int8_t, kPieceElements> piece;
       const int64_t count = std::min(left, kPieceElements);
       decode_steps<Form, Entry, kLanes>(cursor, table, layout.prob_bits, (count + kLanes - 1) / kLanes, piece.data());
@@ -89,63 +93,53 @@ void decode_blocks(const backends::KernelCall& call, const Layout& layout, const
   }
 }
 
-template <class Form, class Entry, class Sink>
-void dispatch_lanes(const backends::KernelCall& call, const Layout& layout, const Model& model, const Sink& sink) {
-  switch (layout.lanes) {
-    case 1: return decode_blocks<Form, Entry, 1>(call, layout, model, sink);
-    case 2: return decode_blocks<Form, Entry, 2>(call, layout, model, sink);
-    case 4: return decode_blocks<Form, Entry, 4>(call, layout, model, sink);
-    case 8: return decode_blocks<Form, Entry, 8>(call, layout, model, sink);
-    case 16: return decode_blocks<Form, Entry, 16>(call, layout, model, sink);
-    case 32: return decode_blocks<Form, Entry, 32>(call, layout, model, sink);
-    case 64: return decode_blocks<Form, Entry, 64>(call, layout, model, sink);
+template <class Form, class Entry, int kLanes>
+void run(const Stream& stream, const backends::DecodeArgs& args) {
+  decode_blocks<Form, Entry, kLanes>(stream, args.rows, args.scratch,
+                                     [&](int64_t begin, const int8_t* piece, int64_t count) {
+                                       std::memcpy(args.out + begin, piece, static_cast<size_t>(count));
+                                     });
+}
+
+template <class Form, class Entry, int kLanes>
+void run(const Stream& stream, const backends::MatvecArgs& args) {
+  int32_t* y = args.y + args.rows.begin;
+  std::fill(y, y + args.rows.count(), 0);
+  const int64_t cols = stream.shape.cols;
+  decode_blocks<Form, Entry, kLanes>(stream, args.rows, args.scratch,
+                                     [&](int64_t begin, const int8_t* piece, int64_t count) {
+                                       backends::cpu::multiply_piece(piece, begin, count, cols, args.x, y);
+                                     });
+}
+
+template <class Args, class Form, class Entry>
+Run<Args> run_for_lanes(int lanes) {
+  switch (lanes) {
+    case 1: return run<Form, Entry, 1>;
+    case 2: return run<Form, Entry, 2>;
+    case 4: return run<Form, Entry, 4>;
+    case 8: return run<Form, Entry, 8>;
+    case 16: return run<Form, Entry, 16>;
+    case 32: return run<Form, Entry, 32>;
   }
+  return run<Form, Entry, 64>;
 }
 
-template <class Form, class Sink>
-void dispatch_entry(const backends::KernelCall& call, const Layout& layout, const Model& model, const Sink& sink) {
-  if (layout.prob_bits <= NarrowEntry::kMaxProbBits && model.symbols > 1)
-    dispatch_lanes<Form, NarrowEntry>(call, layout, model, sink);
-  else
-    dispatch_lanes<Form, WideEntry>(call, layout, model, sink);
-}
-
-template <class Sink>
-void decode_call(const backends::KernelCall& call, const Sink& sink) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  if (layout.blocks == 0) return;
-  const Model model = trusted_model(call.matrix->sections[kAlphabet].bytes, layout.prob_bits);
-  if (layout.state == "w16s32")
-    dispatch_entry<W16S32>(call, layout, model, sink);
-  else if (layout.state == "w32s64")
-    dispatch_entry<W32S64>(call, layout, model, sink);
-  else
-    dispatch_entry<W8S32>(call, layout, model, sink);
-}
-
-void decode(const backends::KernelCall& call) {
-  decode_call(call, [&](int64_t begin, const int8_t* piece, int64_t count) { std::memcpy(call.decoded + begin, piece, count); });
-}
-
-void matvec(const backends::KernelCall& call) {
-  std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-  const int64_t cols = call.matrix->shape.cols;
-  decode_call(call, [&](int64_t begin, const int8_t* piece, int64_t count) {
-    backends::cpu::multiply_piece(piece, begin, count, cols, call.x, call.y + call.row_begin);
+template <class Args>
+backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const Stream stream = stream_of(*layers[0].matrix);
+  const bool narrow = stream.layout.prob_bits <= NarrowEntry::kMaxProbBits && symbols_of(stream.alphabet) > 1;
+  const Run<Args> chosen = with_form(stream.layout.state, [&](auto form) {
+    using Form = decltype(form);
+    return narrow ? run_for_lanes<Args, Form, NarrowEntry>(stream.layout.lanes)
+                  : run_for_lanes<Args, Form, WideEntry>(stream.layout.lanes);
   });
+  return bound<Args>(stream, chosen, kMaxTableBytes);
 }
-
-int64_t rows_per_block(const CompressedView& compressed) {
-  return layout_of(compressed.shape, *compressed.settings).rows_per_block;
-}
-
-int64_t scratch_bytes(const CompressedView&, int) { return kMaxTableBytes; }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "slot_table", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "slot_table", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "slot_table", .bind = bind<backends::DecodeArgs>},
+    {.op = backends::Op::matvec, .variant = "slot_table", .bind = bind<backends::MatvecArgs>},
 };
 
 }  // namespace

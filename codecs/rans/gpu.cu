@@ -1,8 +1,9 @@
-// GPU kernels of rans: a group of lanes takes a block, a lane one state of it (two with 64 lanes, so that one chain of dependent steps
-// runs beside another). Eight steps make a round. Where rows are whole rounds, four elements of a lane are multiplied at once by a copy of
-// x in shared memory that is dealt to the lanes in the same way. Otherwise a step is multiplied alone: the element sits in
-// the low byte of its table entry and that of x in the low byte of a word. A block of threads stays and takes one block of the format after the other, so that it
-// builds its table once. `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
+// GPU kernels of rans: a group of lanes takes a block, a lane one state of it (two with 64 lanes, so that one chain of
+// dependent steps runs beside another). Eight steps make a round. Where rows are whole rounds, four elements of a lane
+// are multiplied at once by a copy of x in shared memory that is dealt to the lanes in the same way. Otherwise a step
+// is multiplied alone: the element sits in the low byte of its table entry and that of x in the low byte of a word. A
+// block of threads stays and takes one block of the format after the other, so that it builds its table once.
+// `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
 #include <algorithm>
 
 #include "backends/gpu/requantise.h"
@@ -12,8 +13,9 @@
 namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE {
 namespace {
 
-constexpr int kMostWaves = 16;       // of a block
-constexpr int kResidentWaves = 32;   // shall fit on a multiprocessor; 48 leave so few registers that addresses are computed again and again
+constexpr int kMostWaves = 16;  // of a block
+constexpr int kResidentWaves =
+    32;  // must fit on a multiprocessor; 48 leave so few registers that addresses are computed again and again
 constexpr int kRoundSteps = 8;
 constexpr int kLargestGroup = 32;
 constexpr int kFewestLanes = 8;
@@ -27,7 +29,7 @@ struct RansStream {
   int64_t payload_bytes, blocks, rows, rows_per_block;
   int cols;
   int copy_bits, table_bytes;  // of the table in shared memory
-  int dealt_x_bytes;           // behind it; 0: x is read where it is
+  int dealt_x_bytes;           // after it; 0: x is read where it is
 };
 
 template <int kLanes>
@@ -46,20 +48,23 @@ class BlockDecoder {
   static constexpr int kStates = kLanes / kGroupOf<kLanes>;
 
   ECMV_GPU_DEVICE BlockDecoder(const RansStream& stream, const Table& table, int ring, int64_t begin)
-      : table_(table), prob_bits_(stream.model.prob_bits),
+      : table_(table),
+        prob_bits_(stream.model.prob_bits),
         words_(ring, stream.payload, stream.payload_bytes, begin + kLanes * static_cast<int64_t>(sizeof(State))) {
     using Word = typename Form::Word;
     constexpr int kParts = sizeof(State) / sizeof(Word);  // a block begins at a multiple of a word, not of a state
     ECMV_GPU_UNROLL
     for (int i = 0; i < kStates; ++i) {
-      const gpu::Pointer<const Word> parts = gpu::cast<const Word>(stream.payload + begin) + (i * Group::size() + Group::lane()) * kParts;
+      const gpu::Pointer<const Word> parts =
+          gpu::cast<const Word>(stream.payload + begin) + (i * Group::size() + Group::lane()) * kParts;
       states_[i] = 0;
       ECMV_GPU_UNROLL
-      for (int part = 0; part < kParts; ++part) states_[i] |= static_cast<State>(parts[part]) << (8 * sizeof(Word) * part);
+      for (int part = 0; part < kParts; ++part)
+        states_[i] |= static_cast<State>(parts[part]) << (8 * sizeof(Word) * part);
     }
   }
 
-  // The lane's next kRoundSteps elements, each in the low byte. Behind a block's end they are anything.
+  // The lane's next kRoundSteps elements, each in the low byte. Past a block's end they are anything.
   ECMV_GPU_DEVICE void decode_round(uint32_t (&values)[kRoundSteps]) {
     static_assert(kRoundSteps % kStates == 0);
     ECMV_GPU_UNROLL
@@ -86,11 +91,14 @@ class BlockDecoder {
 template <class Form, int kLanes, class Table, class Work>
 ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) {
   using Group = GroupOf<kLanes>;
-  const int rings = stream.table_bytes + stream.dealt_x_bytes, ring_bytes = Group::size() * static_cast<int>(kRingBytesOfLane);
+  const int rings = stream.table_bytes + stream.dealt_x_bytes,
+            ring_bytes = Group::size() * static_cast<int>(kRingBytesOfLane);
   const Table table(stream.model, gpu::shared_memory(), stream.copy_bits, gpu::shared_memory() + rings);
   const int64_t groups = gpu::block_size() / Group::size();
-  for (int64_t block = gpu::block_index() * groups + Group::group(); block < stream.blocks; block += gpu::grid_size() * groups) {
-    const int64_t row = block * stream.rows_per_block, end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
+  for (int64_t block = gpu::block_index() * groups + Group::group(); block < stream.blocks;
+       block += gpu::grid_size() * groups) {
+    const int64_t row = block * stream.rows_per_block,
+                  end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
     BlockDecoder<Form, kLanes, Table> decoder(stream, table, rings + Group::group() * ring_bytes,
                                               static_cast<int64_t>(stream.offsets[block]));
     work(decoder, row, end_row);
@@ -143,8 +151,10 @@ ECMV_GPU_DEVICE void deal_x(gpu::Pointer<const uint8_t> x, int words, int group,
 }
 
 template <class Form, int kLanes, class Table>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
-void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
+                                kResidentWaves / kMostWaves) void matvec(RansStream stream,
+                                                                         gpu::Pointer<const int8_t> x,
+                                                                         gpu::Epilogue epilogue) {
   using Group = GroupOf<kLanes>;
   const gpu::Pointer<uint32_t> dealt_x = gpu::cast<uint32_t>(gpu::shared_memory() + stream.table_bytes);
   deal_x(gpu::cast<const uint8_t>(x), stream.dealt_x_bytes / 4, Group::size(), dealt_x);
@@ -158,14 +168,17 @@ void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilo
         const gpu::Pointer<const uint32_t> factors = dealt_x + (walk.column / 4 + Group::lane());
         ECMV_GPU_UNROLL
         for (int i = 0; i < kRoundSteps; i += 4) {
-          const uint32_t quad = gpu::byte_permute(gpu::byte_permute(values[i], values[i + 1], 0x0040), gpu::byte_permute(values[i + 2], values[i + 3], 0x0040), 0x5410);
-          walk.sum = gpu::dot4(static_cast<int32_t>(quad), static_cast<int32_t>(factors[i / 4 * Group::size()]), walk.sum);
+          const uint32_t quad = gpu::byte_permute(gpu::byte_permute(values[i], values[i + 1], 0x0040),
+                                                  gpu::byte_permute(values[i + 2], values[i + 3], 0x0040), 0x5410);
+          walk.sum =
+              gpu::dot4(static_cast<int32_t>(quad), static_cast<int32_t>(factors[i / 4 * Group::size()]), walk.sum);
         }
         walk.column += kRound;
         if (walk.column == stream.cols) walk.finish_row();
       } else if (walk.column + kRound <= stream.cols) {
         ECMV_GPU_UNROLL
-        for (int step = 0; step < kRoundSteps; ++step) walk.multiply(values[step], walk.column + step * Group::size() + Group::lane());
+        for (int step = 0; step < kRoundSteps; ++step)
+          walk.multiply(values[step], walk.column + step * Group::size() + Group::lane());
         walk.column += kRound;
         if (walk.column == stream.cols) walk.finish_row();
       } else {
@@ -177,8 +190,9 @@ void matvec(RansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilo
 }
 
 template <class Form, int kLanes, class Table>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
-void decode(RansStream stream, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
+                                kResidentWaves / kMostWaves) void decode(RansStream stream,
+                                                                         gpu::Pointer<int8_t> decoded) {
   using Group = GroupOf<kLanes>;
   for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     const int64_t end = end_row * stream.cols;
@@ -198,106 +212,149 @@ ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   if (row < rows) epilogue.store(row, 0);
 }
 
-// A tuning: waves a block, and copies of the short tables.
-struct Plan {
-  int waves, copy_bits;
+struct TablePolicy : backends::Policy {
+  int waves;      // of a block
+  int copy_bits;  // 2^copy_bits copies of the short tables
 };
-constexpr Plan kSlotPlans[] = {{4, 0}, {8, 0}, {16, 0}};
-constexpr Plan kBucketPlans[] = {{8, 5}, {16, 5}, {8, 3}};
-constexpr backends::Tuning kSlotTunings[] = {{"waves4"}, {"waves8"}, {"waves16"}};
-constexpr backends::Tuning kBucketTunings[] = {{"waves8_copies32"}, {"waves16_copies32"}, {"waves8_copies8"}};
+constexpr TablePolicy kSlotPolicies[] = {{{"waves4"}, 4, 0}, {{"waves8"}, 8, 0}, {{"waves16"}, 16, 0}};
+constexpr TablePolicy kBucketPolicies[] = {
+    {{"waves8_copies32"}, 8, 5}, {{"waves16_copies32"}, 16, 5}, {{"waves8_copies8"}, 8, 3}};
 
-// Of the copy of x in shared memory, where there is one.
+// The size of the copy of x in shared memory, where there is one.
 int dealt_x_bytes(const codecs::CompressedView& matrix, const Layout& layout) {
   const int64_t cols = matrix.shape.cols;
-  return cols <= kMostDealtX && cols % (kRoundSteps * std::min(layout.lanes, kLargestGroup)) == 0 ? static_cast<int>(cols) : 0;
+  return cols <= kMostDealtX && cols % (kRoundSteps * std::min(layout.lanes, kLargestGroup)) == 0
+             ? static_cast<int>(cols)
+             : 0;
 }
 
 template <class Table>
-gpu::LaunchShape launch_shape(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
-  const Layout layout = layout_of(matrix.shape, *matrix.settings);
-  const int block = plan.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
-  const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / plan.waves);
-  const int64_t table = Table::shared_bytes(stored_model(matrix, layout), plan.copy_bits);
+gpu::LaunchShape launch_shape(const codecs::CompressedView& matrix, const Layout& layout,
+                              const backends::DeviceInfo& device, const TablePolicy& policy) {
+  const int block = policy.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
+  const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / policy.waves);
+  const int64_t table = Table::shared_bytes(stored_model(matrix, layout), policy.copy_bits);
   return {std::min((layout.blocks + groups - 1) / groups, resident), block,
           table + dealt_x_bytes(matrix, layout) + std::max(DealtModel::kSharedBytes, block * kRingBytesOfLane)};
 }
 
 template <class Table>
-std::string refuses_plan(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, Plan plan) {
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                    const backends::Policy& policy) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  if (!Table::takes(layout.state)) return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
   if (layout.lanes < kFewestLanes)
-    return "Blocks of " + std::to_string(layout.lanes) + " lanes leave most of a wave of a GPU idle: encode with 8 to 64 lanes.";
+    return "Blocks of " + std::to_string(layout.lanes) +
+           " lanes leave most of a wave of a GPU idle: encode with 8 to 64 lanes.";
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
   if (layout.blocks == 0) return "";
   if (const std::string reason = Table::refuses(stored_model(matrix, layout)); !reason.empty()) return reason;
-  const int64_t shared_bytes = launch_shape<Table>(matrix, device, plan).shared_bytes;
+  const int64_t shared_bytes = launch_shape<Table>(matrix, layout, device, policy.as<TablePolicy>()).shared_bytes;
   if (shared_bytes <= device.shared_bytes) return "";
-  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " + std::to_string(device.shared_bytes) + ".";
+  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " +
+         std::to_string(device.shared_bytes) + ".";
 }
 
 template <class Table>
-RansStream stream_of(const backends::KernelCall& call, const Layout& layout, int copy_bits) {
-  const auto& sections = call.matrix->sections;
-  const StoredModel model = stored_model(*call.matrix, layout);
-  return {model, reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()), sections[kPayload].bytes.data(),
-          static_cast<int64_t>(sections[kPayload].bytes.size()), layout.blocks, call.matrix->shape.rows, layout.rows_per_block,
-          static_cast<int>(call.matrix->shape.cols), copy_bits, static_cast<int>(Table::shared_bytes(model, copy_bits)),
-          dealt_x_bytes(*call.matrix, layout)};
+RansStream stream_of(const codecs::CompressedView& matrix, const Layout& layout, int copy_bits) {
+  const auto& sections = matrix.sections;
+  const StoredModel model = stored_model(matrix, layout);
+  return {model,
+          reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()),
+          sections[kPayload].bytes.data(),
+          static_cast<int64_t>(sections[kPayload].bytes.size()),
+          layout.blocks,
+          matrix.shape.rows,
+          layout.rows_per_block,
+          static_cast<int>(matrix.shape.cols),
+          copy_bits,
+          static_cast<int>(Table::shared_bytes(model, copy_bits)),
+          dealt_x_bytes(matrix, layout)};
 }
 
-template <class Form, int kLanes, class Table>
-void launch_lanes(const backends::KernelCall& call, const Layout& layout, Plan plan) {
-  const gpu::LaunchShape shape = launch_shape<Table>(*call.matrix, *call.device, plan);
-  const RansStream stream = stream_of<Table>(call, layout, plan.copy_bits);
-  if (call.decoded != nullptr)
-    gpu::launch(decode<Form, kLanes, Table>, shape, call.stream, stream, call.decoded);
-  else
-    gpu::launch(matvec<Form, kLanes, Table>, shape, call.stream, stream, call.x, gpu::epilogue_of(call));
-}
-
-template <class Form, class Table>
-void launch_form(const backends::KernelCall& call, Plan plan) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  if (layout.blocks == 0) {
-    const int64_t rows = call.decoded != nullptr ? 0 : call.matrix->shape.rows;
-    return gpu::launch(store_zeros, {(rows + 255) / 256, 256, 0}, call.stream, rows, gpu::epilogue_of(call));
+struct Decode {
+  static constexpr bool kRequantises = false;
+  RansStream matrix;
+  gpu::LaunchShape shape;
+  void (*kernel)(RansStream, gpu::Pointer<int8_t>);
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(kernel, shape, stream, matrix, reinterpret_cast<int8_t*>(args.out));
   }
-  switch (layout.lanes) {
-    case 8: return launch_lanes<Form, 8, Table>(call, layout, plan);
-    case 16: return launch_lanes<Form, 16, Table>(call, layout, plan);
-    case 32: return launch_lanes<Form, 32, Table>(call, layout, plan);
-    case 64: return launch_lanes<Form, 64, Table>(call, layout, plan);
+  template <class Form, int kLanes, class Table>
+  void choose() {
+    kernel = decode<Form, kLanes, Table>;
+  }
+};
+
+struct Multiply {
+  static constexpr bool kRequantises = true;
+  RansStream matrix;
+  gpu::LaunchShape shape;
+  void (*kernel)(RansStream, gpu::Pointer<const int8_t>, gpu::Epilogue);
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, shape, stream, matrix, args.x, gpu::epilogue_of(args));
+  }
+  template <class Form, int kLanes, class Table>
+  void choose() {
+    kernel = matvec<Form, kLanes, Table>;
+  }
+};
+
+struct StoreZeros {
+  int64_t rows;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(store_zeros, {(rows + 255) / 256, 256, 0}, stream, rows, gpu::epilogue_of(args));
+  }
+};
+
+template <class Form, class Table, class Body>
+void choose_lanes(int lanes, Body& body) {
+  if constexpr (Table::takes(Form::kForm)) {
+    switch (lanes) {
+      case 8: return body.template choose<Form, 8, Table>();
+      case 16: return body.template choose<Form, 16, Table>();
+      case 32: return body.template choose<Form, 32, Table>();
+      case 64: return body.template choose<Form, 64, Table>();
+    }
   }
 }
 
-std::string refuses_slots(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  if (matrix.settings->text("state") != "w16s32") return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
-  return refuses_plan<SlotTable>(matrix, device, kSlotPlans[tuning]);
-}
-
-void launch_slots(const backends::KernelCall& call) { launch_form<W16S32, SlotTable>(call, kSlotPlans[call.tuning]); }
-
-std::string refuses_buckets(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
-  return refuses_plan<BucketTable>(matrix, device, kBucketPlans[tuning]);
-}
-
-void launch_buckets(const backends::KernelCall& call) {
-  const Plan plan = kBucketPlans[call.tuning];
-  const std::string_view state = call.matrix->settings->text("state");
-  if (state == "w16s32")
-    launch_form<W16S32, BucketTable>(call, plan);
-  else if (state == "w32s64")
-    launch_form<W32S64, BucketTable>(call, plan);
-  else
-    launch_form<W8S32, BucketTable>(call, plan);
+// The grid of a matrix without elements is empty: there is nothing to decode.
+template <class Body, class Table>
+backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                           backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const auto& values = policy.as<TablePolicy>();
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  const backends::KernelFacts facts{.requantises = Body::kRequantises};
+  if (Body::kRequantises && layout.blocks == 0) return {StoreZeros{matrix.shape.rows}, facts};
+  Body body{stream_of<Table>(matrix, layout, values.copy_bits),
+            launch_shape<Table>(matrix, layout, place.device(), values), nullptr};
+  with_form(layout.state, [&](auto form) { choose_lanes<decltype(form), Table>(layout.lanes, body); });
+  return {body, facts};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "slot_table", .tunings = kSlotTunings, .refuses = refuses_slots, .launch = launch_slots},
-    {.op = backends::Op::decode, .variant = "bucket_table", .tunings = kBucketTunings, .refuses = refuses_buckets, .launch = launch_buckets},
-    {.op = backends::Op::matvec, .variant = "slot_table", .tunings = kSlotTunings, .refuses = refuses_slots, .launch = launch_slots},
-    {.op = backends::Op::matvec, .variant = "bucket_table", .tunings = kBucketTunings, .refuses = refuses_buckets, .launch = launch_buckets},
+    {.op = backends::Op::decode,
+     .variant = "slot_table",
+     .policies = kSlotPolicies,
+     .refuses = refuses<SlotTable>,
+     .bind = bind<Decode, SlotTable>},
+    {.op = backends::Op::decode,
+     .variant = "bucket_table",
+     .policies = kBucketPolicies,
+     .refuses = refuses<BucketTable>,
+     .bind = bind<Decode, BucketTable>},
+    {.op = backends::Op::matvec,
+     .variant = "slot_table",
+     .policies = kSlotPolicies,
+     .refuses = refuses<SlotTable>,
+     .bind = bind<Multiply, SlotTable>},
+    {.op = backends::Op::matvec,
+     .variant = "bucket_table",
+     .policies = kBucketPolicies,
+     .refuses = refuses<BucketTable>,
+     .bind = bind<Multiply, BucketTable>},
 };
 
 }  // namespace

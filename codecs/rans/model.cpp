@@ -9,12 +9,13 @@
 #include "codecs/codec.h"
 #include "codecs/modelling/histogram.h"
 #include "codecs/modelling/normalise.h"
+#include "codecs/rans/format.h"
 
 namespace ecmv::codecs::rans {
 namespace {
 
 void deal_slots(Model& model) {
-  model.bucket_bits = model.symbols <= 64 ? 6 : model.symbols <= 128 ? 7 : 8;
+  model.bucket_bits = bucket_bits_of(model.symbols);
   const int buckets = 1 << model.bucket_bits;
   const uint32_t size = model.bucket_size();
   std::array<uint32_t, 256> left = model.frequency;
@@ -50,7 +51,7 @@ uint32_t read_u16(const std::byte* bytes) {
 Model trusted_model(std::span<const std::byte> alphabet, int prob_bits) {
   Model model;
   model.prob_bits = prob_bits;
-  model.symbols = static_cast<int>(alphabet.size() / 3);
+  model.symbols = symbols_of(alphabet);
   for (int s = 0; s < model.symbols; ++s) {
     model.value[s] = static_cast<int8_t>(alphabet[s]);
     model.frequency[s] = read_u16(&alphabet[model.symbols + 2 * s]) + 1;

@@ -1,7 +1,7 @@
 // The model of a matrix: its symbols, their frequencies, and which slot means which symbol. Slots are dealt by the
 // alias method instead of one interval a symbol: the low bits of a slot name a bucket, the rest is a position in it,
-// and a bucket holds at most two symbols, its own below `split` and an alias from there on. A decoder may expand this to
-// a table with an entry for each slot, or keep the buckets in registers: 64 of them fit where 4096 slots do not.
+// and a bucket holds at most two symbols, its own below `split` and an alias from there on. A decoder may expand this
+// to a table with an entry for each slot, or keep the buckets in registers: 64 of them fit where 4096 slots do not.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace ecmv::codecs::rans {
 struct Model {
   int prob_bits = 0;
   int symbols = 0;      // n, 1..256
-  int bucket_bits = 0;  // 2^bucket_bits buckets: the least of 6, 7, 8 that has a bucket for every symbol
+  int bucket_bits = 0;  // bucket_bits_of(symbols)
   std::array<int8_t, 256> value{};
   std::array<uint32_t, 256> frequency{};  // 0 from n on
   // A bucket b: positions below split[b] are symbol b with rank = position; the others are symbol alias[b] with
@@ -46,7 +46,8 @@ Model read_model(std::span<const std::byte> alphabet, int prob_bits);
 Model trusted_model(std::span<const std::byte> alphabet, int prob_bits);
 std::vector<std::byte> write_alphabet(const Model& model);
 
-// The optimal model of these elements (at least one). Throws std::invalid_argument if there are more symbols than slots.
+// The optimal model of these elements (at least one). Throws std::invalid_argument if there are more symbols than
+// slots.
 Model fit_model(std::span<const int8_t> elements, int prob_bits);
 
 }  // namespace ecmv::codecs::rans

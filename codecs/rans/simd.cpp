@@ -1,10 +1,11 @@
-// SIMD kernels of rans for 16-bit words. Two engines that read the same bytes: bucket_registers (AVX-512, no table in memory)
-// and slot_table (everywhere). Both decode several blocks at once, see blocks-inl.h.
+// SIMD kernels of rans for 16-bit words. Two engines that read the same bytes: bucket_registers (AVX-512, no table in
+// memory) and slot_table (everywhere). Both decode several blocks at once, see blocks-inl.h.
 #include <string>
 
 #include "backends/kernel.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
+#include "codecs/rans/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/rans/simd.cpp"
@@ -22,15 +23,21 @@ std::string RefusesRegisters(const Layout& layout, int symbols) { return Refuses
 
 std::string RefusesTable(const Layout& layout, int) { return RefusesSlotTableSimd(layout); }
 
-void Registers(const backends::KernelCall& call, const Layout& layout, const Model& model) {
-  if (!RunTrivial(call, layout, model)) RunBucketRegisters(call, layout, model);
+template <class Args>
+backends::BoundKernel Bind(const Stream& stream, Run<Args> engine) {
+  const bool constant = stream.layout.blocks == 0 || symbols_of(stream.alphabet) == 1;
+  return bound<Args>(stream, constant ? RunConstant<Args> : engine, kPiecesBytes + kSlotTableBytes);
 }
 
-void Table(const backends::KernelCall& call, const Layout& layout, const Model& model) {
-  if (!RunTrivial(call, layout, model)) RunSlotTableSimd(call, layout, model);
+backends::BoundKernel BindRegisters(const Stream& stream, backends::Op op) {
+  if (op == backends::Op::decode) return Bind(stream, BucketRegistersRun<backends::DecodeArgs>(stream));
+  return Bind(stream, BucketRegistersRun<backends::MatvecArgs>(stream));
 }
 
-int64_t ScratchBytes() { return kPiecesBytes + kSlotTableBytes; }
+backends::BoundKernel BindTable(const Stream& stream, backends::Op op) {
+  if (op == backends::Op::decode) return Bind(stream, SlotTableSimdRun<backends::DecodeArgs>(stream));
+  return Bind(stream, SlotTableSimdRun<backends::MatvecArgs>(stream));
+}
 
 }  // namespace ecmv::codecs::rans::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -41,71 +48,47 @@ namespace {
 
 HWY_EXPORT(RefusesRegisters);
 HWY_EXPORT(RefusesTable);
-HWY_EXPORT(Registers);
-HWY_EXPORT(Table);
-HWY_EXPORT(ScratchBytes);
+HWY_EXPORT(BindRegisters);
+HWY_EXPORT(BindTable);
 
-std::string refuses_form(const Layout& layout) {
-  if (layout.state == "w16s32") return "";
-  return "rans has SIMD kernels for 16-bit words and 32-bit states (w16s32), not for " + std::string(layout.state) + ".";
+std::string refuses_form(const CompressedView& compressed, const Layout& layout) {
+  if (layout.state == StateForm::w16s32) return "";
+  return "rans has SIMD kernels for 16-bit words and 32-bit states (w16s32), not for " +
+         compressed.settings->text("state") + ".";
 }
 
-std::string refuses_registers(const CompressedView& compressed, const backends::DeviceInfo&, int) {
+std::string refuses_registers(const CompressedView& compressed, const backends::DeviceInfo&, const backends::Policy&) {
   const Layout layout = layout_of(compressed.shape, *compressed.settings);
-  const std::string form = refuses_form(layout);
-  const int symbols = static_cast<int>(compressed.sections[kAlphabet].bytes.size() / 3);
-  return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesRegisters)(layout, symbols) : form;
+  const std::string form = refuses_form(compressed, layout);
+  return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesRegisters)(layout, symbols_of(compressed.sections[kAlphabet].bytes))
+                      : form;
 }
 
-std::string refuses_table(const CompressedView& compressed, const backends::DeviceInfo&, int) {
+std::string refuses_table(const CompressedView& compressed, const backends::DeviceInfo&, const backends::Policy&) {
   const Layout layout = layout_of(compressed.shape, *compressed.settings);
-  const std::string form = refuses_form(layout);
+  const std::string form = refuses_form(compressed, layout);
   return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesTable)(layout, 0) : form;
 }
 
-Model model_of(const backends::KernelCall& call, const Layout& layout) {
-  return layout.blocks == 0 ? Model{} : trusted_model(call.matrix->sections[kAlphabet].bytes, layout.prob_bits);
-}
-
-void run_registers(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  HWY_DYNAMIC_DISPATCH(Registers)(call, layout, model_of(call, layout));
-}
-
-void run_table(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  HWY_DYNAMIC_DISPATCH(Table)(call, layout, model_of(call, layout));
-}
-
-// The engines tell the two operations apart by where results go.
-template <void (*kRun)(const backends::KernelCall&), backends::Op kOp>
-void launch(const backends::KernelCall& call) {
-  if (kOp == backends::Op::decode && call.matrix->shape.elements() == 0) return;
-  backends::KernelCall clean = call;
-  if (kOp == backends::Op::matvec) clean.decoded = nullptr;
-  kRun(clean);
-}
-
-int64_t rows_per_block(const CompressedView& compressed) {
-  return layout_of(compressed.shape, *compressed.settings).rows_per_block;
-}
-
-int64_t scratch_bytes(const CompressedView&, int) { return HWY_DYNAMIC_DISPATCH(ScratchBytes)(); }
+using Layers = std::span<const backends::Layer>;
 
 template <backends::Op kOp>
-constexpr backends::Kernel registers_kernel() {
-  return {.op = kOp, .variant = "bucket_registers", .tunings = backends::kDefaultTuning, .refuses = refuses_registers,
-          .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = launch<run_registers, kOp>};
+backends::BoundKernel bind_registers(const backends::Policy&, Layers layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindRegisters)(stream_of(*layers[0].matrix), kOp);
 }
 
 template <backends::Op kOp>
-constexpr backends::Kernel table_kernel() {
-  return {.op = kOp, .variant = "slot_table", .tunings = backends::kDefaultTuning, .refuses = refuses_table,
-          .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = launch<run_table, kOp>};
+backends::BoundKernel bind_table(const backends::Policy&, Layers layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindTable)(stream_of(*layers[0].matrix), kOp);
 }
 
-constexpr backends::Kernel kKernels[] = {registers_kernel<backends::Op::decode>(), registers_kernel<backends::Op::matvec>(),
-                                         table_kernel<backends::Op::decode>(), table_kernel<backends::Op::matvec>()};
+using backends::Op;
+constexpr backends::Kernel kKernels[] = {
+    {.op = Op::decode, .variant = "bucket_registers", .refuses = refuses_registers, .bind = bind_registers<Op::decode>},
+    {.op = Op::matvec, .variant = "bucket_registers", .refuses = refuses_registers, .bind = bind_registers<Op::matvec>},
+    {.op = Op::decode, .variant = "slot_table", .refuses = refuses_table, .bind = bind_table<Op::decode>},
+    {.op = Op::matvec, .variant = "slot_table", .refuses = refuses_table, .bind = bind_table<Op::matvec>},
+};
 
 }  // namespace
 

@@ -13,7 +13,9 @@ namespace ecmv::codecs::rans {
 struct NarrowEntry {
   using Bits = uint32_t;
   static constexpr int kMaxProbBits = 12;
-  static Bits pack(int8_t value, uint32_t frequency, uint32_t rank) { return static_cast<uint8_t>(value) | frequency << 8 | rank << 20; }
+  static Bits pack(int8_t value, uint32_t frequency, uint32_t rank) {
+    return static_cast<uint8_t>(value) | frequency << 8 | rank << 20;
+  }
   static uint32_t frequency(Bits entry) { return (entry >> 8) & 0xFFF; }
   static uint32_t rank(Bits entry) { return entry >> 20; }
 };

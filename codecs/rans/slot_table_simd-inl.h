@@ -1,7 +1,7 @@
 // Engine for every instruction set: one 32-bit table entry for each slot (16 KiB), looked up by scalar loads; the
-// arithmetic on 16-bit halves of the states as in bucket_registers, 16 lanes (AVX2) or 8 a vector. Even and odd lanes are
-// looked up apart, so that nothing has to be permuted: an entry's fields are shifted into the even or the odd 16 bits and
-// blended. Needs prob_bits <= 12 and at least 16 lanes. Per-target header.
+// arithmetic on 16-bit halves of the states as in bucket_registers, 16 lanes (AVX2) or 8 a vector. Even and odd lanes
+// are looked up apart, so that nothing has to be permuted: an entry's fields are shifted into the even or the odd 16
+// bits and blended. Needs prob_bits <= 12 and at least 16 lanes. Per-target header.
 #if defined(ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_
 #undef ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_
@@ -57,7 +57,8 @@ class SlotTableSimd {
       for (int b = 0; b < kAtOnce; ++b) {
         hwy::Prefetch(next[b] + kPrefetchBytes);
         for (int v = 0; v < kV; ++v)
-          Step(high[b * kV + v], low[b * kV + v], next[b], slot_mask, reinterpret_cast<uint8_t*>(outs[b] + step * kLanes + v * kWidth));
+          Step(high[b * kV + v], low[b * kV + v], next[b], slot_mask,
+               reinterpret_cast<uint8_t*>(outs[b] + step * kLanes + v * kWidth));
       }
     }
     for (int v = 0; v < kAll; ++v) {
@@ -97,25 +98,36 @@ class SlotTableSimd {
   }
 
   // Table entries of the even and of the odd lanes. Sixteen scalar loads of which every index is cut out of a 64-bit
-  // register: a gather of eight costs more on Zen 4 (AVX2: 1.74 against 1.92 G elements/s), going through memory too (1.68).
+  // register: a gather of eight costs more on Zen 4 (AVX2: 1.74 against 1.92 G elements/s), going through memory too
+  // (1.68).
   HWY_INLINE void LookUp(V low, hn::Vec<D32>& even, hn::Vec<D32>& odd) const {
     const D32 d32;
     const uint32_t mask = (1u << prob_bits_) - 1;
     const uint32_t* HWY_RESTRICT table = table_;
     if constexpr (kWidth == 8) {
       const uint64_t a = hn::GetLane(hn::BitCast(D64(), low)), b = hn::ExtractLane(hn::BitCast(D64(), low), 1);
-      even = hn::Dup128VecFromValues(d32, table[a & mask], table[a >> 32 & mask], table[b & mask], table[b >> 32 & mask]);
-      odd = hn::Dup128VecFromValues(d32, table[a >> 16 & mask], table[a >> 48 & mask], table[b >> 16 & mask], table[b >> 48 & mask]);
+      even =
+          hn::Dup128VecFromValues(d32, table[a & mask], table[a >> 32 & mask], table[b & mask], table[b >> 32 & mask]);
+      odd = hn::Dup128VecFromValues(d32, table[a >> 16 & mask], table[a >> 48 & mask], table[b >> 16 & mask],
+                                    table[b >> 48 & mask]);
     } else {
       const hn::Half<D16> half16;
       const hn::Half<D32> half32;
       const hn::Half<D64> half64;
-      const auto lower = hn::BitCast(half64, hn::LowerHalf(half16, low)), upper = hn::BitCast(half64, hn::UpperHalf(half16, low));
-      const uint64_t a = hn::GetLane(lower), b = hn::ExtractLane(lower, 1), c = hn::GetLane(upper), d = hn::ExtractLane(upper, 1);
-      even = hn::Combine(d32, hn::Dup128VecFromValues(half32, table[c & mask], table[c >> 32 & mask], table[d & mask], table[d >> 32 & mask]),
-                         hn::Dup128VecFromValues(half32, table[a & mask], table[a >> 32 & mask], table[b & mask], table[b >> 32 & mask]));
-      odd = hn::Combine(d32, hn::Dup128VecFromValues(half32, table[c >> 16 & mask], table[c >> 48 & mask], table[d >> 16 & mask], table[d >> 48 & mask]),
-                        hn::Dup128VecFromValues(half32, table[a >> 16 & mask], table[a >> 48 & mask], table[b >> 16 & mask], table[b >> 48 & mask]));
+      const auto lower = hn::BitCast(half64, hn::LowerHalf(half16, low)),
+                 upper = hn::BitCast(half64, hn::UpperHalf(half16, low));
+      const uint64_t a = hn::GetLane(lower), b = hn::ExtractLane(lower, 1), c = hn::GetLane(upper),
+                     d = hn::ExtractLane(upper, 1);
+      even = hn::Combine(d32,
+                         hn::Dup128VecFromValues(half32, table[c & mask], table[c >> 32 & mask], table[d & mask],
+                                                 table[d >> 32 & mask]),
+                         hn::Dup128VecFromValues(half32, table[a & mask], table[a >> 32 & mask], table[b & mask],
+                                                 table[b >> 32 & mask]));
+      odd = hn::Combine(d32,
+                        hn::Dup128VecFromValues(half32, table[c >> 16 & mask], table[c >> 48 & mask],
+                                                table[d >> 16 & mask], table[d >> 48 & mask]),
+                        hn::Dup128VecFromValues(half32, table[a >> 16 & mask], table[a >> 48 & mask],
+                                                table[b >> 16 & mask], table[b >> 48 & mask]));
     }
   }
 
@@ -152,16 +164,21 @@ inline constexpr int64_t kSlotTableBytes = 4 * 4096;
 
 HWY_INLINE std::string RefusesSlotTableSimd(const Layout& layout) {
   if (layout.lanes < 16) return "rans needs 16 lanes or more for SIMD, not " + std::to_string(layout.lanes) + ".";
-  if (layout.prob_bits > 12) return "rans packs table entries of SIMD kernels into 32 bits, which needs prob_bits <= 12.";
+  if (layout.prob_bits > 12)
+    return "rans packs table entries of SIMD kernels into 32 bits, which needs prob_bits <= 12.";
   return "";
 }
 
-HWY_INLINE void RunSlotTableSimd(const backends::KernelCall& call, const Layout& layout, const Model& model) {
-  auto* pieces = reinterpret_cast<int8_t*>(call.scratch);
-  auto* table = reinterpret_cast<uint32_t*>(call.scratch + kPiecesBytes);
-  if (layout.lanes == 16) return RunCall(SlotTableSimd<16>(model, table), call, layout, pieces);
-  if (layout.lanes == 32) return RunCall(SlotTableSimd<32>(model, table), call, layout, pieces);
-  return RunCall(SlotTableSimd<64>(model, table), call, layout, pieces);
+template <int kLanes, class Args>
+void RunSlotTableSimd(const Stream& stream, const Args& args) {
+  auto* table = reinterpret_cast<uint32_t*>(args.scratch + kPiecesBytes);
+  RunAll(SlotTableSimd<kLanes>(trusted_model(stream.alphabet, stream.layout.prob_bits), table), stream, args);
+}
+
+template <class Args>
+Run<Args> SlotTableSimdRun(const Stream& stream) {
+  if (stream.layout.lanes == 16) return RunSlotTableSimd<16, Args>;
+  return stream.layout.lanes == 32 ? RunSlotTableSimd<32, Args> : RunSlotTableSimd<64, Args>;
 }
 
 }  // namespace ecmv::codecs::rans::HWY_NAMESPACE

@@ -1,9 +1,10 @@
-// The model of rans on a GPU: every thread block deals the slots for itself. The alias method looks sequential, but its result has a
-// closed form: "small" symbols lack some of a bucket's size and "large" ones have some to spare, both in ascending order; a small
-// one is filled by the first large one whose predecessors and itself have spared at least what all smalls before it lacked,
-// and a large one runs dry at the first small one that asks for more than was spared so far; the next large one then fills it.
-// So a thread deals a bucket with two passes over the frequencies. SlotTable has an entry a slot, BucketTable two short tables
-// that exist once for (almost) every lane, so that no two lanes meet in a bank.
+// The model of rans on a GPU: every thread block deals the slots for itself. The alias method looks sequential, but its
+// result has a closed form: "small" symbols lack some of a bucket's size and "large" ones have some to spare, both in
+// ascending order; a small one is filled by the first large one whose predecessors and itself have spared at least what
+// all smalls before it lacked, and a large one runs dry at the first small one that asks for more than was spared so
+// far; the next large one then fills it. So a thread deals a bucket with two passes over the frequencies. SlotTable has
+// an entry a slot, BucketTable two short tables that exist once for (almost) every lane, so that no two lanes meet in a
+// bank.
 #pragma once
 
 #include <string>
@@ -21,18 +22,19 @@ struct StoredModel {
 
 inline StoredModel stored_model(const CompressedView& compressed, const Layout& layout) {
   const auto& alphabet = compressed.sections[kAlphabet].bytes;
-  const int symbols = static_cast<int>(alphabet.size() / 3);
-  return {alphabet.data(), symbols, symbols <= 64 ? 6 : symbols <= 128 ? 7 : 8, layout.prob_bits};
+  const int symbols = symbols_of(alphabet);
+  return {alphabet.data(), symbols, bucket_bits_of(symbols), layout.prob_bits};
 }
 
-// The dealt model in shared memory: a symbol is value | frequency << 8, a bucket bias | alias << 16 | split << (16 + bucket_bits),
-// where a bucket of one symbol has split 0 and is its own alias.
+// The dealt model in shared memory: a symbol is value | frequency << 8, a bucket bias | alias << 16 | split << (16 +
+// bucket_bits), where a bucket of one symbol has split 0 and is its own alias.
 struct DealtModel {
   static constexpr int64_t kSharedBytes = 2 * 256 * 4;
   gpu::Pointer<uint32_t> symbols, buckets;
 
   // All threads of the block take part; `shared` has kSharedBytes.
-  ECMV_GPU_DEVICE DealtModel(const StoredModel& model, gpu::Pointer<std::byte> shared) : symbols(gpu::cast<uint32_t>(shared)), buckets(symbols + 256) {
+  ECMV_GPU_DEVICE DealtModel(const StoredModel& model, gpu::Pointer<std::byte> shared)
+      : symbols(gpu::cast<uint32_t>(shared)), buckets(symbols + 256) {
     const int count = 1 << model.bucket_bits;
     for (int s = gpu::thread_index(); s < count; s += gpu::block_size()) {
       const auto byte = [&](int i) { return static_cast<uint32_t>(model.alphabet[i]); };
@@ -40,7 +42,8 @@ struct DealtModel {
       symbols[s] = s < model.symbols ? byte(s) | ((byte(at) | byte(at + 1) << 8) + 1) << 8 : 0;
     }
     gpu::sync_block();
-    for (int b = gpu::thread_index(); b < count; b += gpu::block_size()) buckets[b] = deal(count, 1 << (model.prob_bits - model.bucket_bits), b, model.bucket_bits);
+    for (int b = gpu::thread_index(); b < count; b += gpu::block_size())
+      buckets[b] = deal(count, 1 << (model.prob_bits - model.bucket_bits), b, model.bucket_bits);
     gpu::sync_block();
   }
 
@@ -54,8 +57,8 @@ struct DealtModel {
       const int32_t other = surplus(s);
       before += (other < 0) == is_small ? (is_small ? -other : other) : 0;
     }
-    // Whom it meets: the first of the other kind at which the sum over that kind gets there; large ones have to be outdone. Loops
-    // without exits, because their loads then overlap.
+    // Whom it meets: the first of the other kind at which the sum over that kind gets there; large ones have to be
+    // outdone. Loops without exits, because their loads then overlap.
     const int32_t enough = is_small ? before : before + own + 1;
     int32_t sum = 0, met_sum = 0, next_surplus = 0;
     int met = count, next = count;
@@ -83,7 +86,8 @@ struct DealtModel {
       alias = next;
       bias = next_surplus;
     }
-    return (static_cast<uint32_t>(bias) & 0xFFFF) | static_cast<uint32_t>(alias) << 16 | static_cast<uint32_t>(split) << (16 + bucket_bits);
+    return (static_cast<uint32_t>(bias) & 0xFFFF) | static_cast<uint32_t>(alias) << 16 |
+           static_cast<uint32_t>(split) << (16 + bucket_bits);
   }
 };
 
@@ -96,18 +100,22 @@ struct FoundSlot {
 class SlotTable {
  public:
   static constexpr int kMaxProbBits = 12;
+  static constexpr bool takes(StateForm form) { return form == StateForm::w16s32; }
   static int64_t shared_bytes(const StoredModel& model, int) { return int64_t{4} << model.prob_bits; }
   static std::string refuses(const StoredModel& model) {
     if (model.prob_bits > kMaxProbBits) return "The table of 32-bit entries has room for prob_bits up to 12.";
-    if (model.prob_bits == kMaxProbBits && model.symbols == 1) return "A lone symbol's frequency of 2^12 does not fit into the 12 bits of a table entry.";
+    if (model.prob_bits == kMaxProbBits && model.symbols == 1)
+      return "A lone symbol's frequency of 2^12 does not fit into the 12 bits of a table entry.";
     return "";
   }
 
   // All threads of the block take part; `scratch` has DealtModel::kSharedBytes.
-  ECMV_GPU_DEVICE SlotTable(const StoredModel& model, gpu::Pointer<std::byte> table, int, gpu::Pointer<std::byte> scratch)
+  ECMV_GPU_DEVICE SlotTable(const StoredModel& model, gpu::Pointer<std::byte> table, int,
+                            gpu::Pointer<std::byte> scratch)
       : table_(gpu::cast<uint32_t>(table)), mask_((1u << model.prob_bits) - 1) {
     const DealtModel dealt(model, scratch);
-    for (uint32_t slot = static_cast<uint32_t>(gpu::thread_index()); slot <= mask_; slot += static_cast<uint32_t>(gpu::block_size())) {
+    for (uint32_t slot = static_cast<uint32_t>(gpu::thread_index()); slot <= mask_;
+         slot += static_cast<uint32_t>(gpu::block_size())) {
       const uint32_t bucket = slot & ((1u << model.bucket_bits) - 1), position = slot >> model.bucket_bits;
       const uint32_t entry = dealt.buckets[bucket];
       const bool own = position < entry >> (16 + model.bucket_bits);
@@ -130,12 +138,19 @@ class SlotTable {
 // DealtModel, 2^copy_bits copies of it side by side.
 class BucketTable {
  public:
-  static int64_t shared_bytes(const StoredModel& model, int copy_bits) { return int64_t{8} << (model.bucket_bits + copy_bits); }
+  static constexpr bool takes(StateForm) { return true; }
+  static int64_t shared_bytes(const StoredModel& model, int copy_bits) {
+    return int64_t{8} << (model.bucket_bits + copy_bits);
+  }
   static std::string refuses(const StoredModel&) { return ""; }
 
-  ECMV_GPU_DEVICE BucketTable(const StoredModel& model, gpu::Pointer<std::byte> table, int copy_bits, gpu::Pointer<std::byte> scratch)
-      : bucket_bits_(model.bucket_bits), copy_bits_(copy_bits), position_mask_((1u << (model.prob_bits - model.bucket_bits)) - 1),
-        buckets_(gpu::cast<uint32_t>(table) + (gpu::thread_index() & ((1 << copy_bits) - 1))), symbols_(buckets_ + (1 << (bucket_bits_ + copy_bits))) {
+  ECMV_GPU_DEVICE BucketTable(const StoredModel& model, gpu::Pointer<std::byte> table, int copy_bits,
+                              gpu::Pointer<std::byte> scratch)
+      : bucket_bits_(model.bucket_bits),
+        copy_bits_(copy_bits),
+        position_mask_((1u << (model.prob_bits - model.bucket_bits)) - 1),
+        buckets_(gpu::cast<uint32_t>(table) + (gpu::thread_index() & ((1 << copy_bits) - 1))),
+        symbols_(buckets_ + (1 << (bucket_bits_ + copy_bits))) {
     const DealtModel dealt(model, scratch);
     const gpu::Pointer<uint32_t> words = gpu::cast<uint32_t>(table);
     const int half = 1 << (bucket_bits_ + copy_bits);
@@ -147,7 +162,8 @@ class BucketTable {
   }
 
   ECMV_GPU_DEVICE FoundSlot look_up(uint32_t state) const {
-    const uint32_t bucket_mask = (1u << bucket_bits_) - 1, bucket = state & bucket_mask, position = state >> bucket_bits_ & position_mask_;
+    const uint32_t bucket_mask = (1u << bucket_bits_) - 1, bucket = state & bucket_mask,
+                   position = state >> bucket_bits_ & position_mask_;
     const uint32_t entry = buckets_[bucket << copy_bits_];
     const bool own = position < entry >> (16 + bucket_bits_);
     const uint32_t symbol = symbols_[(own ? bucket : entry >> 16 & bucket_mask) << copy_bits_];

@@ -1,10 +1,10 @@
 // What only rans can claim: how slots are dealt, exact bytes, stored size against the entropy, kernels over all lanes.
+#include <hwy/aligned_allocator.h>
+#include <hwy/highway.h>
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstring>
-#include <hwy/aligned_allocator.h>
-#include <hwy/highway.h>
 #include <map>
 #include <random>
 #include <string>
@@ -14,6 +14,7 @@
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
 #include "codecs/registry.h"
+#include "tests/cpu_place.h"
 
 namespace {
 
@@ -56,7 +57,8 @@ TEST_CASE("rans_deals_every_rank_of_every_symbol_to_exactly_one_slot") {
       if (symbols > 1 << prob_bits) continue;
       CAPTURE(prob_bits, symbols);
       std::vector<int8_t> elements;
-      for (int s = 0; s < symbols; ++s) elements.insert(elements.end(), 1 + random() % (s % 9 == 0 ? 500 : 20), static_cast<int8_t>(s - 128));
+      for (int s = 0; s < symbols; ++s)
+        elements.insert(elements.end(), 1 + random() % (s % 9 == 0 ? 500 : 20), static_cast<int8_t>(s - 128));
       const codecs::rans::Model model = codecs::rans::fit_model(elements, prob_bits);
       REQUIRE(model.symbols == symbols);
       std::vector<std::vector<int>> seen(256);
@@ -66,7 +68,8 @@ TEST_CASE("rans_deals_every_rank_of_every_symbol_to_exactly_one_slot") {
         REQUIRE(dealt.rank < seen[dealt.symbol].size());
         ++seen[dealt.symbol][dealt.rank];
       }
-      for (const auto& ranks : seen) REQUIRE(std::all_of(ranks.begin(), ranks.end(), [](int times) { return times == 1; }));
+      for (const auto& ranks : seen)
+        REQUIRE(std::all_of(ranks.begin(), ranks.end(), [](int times) { return times == 1; }));
     }
 }
 
@@ -85,8 +88,12 @@ TEST_CASE("rans_stores_these_exact_bytes") {
     return text;
   };
   CHECK(hex(compressed.sections[0].bytes) == "0007bf003f00");
-  CHECK(hex(compressed.sections[1].bytes) == "0000000000000000" "1000000000000000");
-  CHECK(hex(compressed.sections[2].bytes).substr(0, 32) == "655f0100855c0100" "839b6b51ed35bfb8");
+  CHECK(hex(compressed.sections[1].bytes) ==
+        "0000000000000000"
+        "1000000000000000");
+  CHECK(hex(compressed.sections[2].bytes).substr(0, 32) ==
+        "655f0100855c0100"
+        "839b6b51ed35bfb8");
   CHECK(compressed.sections[2].bytes.size() == 16 + codecs::rans::kPayloadPadding);
 }
 
@@ -109,10 +116,12 @@ TEST_CASE("rans_stores_within_one_percent_of_the_entropy_everything_counted") {
 TEST_CASE("rans_decode_refuses_a_stream_whose_words_were_changed") {
   const auto elements = gaussian(64 * 96, 4.0, 2);
   for (const char* state : {"w16s32", "w32s64", "w8s32"}) {
-    auto compressed = encode_matrix(rans(), view(elements, 64, 96), settings({{"state", state}, {"block_elements", "1000"}}));
+    auto compressed =
+        encode_matrix(rans(), view(elements, 64, 96), settings({{"state", state}, {"block_elements", "1000"}}));
     REQUIRE((decoded(compressed) == elements));
     auto& payload = compressed.sections[codecs::rans::kPayload].bytes;
-    for (size_t at : {size_t{0}, size_t{3}, size_t{300}, payload.size() - codecs::rans::kPayloadPadding - 1, payload.size() - 1}) {
+    for (size_t at :
+         {size_t{0}, size_t{3}, size_t{300}, payload.size() - codecs::rans::kPayloadPadding - 1, payload.size() - 1}) {
       payload[at] ^= std::byte{0x41};
       CHECK_THROWS_AS(decoded(compressed), codecs::MalformedStream);
       payload[at] ^= std::byte{0x41};
@@ -135,8 +144,9 @@ TEST_CASE("rans_kernels_equal_the_reference_for_all_lanes_forms_and_targets") {
     int64_t rows, cols;
     double sigma;
   };
-  for (const Input& input : {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0}, Input{5, 5, 0.001},
-                             Input{0, 5, 4.0}, Input{5, 0, 4.0}, Input{1, 1, 4.0}}) {
+  for (const Input& input :
+       {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0},
+        Input{5, 5, 0.001}, Input{0, 5, 4.0}, Input{5, 0, 4.0}, Input{1, 1, 4.0}}) {
     const auto elements = gaussian(input.rows * input.cols, input.sigma, 7);
     const auto matrix = view(elements, input.rows, input.cols);
     auto x = hwy::AllocateAligned<int8_t>(static_cast<size_t>(input.cols + backends::kVectorPaddingBytes));
@@ -150,25 +160,27 @@ TEST_CASE("rans_kernels_equal_the_reference_for_all_lanes_forms_and_targets") {
       for (const char* prob_bits : {"8", "12", "16"})
         for (const char* lanes : {"1", "2", "4", "8", "16", "32", "64"}) {
           const auto compressed = encode_matrix(
-              rans(), matrix, settings({{"state", state}, {"prob_bits", prob_bits}, {"lanes", lanes}, {"block_elements", "505"}}));
+              rans(), matrix,
+              settings({{"state", state}, {"prob_bits", prob_bits}, {"lanes", lanes}, {"block_elements", "505"}}));
           REQUIRE((decoded(compressed) == elements));
           const auto compressed_view = compressed.view();
           const auto check = [&](const backends::Kernel& kernel) {
-            if (!kernel.refuses(compressed_view, {}, 0).empty()) return;
-            auto scratch = hwy::AllocateAligned<std::byte>(static_cast<size_t>(kernel.scratch_bytes(compressed_view, 0)));
-            const int64_t block = kernel.rows_per_block(compressed_view), split = input.rows / 2 / block * block;
+            if (!kernel.refuses(compressed_view, {}, kernel.policies[0]).empty()) return;
+            const backends::BoundKernel bound = tests::bind_on_cpu(kernel, compressed_view);
+            auto scratch = hwy::AllocateAligned<std::byte>(static_cast<size_t>(bound.facts.scratch_bytes));
+            const int64_t block = bound.facts.rows_per_block, split = input.rows / 2 / block * block;
             std::vector<int8_t> out(elements.size(), 55);
             std::vector<int32_t> y(product.size(), 123456);
             for (auto [begin, end] : {std::pair{int64_t{0}, split}, std::pair{split, input.rows}}) {
-              backends::KernelCall call;
-              call.matrix = &compressed_view;
-              call.row_begin = begin;
-              call.row_end = end;
-              call.x = x.get();
-              call.y = y.data();
-              call.decoded = out.data() + begin * input.cols;
-              call.scratch = scratch.get();
-              kernel.launch(call);
+              if (kernel.op == backends::Op::decode)
+                bound.enqueue(
+                    nullptr,
+                    backends::DecodeArgs{
+                        {begin, end}, reinterpret_cast<std::byte*>(out.data() + begin * input.cols), scratch.get()});
+              else
+                bound.enqueue(
+                    nullptr,
+                    backends::MatvecArgs{.rows = {begin, end}, .x = x.get(), .y = y.data(), .scratch = scratch.get()});
             }
             CAPTURE(input.rows, input.cols, state, prob_bits, lanes, kernel.variant);
             if (kernel.op == backends::Op::decode)

@@ -1,8 +1,8 @@
-// The words of one block on a GPU, taken by the lanes of a group in lane order. A ring of four chunks in shared memory, 16 bytes a
-// lane and chunk, is filled by asynchronous copies: while one chunk is used and the next one is there, two are on their way. The
-// first chunk lies behind the last one once more, so that a lane's place needs no wrapping. The lanes that need a word find
-// theirs by ballot and prefix count. Bytes behind a block are copied like its own and never taken by a lane whose element
-// counts, so that nothing asks where a block ends.
+// The words of one block on a GPU, taken by the lanes of a group in lane order. A ring of four chunks in shared memory,
+// 16 bytes a lane and chunk, is filled by asynchronous copies: while one chunk is used and the next one is there, two
+// are on their way. The first chunk is repeated after the last one, so that a lane's place needs no wrapping. The lanes
+// that need a word find theirs by ballot and prefix count. Bytes past a block are copied like its own and never taken
+// by a lane whose element counts, so that nothing asks where a block ends.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -25,11 +25,15 @@ class WordQueue {
   // Steps of the group between two calls of `advance`: they take a chunk at most.
   static constexpr int kAdvanceSteps = kCopyBytes / (sizeof(Word) == 1 ? 2 : sizeof(Word));
 
-  // `ring`: where in shared memory the group's ring begins, kRingBytesOfLane bytes for each of its lanes. `begin`: the first word, in
-  // bytes from the start of payload.
+  // `ring`: where in shared memory the group's ring begins, kRingBytesOfLane bytes for each of its lanes. `begin`: the
+  // first word, in bytes from the start of payload.
   ECMV_GPU_DEVICE WordQueue(int ring, gpu::Pointer<const std::byte> payload, int64_t payload_bytes, int64_t begin)
-      : ring_(ring), payload_(payload), payload_bytes_(payload_bytes), next_copy_((begin & -kCopyBytes) + Group::lane() * kCopyBytes),
-        cursor_(static_cast<int>(ring + begin % kCopyBytes) / static_cast<int>(sizeof(Word))), chunk_end_(ring / static_cast<int>(sizeof(Word)) + kChunkWords) {
+      : ring_(ring),
+        payload_(payload),
+        payload_bytes_(payload_bytes),
+        next_copy_((begin & -kCopyBytes) + Group::lane() * kCopyBytes),
+        cursor_(static_cast<int>(ring + begin % kCopyBytes) / static_cast<int>(sizeof(Word))),
+        chunk_end_(ring / static_cast<int>(sizeof(Word)) + kChunkWords) {
     Group::sync();  // the ring's last user has read what it wanted
     ECMV_GPU_UNROLL
     for (int i = 0; i < kRingChunks; ++i) copy_chunk();
@@ -70,7 +74,7 @@ class WordQueue {
     Group::sync();
   }
 
-  // No copy is under way behind this.
+  // No copy is under way after this.
   ECMV_GPU_DEVICE void end() const { gpu::wait_copies<0>(); }
 
  private:
@@ -80,7 +84,8 @@ class WordQueue {
 
   ECMV_GPU_DEVICE void copy_chunk() {
     if (next_copy_ + kCopyBytes <= payload_bytes_) {
-      const gpu::Pointer<std::byte> to = gpu::shared_memory() + (ring_ + next_slot_ * kChunkBytes + Group::lane() * kCopyBytes);
+      const gpu::Pointer<std::byte> to =
+          gpu::shared_memory() + (ring_ + next_slot_ * kChunkBytes + Group::lane() * kCopyBytes);
       gpu::copy_async<kCopyBytes>(to, payload_ + next_copy_);
       if (next_slot_ == 0) gpu::copy_async<kCopyBytes>(to + kRingChunks * kChunkBytes, payload_ + next_copy_);
     }

@@ -1,5 +1,5 @@
-// rans_byte_planes: entropy coding for the speed of a memory bus. Settings, the checked reference decoder and the size bound;
-// the encoder is in encode.cpp, the layout in format.h, the choice of a model in model.cpp.
+// rans_byte_planes: entropy coding for the speed of a memory bus. Settings, the checked reference decoder and the size
+// bound; the encoder is in encode.cpp, the layout in format.h, the choice of a model in model.cpp.
 #include "codecs/codec.h"
 
 #include "codecs/rans_byte_planes/decode_block.h"
@@ -25,44 +25,59 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.type != datasets::ElementType::i8) return "rans_byte_planes stores int8 elements only.";
   const int64_t values = settings.integer("values_per_symbol"), raw_bits = settings.integer("raw_bits");
   if (values != 0 && raw_bits > max_raw_bits(static_cast<int>(values)))
-    return "rans_byte_planes with values_per_symbol=" + std::to_string(values) + " has at most " + std::to_string(max_raw_bits(static_cast<int>(values))) + " raw_bits.";
+    return "rans_byte_planes with values_per_symbol=" + std::to_string(values) + " has at most " +
+           std::to_string(max_raw_bits(static_cast<int>(values))) + " raw_bits.";
   return "";
 }
 
 // The lengths and tables that kernels rely on without looking.
 void check_sections(const CompressedView& compressed, const Layout& layout) {
-  if (compressed.sections.size() != kSectionCount) throw MalformedStream("A rans_byte_planes matrix has seven sections.");
+  if (compressed.sections.size() != kSectionCount)
+    throw MalformedStream("A rans_byte_planes matrix has seven sections.");
   const auto size = [&](SectionNumber n) { return compressed.sections[n].bytes.size(); };
   if (size(kTables) < sizeof(Header)) throw MalformedStream("The tables of a rans_byte_planes matrix have no header.");
   Header header;
   std::memcpy(&header, compressed.sections[kTables].bytes.data(), sizeof header);
-  if (header.models > kMaxModels || header.first_share > 256 || (header.models > 0 && (header.gap_bits < kMinGapBits || header.gap_bits > kMaxGapBits || header.delta_bits < kMinDeltaBits || header.delta_bits > kMaxDeltaBits))) throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
-  if (size(kTables) != sizeof(Header) + header.models * sizeof(Model)) throw MalformedStream("The tables of a rans_byte_planes matrix have the wrong length.");
+  if (header.models > kMaxModels || header.first_share > 256 ||
+      (header.models > 0 && (header.gap_bits < kMinGapBits || header.gap_bits > kMaxGapBits ||
+                             header.delta_bits < kMinDeltaBits || header.delta_bits > kMaxDeltaBits)))
+    throw MalformedStream("The header of a rans_byte_planes matrix is damaged.");
+  if (size(kTables) != sizeof(Header) + header.models * sizeof(Model))
+    throw MalformedStream("The tables of a rans_byte_planes matrix have the wrong length.");
   if (header.models == 0) {
-    if (size(kElements) != static_cast<uint64_t>(layout.rows * layout.cols)) throw MalformedStream("A matrix stored as it is must hold exactly rows x cols bytes.");
+    if (size(kElements) != static_cast<uint64_t>(layout.rows * layout.cols))
+      throw MalformedStream("A matrix stored as it is must hold exactly rows x cols bytes.");
     return;
   }
   const Sections sections(compressed);
   for (int m = 0; m < header.models; ++m) {
     const Model& model = sections.models[m];
-    if (model.form.values < 1 || model.form.values > 3 || model.form.raw_bits > max_raw_bits(model.form.values)) throw MalformedStream("A model of a rans_byte_planes matrix has an unknown form.");
+    if (model.form.values < 1 || model.form.values > 3 || model.form.raw_bits > max_raw_bits(model.form.values))
+      throw MalformedStream("A model of a rans_byte_planes matrix has an unknown form.");
     for (int slot = 0; slot < kSlots; ++slot) {
       const int symbol = model.symbol[slot];
-      if (symbol >= 64 || model.frequency[symbol] > kMaxFrequency || ((slot + model.minus_start[symbol]) & 255) >= model.frequency[symbol] ||
+      if (symbol >= 64 || model.frequency[symbol] > kMaxFrequency ||
+          ((slot + model.minus_start[symbol]) & 255) >= model.frequency[symbol] ||
           (model.form.even && model.symbol[slot ^ 1] != symbol))
         throw MalformedStream("A slot of a rans_byte_planes model lies outside its symbol.");
     }
   }
-  if (size(kIndex) != (layout.blocks + 1) * sizeof(BlockIndex)) throw MalformedStream("The index of a rans_byte_planes matrix has the wrong length.");
-  if (size(kStates) != static_cast<uint64_t>(layout.blocks) * 2 * kFormatLanes) throw MalformedStream("A rans_byte_planes matrix has the wrong number of states.");
-  if (size(kStream) < kStreamPadding || size(kExceptions) < kExceptionPadding) throw MalformedStream("A section of a rans_byte_planes matrix is too short.");
+  if (size(kIndex) != (layout.blocks + 1) * sizeof(BlockIndex))
+    throw MalformedStream("The index of a rans_byte_planes matrix has the wrong length.");
+  if (size(kStates) != static_cast<uint64_t>(layout.blocks) * 2 * kFormatLanes)
+    throw MalformedStream("A rans_byte_planes matrix has the wrong number of states.");
+  if (size(kStream) < kStreamPadding || size(kExceptions) < kExceptionPadding)
+    throw MalformedStream("A section of a rans_byte_planes matrix is too short.");
   BlockIndex last{};
   for (int64_t b = 0; b <= layout.blocks; ++b) {
     const BlockIndex entry = sections.block(b);
-    if (entry.stream < last.stream || entry.raw < last.raw || entry.exceptions < last.exceptions) throw MalformedStream("The index of a rans_byte_planes matrix runs backwards.");
+    if (entry.stream < last.stream || entry.raw < last.raw || entry.exceptions < last.exceptions)
+      throw MalformedStream("The index of a rans_byte_planes matrix runs backwards.");
     last = entry;
   }
-  if (last.stream != size(kStream) - kStreamPadding || last.raw != size(kRaw) || last.exceptions > 8 * size(kExceptions) || (last.exceptions * (header.gap_bits + header.delta_bits) + 7) / 8 + kExceptionPadding != size(kExceptions))
+  if (last.stream != size(kStream) - kStreamPadding || last.raw != size(kRaw) ||
+      last.exceptions > 8 * size(kExceptions) ||
+      (last.exceptions * (header.gap_bits + header.delta_bits) + 7) / 8 + kExceptionPadding != size(kExceptions))
     throw MalformedStream("The index of a rans_byte_planes matrix does not end where its sections end.");
 }
 
@@ -75,11 +90,14 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     return;
   }
   for (int64_t b = 0; b < layout.blocks; ++b)
-    decode_block<true>(sections, layout, b, reinterpret_cast<int8_t*>(out.data()) + b * layout.rows_per_block * layout.cols);
+    decode_block<true>(sections, layout, b,
+                       reinterpret_cast<int8_t*>(out.data()) + b * layout.rows_per_block * layout.cols);
 }
 
 // What grows larger than the matrix is stored as it is.
-int64_t max_stored_bytes(datasets::Shape shape, const Settings&) { return shape.elements() + static_cast<int64_t>(sizeof(Header)); }
+int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
+  return shape.elements() + static_cast<int64_t>(sizeof(Header));
+}
 
 }  // namespace
 
@@ -90,10 +108,20 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .settings = {{"values_per_symbol", "", "elements whose classes one symbol names; 0 chooses", int64_t{0}, 0, 3},
-                   {"raw_bits", "bits", "bits of an element that are stored as they are, beside its class; -1 chooses", int64_t{-1}, -1, 5},
-                   {"prob_bits", "bits", "probability bits; 7 saves a table register and rounds more", std::string("auto"), 0, 0, {"auto", "7", "8"}},
-                   {"excess", "per mille", "size above the order-0 entropy that may be spent on speed", int64_t{10}, 0, 1000},
-                   {"block_elements", "elements", "elements of an independently decodable block, in whole rows; its states cost 1 KiB; 0: an eighth of the matrix, 2^18 to 2^22",
+                   {"raw_bits", "bits", "bits of an element that are stored as they are, beside its class; -1 chooses",
+                    int64_t{-1}, -1, 5},
+                   {"prob_bits",
+                    "bits",
+                    "probability bits; 7 saves a table register and rounds more",
+                    std::string("auto"),
+                    0,
+                    0,
+                    {"auto", "7", "8"}},
+                   {"excess", "per mille", "size above the order-0 entropy that may be spent on speed", int64_t{10}, 0,
+                    1000},
+                   {"block_elements", "elements",
+                    "elements of an independently decodable block, in whole rows; its states cost 1 KiB; 0: an eighth "
+                    "of the matrix, 2^18 to 2^22",
                     int64_t{0}, 0, 1 << 30}},
       .refuses = refuses,
       .encode = encode,

@@ -7,51 +7,59 @@
 namespace ecmv::codecs::rans_byte_planes {
 namespace {
 
-const int8_t* elements_of(const backends::KernelCall& call) {
-  return reinterpret_cast<const int8_t*>(call.matrix->sections[kElements].bytes.data()) + call.row_begin * call.matrix->shape.cols;
-}
-
-void decode(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  const Sections sections(*call.matrix);
-  if (layout.blocks == 0 || call.row_begin >= call.row_end) return;
-  if (sections.header.models == 0) {
-    std::memcpy(call.decoded, elements_of(call), (call.row_end - call.row_begin) * layout.cols);
-    return;
+struct Decode {
+  StoredMatrix matrix;
+  Layout layout;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const auto [begin, end] = args.rows;
+    const Sections sections(matrix);
+    if (layout.blocks == 0 || begin >= end) return;
+    if (sections.header.models == 0) {
+      std::memcpy(args.out, matrix.elements + begin * layout.cols, (end - begin) * layout.cols);
+      return;
+    }
+    for (int64_t row = begin; row < end; row += layout.rows_per_block)
+      decode_block<false>(sections, layout, row / layout.rows_per_block,
+                          reinterpret_cast<int8_t*>(args.out) + (row - begin) * layout.cols);
   }
-  for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block)
-    decode_block<false>(sections, layout, row / layout.rows_per_block, call.decoded + (row - call.row_begin) * layout.cols);
-}
+};
 
-void matvec(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  const Sections sections(*call.matrix);
-  std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-  if (layout.blocks == 0 || call.row_begin >= call.row_end) return;
-  if (sections.header.models == 0) {
-    backends::cpu::multiply_piece(elements_of(call), 0, (call.row_end - call.row_begin) * layout.cols, layout.cols, call.x, call.y + call.row_begin);
-    return;
+struct Multiply {
+  StoredMatrix matrix;
+  Layout layout;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const auto [begin, end] = args.rows;
+    const Sections sections(matrix);
+    std::fill(args.y + begin, args.y + end, 0);
+    if (layout.blocks == 0 || begin >= end) return;
+    if (sections.header.models == 0) {
+      backends::cpu::multiply_piece(matrix.elements + begin * layout.cols, 0, (end - begin) * layout.cols, layout.cols,
+                                    args.x, args.y + begin);
+      return;
+    }
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.scratch);
+    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
+      const int64_t block = row / layout.rows_per_block;
+      decode_block<false>(sections, layout, block, decoded);
+      backends::cpu::multiply_piece(decoded, 0, layout.block_rows(block) * layout.cols, layout.cols, args.x,
+                                    args.y + row);
+    }
   }
-  int8_t* decoded = reinterpret_cast<int8_t*>(call.scratch);
-  for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block) {
-    const int64_t block = row / layout.rows_per_block;
-    decode_block<false>(sections, layout, block, decoded);
-    backends::cpu::multiply_piece(decoded, 0, layout.block_rows(block) * layout.cols, layout.cols, call.x, call.y + row);
-  }
+};
+
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const Layout layout = layout_of(layers[0].matrix->shape, *layers[0].matrix->settings);
+  return {Decode{*layers[0].matrix, layout}, {.rows_per_block = layout.rows_per_block}};
 }
-
-int64_t rows_per_block(const CompressedView& compressed) { return layout_of(compressed.shape, *compressed.settings).rows_per_block; }
-
-int64_t scratch_bytes(const CompressedView& compressed, int) {
-  const Layout layout = layout_of(compressed.shape, *compressed.settings);
-  return layout.rows_per_block * layout.cols;
+backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const Layout layout = layout_of(layers[0].matrix->shape, *layers[0].matrix->settings);
+  return {Multiply{*layers[0].matrix, layout},
+          {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "planes", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "planes", .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "planes", .bind = bind_matvec},
 };
 
 }  // namespace

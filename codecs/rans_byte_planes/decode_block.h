@@ -8,7 +8,33 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-// Pointers into the sections of one matrix. Models are copied because they are not aligned in their section.
+// Where the sections of a matrix lie.
+struct StoredMatrix {
+  const std::byte* tables;
+  const std::byte* index;
+  const uint8_t* states;
+  const uint8_t* stream;
+  const uint8_t* raw;
+  const std::byte* exceptions;
+  const int8_t* elements;
+
+  StoredMatrix(const CompressedView& compressed)
+      : tables(bytes_of<std::byte>(compressed, kTables)),
+        index(bytes_of<std::byte>(compressed, kIndex)),
+        states(bytes_of<uint8_t>(compressed, kStates)),
+        stream(bytes_of<uint8_t>(compressed, kStream)),
+        raw(bytes_of<uint8_t>(compressed, kRaw)),
+        exceptions(bytes_of<std::byte>(compressed, kExceptions)),
+        elements(bytes_of<int8_t>(compressed, kElements)) {}
+
+ private:
+  template <typename Byte>
+  static const Byte* bytes_of(const CompressedView& compressed, SectionNumber section) {
+    return reinterpret_cast<const Byte*>(compressed.sections[section].bytes.data());
+  }
+};
+
+// What blocks are decoded with. Models are copied because they are not aligned in their section.
 struct Sections {
   Header header;
   Model models[kMaxModels];
@@ -18,15 +44,14 @@ struct Sections {
   const uint8_t* raw = nullptr;
   const std::byte* exceptions = nullptr;
 
-  explicit Sections(const CompressedView& compressed) {
-    const std::span<const std::byte> tables = compressed.sections[kTables].bytes;
-    std::memcpy(&header, tables.data(), sizeof header);
-    if (header.models > 0) std::memcpy(models, tables.data() + sizeof header, header.models * sizeof(Model));
-    index = compressed.sections[kIndex].bytes.data();
-    states = reinterpret_cast<const uint8_t*>(compressed.sections[kStates].bytes.data());
-    stream = reinterpret_cast<const uint8_t*>(compressed.sections[kStream].bytes.data());
-    raw = reinterpret_cast<const uint8_t*>(compressed.sections[kRaw].bytes.data());
-    exceptions = compressed.sections[kExceptions].bytes.data();
+  explicit Sections(const StoredMatrix& matrix)
+      : index(matrix.index),
+        states(matrix.states),
+        stream(matrix.stream),
+        raw(matrix.raw),
+        exceptions(matrix.exceptions) {
+    std::memcpy(&header, matrix.tables, sizeof header);
+    if (header.models > 0) std::memcpy(models, matrix.tables + sizeof header, header.models * sizeof(Model));
   }
   BlockIndex block(int64_t number) const {
     BlockIndex entry;
@@ -52,8 +77,8 @@ struct Sections {
     std::memcpy(&value, head + bit / 8, sizeof value);
     return ~(value >> bit % 8) << (32 - width) == 0;
   }
-  // Calls use(exception) for the exceptions of a block in order: as many as fit into the head, which is kHeadBytes long and
-  // padded like the section, then those of the section. An entry of ones ends a head early.
+  // Calls use(exception) for the exceptions of a block in order: as many as fit into the head, which is kHeadBytes long
+  // and padded like the section, then those of the section. An entry of ones ends a head early.
   template <class F>
   void each_exception(const std::byte* head, BlockIndex here, BlockIndex next, F&& use) const {
     const uint64_t in_head = 8 * kHeadBytes / (header.gap_bits + header.delta_bits);
@@ -86,7 +111,8 @@ void decode_block(const Sections& sections, const Layout& layout, int64_t number
     const int64_t begin = m == 0 ? 0 : first, stop = m == 0 && sections.header.models == 2 ? first : total;
     for (int64_t base = begin; base < stop; base += round_elements(form.values)) {
       if constexpr (kChecked)
-        if (raw_end - raw < round_raw_bytes(form)) throw MalformedStream("A rans_byte_planes block has too few raw bits.");
+        if (raw_end - raw < round_raw_bytes(form))
+          throw MalformedStream("A rans_byte_planes block has too few raw bits.");
       for (int step = 0; step < kSteps; ++step) {
         Placement placement[3];
         for (int i = 0; i < form.values; ++i) placement[i] = place(form.values, form.raw_bits, step, i);
@@ -121,14 +147,15 @@ void decode_block(const Sections& sections, const Layout& layout, int64_t number
   std::byte head[kHeadBytes + kExceptionPadding] = {};
   for (int i = 0; i < kFormatLanes; ++i) {
     if constexpr (kChecked)
-      if (state[i] >> 8 != 1) throw MalformedStream("A rans_byte_planes block does not end in a state that its encoder can begin with.");
+      if (state[i] >> 8 != 1)
+        throw MalformedStream("A rans_byte_planes block does not end in a state that its encoder can begin with.");
     head[i] = static_cast<std::byte>(state[i]);
   }
   int64_t at = 0;
   sections.each_exception(head, here, next, [&](Sections::Exception exception) {
     at += exception.gap;
     if constexpr (kChecked)
-      if (at >= total) throw MalformedStream("An exception of a rans_byte_planes block lies behind its end.");
+      if (at >= total) throw MalformedStream("An exception of a rans_byte_planes block lies past its end.");
     out[at] = static_cast<int8_t>(out[at] + exception.delta);
   });
 }

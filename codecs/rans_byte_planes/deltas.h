@@ -1,5 +1,6 @@
 // What exceptions may add to a decoded element. An entry names one delta of a short list, and other deltas are sums of
-// entries: a short list makes every entry shorter, and the encoder picks the symbols it repairs so that the list suffices.
+// entries: a short list makes every entry shorter, and the encoder picks the symbols it repairs so that the list
+// suffices.
 #pragma once
 
 #include <array>
@@ -34,9 +35,9 @@ class DeltaSums {
         queue.push_back(sum);
       }
   }
-  int count(int delta) const { return count_[delta + kMaxDelta]; }              // -1: no sum
-  int last_number(int delta) const { return last_[delta + kMaxDelta]; }         // one of the entries
-  bool reach(const std::vector<std::pair<int64_t, int>>& counted) const {       // pairs of a count and a delta
+  int count(int delta) const { return count_[delta + kMaxDelta]; }         // -1: no sum
+  int last_number(int delta) const { return last_[delta + kMaxDelta]; }    // one of the entries
+  bool reach(const std::vector<std::pair<int64_t, int>>& counted) const {  // pairs of a count and a delta
     for (const auto& [number, delta] : counted)
       if (count(delta) < 0) return false;
     return true;
@@ -52,13 +53,14 @@ class DeltaCost {
   DeltaCost() = default;
   int64_t of(int delta) const { return cost_[delta + kMaxDelta]; }
 
-  // Lists worth a try: any delta at the price of a long list, or up to four distances in both directions. Gaps take about
-  // 11.4 bits at one exception in 600 elements.
+  // Lists worth a try: any delta at the price of a long list, or up to four distances in both directions. Gaps take
+  // about 11.4 bits at one exception in 600 elements.
   static const std::vector<DeltaCost>& candidates() {
     static const std::vector<DeltaCost> all = [] {
       std::vector<DeltaCost> out = {any()};
       for (int unit = 1; unit <= 32; ++unit)
-        for (const std::vector<int>& multiples : {std::vector<int>{1}, {1, 2}, {2, 3}, {3, 4}, {1, 2, 3, 4}, {2, 3, 4, 5}}) {
+        for (const std::vector<int>& multiples :
+             {std::vector<int>{1}, {1, 2}, {2, 3}, {3, 4}, {1, 2, 3, 4}, {2, 3, 4, 5}}) {
           std::vector<int> numbered;
           for (int m : multiples)
             if (m * unit <= kMaxDelta) numbered.push_back(m * unit), numbered.push_back(-m * unit);

@@ -1,5 +1,6 @@
 // Encoder of rans_byte_planes. 1. choose forms from the histogram; 2. count symbols and make the models; 3. turn every
-// block into symbols, raw bits and exceptions, front to back; 4. pack the exceptions; 5. code the symbols back to front, because rANS is a stack.
+// block into symbols, raw bits and exceptions, front to back; 4. pack the exceptions; 5. code the symbols back to
+// front, because rANS is a stack.
 #include "codecs/rans_byte_planes/encode.h"
 
 #include <algorithm>
@@ -42,7 +43,9 @@ struct Exception {
 class Encoder {
  public:
   Encoder(datasets::MatrixView matrix, const Settings& settings, const Choice& choice)
-      : elements_(matrix.i8()), layout_(layout_of(matrix.shape, settings)), histogram_(modelling::histogram(elements_)) {
+      : elements_(matrix.i8()),
+        layout_(layout_of(matrix.shape, settings)),
+        histogram_(modelling::histogram(elements_)) {
     header_.models = static_cast<uint8_t>(choice.forms.size());
     header_.first_share = static_cast<uint16_t>(choice.first_share);
     for (const Form form : choice.forms) {
@@ -57,19 +60,21 @@ class Encoder {
     const Packing packing = pack_exceptions();
     const uint64_t width = packing.gap_bits + packing.delta_bits, in_head = 8 * kHeadBytes / width;
     const uint32_t nothing = (uint32_t{1} << width) - 1;
-    std::vector<uint32_t> behind;  // entries that no head holds
+    std::vector<uint32_t> later;  // entries that no head holds
     for (const Scanned& scanned : scanned_) {
-      const uint64_t begin = packing.first_entry[scanned.first_exception], end = packing.first_entry[scanned.end_exception];
-      std::vector<uint32_t> head(packing.entries.begin() + begin, packing.entries.begin() + std::min(end, begin + in_head));
-      index_.push_back({stream_.size(), scanned.first_raw, behind.size()});
-      behind.insert(behind.end(), packing.entries.begin() + begin + head.size(), packing.entries.begin() + end);
+      const uint64_t begin = packing.first_entry[scanned.first_exception],
+                     end = packing.first_entry[scanned.end_exception];
+      std::vector<uint32_t> head(packing.entries.begin() + begin,
+                                 packing.entries.begin() + std::min(end, begin + in_head));
+      index_.push_back({stream_.size(), scanned.first_raw, later.size()});
+      later.insert(later.end(), packing.entries.begin() + begin + head.size(), packing.entries.begin() + end);
       head.resize(in_head, nothing);
       std::vector<std::byte> bytes = packed(head, width);
       bytes.resize(kHeadBytes, std::byte{0});
       encode_block(scanned, bytes);
     }
-    index_.push_back({stream_.size(), raw_.size(), behind.size()});
-    std::vector<std::byte> exceptions = packed(behind, width);
+    index_.push_back({stream_.size(), raw_.size(), later.size()});
+    std::vector<std::byte> exceptions = packed(later, width);
     exceptions.resize(exceptions.size() + kExceptionPadding, std::byte{0});
     std::vector<std::byte> tables(sizeof(Header) + models_.size() * sizeof(Model));
     std::memcpy(tables.data(), &header_, sizeof header_);
@@ -88,8 +93,8 @@ class Encoder {
  private:
   // How one model codes an element value at a position of the symbol; index value + 128.
   struct ValueCode {
-    std::array<int16_t, 256> class_bits;   // in place; -1: no class
-    std::array<uint8_t, 256> raw_places;   // as place() puts them
+    std::array<int16_t, 256> class_bits;  // in place; -1: no class
+    std::array<uint8_t, 256> raw_places;  // as place() puts them
   };
   static std::array<ValueCode, 3> codes_of(Form form, const Classes& classes) {
     std::array<ValueCode, 3> codes{};
@@ -97,7 +102,8 @@ class Encoder {
       for (int v = 0; v < 256; ++v) {
         const int number = classes.class_of[v];
         codes[i].class_bits[v] = static_cast<int16_t>(number < 0 ? -1 : number << (class_bits(form.values) * i));
-        codes[i].raw_places[v] = static_cast<uint8_t>(deposit(classes.raw_of[v], raw_mask(form.values, form.raw_bits, i)));
+        codes[i].raw_places[v] =
+            static_cast<uint8_t>(deposit(classes.raw_of[v], raw_mask(form.values, form.raw_bits, i)));
       }
     return codes;
   }
@@ -108,7 +114,7 @@ class Encoder {
     bool exists[3] = {};
   };
 
-  // The symbols of one step; -1 where a value has no class. Elements behind the part count as class 0.
+  // The symbols of one step; -1 where a value has no class. Elements past the part count as class 0.
   void symbols_at(const Part& part, int64_t base, int16_t* symbols) const {
     std::fill_n(symbols, kGroup, int16_t{0});
     for (int i = 0; i < forms_[part.model].values; ++i) {
@@ -154,7 +160,8 @@ class Encoder {
 
   void update_costs(int m) {
     for (int s = 0; s < 64; ++s)
-      cost_[m][s] = models_[m].frequency[s] == 0 ? std::numeric_limits<int64_t>::max() / 4 : log2_fixed(kSlots) - log2_fixed(models_[m].frequency[s]);
+      cost_[m][s] = models_[m].frequency[s] == 0 ? std::numeric_limits<int64_t>::max() / 4
+                                                 : log2_fixed(kSlots) - log2_fixed(models_[m].frequency[s]);
   }
 
   // The deltas that make the symbols without a slot cheapest to replace.
@@ -165,7 +172,8 @@ class Encoder {
       for (size_t m = 0; m < counts.size(); ++m)
         for (int s = 0; s < 64; ++s)
           if (counts[m][s] > 0 && models_[m].frequency[s] == 0)
-            cost += static_cast<double>(counts[m][s]) * static_cast<double>(cover(static_cast<int>(m), tuple_of(static_cast<int>(m), s), candidate).second);
+            cost += static_cast<double>(counts[m][s]) *
+                    static_cast<double>(cover(static_cast<int>(m), tuple_of(static_cast<int>(m), s), candidate).second);
       if (&candidate == &DeltaCost::candidates().front() || cost < best) best = cost, deltas_ = candidate;
     }
   }
@@ -173,17 +181,20 @@ class Encoder {
   // Values that a symbol would stand for, with all raw bits 0.
   Tuple tuple_of(int model, int symbol) const {
     Tuple tuple;
-    for (int i = 0; i < forms_[model].values; ++i) tuple.values[i] = models_[model].value[i][symbol & class_mask(forms_[model].values, i)], tuple.exists[i] = true;
+    for (int i = 0; i < forms_[model].values; ++i)
+      tuple.values[i] = models_[model].value[i][symbol & class_mask(forms_[model].values, i)], tuple.exists[i] = true;
     return tuple;
   }
   Tuple tuple_at(const Part& part, int64_t at) const {
     Tuple tuple;
     for (int i = 0; i < forms_[part.model].values; ++i)
-      if (at + i * kGroup < part.elements) tuple.values[i] = elements_[part.begin + at + i * kGroup], tuple.exists[i] = true;
+      if (at + i * kGroup < part.elements)
+        tuple.values[i] = elements_[part.begin + at + i * kGroup], tuple.exists[i] = true;
     return tuple;
   }
   int delta_of(int model, const Tuple& tuple, int symbol, int i) const {
-    const int index = (symbol & class_mask(forms_[model].values, i)) | codes_[model][i].raw_places[tuple.values[i] + 128];
+    const int index =
+        (symbol & class_mask(forms_[model].values, i)) | codes_[model][i].raw_places[tuple.values[i] + 128];
     return tuple.exists[i] ? tuple.values[i] - models_[model].value[i][index] : 0;
   }
 
@@ -248,7 +259,8 @@ class Encoder {
     const Tuple tuple = tuple_at(part, at);
     const int symbol = cover(part.model, tuple, deltas_).first;
     for (int i = 0; i < forms_[part.model].values; ++i)
-      if (const int delta = delta_of(part.model, tuple, symbol, i); delta != 0) found.push_back({at + i * kGroup, delta});
+      if (const int delta = delta_of(part.model, tuple, symbol, i); delta != 0)
+        found.push_back({at + i * kGroup, delta});
     return symbol;
   }
 
@@ -270,7 +282,8 @@ class Encoder {
     scanned_.push_back(std::move(scanned));
   }
 
-  // The decoder ends in the states that this begins with. 256 + byte instead of 256 costs 0.6 bits a state and stores 8.
+  // The decoder ends in the states that this begins with. 256 + byte instead of 256 costs 0.6 bits a state and
+  // stores 8.
   void encode_block(const Scanned& scanned, const std::vector<std::byte>& head) {
     const std::vector<uint8_t>(&symbols)[kMaxModels] = scanned.symbols;
     std::vector<uint32_t> states(kFormatLanes);
@@ -278,7 +291,8 @@ class Encoder {
     std::vector<uint8_t> reversed;
     for (int m = static_cast<int>(models_.size()) - 1; m >= 0; --m)
       for (size_t n = symbols[m].size(); n-- > 0;) {
-        const uint32_t symbol = symbols[m][n], f = models_[m].frequency[symbol], start = static_cast<uint8_t>(-models_[m].minus_start[symbol]);
+        const uint32_t symbol = symbols[m][n], f = models_[m].frequency[symbol],
+                       start = static_cast<uint8_t>(-models_[m].minus_start[symbol]);
         uint32_t& state = states[n % kFormatLanes];
         if (state >= f * 256) {
           reversed.push_back(static_cast<uint8_t>(state));
@@ -291,7 +305,8 @@ class Encoder {
     for (uint32_t state : states) states_.push_back(static_cast<uint8_t>(state));
   }
 
-  // Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums; the widest gap only moves on.
+  // Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums;
+  // the widest gap only moves on.
   struct Packing {
     bool possible = false;
     int gap_bits = 0, delta_bits = 0;
@@ -312,7 +327,8 @@ class Encoder {
     if (!sums.reach(order) && numbers >= kAnySum.size()) {
       numbered.assign(kAnySum.begin(), kAnySum.end());
       for (const auto& [count, delta] : order)
-        if (numbered.size() < numbers && std::find(numbered.begin(), numbered.end(), delta) == numbered.end()) numbered.push_back(delta);
+        if (numbered.size() < numbers && std::find(numbered.begin(), numbered.end(), delta) == numbered.end())
+          numbered.push_back(delta);
       sums = DeltaSums(numbered);
     }
     if (!sums.reach(order)) return out;
@@ -320,7 +336,9 @@ class Encoder {
     for (size_t i = 0; i < numbered.size(); ++i) out.deltas[i] = static_cast<int16_t>(numbered[i]);
 
     const int64_t widest = (int64_t{1} << gap_bits) - 1;
-    const auto enter = [&](int64_t gap, size_t number) { out.entries.push_back(static_cast<uint32_t>(gap | number << gap_bits)); };
+    const auto enter = [&](int64_t gap, size_t number) {
+      out.entries.push_back(static_cast<uint32_t>(gap | number << gap_bits));
+    };
     for (const Exception& exception : exceptions_) {
       out.first_entry.push_back(out.entries.size());
       int64_t gap = exception.gap;
@@ -344,7 +362,8 @@ class Encoder {
     for (const auto& [delta, count] : counts) order.push_back({-count, delta});
     std::sort(order.begin(), order.end());
     // With enough bits every delta has a number.
-    const int all = std::clamp(static_cast<int>(std::bit_width(std::max<size_t>(order.size(), 1) - 1)), kMinDeltaBits, kMaxDeltaBits);
+    const int all = std::clamp(static_cast<int>(std::bit_width(std::max<size_t>(order.size(), 1) - 1)), kMinDeltaBits,
+                               kMaxDeltaBits);
     Packing best;
     for (int delta_bits = kMinDeltaBits; delta_bits <= all; ++delta_bits)
       for (int gap_bits = kMinGapBits; gap_bits <= kMaxGapBits; ++gap_bits) {
@@ -396,14 +415,16 @@ CompressedMatrix store_raw(datasets::MatrixView matrix, const Settings& settings
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const std::string& prob_bits = settings.text("prob_bits");
-  const Wishes wishes{.values = static_cast<int>(settings.integer("values_per_symbol")),
-                      .raw_bits = static_cast<int>(settings.integer("raw_bits")),
-                      .prob_bits = prob_bits == "auto" ? 0 : prob_bits == "7" ? 7 : 8,
-                      .excess_per_mille = settings.integer("excess"),
-                      .block_elements = layout_of(matrix.shape, settings).rows_per_block * matrix.shape.cols};
+  const Constraints constraints{.values = static_cast<int>(settings.integer("values_per_symbol")),
+                                .raw_bits = static_cast<int>(settings.integer("raw_bits")),
+                                .prob_bits = prob_bits == "auto" ? 0
+                                             : prob_bits == "7"  ? 7
+                                                                 : 8,
+                                .excess_per_mille = settings.integer("excess"),
+                                .block_elements = layout_of(matrix.shape, settings).rows_per_block * matrix.shape.cols};
   const modelling::Histogram histogram = modelling::histogram(matrix.i8());
   // Forms are chosen by estimates; where the bytes miss the limit, they are chosen again under a corrected one.
-  const double limit = size_limit(histogram, wishes.excess_per_mille);
+  const double limit = size_limit(histogram, constraints.excess_per_mille);
   const double elements = static_cast<double>(matrix.shape.elements());
   const CompressedMatrix raw = store_raw(matrix, settings);
   CompressedMatrix best = raw;
@@ -411,7 +432,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   bool within = false;
   Choice last;
   for (int attempt = 0; attempt < 4; ++attempt) {
-    const Choice choice = choose_forms(histogram, wishes, tried);
+    const Choice choice = choose_forms(histogram, constraints, tried);
     if (choice.forms.empty() || choice == last) break;
     last = choice;
     CompressedMatrix out = make_compressed(matrix, settings);
@@ -419,7 +440,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     const double bits = 8.0 * static_cast<double>(out.stored_bytes()) / elements;
     const bool fits = bits <= limit;
     // Within the limit the fastest, otherwise the smallest. Small or unruly matrices can come out larger than they are.
-    if (out.stored_bytes() < raw.stored_bytes() && (fits ? !within || choice.cycles < best_cycles : !within && out.stored_bytes() < best.stored_bytes())) {
+    if (out.stored_bytes() < raw.stored_bytes() &&
+        (fits ? !within || choice.cycles < best_cycles : !within && out.stored_bytes() < best.stored_bytes())) {
       best = std::move(out);
       best_cycles = choice.cycles;
     }

@@ -1,6 +1,6 @@
-// The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of 1, 2 or 3
-// neighbouring vectors of 64 elements; which element of its class is meant stands in raw bits. Symbols are coded by 512
-// interleaved rANS states of 16 bits (M = L = 256, bytes), kept as a plane of high bytes and a plane of low bytes.
+// The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of 1, 2 or
+// 3 neighbouring vectors of 64 elements; which element of its class is meant stands in raw bits. Symbols are coded by
+// 512 interleaved rANS states of 16 bits (M = L = 256, bytes), kept as a plane of high bytes and a plane of low bytes.
 // The drawing is in README.md.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-inline constexpr int kGroup = 64;                           // lanes of a step: one vector of bytes
-inline constexpr int kSteps = 8;                            // groups, and steps of a round: each group steps once
-inline constexpr int kFormatLanes = kGroup * kSteps;        // interleaved states of a block
-inline constexpr int kSlots = 256;                          // M, and the lower end of the state interval
-inline constexpr int kMaxFrequency = 127;                   // a signed byte in the pairwise multiply-add
+inline constexpr int kGroup = 64;                     // lanes of a step: one vector of bytes
+inline constexpr int kSteps = 8;                      // groups, and steps of a round: each group steps once
+inline constexpr int kFormatLanes = kGroup * kSteps;  // interleaved states of a block
+inline constexpr int kSlots = 256;                    // M, and the lower end of the state interval
+inline constexpr int kMaxFrequency = 127;             // a signed byte in the pairwise multiply-add
 inline constexpr int kMaxModels = 2;
-inline constexpr int kMinGapBits = 6, kMaxGapBits = 13;     // an exception is a gap and the number of its delta
+inline constexpr int kMinGapBits = 6, kMaxGapBits = 13;  // an exception is a gap and the number of its delta
 inline constexpr int kMinDeltaBits = 1, kMaxDeltaBits = 8;
 inline constexpr int kDeltas = 1 << kMaxDeltaBits;
-inline constexpr int kExceptionPadding = 4;                 // an entry is read as 4 bytes
-inline constexpr int kHeadBytes = kFormatLanes;             // the first exceptions of a block are the low bytes of its last states
-inline constexpr int kStreamPadding = 64;                   // a kernel loads 64 bytes and uses what a step consumes
+inline constexpr int kExceptionPadding = 4;      // an entry is read as 4 bytes
+inline constexpr int kHeadBytes = kFormatLanes;  // the first exceptions of a block are the low bytes of its last states
+inline constexpr int kStreamPadding = 64;        // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
 
@@ -39,35 +39,38 @@ struct Form {
 struct Model {
   Form form;
   uint8_t unused[60];
-  uint8_t frequency[64];     // by symbol; 0: the symbol does not occur
-  uint8_t minus_start[64];   // by symbol: minus the first of its slots, modulo 256
-  uint8_t symbol[kSlots];    // by slot
-  int8_t value[3][256];      // by position in the symbol, then by class bits and raw bits as place() puts them
+  uint8_t frequency[64];    // by symbol; 0: the symbol does not occur
+  uint8_t minus_start[64];  // by symbol: minus the first of its slots, modulo 256
+  uint8_t symbol[kSlots];   // by slot
+  int8_t value[3][256];     // by position in the symbol, then by class bits and raw bits as place() puts them
 };
 static_assert(sizeof(Model) == 64 + 64 + 64 + 256 + 768);
 
 // The first rows of a block are coded with model 0, the others with model 1.
 struct Header {
-  uint8_t models = 0;        // 0: the matrix is in section `elements` as it is
+  uint8_t models = 0;  // 0: the matrix is in section `elements` as it is
   uint8_t gap_bits = 0;
   uint8_t delta_bits = 0;
   uint8_t unused_byte = 0;
   uint16_t first_share = 0;  // of 256: rows of a block coded with model 0 = rows * first_share / 256
   uint8_t unused[58];
-  int16_t delta[kDeltas];    // what an exception adds to the decoded value; the widest gap only moves on
+  int16_t delta[kDeltas];  // what an exception adds to the decoded value; the widest gap only moves on
 };
 static_assert(sizeof(Header) == 576);
 
 // Where a block's parts begin; one entry more than there are blocks.
 struct BlockIndex {
-  uint64_t stream;      // bytes
-  uint64_t raw;         // bytes
-  uint64_t exceptions;  // entries of gap_bits + delta_bits bits, packed from the lowest bit up, behind those of the heads
+  uint64_t stream;  // bytes
+  uint64_t raw;     // bytes
+  uint64_t
+      exceptions;  // entries of gap_bits + delta_bits bits, packed from the lowest bit up, after those of the heads
 };
 
 // Bits of a symbol that name the class of one value.
 constexpr int class_bits(int values) { return values == 1 ? 6 : values == 2 ? 3 : 2; }
-constexpr int class_mask(int values, int position) { return ((1 << class_bits(values)) - 1) << (class_bits(values) * position); }
+constexpr int class_mask(int values, int position) {
+  return ((1 << class_bits(values)) - 1) << (class_bits(values) * position);
+}
 constexpr int max_raw_bits(int values) { return values == 1 ? 2 : values == 2 ? 5 : 4; }
 constexpr int index_bits(Form form) {
   return form.values == 1 ? 6 + form.raw_bits : form.values == 2 && form.raw_bits > 3 ? 3 + form.raw_bits : 6;
@@ -76,9 +79,9 @@ constexpr int64_t round_elements(int values) { return int64_t{kFormatLanes} * va
 constexpr int64_t raw_bytes_per_lane(Form form) { return int64_t{form.values} * form.raw_bits; }  // of a round: 8 steps
 constexpr int64_t round_raw_bytes(Form form) { return raw_bytes_per_lane(form) * kGroup; }
 
-// A value is looked up by the symbol's class bits where they stand and by raw bits in other places of the same index byte.
-// A piece says where these raw bits come from: vector `vector` of the round's raw bytes, shifted right by `shift` (left if
-// negative), under `mask`. Chosen so that most raw bits need neither a shift nor a second vector.
+// A value is looked up by the symbol's class bits where they stand and by raw bits in other places of the same index
+// byte. A piece says where these raw bits come from: vector `vector` of the round's raw bytes, shifted right by `shift`
+// (left if negative), under `mask`. Chosen so that most raw bits need neither a shift nor a second vector.
 struct Piece {
   int8_t vector = 0;
   int8_t shift = 0;
@@ -93,8 +96,9 @@ constexpr Placement one(int vector, int shift, int mask) {
   return {1, {{static_cast<int8_t>(vector), static_cast<int8_t>(shift), static_cast<uint8_t>(mask)}, {}}};
 }
 constexpr Placement two(int va, int sa, int ma, int vb, int sb, int mb) {
-  return {2, {{static_cast<int8_t>(va), static_cast<int8_t>(sa), static_cast<uint8_t>(ma)},
-              {static_cast<int8_t>(vb), static_cast<int8_t>(sb), static_cast<uint8_t>(mb)}}};
+  return {2,
+          {{static_cast<int8_t>(va), static_cast<int8_t>(sa), static_cast<uint8_t>(ma)},
+           {static_cast<int8_t>(vb), static_cast<int8_t>(sb), static_cast<uint8_t>(mb)}}};
 }
 
 constexpr Placement place(int values, int raw_bits, int step, int position) {
@@ -115,12 +119,13 @@ constexpr Placement place(int values, int raw_bits, int step, int position) {
     case 3 * 8 + 2:
       if (j < 3) return one(3 * half + j, 0, p == 0 ? 0x0C : p == 1 ? 0x30 : 0x03);
       return p == 0 ? one(3 * half, 4, 0x0C) : p == 1 ? one(3 * half + 1, 2, 0x30) : one(3 * half + 2, 6, 0x03);
-    case 3 * 8 + 3:
-      return p == 0 ? one(s, 0, 0x1C) : p == 1 ? one(s, 0, 0x23) : two(s, 6, 0x03, 8, s - 2, 0x04);
+    case 3 * 8 + 3: return p == 0 ? one(s, 0, 0x1C) : p == 1 ? one(s, 0, 0x23) : two(s, 6, 0x03, 8, s - 2, 0x04);
     case 3 * 8 + 4: {
       const int a = 6 * half + 2 * j, f = 6 * half;
       if (j < 3) return p == 0 ? one(a, 0, 0x3C) : p == 1 ? two(a, 0, 0x03, a + 1, 0, 0x30) : one(a + 1, 0, 0x0F);
-      return p == 0 ? two(f, 4, 0x0C, f + 1, 2, 0x30) : p == 1 ? two(f + 2, 6, 0x03, f + 3, 2, 0x30) : two(f + 4, 6, 0x03, f + 5, 4, 0x0C);
+      return p == 0   ? two(f, 4, 0x0C, f + 1, 2, 0x30)
+             : p == 1 ? two(f + 2, 6, 0x03, f + 3, 2, 0x30)
+                      : two(f + 4, 6, 0x03, f + 5, 4, 0x0C);
     }
   }
   return {};

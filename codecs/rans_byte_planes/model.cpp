@@ -1,5 +1,5 @@
-// Choice of forms and frequencies. Costs are integers (bits in units of 2^-16) or exactly rounded products, so that every
-// platform decides alike.
+// Choice of forms and frequencies. Costs are integers (bits in units of 2^-16) or exactly rounded products, so that
+// every platform decides alike.
 #include "codecs/rans_byte_planes/model.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace ecmv::codecs::rans_byte_planes {
 namespace {
 
 constexpr int64_t kBit = 1 << 16;
-// An exception: about 12 bits of its own and the symbol that stands in its place. With 16 the pairs of sigma 4 are 0.02 %
-// smaller, but have 40 % more exceptions, which cost the product time.
+// An exception: about 12 bits of its own and the symbol that stands in its place. With 16 the pairs of sigma 4 are 0.02
+// % smaller, but have 40 % more exceptions, which cost the product time.
 constexpr int64_t kExceptionCost = 17 * kBit;
 
 const std::array<int64_t, kSlots + 1>& log_table() {
@@ -34,9 +34,9 @@ double class_cost(const modelling::Histogram& histogram, const std::array<uint8_
   return cost;
 }
 
-// Values by falling count, or 0, -1, 1, -2, 2.. where that costs no more than 0.0005 bits an element: then the members of a
-// class, put in order of value, have the same distances from those of any other class, and exceptions need few different
-// deltas. By count alone the chance order of v and -v makes these distances irregular.
+// Values by falling count, or 0, -1, 1, -2, 2.. where that costs no more than 0.0005 bits an element: then the members
+// of a class, put in order of value, have the same distances from those of any other class, and exceptions need few
+// different deltas. By count alone the chance order of v and -v makes these distances irregular.
 std::array<uint8_t, 256> ranking(const modelling::Histogram& histogram, int raw_bits) {
   std::array<uint8_t, 256> order, folded;
   std::iota(order.begin(), order.end(), uint8_t{0});
@@ -47,21 +47,26 @@ std::array<uint8_t, 256> ranking(const modelling::Histogram& histogram, int raw_
   });
   uint64_t total = 0;
   for (uint64_t count : histogram) total += count;
-  if (class_cost(histogram, folded, raw_bits) <= class_cost(histogram, order, raw_bits) + static_cast<double>(kBit / 2000) * static_cast<double>(total)) order = folded;
-  for (int first = 0; first < 256; first += 1 << raw_bits) std::sort(order.begin() + first, order.begin() + first + (1 << raw_bits));
+  if (class_cost(histogram, folded, raw_bits) <=
+      class_cost(histogram, order, raw_bits) + static_cast<double>(kBit / 2000) * static_cast<double>(total))
+    order = folded;
+  for (int first = 0; first < 256; first += 1 << raw_bits)
+    std::sort(order.begin() + first, order.begin() + first + (1 << raw_bits));
   return order;
 }
 
-// Frequencies with sum `slots` for the first `kept` of the symbols in `order`; the rest 0. Starts near c * slots / total and
-// exchanges single slots by greatest gain.
-std::array<int, 64> normalise(const std::array<uint64_t, 64>& counts, const std::array<int, 64>& order, int kept, int slots, int cap) {
+// Frequencies with sum `slots` for the first `kept` of the symbols in `order`; the rest 0. Starts near c * slots /
+// total and exchanges single slots by greatest gain.
+std::array<int, 64> normalise(const std::array<uint64_t, 64>& counts, const std::array<int, 64>& order, int kept,
+                              int slots, int cap) {
   const auto& logs = log_table();
   std::array<int, 64> f{};
   uint64_t total = 0;
   for (int i = 0; i < kept; ++i) total += counts[order[i]];
   int sum = 0;
   for (int i = 0; i < kept; ++i) {
-    const int start = total == 0 ? 1 : static_cast<int>(static_cast<double>(counts[order[i]]) * slots / static_cast<double>(total));
+    const int start =
+        total == 0 ? 1 : static_cast<int>(static_cast<double>(counts[order[i]]) * slots / static_cast<double>(total));
     sum += f[order[i]] = std::clamp(start, 1, cap);
   }
   while (sum < slots) {
@@ -101,7 +106,8 @@ Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, bool even) 
   const int slots = even ? kSlots / 2 : kSlots, cap = even ? kMaxFrequency / 2 : kMaxFrequency;
   std::array<int, 64> order;
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
   int used = 0;
   uint64_t total = 0;
   for (uint64_t count : counts) used += count > 0, total += count;
@@ -111,7 +117,8 @@ Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, bool even) 
     double cost = 0;
     for (int i = 0; i < 64; ++i) {
       const int s = order[i];
-      cost += static_cast<double>(counts[s]) * static_cast<double>(i < kept ? logs[slots] - logs[f[s]] : kExceptionCost);
+      cost +=
+          static_cast<double>(counts[s]) * static_cast<double>(i < kept ? logs[slots] - logs[f[s]] : kExceptionCost);
     }
     if (kept == std::max(1, used) || cost < best.cost) best = {f, cost};
     // What is left out only grows from here on; once it alone costs more than everything, no shorter list wins.
@@ -122,7 +129,7 @@ Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, bool even) 
   return best;
 }
 
-// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4, README.md).
+// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4, NOTES.md).
 struct Estimate {
   Form form;
   double bits = 0, cycles = 0;
@@ -144,12 +151,20 @@ Estimate estimate(const modelling::Histogram& histogram, uint64_t total, Form fo
   const Frequencies frequencies = best_frequencies(counts, form.even);
   Estimate out{.form = form};
   // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded); states are 1 KiB a block.
-  out.bits = frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits + (form.even ? 0.001 : k == 1 ? 0.010 : 0.005) / k +
-             17.0 * static_cast<double>(outside) / static_cast<double>(total) +
-             2.0 * 8.0 * kFormatLanes / static_cast<double>(std::min<uint64_t>(total, static_cast<uint64_t>(block_elements)));
+  out.bits =
+      frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits +
+      (form.even ? 0.001
+       : k == 1  ? 0.010
+                 : 0.005) /
+          k +
+      17.0 * static_cast<double>(outside) / static_cast<double>(total) +
+      2.0 * 8.0 * kFormatLanes / static_cast<double>(std::min<uint64_t>(total, static_cast<uint64_t>(block_elements)));
   constexpr double kCycles[4][2] = {{}, {12.7, 11.6}, {8.6, 7.5}, {7.0, 6.4}};
   const int bits = index_bits(form);
-  out.cycles = kCycles[k][form.even] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) + (bits == 7 ? 0.5 : bits == 8 ? 1.5 : 0);
+  out.cycles = kCycles[k][form.even] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) +
+               (bits == 7   ? 0.5
+                : bits == 8 ? 1.5
+                            : 0);
   return out;
 }
 
@@ -189,7 +204,7 @@ double size_limit(const modelling::Histogram& histogram, int64_t excess_per_mill
   return entropy / (65536.0 * static_cast<double>(total)) * (1.0 + static_cast<double>(excess_per_mille) / 1000.0);
 }
 
-Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes, double limit) {
+Choice choose_forms(const modelling::Histogram& histogram, const Constraints& constraints, double limit) {
   uint64_t total = 0;
   for (uint64_t count : histogram) total += count;
   if (total == 0) return {};
@@ -197,12 +212,15 @@ Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes,
   for (int values = 1; values <= 3; ++values)
     for (int raw = 0; raw <= max_raw_bits(values); ++raw)
       for (int even = 0; even <= 1; ++even) {
-        if (wishes.values != 0 && wishes.values != values) continue;
-        if (wishes.raw_bits >= 0 && wishes.raw_bits != raw) continue;
-        if (wishes.prob_bits != 0 && (wishes.prob_bits == 7) != (even == 1)) continue;
-        estimates.push_back(estimate(histogram, total, {static_cast<uint8_t>(values), static_cast<uint8_t>(raw), static_cast<uint8_t>(even), 0}, wishes.block_elements));
+        if (constraints.values != 0 && constraints.values != values) continue;
+        if (constraints.raw_bits >= 0 && constraints.raw_bits != raw) continue;
+        if (constraints.prob_bits != 0 && (constraints.prob_bits == 7) != (even == 1)) continue;
+        estimates.push_back(estimate(
+            histogram, total, {static_cast<uint8_t>(values), static_cast<uint8_t>(raw), static_cast<uint8_t>(even), 0},
+            constraints.block_elements));
       }
-  const auto& smallest = *std::min_element(estimates.begin(), estimates.end(), [](const Estimate& a, const Estimate& b) { return a.bits < b.bits; });
+  const auto& smallest = *std::min_element(estimates.begin(), estimates.end(),
+                                           [](const Estimate& a, const Estimate& b) { return a.bits < b.bits; });
   if (smallest.bits >= 8) return {};
   if (smallest.bits > limit) return {{smallest.form}, 256, true, smallest.cycles};
   // The fastest form within the limit, or the fastest mixture of a form above it with one below it.
@@ -226,7 +244,8 @@ Model make_model(const modelling::Histogram& histogram, Form form, const std::ar
   const Frequencies frequencies = best_frequencies(symbol_counts, form.even);
   std::array<int, 64> order;
   std::iota(order.begin(), order.end(), 0);
-  // Frequent symbols first. Any fixed order would do: by simulation orders differ by less than 0.0003 bits a symbol (README.md).
+  // Frequent symbols first. Any fixed order would do: by simulation orders differ by less than 0.0003 bits a symbol
+  // (NOTES.md).
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return frequencies.f[a] > frequencies.f[b]; });
   int slot = 0;
   for (int symbol : order) {
@@ -237,7 +256,8 @@ Model make_model(const modelling::Histogram& histogram, Form form, const std::ar
   const std::array<uint8_t, 256> ranks = ranking(histogram, form.raw_bits);
   for (int position = 0; position < form.values; ++position)
     for (int index = 0; index < 1 << index_bits(form); ++index) {
-      const int number = extract(index, class_mask(form.values, position)), raw = extract(index, raw_mask(form.values, form.raw_bits, position));
+      const int number = extract(index, class_mask(form.values, position)),
+                raw = extract(index, raw_mask(form.values, form.raw_bits, position));
       const int rank = number << form.raw_bits | raw;
       model.value[position][index] = static_cast<int8_t>(ranks[rank] - 128);
     }

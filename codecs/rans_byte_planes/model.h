@@ -1,5 +1,5 @@
-// How rans_byte_planes models a matrix: elements ranked by how often they occur, 2^raw_bits neighbours in rank a class, the
-// classes of 1..3 elements a symbol. Choosing is a trade: more values a symbol are faster and lose more.
+// How rans_byte_planes models a matrix: elements ranked by how often they occur, 2^raw_bits neighbours in rank a class,
+// the classes of 1..3 elements a symbol. Choosing is a trade: more values a symbol are faster and lose more.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace ecmv::codecs::rans_byte_planes {
 
 // What the encoder may choose from; -1 (raw_bits) and 0 leave it free.
-struct Wishes {
+struct Constraints {
   int values = 0;
   int raw_bits = -1;
   int prob_bits = 0;
@@ -29,7 +29,7 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 // The fastest form, or mixture of two, of at most `limit` bits an element; the smallest if there is none.
-Choice choose_forms(const modelling::Histogram& histogram, const Wishes& wishes, double limit);
+Choice choose_forms(const modelling::Histogram& histogram, const Constraints& constraints, double limit);
 
 // Bits an element: the order-0 entropy and what may be spent above it.
 double size_limit(const modelling::Histogram& histogram, int64_t excess_per_mille);

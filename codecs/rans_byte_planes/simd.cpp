@@ -1,8 +1,10 @@
-// SIMD kernels of rans_byte_planes for AVX-512 with VBMI2 (Highway's AVX3_DL, AVX3_ZEN4, AVX3_SPR): one step takes 64 states
-// through one symbol each without leaving the registers. Four steps are written stage by stage, so that the 64 entries of
-// the vector schedulers hold independent work: 27.6 instead of 26.1 G elements/s (Zen 4, pairs).
-//   1. slot -> symbol (the slot is the low plane)   2. symbol -> frequency, minus start   3. new state = f * high + bias
-//   4. planes apart   5. a zero high byte draws the next byte   6. raw bits join the class bits, which look up the value
+// SIMD kernels of rans_byte_planes for AVX-512 with VBMI2 (Highway's AVX3_DL, AVX3_ZEN4, AVX3_SPR): one step takes 64
+// states through one symbol each without leaving the registers. Four steps are written stage by stage, so that the 64
+// entries of the vector schedulers hold independent work: 27.6 instead of 26.1 G elements/s (Zen 4, pairs).
+//   1. slot -> symbol (the slot is the low plane)   2. symbol -> frequency, minus start   3. new state = f * high +
+//   bias
+//   4. planes apart   5. a zero high byte draws the next byte   6. raw bits join the class bits, which look up the
+//   value
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "backends/kernel.h"
 #include "codecs/rans_byte_planes/decode_block.h"
 #include "codecs/rans_byte_planes/format.h"
+#include "codecs/rans_byte_planes/policies.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/rans_byte_planes/simd.cpp"
@@ -27,81 +30,103 @@ namespace cpu = backends::cpu::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
 constexpr bool kByteExpand = true;
 
-#include "codecs/rans_byte_planes/decode_rounds-inl.h"
+#include "codecs/rans_byte_planes/decode_rounds.inc"
 
 #else
 constexpr bool kByteExpand = false;
 #endif
 
-// Prefetch distances by tuning. From DRAM 2 KiB ahead is worth a factor of three over none (README.md).
-[[maybe_unused]] constexpr int64_t kAhead[] = {2048, 4096, 0};
-
 bool HasByteExpand() { return kByteExpand; }
 
-void Decode(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  if (layout.blocks == 0 || call.row_begin >= call.row_end) return;
-  const Sections sections(*call.matrix);
-  if (sections.header.models == 0) {
-    std::memcpy(call.decoded, call.matrix->sections[kElements].bytes.data() + call.row_begin * layout.cols, (call.row_end - call.row_begin) * layout.cols);
-    return;
-  }
+struct Decode {
+  StoredMatrix matrix;
+  Layout layout;
+  int64_t ahead;  // prefetch distance in bytes
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const auto [begin, end] = args.rows;
+    if (layout.blocks == 0 || begin >= end) return;
+    const Sections sections(matrix);
+    if (sections.header.models == 0) {
+      std::memcpy(args.out, matrix.elements + begin * layout.cols, (end - begin) * layout.cols);
+      return;
+    }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-  for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block) {
-    const int64_t block = row / layout.rows_per_block;
-    int8_t* out = call.decoded + (row - call.row_begin) * layout.cols;
-    Product none{};
-    std::byte head[kHeadBytes + kExceptionPadding] = {};
-    DecodeBlock<false>(sections, layout, block, out, none, kAhead[call.tuning], head);
-    int64_t at = 0;
-    sections.each_exception(head, sections.block(block), sections.block(block + 1), [&](Sections::Exception exception) {
-      at += exception.gap;
-      out[at] = static_cast<int8_t>(out[at] + exception.delta);
-    });
-  }
+    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
+      const int64_t block = row / layout.rows_per_block;
+      int8_t* out = reinterpret_cast<int8_t*>(args.out) + (row - begin) * layout.cols;
+      Product none{};
+      std::byte head[kHeadBytes + kExceptionPadding] = {};
+      DecodeBlock<false>(sections, layout, block, out, none, ahead, head);
+      int64_t at = 0;
+      sections.each_exception(head, sections.block(block), sections.block(block + 1),
+                              [&](Sections::Exception exception) {
+                                at += exception.gap;
+                                out[at] = static_cast<int8_t>(out[at] + exception.delta);
+                              });
+    }
 #endif
-}
+  }
+};
 
-void Matvec(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  if (layout.cols == 0) {
-    std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-    return;
-  }
-  std::fill(call.y + call.row_begin, call.y + call.row_end, -128 * cpu::SumX(call.x, layout.cols));
-  if (layout.blocks == 0 || call.row_begin >= call.row_end) return;
-  const Sections sections(*call.matrix);
-  if (sections.header.models == 0) {
-    int32_t* y = call.y + call.row_begin;
-    const int8_t* elements = reinterpret_cast<const int8_t*>(call.matrix->sections[kElements].bytes.data()) + call.row_begin * layout.cols;
-    if (!cpu::kDotIsBiased) std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-    // MultiplyPieces may read a vector behind the elements, so the last row goes through scratch.
-    const int64_t rows = call.row_end - call.row_begin;
-    cpu::MultiplyPieces<1>(elements, 0, 0, (rows - 1) * layout.cols, layout.cols, call.x, &y);
-    int8_t* last = reinterpret_cast<int8_t*>(call.scratch);
-    std::memcpy(last, elements + (rows - 1) * layout.cols, layout.cols);
-    cpu::MultiplyPieces<1>(last, 0, (rows - 1) * layout.cols, layout.cols, layout.cols, call.x, &y);
-    return;
-  }
+struct Multiply {
+  StoredMatrix matrix;
+  Layout layout;
+  int64_t ahead;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const auto [begin, end] = args.rows;
+    const int64_t cols = layout.cols;
+    const int8_t* x = args.x;
+    if (cols == 0) {
+      std::fill(args.y + begin, args.y + end, 0);
+      return;
+    }
+    std::fill(args.y + begin, args.y + end, -128 * cpu::SumX(x, cols));
+    if (layout.blocks == 0 || begin >= end) return;
+    const Sections sections(matrix);
+    if (sections.header.models == 0) {
+      int32_t* y = args.y + begin;
+      const int8_t* elements = matrix.elements + begin * cols;
+      if (!cpu::kDotIsBiased) std::fill(args.y + begin, args.y + end, 0);
+      // MultiplyPieces may read a vector past the elements, so the last row goes through scratch.
+      const int64_t rows = end - begin;
+      cpu::MultiplyPieces<1>(elements, 0, 0, (rows - 1) * cols, cols, x, &y);
+      int8_t* last = reinterpret_cast<int8_t*>(args.scratch);
+      std::memcpy(last, elements + (rows - 1) * cols, cols);
+      cpu::MultiplyPieces<1>(last, 0, (rows - 1) * cols, cols, cols, x, &y);
+      return;
+    }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-  for (int64_t row = call.row_begin; row < call.row_end; row += layout.rows_per_block) {
-    const int64_t block = row / layout.rows_per_block;
-    Product product{.x = call.x, .y = call.y + row, .cols = layout.cols};
-    std::byte head[kHeadBytes + kExceptionPadding] = {};
-    DecodeBlock<true>(sections, layout, block, nullptr, product, kAhead[call.tuning], head);
-    int64_t at_row = 0, at_col = 0;
-    sections.each_exception(head, sections.block(block), sections.block(block + 1), [&](Sections::Exception exception) {
-      at_col += exception.gap;
-      if (at_col >= layout.cols) {
-        // Nearly always the next row; a division would cost as much as five exceptions.
-        const int64_t rows = at_col < 2 * layout.cols ? 1 : at_col / layout.cols;
-        at_row += rows;
-        at_col -= rows * layout.cols;
-      }
-      product.y[at_row] += exception.delta * call.x[at_col];
-    });
-  }
+    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
+      const int64_t block = row / layout.rows_per_block;
+      Product product{.x = x, .y = args.y + row, .cols = cols};
+      std::byte head[kHeadBytes + kExceptionPadding] = {};
+      DecodeBlock<true>(sections, layout, block, nullptr, product, ahead, head);
+      int64_t at_row = 0, at_col = 0;
+      sections.each_exception(head, sections.block(block), sections.block(block + 1),
+                              [&](Sections::Exception exception) {
+                                at_col += exception.gap;
+                                if (at_col >= cols) {
+                                  // Nearly always the next row; a division would cost as much as five exceptions.
+                                  const int64_t rows = at_col < 2 * cols ? 1 : at_col / cols;
+                                  at_row += rows;
+                                  at_col -= rows * cols;
+                                }
+                                product.y[at_row] += exception.delta * x[at_col];
+                              });
+    }
 #endif
+  }
+};
+
+// The scratch is for the last row of a matrix stored as it is.
+template <typename Body>
+backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t scratch_bytes) {
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  return {Body{matrix, layout, ahead}, {.rows_per_block = layout.rows_per_block, .scratch_bytes = scratch_bytes}};
+}
+backends::BoundKernel BindDecode(const CompressedView& matrix, int64_t ahead) { return Bind<Decode>(matrix, ahead, 0); }
+backends::BoundKernel BindMatvec(const CompressedView& matrix, int64_t ahead) {
+  return Bind<Multiply>(matrix, ahead, matrix.shape.cols + backends::kVectorPaddingBytes);
 }
 
 }  // namespace ecmv::codecs::rans_byte_planes::HWY_NAMESPACE
@@ -112,29 +137,35 @@ namespace ecmv::codecs::rans_byte_planes {
 namespace {
 
 HWY_EXPORT(HasByteExpand);
-HWY_EXPORT(Decode);
-HWY_EXPORT(Matvec);
+HWY_EXPORT(BindDecode);
+HWY_EXPORT(BindMatvec);
 
-std::string refuses(const CompressedView&, const backends::DeviceInfo&, int) {
+std::string refuses(const CompressedView&, const backends::DeviceInfo&, const backends::Policy&) {
   if (HWY_DYNAMIC_DISPATCH(HasByteExpand)()) return "";
-  return "The register form needs the byte permutes and the byte expansion of AVX-512 VBMI and VBMI2 (AVX3_DL, AVX3_ZEN4 or AVX3_SPR).";
+  return "The register form needs the byte permutes and the byte expansion of AVX-512 VBMI and VBMI2 (AVX3_DL, "
+         "AVX3_ZEN4 or AVX3_SPR).";
 }
 
-void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
-void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
-
-int64_t rows_per_block(const CompressedView& compressed) { return layout_of(compressed.shape, *compressed.settings).rows_per_block; }
-
-// The last row of a matrix stored as it is.
-int64_t scratch_bytes(const CompressedView& compressed, int) { return compressed.shape.cols + backends::kVectorPaddingBytes; }
-
-constexpr backends::Tuning kTunings[] = {{"prefetch2k"}, {"prefetch4k"}, {"no_prefetch"}};
+backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix, policy.as<PrefetchPolicy>().bytes);
+}
+backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix, policy.as<PrefetchPolicy>().bytes);
+}
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .tunings = kTunings, .refuses = refuses,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "planes", .tunings = kTunings, .refuses = refuses,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
+    {.op = backends::Op::decode,
+     .variant = "planes",
+     .policies = kPrefetchPolicies,
+     .refuses = refuses,
+     .bind = bind_decode},
+    {.op = backends::Op::matvec,
+     .variant = "planes",
+     .policies = kPrefetchPolicies,
+     .refuses = refuses,
+     .bind = bind_matvec},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "codecs/rans_byte_planes/model.h"
 #include "codecs/registry.h"
 #include "hwy/highway.h"
+#include "tests/cpu_place.h"
 #include "tests/test_matrices.h"
 
 using namespace ecmv;
@@ -31,7 +32,8 @@ Settings with(const std::map<std::string, std::string>& given) {
 
 double size_over_entropy(const datasets::Matrix& matrix, const Settings& settings) {
   const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
-  const double bits = 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(matrix.shape.elements());
+  const double bits =
+      8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(matrix.shape.elements());
   return bits / datasets::entropy_bits_per_element(matrix.view());
 }
 
@@ -43,7 +45,7 @@ void check_reference(const datasets::Matrix& matrix, const Settings& settings) {
   CHECK(decoded == matrix.elements);
 }
 
-// Every kernel of both backends, one call a block, against plain loops.
+// Every kernel of both backends, one enqueue a block, against plain loops.
 void check_kernels(const datasets::Matrix& matrix, const Settings& settings) {
   const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
   const CompressedView view = compressed.view();
@@ -56,21 +58,30 @@ void check_kernels(const datasets::Matrix& matrix, const Settings& settings) {
   for (int64_t i = 0; i < rows * cols; ++i) expected[i / cols] += elements[i] * x[i % cols];
   for (const auto kernels : {entry().cpu_kernels, entry().simd_kernels})
     for (const backends::Kernel& kernel : kernels)
-      for (int tuning = 0; tuning < static_cast<int>(kernel.tunings.size()); ++tuning) {
-        if (!kernel.refuses(view, {}, tuning).empty()) continue;
-        const int64_t block = kernel.rows_per_block(view);
-        std::vector<std::byte> scratch(kernel.scratch_bytes ? kernel.scratch_bytes(view, tuning) : 0);
+      for (const backends::Policy& policy : kernel.policies) {
+        if (!kernel.refuses(view, {}, policy).empty()) continue;
+        INFO(settings.to_string() << " on " << matrix.name << " [" << rows << ", " << cols << "], policy "
+                                  << policy.name);
+        const backends::BoundKernel bound = tests::bind_on_cpu(kernel, policy, view);
+        const int64_t block = bound.facts.rows_per_block;
+        std::vector<std::byte> scratch(bound.facts.scratch_bytes), decoded(elements.size() + 1, std::byte{99});
         std::vector<int32_t> y(rows, -1);
-        std::vector<int8_t> decoded(elements.size() + 1, 99);
-        for (int64_t row = 0; row < rows; row += block)
-          kernel.launch({.matrix = &view, .tuning = tuning, .row_begin = row, .row_end = std::min(rows, row + block), .x = x.data(), .y = y.data(),
-                         .decoded = decoded.data() + row * cols, .scratch = scratch.data()});
-        INFO(settings.to_string() << " on " << matrix.name << " [" << rows << ", " << cols << "], tuning " << tuning);
+        for (int64_t row = 0; row < rows; row += block) {
+          const backends::Rows range{row, std::min(rows, row + block)};
+          if (kernel.op == backends::Op::matvec)
+            bound.enqueue(
+                nullptr,
+                backends::MatvecArgs{
+                    .rows = range, .x = x.data(), .y = y.data(), .v = nullptr, .scale = 0, .scratch = scratch.data()});
+          else
+            bound.enqueue(nullptr, backends::DecodeArgs{
+                                       .rows = range, .out = decoded.data() + row * cols, .scratch = scratch.data()});
+        }
         if (kernel.op == backends::Op::matvec) {
           CHECK(y == expected);
         } else {
           CHECK(std::memcmp(decoded.data(), elements.data(), elements.size()) == 0);
-          CHECK(decoded.back() == 99);
+          CHECK(decoded.back() == std::byte{99});
         }
       }
 }
@@ -83,9 +94,13 @@ std::vector<datasets::Matrix> awkward_matrices() {
     out.push_back(tests::gaussian_matrix({16, 4096}, sigma));
   }
   out.push_back(tests::make_matrix("constant", {60, 300}, [](int64_t) { return -128; }));
-  out.push_back(tests::make_matrix("two_extremes", {60, 300}, [](int64_t i) { return (i * 2654435761u >> 13) & 1 ? -128 : 127; }));
-  out.push_back(tests::make_matrix("all_values", {60, 300}, [](int64_t i) { return static_cast<int>((i * 2654435761u >> 7) & 255) - 128; }));
-  out.push_back(tests::make_matrix("rare_values", {200, 1000}, [](int64_t i) { return i % 30011 == 7 ? -128 : i % 977 == 3 ? static_cast<int>(i % 251) - 125 : 0; }));
+  out.push_back(tests::make_matrix("two_extremes", {60, 300},
+                                   [](int64_t i) { return (i * 2654435761u >> 13) & 1 ? -128 : 127; }));
+  out.push_back(tests::make_matrix("all_values", {60, 300},
+                                   [](int64_t i) { return static_cast<int>((i * 2654435761u >> 7) & 255) - 128; }));
+  out.push_back(tests::make_matrix("rare_values", {200, 1000}, [](int64_t i) {
+    return i % 30011 == 7 ? -128 : i % 977 == 3 ? static_cast<int>(i % 251) - 125 : 0;
+  }));
   out.push_back(tests::make_matrix("sorted", {64, 512}, [](int64_t i) { return static_cast<int>(i / 128) - 128; }));
   return out;
 }
@@ -161,7 +176,9 @@ TEST_CASE("rans_byte_planes: what does not fit the model is exact, in every form
     for (int values = 0; values <= 3; ++values)
       for (int raw_bits = -1; raw_bits <= (values == 0 ? -1 : planes::max_raw_bits(values)); ++raw_bits)
         for (const char* prob_bits : {"7", "8"})
-          check_reference(matrix, with({{"values_per_symbol", std::to_string(values)}, {"raw_bits", std::to_string(raw_bits)}, {"prob_bits", prob_bits}}));
+          check_reference(matrix, with({{"values_per_symbol", std::to_string(values)},
+                                        {"raw_bits", std::to_string(raw_bits)},
+                                        {"prob_bits", prob_bits}}));
 }
 
 TEST_CASE("rans_byte_planes: every kernel agrees with plain loops on every instruction set") {
@@ -172,7 +189,10 @@ TEST_CASE("rans_byte_planes: every kernel agrees with plain loops on every instr
       for (int values = 0; values <= 3; ++values)
         for (int raw_bits = -1; raw_bits <= (values == 0 ? -1 : planes::max_raw_bits(values)); ++raw_bits)
           for (const char* block : {"4096", "2097152"})
-            check_kernels(matrix, with({{"values_per_symbol", std::to_string(values)}, {"raw_bits", std::to_string(raw_bits)}, {"excess", "20"}, {"block_elements", block}}));
+            check_kernels(matrix, with({{"values_per_symbol", std::to_string(values)},
+                                        {"raw_bits", std::to_string(raw_bits)},
+                                        {"excess", "20"},
+                                        {"block_elements", block}}));
   }
   hwy::SetSupportedTargetsForTest(0);
 }
@@ -182,7 +202,8 @@ TEST_CASE("rans_byte_planes: the register kernels say which instructions they ne
   const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), with({}));
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    const std::string reason = entry().simd_kernels[0].refuses(compressed.view(), {}, 0);
+    const backends::Kernel& kernel = entry().simd_kernels[0];
+    const std::string reason = kernel.refuses(compressed.view(), {}, kernel.policies[0]);
     INFO(hwy::TargetName(target));
     CHECK(reason.empty() == (target == HWY_AVX3_DL || target == HWY_AVX3_ZEN4 || target == HWY_AVX3_SPR));
   }
@@ -193,6 +214,6 @@ TEST_CASE("rans_byte_planes: fixed-point logarithms are right to their last plac
   CHECK(planes::log2_fixed(1) == 0);
   CHECK(planes::log2_fixed(2) == 1 << 16);
   CHECK(planes::log2_fixed(uint64_t{1} << 63) == 63 << 16);
-  CHECK(planes::log2_fixed(3) == 103872);        // 65536 * 1.5849625 = 103872.1
+  CHECK(planes::log2_fixed(3) == 103872);         // 65536 * 1.5849625 = 103872.1
   CHECK(planes::log2_fixed(1000000) == 1306235);  // 65536 * 19.9315686 = 1306235.3
 }

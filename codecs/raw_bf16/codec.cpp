@@ -1,4 +1,5 @@
-// raw_bf16: uncompressed bf16, the baseline that every product of entropy-coded bf16 has to beat. Its bytes are the matrix itself.
+// raw_bf16: uncompressed bf16, the baseline that every product of entropy-coded bf16 has to beat. Its bytes are the
+// matrix itself.
 #include <cstring>
 
 #include "codecs/codec.h"

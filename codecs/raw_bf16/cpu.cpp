@@ -1,30 +1,27 @@
 // Portable kernels of raw_bf16: a copy and the plain product.
-#include <cstring>
-
 #include "backends/cpu/dense_matmul.h"
-#include "backends/kernel.h"
-#include "codecs/raw_bf16/format.h"
+#include "codecs/raw_bf16/copy.h"
 
 namespace ecmv::codecs::raw_bf16 {
 namespace {
 
-const std::byte* rows_from(const backends::KernelCall& call) {
-  return call.matrix->sections[kElements].bytes.data() + 2 * call.row_begin * call.matrix->shape.cols;
-}
+struct Multiply {
+  const uint16_t* elements;
+  int64_t cols;
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    backends::cpu::dense_matmul_scalar(
+        datasets::ElementType::bf16, reinterpret_cast<const std::byte*>(elements + args.rows.begin * cols),
+        args.rows.count(), cols, args.x, args.x_stride, args.batch, args.y + args.rows.begin, args.y_stride);
+  }
+};
 
-void decode(const backends::KernelCall& call) {
-  const int64_t bytes = 2 * (call.row_end - call.row_begin) * call.matrix->shape.cols;
-  if (bytes > 0) std::memcpy(call.decoded, rows_from(call), static_cast<size_t>(bytes));
-}
-
-void matmul(const backends::KernelCall& call) {
-  backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, rows_from(call), call.row_end - call.row_begin, call.matrix->shape.cols, call.x_tokens, call.x_stride, call.batch,
-                                     call.y_tokens + call.row_begin, call.matrix->shape.rows);
+backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return Multiply{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},
-    {.op = backends::Op::matmul, .variant = "rows", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = matmul},
+    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
+    {.op = backends::Op::matmul, .variant = "rows", .bind = bind_matmul},
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// GPU kernels of raw_bf16: the dense product of backends/gpu/dense_matmul.h in several forms, the copy, and beside them `blas`, the
-// product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it first. Rows that do not begin at
-// multiples of 16 bytes are multiplied element by element.
+// GPU kernels of raw_bf16: the dense product of backends/gpu/dense_matmul.h in several forms, the copy, and beside them
+// `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it
+// first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
 #include "backends/gpu/blas.h"
 #include "backends/gpu/dense_matmul.h"
 #include "codecs/raw_bf16/format.h"
@@ -12,7 +12,7 @@ namespace gpu = backends::gpu;
 
 constexpr int kThreadsOfBlock = 256;  // of the copy and of the rounding
 
-// One thread copies 16 bytes; the thread behind the last whole 16 copies the rest.
+// One thread copies 16 bytes; the thread after the last whole 16 copies the rest.
 ECMV_GPU_KERNEL void copy(gpu::Pointer<const uint16_t> from, gpu::Pointer<uint16_t> to, int64_t elements) {
   const int64_t chunk = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (chunk < elements / 8) {
@@ -30,70 +30,103 @@ ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<u
   to[i] = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-const std::byte* elements_of(const backends::KernelCall& call) { return call.matrix->sections[kElements].bytes.data(); }
 int64_t blocks_of(int64_t threads) { return (threads + kThreadsOfBlock - 1) / kThreadsOfBlock; }
 
-void launch_copy(const backends::KernelCall& call) {
-  const int64_t elements = call.matrix->shape.elements();
-  gpu::launch(copy, {blocks_of(elements / 8 + 1), kThreadsOfBlock, 0}, call.stream, reinterpret_cast<const uint16_t*>(elements_of(call)),
-              reinterpret_cast<uint16_t*>(call.decoded), elements);
+using Layers = std::span<const backends::Layer>;
+
+struct Copy {
+  const uint16_t* elements;
+  int64_t count;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(copy, {blocks_of(count / 8 + 1), kThreadsOfBlock, 0}, stream, elements,
+                reinterpret_cast<uint16_t*>(args.out), count);
+  }
+};
+
+backends::BoundKernel bind_copy(const backends::Policy&, Layers layers, backends::Place&) {
+  return Copy{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
 }
 
 // Tokens in registers: as many as the batch has, 8 at most. Where they take many registers, fewer waves fit.
 template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
-void launch_form(const backends::KernelCall& call, bool early) {
+void launch_form(const gpu::DenseMatrix& matrix, void* stream, const backends::MatmulArgs& args) {
   constexpr int kFewer = kResident < 16 ? kResident : 16;
-  const std::byte* w = elements_of(call);
-  if (call.batch == 1) return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 1, kResident>(w, call, early);
-  if (call.batch == 2) return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 2, kFewer>(w, call, early);
-  if (call.batch <= 4) return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 4, kFewer>(w, call, early);
-  gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 8, kFewer>(w, call, early);
+  if (args.batch == 1)
+    return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 1, kResident>(matrix, stream, args);
+  if (args.batch == 2)
+    return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 2, kFewer>(matrix, stream, args);
+  if (args.batch <= 4)
+    return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 4, kFewer>(matrix, stream, args);
+  gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 8, kFewer>(matrix, stream, args);
 }
 
-void launch_tuned(const backends::KernelCall& call) {
-  switch (call.tuning) {
-    case 0: return launch_form<gpu::uint4, 8, 1, 4, 24>(call, true);
-    case 1: return launch_form<gpu::uint4, 16, 4, 2, 32>(call, true);
-    case 2: return launch_form<gpu::uint2, 8, 4, 4, 24>(call, true);
-    case 3: return launch_form<gpu::uint2, 8, 1, 8, 16>(call, true);
-    case 4: return launch_form<gpu::uint4, 8, 4, 2, 24>(call, false);
+// Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins
+// to load while the layer before ends, where the device can.
+struct TunedPolicy : backends::Policy {
+  void (*launch)(const gpu::DenseMatrix&, void* stream, const backends::MatmulArgs&);
+  bool early;
+};
+constexpr TunedPolicy kTunedPolicies[] = {
+    {{"rows4_loads1_early"}, launch_form<gpu::uint4, 8, 1, 4, 24>, true},
+    {{"waves16_rows2_loads4_early"}, launch_form<gpu::uint4, 16, 4, 2, 32>, true},
+    {{"narrow_rows4_loads4_early"}, launch_form<gpu::uint2, 8, 4, 4, 24>, true},
+    {{"narrow_rows8_loads1_early"}, launch_form<gpu::uint2, 8, 1, 8, 16>, true},
+    {{"rows2_loads4"}, launch_form<gpu::uint4, 8, 4, 2, 24>, false},
+};
+
+struct Tuned {
+  gpu::DenseMatrix matrix;
+  decltype(TunedPolicy::launch) launch;
+  void operator()(void* stream, const backends::MatmulArgs& args) const { launch(matrix, stream, args); }
+};
+
+backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const auto& tuned = policy.as<TunedPolicy>();
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return Tuned{gpu::dense_matrix(matrix, matrix.sections[kElements].bytes.data(), place.device(), tuned.early),
+               tuned.launch};
+}
+
+// The scratch holds the workspace, then the rounded tokens.
+struct Blas {
+  const uint16_t* elements;
+  datasets::Shape shape;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    const int64_t count = args.batch * args.x_stride;
+    auto* rounded = reinterpret_cast<uint16_t*>(args.scratch + gpu::kBlasWorkspaceBytes);
+    gpu::launch(round_tokens, {blocks_of(count), kThreadsOfBlock, 0}, stream, args.x, rounded, count);
+    gpu::blas_product(elements, shape, rounded, args.x_stride, args.batch, args.y, {args.scratch, stream});
   }
-}
+};
 
-// Of the scratch: the workspace, then the rounded tokens.
-int64_t blas_scratch_bytes(const codecs::CompressedView& matrix, int) {
-  return gpu::kBlasWorkspaceBytes + 2 * backends::kMaxBatch * (matrix.shape.cols + 32);
-}
-
-std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   const datasets::Shape shape = matrix.shape;
-  if (shape.elements() == 0 || shape.rows % 8 != 0 || shape.cols % 8 != 0) return "The library's bf16 product takes rows and columns in multiples of 8.";
-  if (shape.rows >= (int64_t{1} << 31) || shape.cols >= (int64_t{1} << 31)) return "The library counts rows and columns in 32 bits.";
+  if (shape.elements() == 0 || shape.rows % 8 != 0 || shape.cols % 8 != 0)
+    return "The library's bf16 product takes rows and columns in multiples of 8.";
+  if (shape.rows >= (int64_t{1} << 31) || shape.cols >= (int64_t{1} << 31))
+    return "The library counts rows and columns in 32 bits.";
   return gpu::blas_missing();
 }
 
-// A token's bf16 is off by half of its last of eight bits; matrix units cut where they add, so each addition counts twice.
-backends::ProductRounding blas_rounding(const codecs::CompressedView& matrix, int) {
-  return {.more_roundings = static_cast<int>(matrix.shape.cols), .narrowing = 0x1p-8};
+// A token's bf16 is off by half of its last of eight bits; matrix units cut where they add, so each addition counts
+// twice.
+backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends::Place&) {
+  const datasets::Shape shape = layers[0].matrix->shape;
+  return {Blas{elements_of(*layers[0].matrix), shape},
+          {.scratch_bytes = gpu::kBlasWorkspaceBytes + 2 * backends::kMaxBatch * (shape.cols + 32),
+           .rounding = {.more_roundings = static_cast<int>(shape.cols), .narrowing = 0x1p-8}}};
 }
 
-void launch_blas(const backends::KernelCall& call) {
-  const int64_t count = call.batch * call.x_stride;
-  auto* rounded = reinterpret_cast<uint16_t*>(call.scratch + gpu::kBlasWorkspaceBytes);
-  gpu::launch(round_tokens, {blocks_of(count), kThreadsOfBlock, 0}, call.stream, call.x_tokens, rounded, count);
-  gpu::blas_product(reinterpret_cast<const uint16_t*>(elements_of(call)), call.matrix->shape, rounded, call.x_stride, call.batch, call.y_tokens, {call.scratch, call.stream});
-}
-
-// Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins to load while the layer
-// before ends, where the device can.
-constexpr backends::Tuning kTunedTunings[] = {
-    {"rows4_loads1_early"}, {"waves16_rows2_loads4_early"}, {"narrow_rows4_loads4_early"}, {"narrow_rows8_loads1_early"}, {"rows2_loads4"}};
-constexpr backends::Tuning kBlasTunings[] = {{"gemm"}};
+constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = launch_copy},
-    {.op = backends::Op::matmul, .variant = "tuned", .tunings = kTunedTunings, .refuses = backends::refuses_nothing, .launch = launch_tuned},
-    {.op = backends::Op::matmul, .variant = "blas", .tunings = kBlasTunings, .refuses = blas_refuses, .scratch_bytes = blas_scratch_bytes, .rounding = blas_rounding, .launch = launch_blas},
+    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
+    {.op = backends::Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
+    {.op = backends::Op::matmul,
+     .variant = "blas",
+     .policies = kBlasPolicies,
+     .refuses = blas_refuses,
+     .bind = bind_blas},
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
-// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM. A tuning is rows at once x prefetch
-// distance, as in raw_int8.
-#include <cstring>
-
-#include "backends/kernel.h"
-#include "codecs/raw_bf16/format.h"
+// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM. A policy is rows at
+// once x prefetch distance, as in raw_int8.
+#include "codecs/raw_bf16/copy.h"
+#include "codecs/raw_bf16/policies.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/raw_bf16/simd.cpp"
@@ -16,17 +14,25 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::raw_bf16::HWY_NAMESPACE {
 namespace cpu = backends::cpu::HWY_NAMESPACE;
 
-void Matmul(const backends::KernelCall& call) {
-  const auto [all_rows, cols] = call.matrix->shape;
-  const int64_t rows = call.row_end - call.row_begin;
-  const uint16_t* w = reinterpret_cast<const uint16_t*>(call.matrix->sections[kElements].bytes.data()) + call.row_begin * cols;
-  float* y = call.y_tokens + call.row_begin;
-  switch (call.tuning) {
-    case 0: return cpu::DenseMatmul<cpu::Bf16Elements, 4, 0>(w, rows, cols, call.x_tokens, call.x_stride, call.batch, y, all_rows);
-    case 1: return cpu::DenseMatmul<cpu::Bf16Elements, 1, 0>(w, rows, cols, call.x_tokens, call.x_stride, call.batch, y, all_rows);
-    case 2: return cpu::DenseMatmul<cpu::Bf16Elements, 1, 16384>(w, rows, cols, call.x_tokens, call.x_stride, call.batch, y, all_rows);
-    case 3: return cpu::DenseMatmul<cpu::Bf16Elements, 4, 16384>(w, rows, cols, call.x_tokens, call.x_stride, call.batch, y, all_rows);
+using Product = void (*)(const uint16_t* w, int64_t rows, int64_t cols, const float* x, int64_t x_stride, int batch,
+                         float* y, int64_t y_stride);
+
+struct Multiply {
+  const uint16_t* elements;
+  int64_t cols;
+  Product product;
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    product(elements + args.rows.begin * cols, args.rows.count(), cols, args.x, args.x_stride, args.batch,
+            args.y + args.rows.begin, args.y_stride);
   }
+};
+
+backends::BoundKernel BindMatmul(const backends::Policy& policy, const CompressedView& matrix) {
+  const Product product = backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
+    constexpr ProductPolicy kPolicy = kProductPolicies[i];
+    return cpu::DenseMatmul<cpu::Bf16Elements, kPolicy.rows, kPolicy.prefetch_bytes>;
+  });
+  return Multiply{elements_of(matrix), matrix.shape.cols, product};
 }
 
 }  // namespace ecmv::codecs::raw_bf16::HWY_NAMESPACE
@@ -36,20 +42,16 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::raw_bf16 {
 namespace {
 
-HWY_EXPORT(Matmul);
+HWY_EXPORT(BindMatmul);
 
-void decode(const backends::KernelCall& call) {
-  const int64_t cols = call.matrix->shape.cols, bytes = 2 * (call.row_end - call.row_begin) * cols;
-  if (bytes > 0) std::memcpy(call.decoded, call.matrix->sections[kElements].bytes.data() + 2 * call.row_begin * cols, static_cast<size_t>(bytes));
+backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy, *layers[0].matrix);
 }
 
-void matmul(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matmul)(call); }
-
-constexpr backends::Tuning kTunings[] = {{"rows4"}, {"rows1"}, {"rows1_prefetch16k"}, {"rows4_prefetch16k"}};
-
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},
-    {.op = backends::Op::matmul, .variant = "rows", .tunings = kTunings, .refuses = backends::refuses_nothing, .launch = matmul},
+    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
+    {.op = backends::Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
 };
 
 }  // namespace

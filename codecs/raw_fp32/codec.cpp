@@ -1,6 +1,6 @@
-// raw_fp32: the elements as uncompressed float32, what a program without any quantisation of its weights multiplies by, and what
-// BLAS libraries have their best-known product for. Only matrices whose products are exact in float32 in any order are
-// taken, so that this baseline is verified bit by bit like everything else.
+// raw_fp32: the elements as uncompressed float32, what a program without any quantisation of its weights multiplies by,
+// and what BLAS libraries have their best-known product for. Only matrices whose products are exact in float32 in any
+// order are taken, so that this baseline is verified bit by bit like everything else.
 #include "codecs/codec.h"
 
 #include <bit>
@@ -21,8 +21,8 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
     int64_t sum = 0;
     for (int64_t col = 0; col < matrix.shape.cols; ++col) sum += std::abs(int{elements[row * matrix.shape.cols + col]});
     if (sum * 128 >= kExactSums)
-      return "The absolute values of row " + std::to_string(row) + " add up to " + std::to_string(sum) + "; from " + std::to_string(kExactSums / 128) +
-             " on a product in float32 depends on the order of its additions.";
+      return "The absolute values of row " + std::to_string(row) + " add up to " + std::to_string(sum) + "; from " +
+             std::to_string(kExactSums / 128) + " on a product in float32 depends on the order of its additions.";
   }
   return {};
 }
@@ -48,12 +48,15 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     float value = 0;
     std::memcpy(&value, in + i * sizeof(value), sizeof(value));
     if (!(value >= -128 && value <= 127) || value != static_cast<float>(static_cast<int8_t>(value)))
-      throw MalformedStream("Element " + std::to_string(i) + " of a raw_fp32 stream is not an integer from -128 to 127.");
+      throw MalformedStream("Element " + std::to_string(i) +
+                            " of a raw_fp32 stream is not an integer from -128 to 127.");
     out[i] = static_cast<std::byte>(static_cast<int8_t>(value));
   }
 }
 
-int64_t max_stored_bytes(datasets::Shape shape, const Settings&) { return shape.elements() * static_cast<int64_t>(sizeof(float)); }
+int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
+  return shape.elements() * static_cast<int64_t>(sizeof(float));
+}
 
 }  // namespace
 

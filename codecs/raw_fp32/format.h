@@ -1,14 +1,21 @@
-// Stored bytes of raw_fp32, version 1: one section, every element as a little-endian float32, row-major, no padding. 32 bits an element.
+// Stored bytes of raw_fp32, version 1: one section, every element as a little-endian float32, row-major, no padding. 32
+// bits an element.
 #pragma once
 
 #include <cstdint>
+
+#include "codecs/compressed_matrix.h"
 
 namespace ecmv::codecs::raw_fp32 {
 
 inline constexpr int kElements = 0;  // section number
 
-// Integers up to here are float32 exactly. A row whose products stay below it in any partial sum is added without rounding,
-// in whatever order a kernel or library adds: sum |w| * 128 of a row must be less.
+inline const float* elements_of(const CompressedView& matrix) {
+  return reinterpret_cast<const float*>(matrix.sections[kElements].bytes.data());
+}
+
+// Integers up to here are float32 exactly. A row whose products stay below it in any partial sum is added without
+// rounding, in whatever order a kernel or library adds: sum |w| * 128 of a row must be less.
 inline constexpr int64_t kExactSums = int64_t{1} << 24;
 
 }  // namespace ecmv::codecs::raw_fp32

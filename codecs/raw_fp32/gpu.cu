@@ -1,6 +1,6 @@
-// GPU kernels of raw_fp32: one wave a row with four independent 16-byte loads a lane, the conversion to int8, and `blas`, the
-// platform's own product of a float32 matrix and vector. Every sum is an integer below 2^24 (see format.h), so all orders of
-// addition give the same one.
+// GPU kernels of raw_fp32: one wave a row with four independent 16-byte loads a lane, the conversion to int8, and
+// `blas`, the platform's own product of a float32 matrix and vector. Every sum is an integer below 2^24 (see format.h),
+// so all orders of addition give the same one.
 #include "backends/gpu/blas.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
@@ -30,7 +30,8 @@ ECMV_GPU_DEVICE float dot(gpu::uint4 w, uint32_t x, float sum) {
 
 // kWide: cols is a multiple of 4, so every row begins at a multiple of 16 bytes.
 template <bool kWide>
-ECMV_GPU_KERNEL void wave_per_row(gpu::Pointer<const float> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL void wave_per_row(gpu::Pointer<const float> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x,
+                                  gpu::Epilogue epilogue) {
   const int64_t row = gpu::block_index() * (gpu::block_size() / gpu::wave_size()) + gpu::Wave::group();
   if (row >= rows) return;
   const int lane = gpu::Wave::lane(), lanes = gpu::Wave::size();
@@ -45,9 +46,11 @@ ECMV_GPU_KERNEL void wave_per_row(gpu::Pointer<const float> w, int64_t rows, int
       ECMV_GPU_UNROLL
       for (int l = 0; l < kLoads; ++l) loaded[l] = gpu::load_streaming(weights + (begin + l * lanes + lane));
       ECMV_GPU_UNROLL
-      for (int l = 0; l < kLoads; ++l) sum = dot(loaded[l], gpu::load_shared_by_many(inputs + (begin + l * lanes + lane)), sum);
+      for (int l = 0; l < kLoads; ++l)
+        sum = dot(loaded[l], gpu::load_shared_by_many(inputs + (begin + l * lanes + lane)), sum);
     }
-    for (int chunk = begin + lane; chunk < chunks; chunk += lanes) sum = dot(gpu::load_streaming(weights + chunk), inputs[chunk], sum);
+    for (int chunk = begin + lane; chunk < chunks; chunk += lanes)
+      sum = dot(gpu::load_streaming(weights + chunk), inputs[chunk], sum);
   } else {
     const gpu::Pointer<const float> weights = w + row * cols;
     for (int col = lane; col < cols; col += lanes) sum += weights[col] * static_cast<float>(x[col]);
@@ -69,59 +72,101 @@ ECMV_GPU_KERNEL void requantise_all(gpu::Pointer<const float> sums, int64_t rows
   if (row < rows) epilogue.store(row, static_cast<int32_t>(sums[row]));
 }
 
-const float* elements_of(const backends::KernelCall& call) { return reinterpret_cast<const float*>(call.matrix->sections[kElements].bytes.data()); }
-
-gpu::LaunchShape one_thread_each(int64_t count) { return {(count + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}; }
-
-void launch_wave_per_row(const backends::KernelCall& call) {
-  constexpr int kWaves[] = {8, 4, 16};
-  const datasets::Shape shape = call.matrix->shape;
-  const int waves = kWaves[call.tuning];
-  const gpu::LaunchShape launch_shape{(shape.rows + waves - 1) / waves, waves * call.device->wave_size, 0};
-  gpu::launch(shape.cols % 4 == 0 ? wave_per_row<true> : wave_per_row<false>, launch_shape, call.stream, elements_of(call), shape.rows, shape.cols, call.x,
-              gpu::epilogue_of(call));
+gpu::LaunchShape one_thread_each(int64_t count) {
+  return {(count + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0};
 }
 
-void launch_convert(const backends::KernelCall& call) {
-  const int64_t count = call.matrix->shape.elements();
-  gpu::launch(to_int8, one_thread_each(count), call.stream, elements_of(call), call.decoded, count);
+using Layers = std::span<const backends::Layer>;
+
+struct Convert {
+  const float* elements;
+  int64_t count;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(to_int8, one_thread_each(count), stream, elements, reinterpret_cast<int8_t*>(args.out), count);
+  }
+};
+
+backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, backends::Place&) {
+  return Convert{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
 }
 
-// Of the library's scratch: the workspace, x as float32, the sums.
-int64_t vector_bytes(int64_t length) { return (length * static_cast<int64_t>(sizeof(float)) + 255) / 256 * 256; }
+struct WavePolicy : backends::Policy {
+  int waves;  // a block
+};
+constexpr WavePolicy kWavePolicies[] = {{{"waves8"}, 8}, {{"waves4"}, 4}, {{"waves16"}, 16}};
 
-int64_t blas_scratch_bytes(const codecs::CompressedView& matrix, int) {
-  return gpu::kBlasWorkspaceBytes + vector_bytes(matrix.shape.cols) + vector_bytes(matrix.shape.rows);
+struct WavePerRow {
+  const float* elements;
+  datasets::Shape shape;
+  gpu::LaunchShape launch_shape;
+  decltype(&wave_per_row<true>) kernel;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, elements, shape.rows, shape.cols, args.x, gpu::epilogue_of(args));
+  }
+};
+
+backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const datasets::Shape shape = layers[0].matrix->shape;
+  const int waves = policy.as<WavePolicy>().waves;
+  return {WavePerRow{elements_of(*layers[0].matrix),
+                     shape,
+                     {(shape.rows + waves - 1) / waves, waves * place.device().wave_size, 0},
+                     shape.cols % 4 == 0 ? wave_per_row<true> : wave_per_row<false>},
+          {.requantises = true}};
 }
 
-void launch_blas(const backends::KernelCall& call) {
-  const datasets::Shape shape = call.matrix->shape;
-  float* x = reinterpret_cast<float*>(call.scratch + gpu::kBlasWorkspaceBytes);
-  float* sums = reinterpret_cast<float*>(call.scratch + gpu::kBlasWorkspaceBytes + vector_bytes(shape.cols));
-  gpu::launch(to_float, one_thread_each(shape.cols), call.stream, call.x, x, shape.cols);
-  gpu::blas_product(elements_of(call), shape, x, sums, {call.scratch, call.stream});
-  gpu::launch(requantise_all, one_thread_each(shape.rows), call.stream, sums, shape.rows, gpu::epilogue_of(call));
+// The scratch holds the workspace, x as float32 and the sums.
+struct Blas {
+  const float* elements;
+  datasets::Shape shape;
+  static int64_t vector_bytes(int64_t length) {
+    return (length * static_cast<int64_t>(sizeof(float)) + 255) / 256 * 256;
+  }
+  int64_t scratch_bytes() const {
+    return gpu::kBlasWorkspaceBytes + vector_bytes(shape.cols) + vector_bytes(shape.rows);
+  }
+
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    float* x = reinterpret_cast<float*>(args.scratch + gpu::kBlasWorkspaceBytes);
+    float* sums = reinterpret_cast<float*>(args.scratch + gpu::kBlasWorkspaceBytes + vector_bytes(shape.cols));
+    gpu::launch(to_float, one_thread_each(shape.cols), stream, args.x, x, shape.cols);
+    gpu::blas_product(elements, shape, x, sums, {args.scratch, stream});
+    gpu::launch(requantise_all, one_thread_each(shape.rows), stream, sums, shape.rows, gpu::epilogue_of(args));
+  }
+};
+
+backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends::Place&) {
+  const Blas blas{elements_of(*layers[0].matrix), layers[0].matrix->shape};
+  return {blas, {.scratch_bytes = blas.scratch_bytes(), .requantises = true}};
 }
 
 // Rows and columns are counted in 32 bits.
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, int) {
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   const bool fits = matrix.shape.rows < (int64_t{1} << 31) && matrix.shape.cols < (int64_t{1} << 30);
   return fits ? "" : "The kernel counts rows and columns in 32 bits: at most 2^31 and 2^30 of them.";
 }
 
-std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                         const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The library multiplies no empty matrices.";
-  const std::string reason = refuses(matrix, device, tuning);
+  const std::string reason = refuses(matrix, device, policy);
   return reason.empty() ? gpu::blas_missing() : reason;
 }
 
-constexpr backends::Tuning kWaveTunings[] = {{"waves8"}, {"waves4"}, {"waves16"}};
-constexpr backends::Tuning kBlasTunings[] = {{"gemv"}};
+constexpr backends::Policy kBlasPolicies[] = {{"gemv"}};
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "convert", .tunings = backends::kDefaultTuning, .refuses = refuses, .launch = launch_convert},
-    {.op = backends::Op::matvec, .variant = "wave_per_row", .tunings = kWaveTunings, .refuses = refuses, .launch = launch_wave_per_row},
-    {.op = backends::Op::matvec, .variant = "blas", .tunings = kBlasTunings, .refuses = blas_refuses, .scratch_bytes = blas_scratch_bytes, .launch = launch_blas},
+    {.op = backends::Op::decode, .variant = "convert", .refuses = refuses, .bind = bind_convert},
+    {.op = backends::Op::matvec,
+     .variant = "wave_per_row",
+     .policies = kWavePolicies,
+     .refuses = refuses,
+     .bind = bind_wave_per_row},
+    {.op = backends::Op::matvec,
+     .variant = "blas",
+     .policies = kBlasPolicies,
+     .refuses = blas_refuses,
+     .bind = bind_blas},
 };
 
 }  // namespace

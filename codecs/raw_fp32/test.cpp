@@ -41,7 +41,8 @@ TEST_CASE("raw_fp32 stores 32 bits an element") {
 TEST_CASE("raw_fp32 refuses streams with floats that are no int8") {
   std::vector<std::byte> out(6);
   CHECK_NOTHROW(entry().codec->decode(with_first_element(-128.0f).view(), out));
-  for (const float value : {0.5f, 128.0f, -129.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+  for (const float value :
+       {0.5f, 128.0f, -129.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     CHECK_THROWS_AS(entry().codec->decode(with_first_element(value).view(), out), MalformedStream);
 }
 

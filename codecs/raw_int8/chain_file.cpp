@@ -45,12 +45,14 @@ bool walks_to_the_end(std::span<const std::byte> bytes) {
 uint32_t hash_of(const ChainFile& chain, int layer) {
   const auto found = chain.hashes.find(layer);
   if (found == chain.hashes.end())
-    throw std::invalid_argument("The MatVANS file needs the hash of the vector after layer " + std::to_string(layer) + ".");
+    throw std::invalid_argument("The MatVANS file needs the hash of the vector after layer " + std::to_string(layer) +
+                                ".");
   return found->second;
 }
 
 std::span<const std::byte> elements_of(const CompressedMatrix& layer) {
-  if (layer.sections.size() != 1 || static_cast<int64_t>(layer.sections[kElements].bytes.size()) != layer.shape.elements())
+  if (layer.sections.size() != 1 ||
+      static_cast<int64_t>(layer.sections[kElements].bytes.size()) != layer.shape.elements())
     throw std::invalid_argument("A layer of the chain is no raw_int8 matrix.");
   return layer.sections[kElements].bytes;
 }

@@ -16,8 +16,8 @@ bool recognises_file(std::span<const std::byte> bytes);
 // Throws MalformedStream with what is wrong.
 ChainFile read_file(std::span<const std::byte> bytes);
 
-// The bytes the original programs write. Throws std::invalid_argument if the format cannot hold the chain (container: square layers
-// of one size and a hash for each of them; .bin: a hash for the last layer).
+// The bytes the original programs write. Throws std::invalid_argument if the format cannot hold the chain (container:
+// square layers of one size and a hash for each of them; .bin: a hash for the last layer).
 std::vector<std::byte> write_file(const ChainFile& chain);
 
 }  // namespace ecmv::codecs::raw_int8

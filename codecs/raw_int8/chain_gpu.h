@@ -1,11 +1,13 @@
-// All layers of a chain in one launch of one thread block a multiprocessor. A wave owns a slice of the columns and works through rows of its
-// block four at a time; its lanes keep their part of x in registers. The weights come by bulk copies through a ring in shared memory, a
-// wave each, which feeders fill: further waves that do nothing else, so that the next layer's weights are on their way while x
-// travels between the blocks (exchange.h). The waves that multiply meet twice a layer, when x is there and to add their sums.
+// All layers of a chain in one launch of one thread block a multiprocessor. A wave owns a slice of the columns and
+// works through rows of its block four at a time; its lanes keep their part of x in registers. The weights come by bulk
+// copies through a ring in shared memory, a wave each, which feeders fill: further waves that do nothing else, so that
+// the next layer's weights are on their way while x travels between the blocks (exchange.h). The waves that multiply
+// meet twice a layer, when x is there and to add their sums.
 //   step: 4 rows x kWide x 16 columns a lane.   quad: 4 rows, whose values are one word of the exchange.
-// A feeder never has more than kFlight steps of a ring on their way: what waits in front of the memory delays the words of the exchange (H200,
-// d = 4096, us a layer: 4.6 with 48 KiB of copies a multiprocessor under way, 5.2 to 5.4 without a limit). Waves that ask for their weights
-// themselves stand still while the queue is full: 5.2, with asynchronous copies as with loads to registers.
+// A feeder never has more than kFlight steps of a ring on their way: what waits in front of the memory delays the words
+// of the exchange (H200, d = 4096, us a layer: 4.6 with 48 KiB of copies a multiprocessor under way, 5.2 to 5.4 without
+// a limit). Waves that ask for their weights themselves stand still while the queue is full: 5.2, with asynchronous
+// copies as with loads to registers.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -28,15 +30,21 @@ struct alignas(8) ChainLayer {
   int quads_each, longer_blocks;  // quads of every block; the first blocks have one more
 };
 
-ECMV_GPU_DEVICE int first_quad(const ChainLayer& layer, int block) { return block * layer.quads_each + (block < layer.longer_blocks ? block : layer.longer_blocks); }
-ECMV_GPU_DEVICE int quads_of_block(const ChainLayer& layer) { return layer.quads_each + (gpu::block_index() < layer.longer_blocks ? 1 : 0); }
+ECMV_GPU_DEVICE int first_quad(const ChainLayer& layer, int block) {
+  return block * layer.quads_each + (block < layer.longer_blocks ? block : layer.longer_blocks);
+}
+ECMV_GPU_DEVICE int quads_of_block(const ChainLayer& layer) {
+  return layer.quads_each + (gpu::block_index() < layer.longer_blocks ? 1 : 0);
+}
 
-// The waves of a block: kSlices share the columns of a row, kParts have different quads. A wave's ring has room for kDepth steps.
+// The waves of a block: kSlices share the columns of a row, kParts have different quads. A wave's ring has room for
+// kDepth steps.
 template <int kSlicesOf, int kPartsOf, int kDepthOf, int kWideOf, int kFlightOf>
 struct ChainForm {
-  static constexpr int kSlices = kSlicesOf, kParts = kPartsOf, kDepth = kDepthOf, kWide = kWideOf, kFlight = kFlightOf, kWaves = kSlices * kParts;
-  // Waves whose lanes do nothing but ask for weights: lane l of feeder f for wave f + kFeeders * l. One alone starts 512 bytes in 70 clocks,
-  // half of what memory gives.
+  static constexpr int kSlices = kSlicesOf, kParts = kPartsOf, kDepth = kDepthOf, kWide = kWideOf, kFlight = kFlightOf,
+                       kWaves = kSlices * kParts;
+  // Waves whose lanes do nothing but ask for weights: lane l of feeder f for wave f + kFeeders * l. One alone starts
+  // 512 bytes in 70 clocks, half of what memory gives.
   static constexpr int kFeeders = 4;
   static_assert(kWaves % kFeeders == 0 && kFlight <= kDepth);
   static ECMV_GPU_DEVICE int threads() { return kWaves * gpu::Wave::size(); }
@@ -54,17 +62,21 @@ struct Slice {
 template <typename Form>
 ECMV_GPU_DEVICE Slice slice_of(const ChainLayer& layer, int wave) {
   constexpr int kRound = Form::kSlices * kChunksOfLine;
-  const int each = (layer.chunks + kRound - 1) / kRound * kChunksOfLine, first = wave % Form::kSlices * each, left = layer.chunks - first;
+  const int each = (layer.chunks + kRound - 1) / kRound * kChunksOfLine, first = wave % Form::kSlices * each,
+            left = layer.chunks - first;
   return {first, left < 0 ? 0 : left < each ? left : each};
 }
 
-// What a wave that multiplies and the lane that feeds it share: a ring of kDepth steps, an arrival for each, and how many steps have been used.
+// What a wave that multiplies and the lane that feeds it share: a ring of kDepth steps, an arrival for each, and how
+// many steps have been used.
 template <typename Form>
 struct Ring {
   gpu::Pointer<std::byte> steps, arrivals;
   gpu::Pointer<uint32_t> used;
 
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> row(int slot, int r) const { return steps + (slot * kQuad + r) * Form::row_bytes(); }
+  ECMV_GPU_DEVICE gpu::Pointer<std::byte> row(int slot, int r) const {
+    return steps + (slot * kQuad + r) * Form::row_bytes();
+  }
   ECMV_GPU_DEVICE gpu::Arrival arrival(int slot) const { return gpu::Arrival(arrivals + slot * gpu::Arrival::kBytes); }
 };
 
@@ -72,7 +84,10 @@ struct Ring {
 template <typename Form>
 class Feeder {
  public:
-  ECMV_GPU_DEVICE Feeder(const Ring<Form>& ring, gpu::Pointer<const ChainLayer> layers, int count, int wave) : ring_(ring), layers_(layers), count_(count), wave_(wave) { next_layer(); }
+  ECMV_GPU_DEVICE Feeder(const Ring<Form>& ring, gpu::Pointer<const ChainLayer> layers, int count, int wave)
+      : ring_(ring), layers_(layers), count_(count), wave_(wave) {
+    next_layer();
+  }
   ECMV_GPU_DEVICE bool done() const { return layer_ >= count_; }
 
   // Starts the copies of one step, if there is room.
@@ -90,7 +105,7 @@ class Feeder {
     const int bytes = (chunks_left_ < Form::step_chunks() ? chunks_left_ : Form::step_chunks()) * kChunk;
     const gpu::Arrival arrival = ring_.arrival(slot_);
     arrival.expect(kQuad * bytes);
-    // Rows behind the last one are that again.
+    // Rows past the last one are that again.
     for (int r = 0; r < kQuad; ++r) {
       const int64_t row = r < rows_left_ ? r : rows_left_ - 1;
       arrival.copy(ring_.row(slot_, r), gpu::cast<const std::byte>(at_ + row * cols_), bytes);
@@ -129,7 +144,7 @@ class Feeder {
   int layer_ = -1, count_, wave_;
   uint32_t asked_ = 0, used_ = 0;  // steps, as far as known
   int slot_ = 0;
-  // Of the next step: the first chunk of its quad's first row, of the whole quad and of this step.
+  // The next step: the first chunk of its quad's first row, of the whole quad and of this step.
   gpu::Pointer<const int8_t> quad_, at_;
   Slice slice_{};
   int cols_ = 0, rows_left_ = 0, quads_left_ = 0, chunks_left_ = 0;
@@ -146,7 +161,8 @@ class WeightStream {
     ECMV_GPU_UNROLL
     for (int w = 0; w < Form::kWide; ++w) {
       ECMV_GPU_UNROLL
-      for (int r = 0; r < kQuad; ++r) chunks[w][r] = gpu::cast<const gpu::uint4>(ring_.row(slot_, r))[w * gpu::Wave::size() + gpu::Wave::lane()];
+      for (int r = 0; r < kQuad; ++r)
+        chunks[w][r] = gpu::cast<const gpu::uint4>(ring_.row(slot_, r))[w * gpu::Wave::size() + gpu::Wave::lane()];
     }
     gpu::Wave::sync();
     if (gpu::Wave::lane() == 0) gpu::atomic_add(ring_.used, uint32_t{1});
@@ -160,12 +176,15 @@ class WeightStream {
   int slot_ = 0, parity_ = 0;
 };
 
-// Fills x in shared memory with a layer's input, 8 columns at a time: the first layer's from memory, the others' as they come.
+// Fills x in shared memory with a layer's input, 8 columns at a time: the first layer's from memory, the others' as
+// they come.
 ECMV_GPU_DEVICE void read_input(gpu::Pointer<const int8_t> x, int pairs, gpu::Pointer<gpu::uint2> inputs, int threads) {
   for (int i = gpu::thread_index(); i < pairs; i += threads) inputs[i] = gpu::cast<const gpu::uint2>(x)[i];
 }
-ECMV_GPU_DEVICE void await_input(const gpu::Exchange& exchange, int layer, int pairs, gpu::Pointer<gpu::uint2> inputs, int threads) {
-  // One lane looks until its words are there, before all do: looks of all threads at everything would keep the L2 from taking the words.
+ECMV_GPU_DEVICE void await_input(const gpu::Exchange& exchange, int layer, int pairs, gpu::Pointer<gpu::uint2> inputs,
+                                 int threads) {
+  // One lane looks until its words are there, before all do: looks of all threads at everything would keep the L2 from
+  // taking the words.
   const int first_of_wave = gpu::thread_index() - gpu::Wave::lane();
   if (gpu::Wave::lane() == 0 && first_of_wave < pairs) (void)exchange.get(layer, 2 * first_of_wave);
   gpu::Wave::sync();
@@ -180,29 +199,34 @@ ECMV_GPU_DEVICE void await_input(const gpu::Exchange& exchange, int layer, int p
   }
 }
 
-// Of a ring in shared memory, besides the steps.
+// Shared memory of a ring besides its steps.
 template <typename Form>
 inline constexpr int kRingStateBytes = (Form::kDepth + 1) * gpu::Arrival::kBytes;
 
-// kSteps: steps of a quad at most. In shared memory behind the rings: x, `input_bytes` of it, kSlices x rows_of_block sums, and the descriptions of all
-// layers, unless layers_in_shared is 0.
+// kSteps: steps of a quad at most. In shared memory after the rings: x, `input_bytes` of it, kSlices x rows_of_block
+// sums, and the descriptions of all layers, unless layers_in_shared is 0.
 template <typename Form, int kSteps>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestWave, 1) void chain(gpu::Pointer<const ChainLayer> layers, int count, gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
-                                                                               int input_bytes, int rows_of_block, int layers_in_shared) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestWave,
+                                1) void chain(gpu::Pointer<const ChainLayer> layers, int count, gpu::Exchange exchange,
+                                              gpu::Pointer<const int8_t> x, int input_bytes, int rows_of_block,
+                                              int layers_in_shared) {
   const gpu::Pointer<std::byte> inputs_place = gpu::shared_memory() + Form::kWaves * Form::ring_bytes();
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(inputs_place + input_bytes);
   const gpu::Pointer<std::byte> rings_place = gpu::cast<std::byte>(sums + Form::kSlices * rows_of_block);
-  // Descriptions in device memory would be far when they are needed: nvcc does not keep a load in flight beyond a few instructions.
+  // Descriptions in device memory would be far when they are needed: nvcc does not keep a load in flight beyond a few
+  // instructions.
   if (layers_in_shared > 0) {
     const gpu::Pointer<uint64_t> near = gpu::cast<uint64_t>(rings_place + Form::kWaves * kRingStateBytes<Form>);
-    for (int i = gpu::thread_index(); i < count * static_cast<int>(sizeof(ChainLayer) / 8); i += gpu::block_size()) near[i] = gpu::cast<const uint64_t>(layers)[i];
+    for (int i = gpu::thread_index(); i < count * static_cast<int>(sizeof(ChainLayer) / 8); i += gpu::block_size())
+      near[i] = gpu::cast<const uint64_t>(layers)[i];
     layers = gpu::cast<const ChainLayer>(near);
   }
   const bool feeds = gpu::Wave::group() >= Form::kWaves;
   const int wave = feeds ? gpu::Wave::group() - Form::kWaves + Form::kFeeders * gpu::Wave::lane() : gpu::Wave::group();
   const bool exists = wave < Form::kWaves;
   const gpu::Pointer<std::byte> state = rings_place + (exists ? wave : 0) * kRingStateBytes<Form>;
-  const Ring<Form> ring{gpu::shared_memory() + (exists ? wave : 0) * Form::ring_bytes(), state, gpu::cast<uint32_t>(state + Form::kDepth * gpu::Arrival::kBytes)};
+  const Ring<Form> ring{gpu::shared_memory() + (exists ? wave : 0) * Form::ring_bytes(), state,
+                        gpu::cast<uint32_t>(state + Form::kDepth * gpu::Arrival::kBytes)};
   if (feeds && exists) {
     for (int slot = 0; slot < Form::kDepth; ++slot) ring.arrival(slot).init();
     *ring.used = 0;
@@ -236,7 +260,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestW
       ECMV_GPU_UNROLL
       for (int w = 0; w < Form::kWide; ++w) {
         const int chunk = (s * Form::kWide + w) * gpu::Wave::size() + gpu::Wave::lane();
-        inputs[s][w] = chunk < slice.count ? gpu::cast<const gpu::uint4>(inputs_place)[slice.first + chunk] : gpu::uint4{};
+        inputs[s][w] =
+            chunk < slice.count ? gpu::cast<const gpu::uint4>(inputs_place)[slice.first + chunk] : gpu::uint4{};
       }
     }
 
@@ -258,17 +283,24 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestW
       totals.y = static_cast<uint32_t>(gpu::Wave::reduce_add(products[1]));
       totals.z = static_cast<uint32_t>(gpu::Wave::reduce_add(products[2]));
       totals.w = static_cast<uint32_t>(gpu::Wave::reduce_add(products[3]));
-      if (gpu::Wave::lane() == 0) *gpu::cast<gpu::uint4>(sums + (wave % Form::kSlices * rows_of_block + kQuad * quad)) = totals;
+      if (gpu::Wave::lane() == 0)
+        *gpu::cast<gpu::uint4>(sums + (wave % Form::kSlices * rows_of_block + kQuad * quad)) = totals;
     }
     gpu::sync_first_threads(threads);
-    // A thread has a row. Others wait for the word, nobody for y and v.
+    // A thread has a row. Others wait for the word, none for y and v.
     using Row = gpu::Lanes<kQuad>;
     for (int i = gpu::thread_index(); i < kQuad * quads; i += threads) {
       int32_t total = 0;
       ECMV_GPU_UNROLL
-      for (int slice_of_row = 0; slice_of_row < Form::kSlices; ++slice_of_row) total += sums[slice_of_row * rows_of_block + i];
-      const int quad = first_quad(layer, static_cast<int>(gpu::block_index())) + i / kQuad, row = kQuad * quad + Row::lane();
-      uint32_t word = row < layer.rows ? static_cast<uint32_t>(static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale))) << (8 * Row::lane()) : 0;
+      for (int slice_of_row = 0; slice_of_row < Form::kSlices; ++slice_of_row)
+        total += sums[slice_of_row * rows_of_block + i];
+      const int quad = first_quad(layer, static_cast<int>(gpu::block_index())) + i / kQuad,
+                row = kQuad * quad + Row::lane();
+      uint32_t word =
+          row < layer.rows
+              ? static_cast<uint32_t>(static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)))
+                    << (8 * Row::lane())
+              : 0;
       word |= Row::shuffle_xor(word, 1);
       word |= Row::shuffle_xor(word, 2);
       if (Row::lane() == 0 && k + 1 < count) exchange.put(k, quad, word);

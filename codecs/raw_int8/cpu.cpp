@@ -8,24 +8,32 @@
 namespace ecmv::codecs::raw_int8 {
 namespace {
 
-const int8_t* rows_from(const backends::KernelCall& call) {
-  return reinterpret_cast<const int8_t*>(call.matrix->sections[kElements].bytes.data()) +
-         call.row_begin * call.matrix->shape.cols;
-}
+struct Copy {
+  const int8_t* elements;
+  int64_t cols;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (const int64_t bytes = args.rows.count() * cols; bytes > 0)
+      std::memcpy(args.out, elements + args.rows.begin * cols, static_cast<size_t>(bytes));
+  }
+};
 
-void decode(const backends::KernelCall& call) {
-  const int64_t bytes = (call.row_end - call.row_begin) * call.matrix->shape.cols;
-  if (bytes > 0) std::memcpy(call.decoded, rows_from(call), bytes);
-}
+struct Multiply {
+  const int8_t* elements;
+  int64_t cols;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    backends::cpu::dense_matvec_scalar(elements + args.rows.begin * cols, args.rows.count(), cols, args.x,
+                                       args.y + args.rows.begin);
+  }
+};
 
-void matvec(const backends::KernelCall& call) {
-  backends::cpu::dense_matvec_scalar(rows_from(call), call.row_end - call.row_begin, call.matrix->shape.cols, call.x,
-                                     call.y + call.row_begin);
+template <typename Body>
+backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return Body{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "rows", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "copy", .bind = bind<Copy>},
+    {.op = backends::Op::matvec, .variant = "rows", .bind = bind<Multiply>},
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
-// SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. A tuning is rows at once x prefetch
-// distance; which is best depends on the machine's prefetchers (see README.md).
+// SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. The policies differ in rows at once and
+// prefetch distance; which is best depends on the machine's prefetchers (see README.md).
 #include <cstring>
 
 #include "backends/kernel.h"
 #include "codecs/raw_int8/format.h"
+#include "codecs/raw_int8/policies.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/raw_int8/simd.cpp"
@@ -16,19 +17,26 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::raw_int8::HWY_NAMESPACE {
 namespace cpu = backends::cpu::HWY_NAMESPACE;
 
-void Matvec(const backends::KernelCall& call) {
-  const int64_t cols = call.matrix->shape.cols, rows = call.row_end - call.row_begin;
-  const int8_t* w = reinterpret_cast<const int8_t*>(call.matrix->sections[kElements].bytes.data()) + call.row_begin * cols;
-  int32_t* y = call.y + call.row_begin;
-  switch (call.tuning) {
-    case 0: return cpu::DenseMatvec<4, 0>(w, rows, cols, call.x, y);
-    case 1: return cpu::DenseMatvec<1, 0>(w, rows, cols, call.x, y);
-    case 2: return cpu::DenseMatvec<1, 8192>(w, rows, cols, call.x, y);
-    case 3: return cpu::DenseMatvec<1, 16384>(w, rows, cols, call.x, y);
-    case 4: return cpu::DenseMatvec<2, 16384>(w, rows, cols, call.x, y);
-    case 5: return cpu::DenseMatvec<4, 16384>(w, rows, cols, call.x, y);
-    case 6: return cpu::DenseMatvecStreams<2>(w, rows, cols, call.x, y);
+using Product = void (*)(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
+
+struct Multiply {
+  const int8_t* elements;
+  int64_t cols;
+  Product product;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    product(elements + args.rows.begin * cols, args.rows.count(), cols, args.x, args.y + args.rows.begin);
   }
+};
+
+backends::BoundKernel BindMatvec(const backends::Policy& policy, const CompressedView& matrix) {
+  const Product product = backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
+    constexpr ProductPolicy kPolicy = kProductPolicies[i];
+    if constexpr (kPolicy.streams > 1)
+      return cpu::DenseMatvecStreams<kPolicy.streams>;
+    else
+      return cpu::DenseMatvec<kPolicy.rows, kPolicy.prefetch_bytes>;
+  });
+  return Multiply{elements_of(matrix), matrix.shape.cols, product};
 }
 
 }  // namespace ecmv::codecs::raw_int8::HWY_NAMESPACE
@@ -38,21 +46,28 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::raw_int8 {
 namespace {
 
-HWY_EXPORT(Matvec);
+HWY_EXPORT(BindMatvec);
 
-void decode(const backends::KernelCall& call) {
-  const int64_t cols = call.matrix->shape.cols, bytes = (call.row_end - call.row_begin) * cols;
-  if (bytes > 0) std::memcpy(call.decoded, call.matrix->sections[kElements].bytes.data() + call.row_begin * cols, bytes);
+struct Copy {
+  const int8_t* elements;
+  int64_t cols;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (const int64_t bytes = args.rows.count() * cols; bytes > 0)
+      std::memcpy(args.out, elements + args.rows.begin * cols, static_cast<size_t>(bytes));
+  }
+};
+
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return Copy{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
+}
+backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, *layers[0].matrix);
 }
 
-void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
-
-constexpr backends::Tuning kTunings[] = {{"rows4"},          {"rows1"},           {"rows1_prefetch8k"}, {"rows1_prefetch16k"},
-                                          {"rows2_prefetch16k"}, {"rows4_prefetch16k"}, {"streams2"}};
-
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "rows", .tunings = kTunings, .refuses = backends::refuses_nothing, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "copy", .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "rows", .policies = kProductPolicies, .bind = bind_matvec},
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ ChainFile small_chain(bool with_scales) {
   for (uint64_t seed = 1; seed <= 3; ++seed)
     chain.layers.push_back(encode_matrix(entry(), tests::gaussian_matrix({5, 5}, 30, seed).view(), {}));
   if (with_scales) chain.scales = {0.5f, 0.25f, 1e-3f};
-  for (int layer = with_scales ? 0 : 2; layer < 3; ++layer) chain.hashes[layer] = 0xDEADBEEFu + static_cast<uint32_t>(layer);
+  for (int layer = with_scales ? 0 : 2; layer < 3; ++layer)
+    chain.hashes[layer] = 0xDEADBEEFu + static_cast<uint32_t>(layer);
   return chain;
 }
 

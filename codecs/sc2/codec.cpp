@@ -1,6 +1,7 @@
-// sc2: a static Huffman code for the 32-bit words of memory blocks. Blocks spread over a matrix are its sample; the most frequent
-// words of the sample get codes, an escape stands before any other word. The code is stored with the matrix and counted;
-// blocks decode alone. Idea: SC2, Arelakis and Stenstrom, ISCA 2014, which trains while a program runs.
+// sc2: a static Huffman code for the 32-bit words of memory blocks. Blocks spread over a matrix are its sample; the
+// most frequent words of the sample get codes, an escape stands before any other word. The code is stored with the
+// matrix and counted; blocks decode alone. Idea: SC2, Arelakis and Stenstrom, ISCA 2014, which trains while a program
+// runs.
 #include "codecs/modelling/memory_blocks.h"
 #include "codecs/sc2/word_code.h"
 
@@ -32,7 +33,9 @@ WordCounts count_words(datasets::MatrixView matrix, const Settings& settings, Wa
 // Evenly from the whole matrix: the first blocks of a memory image are those of one array.
 WordCounts count_sample(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t blocks = block_count(matrix, settings), sampled = sample_blocks(matrix, settings);
-  return count_words(matrix, settings, [=](int64_t index) { return index * sampled / blocks != (index - 1) * sampled / blocks || index == 0; });
+  return count_words(matrix, settings, [=](int64_t index) {
+    return index * sampled / blocks != (index - 1) * sampled / blocks || index == 0;
+  });
 }
 
 class Coder : public BlockCoder {
@@ -72,7 +75,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   return encode_blocks(matrix, settings, coder, BlockTable{"words", coder.code().write()});
 }
 
-void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(WordCode::read(stored_table(view))), out, kMemoryTable + 1); }
+void decode(const CompressedView& view, std::span<std::byte> out) {
+  decode_blocks(view, Coder(WordCode::read(stored_table(view))), out, kMemoryTable + 1);
+}
 
 int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
   // An escape of at most 32 bits; the table holds no more words than were sampled.
@@ -80,11 +85,12 @@ int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
   return max_stored_block_bytes(bytes, settings, block_bytes(settings) / 4 * 64, 4 + words * 5);
 }
 
-// The released simulator of the MPC paper: the sample is the first blocks, its words cost as much as misses, the Huffman code knows no escape, so that
-// its streams could not be decoded.
+// The released simulator of the MPC paper: the sample is the first blocks, its words cost as much as misses, the
+// Huffman code knows no escape, so that its streams could not be decoded.
 BlockSizes cal22(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t sample = sample_blocks(matrix, settings);
-  const FrequentWords frequent = most_frequent(count_words(matrix, settings, [=](int64_t index) { return index < sample; }), settings.integer("entries"));
+  const FrequentWords frequent = most_frequent(
+      count_words(matrix, settings, [=](int64_t index) { return index < sample; }), settings.integer("entries"));
   std::map<uint32_t, uint8_t> lengths;
   if (!frequent.words.empty()) {
     const std::vector<uint8_t> all = huffman_lengths(frequent.counts);
@@ -119,10 +125,21 @@ const Codec& codec() {
       .source = "Arelakis, Stenstrom: SC2, ISCA 2014",
       .format_version = 1,
       .lossless = true,
-      .settings = block_settings({"32", "64", "128"},
-                                 {{.name = "entries", .unit = "words", .help = "the most frequent words, which get codes", .default_value = int64_t{1024}, .min = 1, .max = 65535},
-                                  {.name = "sample_blocks", .unit = "blocks", .help = "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million",
-                                   .default_value = int64_t{1024}, .min = 1, .max = kMaxSampleBlocks}}),
+      .settings = block_settings(
+          {"32", "64", "128"},
+          {{.name = "entries",
+            .unit = "words",
+            .help = "the most frequent words, which get codes",
+            .default_value = int64_t{1024},
+            .min = 1,
+            .max = 65535},
+           {.name = "sample_blocks",
+            .unit = "blocks",
+            .help =
+                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million",
+            .default_value = int64_t{1024},
+            .min = 1,
+            .max = kMaxSampleBlocks}}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -15,7 +15,8 @@ const Bytes kOther = words32({0, 9, 0, 0, 0, 0, 0, 0});
 TEST_CASE("sc2 trained on one block codes it and another into the known bits") {
   const GivenSettings one_block = {{"sample_blocks", "1"}};
   CHECK(block_bits("sc2", kTraining + kOther, one_block) == std::vector<uint32_t>{16, 42});
-  CHECK(stored_bits("sc2", kTraining + kOther, one_block) == bits("0000 101 101 110 111") + bits("0 100") + field(9, 32) + bits("000000"));
+  CHECK(stored_bits("sc2", kTraining + kOther, one_block) ==
+        bits("0000 101 101 110 111") + bits("0 100") + field(9, 32) + bits("000000"));
   const GivenSettings two_words = {{"sample_blocks", "1"}, {"entries", "2"}};
   CHECK(block_bits("sc2", kTraining + kOther, two_words) == std::vector<uint32_t>{76, 41});
   CHECK(stored_bits("sc2", kTraining, two_words) == bits("0000 11 11 10") + field(2, 32) + bits("10") + field(3, 32));
@@ -23,7 +24,8 @@ TEST_CASE("sc2 trained on one block codes it and another into the known bits") {
 
 TEST_CASE("sc2 codes words that it never saw by its escape") {
   // Trained on zeros only: escape and zero have one bit each.
-  CHECK(block_bits("sc2", Bytes(32) + known_blocks().at("random"), {{"sample_blocks", "1"}}) == std::vector<uint32_t>{8, 8 * (1 + 32)});
+  CHECK(block_bits("sc2", Bytes(32) + known_blocks().at("random"), {{"sample_blocks", "1"}}) ==
+        std::vector<uint32_t>{8, 8 * (1 + 32)});
 }
 
 TEST_CASE("sc2 counts its table beside the blocks and inside the stored bytes") {
@@ -31,12 +33,14 @@ TEST_CASE("sc2 counts its table beside the blocks and inside the stored bytes") 
   const datasets::Matrix matrix = byte_matrix(kTraining);
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
   CHECK(entry.codec->block_sizes(matrix.view(), settings)[0].side_bits == 16 + 5 + 4 * 37);
-  CHECK(codecs::encode_matrix(entry, matrix.view(), settings).stored_bytes(codecs::Role::table) == (16 + 5 + 4 * 37 + 7) / 8);
+  CHECK(codecs::encode_matrix(entry, matrix.view(), settings).stored_bytes(codecs::Role::table) ==
+        (16 + 5 + 4 * 37 + 7) / 8);
 }
 
 TEST_CASE("sc2 counted as the released simulator does pays 33 bits for a sampled word or a miss") {
   // Without an escape the four words of the sample have 1, 2, 3 and 3 bits.
-  CHECK(block_bits("sc2", kTraining + kTraining + kOther, {{"sample_blocks", "1"}}, "cal22") == std::vector<uint32_t>{264, 4 + 4 + 6, 7 + 33});
+  CHECK(block_bits("sc2", kTraining + kTraining + kOther, {{"sample_blocks", "1"}}, "cal22") ==
+        std::vector<uint32_t>{264, 4 + 4 + 6, 7 + 33});
 }
 
 TEST_CASE("sc2 lengths keep to 32 bits where Huffman's would not") {

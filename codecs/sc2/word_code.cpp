@@ -79,7 +79,8 @@ WordCode::WordCode(std::vector<Symbol> symbols) : symbols_(std::move(symbols)) {
       else if (!index_.emplace(symbols_[next].word, next).second)
         throw MalformedStream("A word stands twice in the table of words.");
     }
-    if (code > uint64_t{1} << length) throw MalformedStream("The lengths in the table of words are those of no prefix code.");
+    if (code > uint64_t{1} << length)
+      throw MalformedStream("The lengths in the table of words are those of no prefix code.");
   }
   first_[kMaxLength + 1] = next;
 }
@@ -95,7 +96,9 @@ WordCode WordCode::train(const WordCounts& counts, int64_t entries) {
   return WordCode(std::move(symbols));
 }
 
-int64_t WordCode::table_bits() const { return kCountBits + kLengthBits + static_cast<int64_t>(words()) * (kLengthBits + kWordBits); }
+int64_t WordCode::table_bits() const {
+  return kCountBits + kLengthBits + static_cast<int64_t>(words()) * (kLengthBits + kWordBits);
+}
 
 std::vector<std::byte> WordCode::write() const {
   BitWriter out;

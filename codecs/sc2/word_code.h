@@ -1,5 +1,5 @@
-// The static Huffman code of sc2: the most frequent 32-bit words of a sample and an escape for all others. Trained once a
-// matrix, stored as a table in front of its blocks.
+// The static Huffman code of sc2: the most frequent 32-bit words of a sample and an escape for all others. Trained once
+// a matrix, stored as a table in front of its blocks.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,12 @@ struct Symbol {
 
 using WordCounts = std::map<uint32_t, uint64_t>;
 
-// The lengths of a Huffman code by the heap method: of equal weights the node that was made first, leaves in the order of
-// (count, position). Where that gives a length above 32, package-merge lengths. One count gets one bit.
+// The lengths of a Huffman code by the heap method: of equal weights the node that was made first, leaves in the order
+// of (count, position). Where that gives a length above 32, package-merge lengths. One count gets one bit.
 std::vector<uint8_t> huffman_lengths(std::span<const uint64_t> counts);
 
-// The `entries` most frequent words, of equally frequent ones the smaller, in the order of the words; counts[i] beside them.
+// The `entries` most frequent words, of equally frequent ones the smaller, in the order of the words; counts[i] beside
+// them.
 struct FrequentWords {
   std::vector<uint32_t> words;
   std::vector<uint64_t> counts;
@@ -52,7 +53,7 @@ class WordCode {
  private:
   explicit WordCode(std::vector<Symbol> symbols);  // with lengths; sorts them and gives the codes
 
-  std::vector<Symbol> symbols_;  // by (length, escape first, word): canonical
+  std::vector<Symbol> symbols_;          // by (length, escape first, word): canonical
   std::array<uint64_t, 34> first_ = {};  // [length] of the symbols of that length: the first one's index; then the end
   std::array<uint64_t, 34> first_code_ = {};
   Symbol escape_;

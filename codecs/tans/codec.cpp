@@ -1,5 +1,6 @@
 // tans: table asymmetric numeral systems with a static model, many interleaved states, and single elements or pairs
-// as symbols. Encoding runs backwards over a block; every lane starts in state 0 (the lowest), so decoding must end there.
+// as symbols. Encoding runs backwards over a block; every lane starts in state 0 (the lowest), so decoding must end
+// there.
 #include "codecs/codec.h"
 
 #include <array>
@@ -15,14 +16,15 @@ namespace {
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.type != datasets::ElementType::i8) return "tans codes int8 elements only.";
   const int64_t lanes = settings.integer("lanes");
-  if ((lanes & (lanes - 1)) != 0) return "tans interleaves 1, 2, 4, 8, 16, 32 or 64 lanes, not " + std::to_string(lanes) + ".";
+  if ((lanes & (lanes - 1)) != 0)
+    return "tans interleaves 1, 2, 4, 8, 16, 32 or 64 lanes, not " + std::to_string(lanes) + ".";
   return "";
 }
 
 // Symbol number by value, and for each symbol the state after it by occurrence.
 struct EncoderTable {
   std::vector<uint16_t> symbol_of_value;
-  std::vector<uint32_t> first;     // by symbol: where its occurrences begin in next_state
+  std::vector<uint32_t> first;  // by symbol: where its occurrences begin in next_state
   std::vector<uint16_t> next_state;
   int padding = 0;  // the most frequent symbol that is no escape
 
@@ -39,7 +41,8 @@ struct EncoderTable {
     std::vector<uint16_t> symbol_of_slot(next_state.size());
     spread_symbols(model, layout.even_spread, symbol_of_slot.data());
     std::vector<uint32_t> occurrence = first;
-    for (size_t slot = 0; slot < symbol_of_slot.size(); ++slot) next_state[occurrence[symbol_of_slot[slot]]++] = static_cast<uint16_t>(slot);
+    for (size_t slot = 0; slot < symbol_of_slot.size(); ++slot)
+      next_state[occurrence[symbol_of_slot[slot]]++] = static_cast<uint16_t>(slot);
   }
 };
 
@@ -91,7 +94,8 @@ void encode_block(std::span<const int8_t> elements, const Model& model, const En
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"alphabet", Role::table, 64, {}}, {"block_offsets", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
+  compressed.sections = {
+      {"alphabet", Role::table, 64, {}}, {"block_offsets", Role::index, 64, {}}, {"payload", Role::payload, 64, {}}};
   const Layout layout = layout_of(matrix.shape, settings);
   if (layout.blocks == 0) return compressed;
   const Model model = fit_model(matrix.i8(), matrix.shape.cols, layout);
@@ -100,7 +104,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   std::vector<std::byte>& payload = compressed.sections[kPayload].bytes;
   std::vector<std::byte>& offsets = compressed.sections[kBlockOffsets].bytes;
   const auto append_offset = [&] {
-    for (int i = 0; i < 8; ++i) offsets.push_back(static_cast<std::byte>(static_cast<uint64_t>(payload.size()) >> (8 * i)));
+    for (int i = 0; i < 8; ++i)
+      offsets.push_back(static_cast<std::byte>(static_cast<uint64_t>(payload.size()) >> (8 * i)));
   };
   int64_t begin = 0;
   for (int64_t block = 0; block < layout.blocks; ++block) {
@@ -114,7 +119,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   return compressed;
 }
 
-// Takes bits from the low end, never behind the last byte.
+// Takes bits from the low end, never past the last byte.
 struct BitCursor {
   std::span<const std::byte> bytes;
   size_t position = 0;  // in bits
@@ -128,8 +133,10 @@ struct BitCursor {
   }
 };
 
-void decode_block(std::span<const std::byte> bytes, const std::vector<Entry>& table, const Layout& layout, std::span<std::byte> out) {
-  if (bytes.size() < 2 * static_cast<size_t>(layout.lanes)) throw MalformedStream("A block of a tans stream is shorter than its states.");
+void decode_block(std::span<const std::byte> bytes, const std::vector<Entry>& table, const Layout& layout,
+                  std::span<std::byte> out) {
+  if (bytes.size() < 2 * static_cast<size_t>(layout.lanes))
+    throw MalformedStream("A block of a tans stream is shorter than its states.");
   std::array<uint32_t, kMaxLanes> states;
   for (int lane = 0; lane < layout.lanes; ++lane) {
     states[lane] = static_cast<uint32_t>(bytes[2 * lane]) | static_cast<uint32_t>(bytes[2 * lane + 1]) << 8;
@@ -185,7 +192,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     if (offset(block) > offset(block + 1) || offset(block + 1) > payload.size())
       throw MalformedStream("The offsets of a tans stream do not ascend.");
     const int64_t count = block_elements(layout, compressed.shape, block);
-    decode_block(payload.subspan(offset(block), offset(block + 1) - offset(block)), table, layout, out.subspan(begin, count));
+    decode_block(payload.subspan(offset(block), offset(block + 1) - offset(block)), table, layout,
+                 out.subspan(begin, count));
     begin += count;
   }
 }
@@ -208,12 +216,13 @@ const Codec& codec() {
       .source = "Duda 2013 (tANS); Collet (FSE)",
       .format_version = 1,
       .lossless = true,
-      .settings = {{"table_bits", "bits", "the table has 2^table_bits states", int64_t{12}, 8, kMaxTableBits},
-                   {"lanes", "", "interleaved states of a block: 1, 2, 4, 8, 16, 32 or 64", int64_t{8}, 1, kMaxLanes},
-                   {"symbols", "", "what one table step decodes", std::string("single"), 0, 0, {"single", "pairs"}},
-                   {"spread", "", "how the symbols are spread over the states", std::string("even"), 0, 0, {"even", "step"}},
-                   {"block_elements", "elements", "rows are gathered into blocks of about this many elements", int64_t{262144}, 1,
-                    int64_t{1} << 40}},
+      .settings =
+          {{"table_bits", "bits", "the table has 2^table_bits states", int64_t{12}, 8, kMaxTableBits},
+           {"lanes", "", "interleaved states of a block: 1, 2, 4, 8, 16, 32 or 64", int64_t{8}, 1, kMaxLanes},
+           {"symbols", "", "what one table step decodes", std::string("single"), 0, 0, {"single", "pairs"}},
+           {"spread", "", "how the symbols are spread over the states", std::string("even"), 0, 0, {"even", "step"}},
+           {"block_elements", "elements", "rows are gathered into blocks of about this many elements", int64_t{262144},
+            1, int64_t{1} << 40}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -8,33 +8,40 @@
 #include "backends/kernel.h"
 #include "codecs/tans/format.h"
 #include "codecs/tans/model.h"
+#include "codecs/tans/stream.h"
 
 namespace ecmv::codecs::tans {
 namespace {
 
 #include "codecs/tans/decode_steps.inc"
 
-void decode(const backends::KernelCall& call) { DecodeToMemory(call); }
-
-void matvec(const backends::KernelCall& call) {
-  std::fill(call.y + call.row_begin, call.y + call.row_end, 0);
-  const int64_t cols = call.matrix->shape.cols;
-  DecodeCall(call, [&](int64_t begin, int64_t row, const int8_t* piece, int64_t count) {
-    backends::cpu::multiply_piece(piece, begin, count, cols, call.x, call.y + row);
-  });
+template <int kLanes, class Symbol>
+void Multiply(const Stream& stream, const backends::MatvecArgs& args) {
+  std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+  const int64_t cols = stream.shape.cols;
+  DecodeBlocks<kLanes, Symbol>(stream, args.rows, args.scratch,
+                               [&](int64_t begin, int64_t row, const int8_t* piece, int64_t count) {
+                                 backends::cpu::multiply_piece(piece, begin, count, cols, args.x, args.y + row);
+                               });
 }
 
-int64_t rows_per_block(const CompressedView& compressed) {
-  return layout_of(compressed.shape, *compressed.settings).rows_per_block;
-}
+using Layers = std::span<const backends::Layer>;
 
-int64_t scratch_bytes(const CompressedView&, int) { return kTableBytes + kPieceElements + 64; }
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+  return BindDecode(stream_of(*layers[0].matrix));
+}
+backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, backends::Place&) {
+  const Stream stream = stream_of(*layers[0].matrix);
+  return bound(
+      stream,
+      ForLayout(stream.layout,
+                []<int kLanes, class Symbol>() -> Run<backends::MatvecArgs> { return Multiply<kLanes, Symbol>; }),
+      kScratchBytes);
+}
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "interleaved", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "interleaved", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "interleaved", .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "interleaved", .bind = bind_matvec},
 };
 
 }  // namespace

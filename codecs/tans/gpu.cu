@@ -1,8 +1,8 @@
-// GPU kernels of tans: a lane takes a block, all of its states in registers. The states of a block share one bit stream whose positions
-// depend on each other, but their table look-ups do not, so a lane has as many of those under way as the format has lanes, and
-// nothing is exchanged between lanes of the device. All lanes of a wave stand in the same column of different rows, so they
-// read the same elements of x. A round of 32 elements inside one row multiplies four at a time, others one by one.
-// A first launch builds the table in the scratch (table_gpu.h).
+// GPU kernels of tans: a lane takes a block, all of its states in registers. The states of a block share one bit stream
+// whose positions depend on each other, but their table look-ups do not, so a lane has as many of those under way as
+// the format has lanes, and nothing is exchanged between lanes of the device. All lanes of a wave stand in the same
+// column of different rows, so they read the same elements of x. A round of 32 elements inside one row multiplies four
+// at a time, others one by one. A first launch builds the table in the scratch (table_gpu.h).
 #include "backends/gpu/requantise.h"
 #include "codecs/tans/lane_bits_gpu.h"
 #include "codecs/tans/table_gpu.h"
@@ -10,8 +10,8 @@
 namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE {
 namespace {
 
-constexpr int kMostWaves = 4;       // of a block
-[[maybe_unused]] constexpr int kResidentWaves = 16;  // shall fit on a multiprocessor; HIP does not ask
+constexpr int kMostWaves = 4;                        // of a block
+[[maybe_unused]] constexpr int kResidentWaves = 16;  // must fit on a multiprocessor; HIP does not ask
 
 // A matrix as a kernel sees it.
 struct TansStream {
@@ -42,7 +42,7 @@ class BlockDecoder {
     if constexpr (kLooksAhead) look_up(0, ahead_);
   }
 
-  // The next kElements elements, four a word. Behind a block's end they are anything.
+  // The next kElements elements, four a word. Past a block's end they are anything.
   template <int kRound>
   ECMV_GPU_DEVICE void decode_round(uint32_t (&quads)[kElements / 4]) {
     Entry entries[kSymbols];
@@ -70,7 +70,9 @@ class BlockDecoder {
   // Symbols whose look-ups are under way together; those of the next batch too, where the format has lanes enough.
   static constexpr int kBatch = kLanes < 8 ? kLanes : 8;
   static constexpr bool kLooksAhead = kLanes > kBatch;
-  static constexpr int kWindow = kPairs ? 1 : kBatch < 4 ? kBatch : 4;  // symbols of a window: at most 48 bits, or an escape
+  static constexpr int kWindow = kPairs       ? 1
+                                 : kBatch < 4 ? kBatch
+                                              : 4;  // symbols of a window: at most 48 bits, or an escape
 
   ECMV_GPU_DEVICE void look_up(int first, Entry (&entries)[kBatch]) const {
     ECMV_GPU_UNROLL
@@ -90,7 +92,8 @@ class BlockDecoder {
     gpu::uint2 windows[kBatch / kWindow];
     ECMV_GPU_UNROLL
     for (int i = 0; i < kBatch; ++i) {
-      if (i % kWindow == 0) windows[i / kWindow] = kPairs ? gpu::uint2{bits_.window32(position), 0} : bits_.window64(position);
+      if (i % kWindow == 0)
+        windows[i / kWindow] = kPairs ? gpu::uint2{bits_.window32(position), 0} : bits_.window64(position);
       counts[i] = kPairs ? entries[i] >> 12 & 15 : entries[i] >> 28;
       position += counts[i];
       if (kPairs && counts[i] == kEscapeMark) {
@@ -121,11 +124,13 @@ class BlockDecoder {
 template <int kLanes, bool kPairs, class Work>
 ECMV_GPU_DEVICE void with_block(const TansStream& stream, const Work& work) {
   const gpu::Pointer<gpu::uint4> table = gpu::cast<gpu::uint4>(gpu::shared_memory());
-  for (int i = gpu::thread_index(); i < stream.table_bytes / 16; i += gpu::block_size()) table[i] = gpu::load_shared_by_many(stream.table + i);
+  for (int i = gpu::thread_index(); i < stream.table_bytes / 16; i += gpu::block_size())
+    table[i] = gpu::load_shared_by_many(stream.table + i);
   gpu::sync_block();
   const int64_t block = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (block >= stream.blocks) return;
-  const int64_t row = block * stream.rows_per_block, end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
+  const int64_t row = block * stream.rows_per_block,
+                end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
   BlockDecoder<kLanes, kPairs> decoder(stream, static_cast<int64_t>(stream.offsets[block]));
   work(decoder, row, end_row);
   decoder.end();
@@ -183,8 +188,10 @@ ECMV_GPU_DEVICE bool decode_rounds(Decoder& decoder, const Sink& sink) {
 }
 
 template <int kLanes, bool kPairs>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
-void matvec(TansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
+                                kResidentWaves / kMostWaves) void matvec(TansStream stream,
+                                                                         gpu::Pointer<const int8_t> x,
+                                                                         gpu::Epilogue epilogue) {
   with_block<kLanes, kPairs>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     RowWalk walk{x, stream.cols, epilogue, row, end_row};
     const auto sink = [&](const auto& quads) {
@@ -197,8 +204,9 @@ void matvec(TansStream stream, gpu::Pointer<const int8_t> x, gpu::Epilogue epilo
 }
 
 template <int kLanes, bool kPairs>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves * gpu::kLargestWave, kResidentWaves / kMostWaves)
-void decode(TansStream stream, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
+                                kResidentWaves / kMostWaves) void decode(TansStream stream,
+                                                                         gpu::Pointer<int8_t> decoded) {
   with_block<kLanes, kPairs>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     constexpr int kElements = BlockDecoder<kLanes, kPairs>::kElements;
     const int64_t end = end_row * stream.cols;
@@ -229,70 +237,148 @@ ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   if (row < rows) epilogue.store(row, 0);
 }
 
-constexpr int kWaves[] = {1, 2, 4};  // a block, by tuning
-constexpr backends::Tuning kTunings[] = {{"waves1"}, {"waves2"}, {"waves4"}};
+struct WavePolicy : backends::Policy {
+  int waves;  // of a block
+};
+constexpr WavePolicy kWavePolicies[] = {{{"waves1"}, 1}, {{"waves2"}, 2}, {{"waves4"}, 4}};
 
-template <bool kPairs>
-gpu::LaunchShape launch_shape(const Layout& layout, int wave_size, int tuning) {
-  const int block = kWaves[tuning] * wave_size;
-  const int64_t ring = BlockDecoder<1, kPairs>::Bits::kRingBytesOfThread;
+gpu::LaunchShape launch_shape(const Layout& layout, int wave_size, const backends::Policy& policy) {
+  const int block = policy.as<WavePolicy>().waves * wave_size;
+  const int64_t ring =
+      layout.pairs ? BlockDecoder<1, true>::Bits::kRingBytesOfThread : BlockDecoder<1, false>::Bits::kRingBytesOfThread;
   return {(layout.blocks + block - 1) / block, block, (int64_t{sizeof(Entry)} << layout.table_bits) + block * ring};
 }
 
-template <int kLanes, bool kPairs>
-void launch_lanes(const backends::KernelCall& call, const Layout& layout) {
-  const auto& sections = call.matrix->sections;
-  Entry* table = reinterpret_cast<Entry*>(call.scratch);
-  const TansStream stream = {reinterpret_cast<const gpu::uint4*>(table), reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()),
-                             sections[kPayload].bytes.data(), static_cast<int64_t>(sections[kPayload].bytes.size()), layout.blocks,
-                             call.matrix->shape.rows, layout.rows_per_block, static_cast<int>(call.matrix->shape.cols),
-                             static_cast<int>(sizeof(Entry) << layout.table_bits)};
-  launch_build_table<kPairs>(stored_model(*call.matrix, layout), layout.even_spread, table, call.device->wave_size, call.stream);
-  const gpu::LaunchShape shape = launch_shape<kPairs>(layout, call.device->wave_size, call.tuning);
-  if (call.decoded != nullptr)
-    gpu::launch(decode<kLanes, kPairs>, shape, call.stream, stream, call.decoded);
-  else
-    gpu::launch(matvec<kLanes, kPairs>, shape, call.stream, stream, call.x, gpu::epilogue_of(call));
-}
+// A matrix as it is bound: its table is built in every enqueue's scratch.
+struct Bound {
+  TansStream matrix;
+  StoredModel model;
+  bool even_spread;
+  int wave_size;
+  gpu::LaunchShape shape;
+  void (*launch_build)(const StoredModel&, bool even, Entry* table, int wave_size, void* stream);
 
-template <bool kPairs>
-void launch_symbols(const backends::KernelCall& call, const Layout& layout) {
-  switch (layout.lanes) {
-    case 1: return launch_lanes<1, kPairs>(call, layout);
-    case 2: return launch_lanes<2, kPairs>(call, layout);
-    case 4: return launch_lanes<4, kPairs>(call, layout);
-    case 8: return launch_lanes<8, kPairs>(call, layout);
-    case 16: return launch_lanes<16, kPairs>(call, layout);
-    case 32: return launch_lanes<32, kPairs>(call, layout);
-    case 64: return launch_lanes<64, kPairs>(call, layout);
+  TansStream build_table(void* stream, std::byte* scratch) const {
+    launch_build(model, even_spread, reinterpret_cast<Entry*>(scratch), wave_size, stream);
+    TansStream built = matrix;
+    built.table = reinterpret_cast<const gpu::uint4*>(scratch);
+    return built;
+  }
+};
+
+struct Decode {
+  Bound bound;
+  void (*kernel)(TansStream, gpu::Pointer<int8_t>);
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    const TansStream built = bound.build_table(stream, args.scratch);
+    gpu::launch(kernel, bound.shape, stream, built, reinterpret_cast<int8_t*>(args.out));
+  }
+  template <int kLanes, bool kPairs>
+  void choose() {
+    kernel = decode<kLanes, kPairs>;
+  }
+};
+
+struct Multiply {
+  Bound bound;
+  void (*kernel)(TansStream, gpu::Pointer<const int8_t>, gpu::Epilogue);
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    const TansStream built = bound.build_table(stream, args.scratch);
+    gpu::launch(kernel, bound.shape, stream, built, args.x, gpu::epilogue_of(args));
+  }
+  template <int kLanes, bool kPairs>
+  void choose() {
+    kernel = matvec<kLanes, kPairs>;
+  }
+};
+
+// For matrices without elements.
+struct DecodeNothing {
+  void operator()(void*, const backends::DecodeArgs&) const {}
+};
+struct StoreZeros {
+  int64_t rows;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(store_zeros, {(rows + 255) / 256, 256, 0}, stream, rows, gpu::epilogue_of(args));
+  }
+};
+
+template <bool kPairs, class Body>
+void choose_symbols(int lanes, Body& body) {
+  body.bound.launch_build = launch_build_table<kPairs>;
+  switch (lanes) {
+    case 1: return body.template choose<1, kPairs>();
+    case 2: return body.template choose<2, kPairs>();
+    case 4: return body.template choose<4, kPairs>();
+    case 8: return body.template choose<8, kPairs>();
+    case 16: return body.template choose<16, kPairs>();
+    case 32: return body.template choose<32, kPairs>();
+    case 64: return body.template choose<64, kPairs>();
   }
 }
 
-void launch(const backends::KernelCall& call) {
-  const Layout layout = layout_of(call.matrix->shape, *call.matrix->settings);
-  if (layout.blocks == 0) {
-    const int64_t rows = call.decoded != nullptr ? 0 : call.matrix->shape.rows;
-    return gpu::launch(store_zeros, {(rows + 255) / 256, 256, 0}, call.stream, rows, gpu::epilogue_of(call));
-  }
+template <class Body>
+Body body_of(const codecs::CompressedView& matrix, const Layout& layout, const backends::DeviceInfo& device,
+             const backends::Policy& policy) {
+  const auto& sections = matrix.sections;
+  Body body{};
+  body.bound.matrix = {nullptr,
+                       reinterpret_cast<const uint64_t*>(sections[kBlockOffsets].bytes.data()),
+                       sections[kPayload].bytes.data(),
+                       static_cast<int64_t>(sections[kPayload].bytes.size()),
+                       layout.blocks,
+                       matrix.shape.rows,
+                       layout.rows_per_block,
+                       static_cast<int>(matrix.shape.cols),
+                       static_cast<int>(sizeof(Entry) << layout.table_bits)};
+  body.bound.model = stored_model(matrix, layout);
+  body.bound.even_spread = layout.even_spread;
+  body.bound.wave_size = device.wave_size;
+  body.bound.shape = launch_shape(layout, device.wave_size, policy);
   if (layout.pairs)
-    launch_symbols<true>(call, layout);
+    choose_symbols<true>(layout.lanes, body);
   else
-    launch_symbols<false>(call, layout);
+    choose_symbols<false>(layout.lanes, body);
+  return body;
 }
 
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device, int tuning) {
+using Layers = std::span<const backends::Layer>;
+
+backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  if (layout.blocks == 0) return DecodeNothing{};
+  return {body_of<Decode>(matrix, layout, place.device(), policy), {.scratch_bytes = kTableBytes}};
+}
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  if (layout.blocks == 0) return {StoreZeros{matrix.shape.rows}, {.requantises = true}};
+  return {body_of<Multiply>(matrix, layout, place.device(), policy),
+          {.scratch_bytes = kTableBytes, .requantises = true}};
+}
+
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                    const backends::Policy& policy) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  const int64_t shared_bytes = (layout.pairs ? launch_shape<true>(layout, device.wave_size, tuning) : launch_shape<false>(layout, device.wave_size, tuning)).shared_bytes;
+  const int64_t shared_bytes = launch_shape(layout, device.wave_size, policy).shared_bytes;
   if (shared_bytes <= device.shared_bytes) return "";
-  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " + std::to_string(device.shared_bytes) + ".";
+  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " +
+         std::to_string(device.shared_bytes) + ".";
 }
 
-int64_t scratch_bytes(const codecs::CompressedView&, int) { return kTableBytes; }
-
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "lane_per_block", .tunings = kTunings, .refuses = refuses, .scratch_bytes = scratch_bytes, .launch = launch},
-    {.op = backends::Op::matvec, .variant = "lane_per_block", .tunings = kTunings, .refuses = refuses, .scratch_bytes = scratch_bytes, .launch = launch},
+    {.op = backends::Op::decode,
+     .variant = "lane_per_block",
+     .policies = kWavePolicies,
+     .refuses = refuses,
+     .bind = bind_decode},
+    {.op = backends::Op::matvec,
+     .variant = "lane_per_block",
+     .policies = kWavePolicies,
+     .refuses = refuses,
+     .bind = bind_matvec},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The bits of one block, read by one lane of a GPU. A ring of words in shared memory, a column of it for each thread: word k of
-// neighbouring threads lies side by side, so that no two lanes meet in a bank wherever each of them reads. Words come by
-// asynchronous copies, three runs of symbols ahead: loads into registers made some lane of a wave wait for memory in nearly every run.
-// There is no refill inside a run: `top_up` between runs leaves enough for the longest one, so that lanes whose streams
-// are of different lengths stay in step.
+// The bits of one block, read by one lane of a GPU. A ring of words in shared memory, a column of it for each thread:
+// word k of neighbouring threads lies side by side, so that no two lanes meet in a bank wherever each of them reads.
+// Words come by asynchronous copies, three runs of symbols ahead: loads into registers made some lane of a wave wait
+// for memory in nearly every run. There is no refill inside a run: `top_up` between runs leaves enough for the longest
+// one, so that lanes whose streams are of different lengths stay in step.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -23,14 +23,17 @@ class LaneBits {
  public:
   static constexpr int kWords = kSymbolBits <= 14 ? 32 : 64, kWordsOfCopy = 4;
   static_assert((kRunsAhead + 1) * kRunSymbols * kSymbolBits <= (kWords - kWordsOfCopy) * 32);
-  // A window reads up to two words behind its first one: the ring's first words follow its last ones once more.
+  // A window reads up to two words past its first one: the ring's first words follow its last ones once more.
   static constexpr int kMirrored = 2;
   static constexpr int64_t kRingBytesOfThread = (kWords + kMirrored) * 4;
 
   // `rings`: of the thread block. `begin`: where the bits begin, in bytes from the start of payload.
-  ECMV_GPU_DEVICE LaneBits(gpu::Pointer<std::byte> rings, gpu::Pointer<const std::byte> payload, int64_t payload_bytes, int64_t begin)
-      : column_(gpu::cast<uint32_t>(rings) + (gpu::thread_index() / kColumns * kColumns * (kWords + kMirrored) + gpu::thread_index() % kColumns)),
-        next_(gpu::cast<const uint32_t>(payload + (begin & -16))), left_((payload_bytes - (begin & -16)) / 16),
+  ECMV_GPU_DEVICE LaneBits(gpu::Pointer<std::byte> rings, gpu::Pointer<const std::byte> payload, int64_t payload_bytes,
+                           int64_t begin)
+      : column_(gpu::cast<uint32_t>(rings) +
+                (gpu::thread_index() / kColumns * kColumns * (kWords + kMirrored) + gpu::thread_index() % kColumns)),
+        next_(gpu::cast<const uint32_t>(payload + (begin & -16))),
+        left_((payload_bytes - (begin & -16)) / 16),
         position_(static_cast<uint32_t>(begin & 15) * 8) {
     top_up();
     gpu::wait_copies<0>();
@@ -48,7 +51,8 @@ class LaneBits {
   ECMV_GPU_DEVICE gpu::uint2 window64(uint32_t position) const {
     const gpu::Pointer<const uint32_t> words = words_at(position);
     const uint32_t middle = words[kColumns];
-    return {gpu::funnel_shift_right(words[0], middle, position), gpu::funnel_shift_right(middle, words[2 * kColumns], position)};
+    return {gpu::funnel_shift_right(words[0], middle, position),
+            gpu::funnel_shift_right(middle, words[2 * kColumns], position)};
   }
 
   // Before every run.
@@ -56,7 +60,7 @@ class LaneBits {
     while (copied_ - position_ / 32 + kWordsOfCopy <= kWords) {
       const uint32_t at = copied_ & (kWords - 1);
       copied_ += kWordsOfCopy;
-      if (--left_ < 0) continue;  // behind the payload there is nothing that a symbol takes
+      if (--left_ < 0) continue;  // past the payload there is nothing that a symbol takes
       copy(at, kWordsOfCopy);
       if (at == 0) copy(kWords, kMirrored);
       next_ += kWordsOfCopy;
@@ -70,7 +74,7 @@ class LaneBits {
     }
   }
 
-  // No copy is under way behind this.
+  // No copy is under way after this.
   ECMV_GPU_DEVICE void end() const { gpu::wait_copies<0>(); }
 
  private:
@@ -82,12 +86,13 @@ class LaneBits {
   ECMV_GPU_DEVICE void copy(uint32_t at, int count) const {
     ECMV_GPU_UNROLL
     for (int i = 0; i < count; ++i)
-      gpu::copy_async<4>(gpu::cast<std::byte>(column_ + (static_cast<int>(at) + i) * kColumns), gpu::cast<const std::byte>(next_ + i));
+      gpu::copy_async<4>(gpu::cast<std::byte>(column_ + (static_cast<int>(at) + i) * kColumns),
+                         gpu::cast<const std::byte>(next_ + i));
   }
 
   gpu::Pointer<uint32_t> column_;
   gpu::Pointer<const uint32_t> next_;
-  int64_t left_;         // pieces of 16 bytes of the payload that are not copied
+  int64_t left_;  // pieces of 16 bytes of the payload that are not copied
   uint32_t position_;
   uint32_t copied_ = 0;  // words, counted like the position
 };

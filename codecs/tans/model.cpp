@@ -41,7 +41,8 @@ Model fit_pairs(std::span<const int8_t> elements, size_t block_elements, int tab
   for (size_t begin = 0; begin < elements.size(); begin += block_elements) {
     const auto block = elements.subspan(begin, std::min(block_elements, elements.size() - begin));
     for (size_t i = 0; i < block.size(); i += 2, ++pairs) {
-      const auto first = static_cast<uint8_t>(block[i]), second = static_cast<uint8_t>(block[std::min(i + 1, block.size() - 1)]);
+      const auto first = static_cast<uint8_t>(block[i]),
+                 second = static_cast<uint8_t>(block[std::min(i + 1, block.size() - 1)]);
       ++counts[first | second << 8];
     }
   }
@@ -59,7 +60,8 @@ Model fit_pairs(std::span<const int8_t> elements, size_t block_elements, int tab
         escaped += counts[pair];
     }
   };
-  for (uint64_t halves = 1; halves == 1 || kept.size() + (escaped > 0) > size_t{1} << table_bits; ++halves) choose(halves);
+  for (uint64_t halves = 1; halves == 1 || kept.size() + (escaped > 0) > size_t{1} << table_bits; ++halves)
+    choose(halves);
 
   std::vector<uint64_t> kept_counts;
   for (uint16_t pair : kept) kept_counts.push_back(counts[pair]);
@@ -82,7 +84,8 @@ void spread_symbols(const Model& model, bool even, uint16_t* symbol_of_slot) {
     const uint32_t step = size / 2 + size / 8 + 3;
     uint32_t slot = 0;
     for (int s = 0; s < model.symbols; ++s)
-      for (uint32_t i = 0; i < model.frequency[s]; ++i, slot = (slot + step) & (size - 1)) symbol_of_slot[slot] = static_cast<uint16_t>(s);
+      for (uint32_t i = 0; i < model.frequency[s]; ++i, slot = (slot + step) & (size - 1))
+        symbol_of_slot[slot] = static_cast<uint16_t>(s);
     return;
   }
   std::array<uint16_t, (1 << kMaxTableBits) + 1> begin{};
@@ -91,7 +94,8 @@ void spread_symbols(const Model& model, bool even, uint16_t* symbol_of_slot) {
     for (uint32_t i = 0; i < model.frequency[s]; ++i) ++begin[place(model.frequency[s], i) + 1];
   for (uint32_t slot = 0; slot < size; ++slot) begin[slot + 1] = static_cast<uint16_t>(begin[slot + 1] + begin[slot]);
   for (int s = 0; s < model.symbols; ++s)
-    for (uint32_t i = 0; i < model.frequency[s]; ++i) symbol_of_slot[begin[place(model.frequency[s], i)]++] = static_cast<uint16_t>(s);
+    for (uint32_t i = 0; i < model.frequency[s]; ++i)
+      symbol_of_slot[begin[place(model.frequency[s], i)]++] = static_cast<uint16_t>(s);
 }
 
 void build_table(const Model& model, bool even_spread, Entry* table) {
@@ -164,7 +168,8 @@ std::vector<std::byte> write_alphabet(const Model& model, const Layout& layout) 
 
 Model fit_model(std::span<const int8_t> elements, int64_t cols, const Layout& layout) {
   const auto block_elements = static_cast<size_t>(layout.rows_per_block * cols);
-  return layout.pairs ? fit_pairs(elements, block_elements, layout.table_bits) : fit_singles(elements, layout.table_bits);
+  return layout.pairs ? fit_pairs(elements, block_elements, layout.table_bits)
+                      : fit_singles(elements, layout.table_bits);
 }
 
 }  // namespace ecmv::codecs::tans

@@ -1,6 +1,6 @@
 // Kernels of tans for the backend `simd`: the scalar loop of decode_steps.inc compiled for each instruction set, and
 // the product of the decoded pieces in vectors. The lanes share one bit stream, so vectors would need a prefix sum and
-// two gathers a step (README.md).
+// two gathers a step (NOTES.md).
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,6 +8,7 @@
 #include "backends/kernel.h"
 #include "codecs/tans/format.h"
 #include "codecs/tans/model.h"
+#include "codecs/tans/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/tans/simd.cpp"
@@ -22,18 +23,24 @@ namespace cpu = backends::cpu::HWY_NAMESPACE;
 
 #include "codecs/tans/decode_steps.inc"
 
-void Decode(const backends::KernelCall& call) { DecodeToMemory(call); }
-
-void Matvec(const backends::KernelCall& call) {
-  const int64_t cols = call.matrix->shape.cols;
-  std::fill(call.y + call.row_begin, call.y + call.row_end, cpu::kDotIsBiased ? -128 * cpu::SumX(call.x, cols) : 0);
-  DecodeCall(call, [&](int64_t begin, int64_t row, const int8_t* piece, int64_t count) HWY_ATTR {
-    int32_t* y = call.y + row;
-    cpu::MultiplyPieces<1>(piece, 0, begin, count, cols, call.x, &y);
-  });
+template <int kLanes, class Symbol>
+void Multiply(const Stream& stream, const backends::MatvecArgs& args) {
+  const int64_t cols = stream.shape.cols;
+  std::fill(args.y + args.rows.begin, args.y + args.rows.end, cpu::kDotIsBiased ? -128 * cpu::SumX(args.x, cols) : 0);
+  DecodeBlocks<kLanes, Symbol>(stream, args.rows, args.scratch,
+                               [&](int64_t begin, int64_t row, const int8_t* piece, int64_t count) HWY_ATTR {
+                                 int32_t* y = args.y + row;
+                                 cpu::MultiplyPieces<1>(piece, 0, begin, count, cols, args.x, &y);
+                               });
 }
 
-int64_t ScratchBytes() { return kTableBytes + kPieceElements + 64; }
+backends::BoundKernel BindMatvec(const Stream& stream) {
+  return bound(
+      stream,
+      ForLayout(stream.layout,
+                []<int kLanes, class Symbol>() -> Run<backends::MatvecArgs> { return Multiply<kLanes, Symbol>; }),
+      kScratchBytes);
+}
 
 }  // namespace ecmv::codecs::tans::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -42,24 +49,21 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::tans {
 namespace {
 
-HWY_EXPORT(Decode);
-HWY_EXPORT(Matvec);
-HWY_EXPORT(ScratchBytes);
+HWY_EXPORT(BindDecode);
+HWY_EXPORT(BindMatvec);
 
-void decode(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Decode)(call); }
-void matvec(const backends::KernelCall& call) { HWY_DYNAMIC_DISPATCH(Matvec)(call); }
+using Layers = std::span<const backends::Layer>;
 
-int64_t rows_per_block(const CompressedView& compressed) {
-  return layout_of(compressed.shape, *compressed.settings).rows_per_block;
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(stream_of(*layers[0].matrix));
+}
+backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(stream_of(*layers[0].matrix));
 }
 
-int64_t scratch_bytes(const CompressedView&, int) { return HWY_DYNAMIC_DISPATCH(ScratchBytes)(); }
-
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "interleaved", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
-    {.op = backends::Op::matvec, .variant = "interleaved", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing,
-     .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = matvec},
+    {.op = backends::Op::decode, .variant = "interleaved", .bind = bind_decode},
+    {.op = backends::Op::matvec, .variant = "interleaved", .bind = bind_matvec},
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
-// Builds the table of tans on a GPU, as a launch of its own before the one that decodes: a wave takes a symbol, a lane some of its
-// occurrences. Where occurrence i of q stands needs no sorting: how many occurrences of another symbol stand before a place is a
-// product and a shift. 40 symbols cost a lane some 160 operations for each of its occurrences.
-// An entry is base (12 bits, lowest) | and, of single elements, value (8) << 16 | bits (4) << 28, of pairs bits (4) << 12 | value (16) << 16:
-// what a lane needs most often is cheapest to get. An escape has bits = kEscapeMark and its true bits in place of the value.
+// Builds the table of tans on a GPU, as a launch of its own before the one that decodes: a wave takes a symbol, a lane
+// some of its occurrences. Where occurrence i of q stands needs no sorting: how many occurrences of another symbol
+// stand before a place is a product and a shift. 40 symbols cost a lane some 160 operations for each of its
+// occurrences. An entry is base (12 bits, lowest) | and, of single elements, value (8) << 16 | bits (4) << 28, of pairs
+// bits (4) << 12 | value (16) << 16: what a lane needs most often is cheapest to get. An escape has bits = kEscapeMark
+// and its true bits in place of the value.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +28,19 @@ struct StoredModel {
 
 inline StoredModel stored_model(const CompressedView& compressed, const Layout& layout) {
   const auto& alphabet = compressed.sections[kAlphabet].bytes;
-  return {alphabet.data(), static_cast<int>(layout.pairs ? (alphabet.size() - 2) / 4 : alphabet.size() / 3), layout.table_bits};
+  return {alphabet.data(), static_cast<int>(layout.pairs ? (alphabet.size() - 2) / 4 : alphabet.size() / 3),
+          layout.table_bits};
 }
 
 template <bool kPairs>
 class TableBuilder {
  public:
   ECMV_GPU_DEVICE TableBuilder(const StoredModel& model, gpu::Pointer<uint32_t> shared)
-      : model_(model), frequency_(shared), size_(1u << model.table_bits), escape_(kPairs ? u16(0) : 0), symbols_(model.listed + (escape_ > 0)) {
+      : model_(model),
+        frequency_(shared),
+        size_(1u << model.table_bits),
+        escape_(kPairs ? u16(0) : 0),
+        symbols_(model.listed + (escape_ > 0)) {
     for (int s = gpu::thread_index(); s < symbols_; s += gpu::block_size())
       frequency_[s] = s < model.listed ? u16(kPairs ? 2 + 2 * (model.listed + s) : model.listed + 2 * s) + 1 : escape_;
     gpu::sync_block();
@@ -69,8 +75,8 @@ class TableBuilder {
   ECMV_GPU_DEVICE uint32_t u16(int at) const {
     return static_cast<uint32_t>(model_.alphabet[at]) | static_cast<uint32_t>(model_.alphabet[at + 1]) << 8;
   }
-  // Occurrences are sorted by place (2 i + 1) size / (2 q), those of a place by symbol. Of another symbol with frequency f,
-  // ceil(f place / size - 1/2) stand below `place`.
+  // Occurrences are sorted by place (2 i + 1) size / (2 q), those of a place by symbol. For another symbol with
+  // frequency f, ceil(f place / size - 1/2) stand below `place`.
   ECMV_GPU_DEVICE uint32_t place_evenly(int s, uint32_t q, uint32_t i) const {
     const uint32_t place = ((2 * i + 1) << model_.table_bits) / (2 * q);
     uint32_t slot = i;
@@ -92,7 +98,8 @@ template <bool kPairs>
 ECMV_GPU_KERNEL void build_table(StoredModel model, bool even, gpu::Pointer<Entry> table) {
   const TableBuilder<kPairs> builder(model, gpu::cast<uint32_t>(gpu::shared_memory()));
   const int waves = gpu::block_size() / gpu::wave_size();
-  for (int s = static_cast<int>(gpu::block_index()) * waves + gpu::Wave::group(); s < builder.symbols(); s += static_cast<int>(gpu::grid_size()) * waves)
+  for (int s = static_cast<int>(gpu::block_index()) * waves + gpu::Wave::group(); s < builder.symbols();
+       s += static_cast<int>(gpu::grid_size()) * waves)
     builder.fill(s, even, table);
 }
 
@@ -100,7 +107,9 @@ ECMV_GPU_KERNEL void build_table(StoredModel model, bool even, gpu::Pointer<Entr
 template <bool kPairs>
 void launch_build_table(const StoredModel& model, bool even, Entry* table, int wave_size, void* stream) {
   const int symbols = model.listed + 1;
-  gpu::launch(build_table<kPairs>, {std::min((symbols + kTableWaves - 1) / kTableWaves, kTableBlocks), kTableWaves * wave_size, symbols * int64_t{4}},
+  gpu::launch(build_table<kPairs>,
+              {std::min((symbols + kTableWaves - 1) / kTableWaves, kTableBlocks), kTableWaves * wave_size,
+               symbols * int64_t{4}},
               stream, model, even, table);
 }
 

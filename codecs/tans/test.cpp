@@ -1,19 +1,20 @@
 // What only tans can claim: known tables, exact bytes, stored size against the entropy, kernels over all lanes.
+#include <hwy/aligned_allocator.h>
+#include <hwy/highway.h>
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstring>
-#include <hwy/aligned_allocator.h>
-#include <hwy/highway.h>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "codecs/registry.h"
 #include "codecs/tans/format.h"
 #include "codecs/tans/model.h"
-#include "codecs/registry.h"
+#include "tests/cpu_place.h"
 
 namespace {
 
@@ -93,8 +94,10 @@ TEST_CASE("tans_stores_these_exact_bytes") {
   const std::vector<int8_t> pattern = {0, 0, 0, 7, 0, 0, 7, 0, 0, 0, 0, 7, 0, 0, 7, 0};
   std::vector<int8_t> elements;
   for (int repeat = 0; repeat < 5; ++repeat) elements.insert(elements.end(), pattern.begin(), pattern.end());
-  for (const auto& [spread, expected] : {std::pair<std::string, std::string>{"step", "7a006c004e9c803a7102761f"}, {"even", "6000680053201e4de1602c35"}}) {
-    const auto compressed = encode_matrix(tans(), view(elements, 20, 4), settings({{"table_bits", "8"}, {"lanes", "2"}, {"spread", spread}}));
+  for (const auto& [spread, expected] : {std::pair<std::string, std::string>{"step", "7a006c004e9c803a7102761f"},
+                                         {"even", "6000680053201e4de1602c35"}}) {
+    const auto compressed = encode_matrix(tans(), view(elements, 20, 4),
+                                          settings({{"table_bits", "8"}, {"lanes", "2"}, {"spread", spread}}));
     std::string hex;
     for (std::byte byte : compressed.sections[2].bytes) {
       hex += "0123456789abcdef"[static_cast<int>(byte) >> 4];
@@ -121,7 +124,8 @@ TEST_CASE("tans_stores_within_one_and_a_half_percent_of_the_entropy_everything_c
 
 TEST_CASE("tans_pairs_stay_exact_where_most_pairs_escape") {
   const auto elements = gaussian(200 * 333, 60.0, 4);
-  const auto compressed = encode_matrix(tans(), view(elements, 200, 333), settings({{"symbols", "pairs"}, {"table_bits", "8"}}));
+  const auto compressed =
+      encode_matrix(tans(), view(elements, 200, 333), settings({{"symbols", "pairs"}, {"table_bits", "8"}}));
   CHECK((decoded(compressed) == elements));
   CHECK(compressed.stored_bytes() <= tans().codec->max_stored_bytes({200, 333}, compressed.settings));
 }
@@ -129,7 +133,8 @@ TEST_CASE("tans_pairs_stay_exact_where_most_pairs_escape") {
 TEST_CASE("tans_decode_refuses_a_stream_whose_bits_were_changed") {
   const auto elements = gaussian(64 * 96, 4.0, 2);
   for (const char* symbols : {"single", "pairs"}) {
-    auto compressed = encode_matrix(tans(), view(elements, 64, 96), settings({{"symbols", symbols}, {"block_elements", "1000"}}));
+    auto compressed =
+        encode_matrix(tans(), view(elements, 64, 96), settings({{"symbols", symbols}, {"block_elements", "1000"}}));
     REQUIRE((decoded(compressed) == elements));
     auto& payload = compressed.sections[codecs::tans::kPayload].bytes;
     for (size_t at : {size_t{1}, payload.size() - codecs::tans::kPayloadPadding, payload.size() - 1}) {
@@ -147,8 +152,9 @@ TEST_CASE("tans_kernels_equal_the_reference_for_all_lanes_symbols_and_targets") 
     int64_t rows, cols;
     double sigma;
   };
-  for (const Input& input : {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0}, Input{5, 5, 0.001},
-                             Input{0, 5, 4.0}, Input{5, 0, 4.0}, Input{1, 1, 4.0}}) {
+  for (const Input& input :
+       {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0},
+        Input{5, 5, 0.001}, Input{0, 5, 4.0}, Input{5, 0, 4.0}, Input{1, 1, 4.0}}) {
     const auto elements = gaussian(input.rows * input.cols, input.sigma, 7);
     const auto matrix = view(elements, input.rows, input.cols);
     auto x = hwy::AllocateAligned<int8_t>(static_cast<size_t>(input.cols + backends::kVectorPaddingBytes));
@@ -162,25 +168,28 @@ TEST_CASE("tans_kernels_equal_the_reference_for_all_lanes_symbols_and_targets") 
       for (const char* table_bits : {"8", "11", "12"})
         for (const char* lanes : {"1", "2", "4", "8", "16", "32", "64"}) {
           const auto compressed = encode_matrix(
-              tans(), matrix, settings({{"symbols", symbols}, {"table_bits", table_bits}, {"lanes", lanes}, {"block_elements", "505"}}));
+              tans(), matrix,
+              settings(
+                  {{"symbols", symbols}, {"table_bits", table_bits}, {"lanes", lanes}, {"block_elements", "505"}}));
           REQUIRE((decoded(compressed) == elements));
           const auto compressed_view = compressed.view();
           const auto check = [&](const backends::Kernel& kernel) {
-            if (!kernel.refuses(compressed_view, {}, 0).empty()) return;
-            auto scratch = hwy::AllocateAligned<std::byte>(static_cast<size_t>(kernel.scratch_bytes(compressed_view, 0)));
-            const int64_t block = kernel.rows_per_block(compressed_view), split = input.rows / 2 / block * block;
+            if (!kernel.refuses(compressed_view, {}, kernel.policies[0]).empty()) return;
+            const backends::BoundKernel bound = tests::bind_on_cpu(kernel, compressed_view);
+            auto scratch = hwy::AllocateAligned<std::byte>(static_cast<size_t>(bound.facts.scratch_bytes));
+            const int64_t block = bound.facts.rows_per_block, split = input.rows / 2 / block * block;
             std::vector<int8_t> out(elements.size(), 55);
             std::vector<int32_t> y(product.size(), 123456);
             for (auto [begin, end] : {std::pair{int64_t{0}, split}, std::pair{split, input.rows}}) {
-              backends::KernelCall call;
-              call.matrix = &compressed_view;
-              call.row_begin = begin;
-              call.row_end = end;
-              call.x = x.get();
-              call.y = y.data();
-              call.decoded = out.data() + begin * input.cols;
-              call.scratch = scratch.get();
-              kernel.launch(call);
+              if (kernel.op == backends::Op::decode)
+                bound.enqueue(
+                    nullptr,
+                    backends::DecodeArgs{
+                        {begin, end}, reinterpret_cast<std::byte*>(out.data() + begin * input.cols), scratch.get()});
+              else
+                bound.enqueue(
+                    nullptr,
+                    backends::MatvecArgs{.rows = {begin, end}, .x = x.get(), .y = y.data(), .scratch = scratch.get()});
             }
             CAPTURE(input.rows, input.cols, symbols, table_bits, lanes, kernel.variant);
             if (kernel.op == backends::Op::decode)

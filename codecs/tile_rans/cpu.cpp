@@ -1,9 +1,9 @@
-// Portable kernels of tile_rans, both tile by tile: a tile's symbols go to a buffer of the first-level cache, from there to memory as
-// elements, or, row by row as floats, to the products with all tokens. Levels are exact in float32, so the products are plain float32 sums.
+// Portable kernels of tile_rans, both tile by tile: a tile's symbols go to a buffer of the first-level cache, from
+// there to memory as elements, or, row by row as floats, to the products with all tokens. Levels are exact in float32,
+// so the products are plain float32 sums.
 #include <algorithm>
 
 #include "backends/kernel.h"
-#include "codecs/tile_rans/levels.h"
 #include "codecs/tile_rans/tiles.h"
 
 namespace ecmv::codecs::tile_rans {
@@ -14,14 +14,14 @@ struct Scratch {
   uint8_t symbols[kTileBufferBytes];
 };
 
-// Calls f(tile, symbols, columns of a row there) for the tiles of a call's rows.
+// Calls f(tile, symbols, columns of a row there) for the tiles of some rows.
 template <typename F>
-void for_each_tile(const backends::KernelCall& call, F f) {
-  auto& scratch = *reinterpret_cast<Scratch*>(call.scratch);
-  const TileDecoder decoder(*call.matrix, scratch.tile);
+void for_each_tile(const BoundTiles& tiles, backends::Rows rows, std::byte* scratch_bytes, F f) {
+  auto& scratch = *reinterpret_cast<Scratch*>(scratch_bytes);
+  const TileDecoder decoder(tiles, scratch.tile);
   const Layout& layout = decoder.layout();
   if (layout.tiles() == 0) return;
-  for (int64_t down = call.row_begin / layout.tile_rows; down * layout.tile_rows < call.row_end; ++down)
+  for (int64_t down = rows.begin / layout.tile_rows; down * layout.tile_rows < rows.end; ++down)
     for (int64_t across = 0; across < layout.tiles_across; ++across) {
       const Tile tile = tile_at(layout, down, across);
       f(tile, scratch.symbols, decoder.decode(tile, scratch.symbols));
@@ -29,57 +29,68 @@ void for_each_tile(const backends::KernelCall& call, F f) {
 }
 
 template <class Element>
-void decode_as(const backends::KernelCall& call) {
-  const auto bits = level_bits(trusted_levels(call.matrix->sections[kLayer].bytes), call.matrix->type);
-  Element elements[kLevels];
-  for (int s = 0; s < kLevels; ++s) elements[s] = static_cast<Element>(bits[s].value_or(0));
-  const int64_t cols = call.matrix->shape.cols;
-  for_each_tile(call, [&](const Tile& tile, const uint8_t* symbols, int stride) {
-    for (int row = 0; row < tile.rows; ++row) {
-      auto* out = reinterpret_cast<std::byte*>(call.decoded) + ((tile.row - call.row_begin + row) * cols + tile.col) * static_cast<int64_t>(sizeof(Element));
-      for (int col = 0; col < tile.cols; ++col) std::memcpy(out + col * sizeof(Element), &elements[symbols[row * stride + col]], sizeof(Element));
-    }
-  });
+struct Decode {
+  BoundTiles tiles;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (tiles.layout.tiles() == 0) return;
+    const auto bits = level_bits(tiles.levels, tiles.type);
+    Element elements[kLevels];
+    for (int s = 0; s < kLevels; ++s) elements[s] = static_cast<Element>(bits[s].value_or(0));
+    const int64_t cols = tiles.layout.shape.cols;
+    for_each_tile(tiles, args.rows, args.scratch, [&](const Tile& tile, const uint8_t* symbols, int stride) {
+      for (int row = 0; row < tile.rows; ++row) {
+        auto* out =
+            args.out + ((tile.row - args.rows.begin + row) * cols + tile.col) * static_cast<int64_t>(sizeof(Element));
+        for (int col = 0; col < tile.cols; ++col)
+          std::memcpy(out + col * sizeof(Element), &elements[symbols[row * stride + col]], sizeof(Element));
+      }
+    });
+  }
+};
+
+struct Multiply {
+  BoundTiles tiles;
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    for (int token = 0; token < args.batch; ++token)
+      std::fill(args.y + token * args.y_stride + args.rows.begin, args.y + token * args.y_stride + args.rows.end, 0.0f);
+    float values[kLevels];
+    for (int s = 0; s < kLevels; ++s) values[s] = static_cast<float>(tiles.levels.value(s));
+    for_each_tile(tiles, args.rows, args.scratch, [&](const Tile& tile, const uint8_t* symbols, int stride) {
+      float weights[kMostTileCols];
+      for (int row = 0; row < tile.rows; ++row) {
+        for (int col = 0; col < tile.cols; ++col) weights[col] = values[symbols[row * stride + col]];
+        for (int token = 0; token < args.batch; ++token) {
+          const float* x = args.x + token * args.x_stride + tile.col;
+          float sum = 0;
+          for (int col = 0; col < tile.cols; ++col) sum += weights[col] * x[col];
+          args.y[token * args.y_stride + tile.row + row] += sum;
+        }
+      }
+    });
+  }
+};
+
+template <class Body>
+backends::BoundKernel bound(const BoundTiles& tiles) {
+  return {Body{tiles}, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
 }
 
-void decode(const backends::KernelCall& call) {
-  if (call.matrix->shape.elements() == 0) return;
-  switch (datasets::element_bytes(call.matrix->type)) {
-    case 1: return decode_as<uint8_t>(call);
-    case 2: return decode_as<uint16_t>(call);
-    default: return decode_as<uint32_t>(call);
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const BoundTiles tiles = bound_tiles(*layers[0].matrix);
+  switch (datasets::element_bytes(tiles.type)) {
+    case 1: return bound<Decode<uint8_t>>(tiles);
+    case 2: return bound<Decode<uint16_t>>(tiles);
+    default: return bound<Decode<uint32_t>>(tiles);
   }
 }
 
-void matmul(const backends::KernelCall& call) {
-  const datasets::Shape shape = call.matrix->shape;
-  for (int token = 0; token < call.batch; ++token) std::fill(call.y_tokens + token * shape.rows + call.row_begin, call.y_tokens + token * shape.rows + call.row_end, 0.0f);
-  if (shape.elements() == 0) return;
-  const Levels levels = trusted_levels(call.matrix->sections[kLayer].bytes);
-  float values[kLevels];
-  for (int s = 0; s < kLevels; ++s) values[s] = static_cast<float>(levels.value(s));
-  for_each_tile(call, [&](const Tile& tile, const uint8_t* symbols, int stride) {
-    float weights[kMostTileCols];
-    for (int row = 0; row < tile.rows; ++row) {
-      for (int col = 0; col < tile.cols; ++col) weights[col] = values[symbols[row * stride + col]];
-      for (int token = 0; token < call.batch; ++token) {
-        const float* x = call.x_tokens + token * call.x_stride + tile.col;
-        float sum = 0;
-        for (int col = 0; col < tile.cols; ++col) sum += weights[col] * x[col];
-        call.y_tokens[token * shape.rows + tile.row + row] += sum;
-      }
-    }
-  });
+backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return bound<Multiply>(bound_tiles(*layers[0].matrix));
 }
 
-int64_t rows_per_block(const CompressedView& matrix) { return layout_of(matrix.shape, *matrix.settings).tile_rows; }
-int64_t scratch_bytes(const CompressedView&, int) { return sizeof(Scratch); }
-
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "tiles", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block,
-     .scratch_bytes = scratch_bytes, .launch = decode},
-    {.op = backends::Op::matmul, .variant = "tiles", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block,
-     .scratch_bytes = scratch_bytes, .launch = matmul},
+    {.op = backends::Op::decode, .variant = "tiles", .bind = bind_decode},
+    {.op = backends::Op::matmul, .variant = "tiles", .bind = bind_matmul},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Tokens as fixed point for matrix units of bytes, and how exact sums become floats. A token's elements are multiples of a power of two so
-// small that the largest needs 23 bits and a sign: |x - X unit| <= unit / 2 <= 2^-22.98 max |x|. X is written as three digits of base 256, -128 to 127; a
-// digit of a token is a column of the product, 3 t + digit, so sums of symbols times digits are exact integers, and a row's result
+// Tokens as fixed point for matrix units of bytes, and how exact sums become floats. A token's elements are multiples
+// of a power of two so small that the largest needs 23 bits and a sign: |x - X unit| <= unit / 2 <= 2^-22.98 max |x|. X
+// is written as three digits of base 256, -128 to 127; a digit of a token is a column of the product, 3 t + digit, so
+// sums of symbols times digits are exact integers, and a row's result
 //   y = unit * scale * (sum of symbols X + zero_point / scale * sum of X)
 // has no other error than that of X and one rounding to float32.
 #pragma once
@@ -16,11 +17,12 @@ namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
 using Worker = gpu::Lanes<kLanes>;
 
-inline constexpr int kDigits = 3, kUnitColumns = 8;          // columns of one operand of a matrix unit
-inline constexpr int kLargestDigits = 127 * 65793;           // three digits of 127
-inline constexpr int kDigitThreads = 512, kDigitParts = 8;   // thread blocks that share a token
+inline constexpr int kDigits = 3, kUnitColumns = 8;         // columns of one operand of a matrix unit
+inline constexpr int kLargestDigits = 127 * 65793;          // three digits of 127
+inline constexpr int kDigitThreads = 512, kDigitParts = 8;  // thread blocks that share a token
 
-// Where the launch's scratch has the operands [steps of 32 columns][operands][lanes] of two words, and each token's unit and sums of X, [token][part].
+// Where the launch's scratch has the operands [steps of 32 columns][operands][lanes] of two words, and each token's
+// unit and sums of X, [token][part].
 struct Digits {
   gpu::Pointer<gpu::uint2> operands;
   gpu::Pointer<double> units;
@@ -28,7 +30,9 @@ struct Digits {
 };
 
 inline int operands_of(int batch) { return (batch * kDigits + kUnitColumns - 1) / kUnitColumns; }
-inline int64_t operand_bytes(int64_t cols, int operands) { return (cols + kPanelCols - 1) / kPanelCols * operands * kLanes * 8; }
+inline int64_t operand_bytes(int64_t cols, int operands) {
+  return (cols + kPanelCols - 1) / kPanelCols * operands * kLanes * 8;
+}
 
 // 2^exponent as a float, for exponents of normal numbers.
 ECMV_GPU_DEVICE float power_of_two(int exponent) { return gpu::float_of(static_cast<uint32_t>(exponent + 127) << 23); }
@@ -43,19 +47,21 @@ ECMV_GPU_DEVICE int32_t fixed_point(float x, int shift) {
 ECMV_GPU_DEVICE int shift_of(uint32_t magnitude) {
   if (magnitude == 0) return 0;
   const int leading = gpu::leading_zeros(magnitude);
-  const int exponent = magnitude >= 1u << 23 ? static_cast<int>(magnitude >> 23) - 127 : -118 - leading;  // of the highest bit: floats below 2^-126 count from 2^-149
+  const int exponent = magnitude >= 1u << 23
+                           ? static_cast<int>(magnitude >> 23) - 127
+                           : -118 - leading;  // of the highest bit: floats below 2^-126 count from 2^-149
   const int shift = 22 - exponent;
   const int32_t fixed = fixed_point(gpu::float_of(magnitude), shift);
   return fixed > kLargestDigits ? shift - 1 : shift;
 }
 
-// The largest |x| of a token as bits, found by all threads of the block; NaN and infinities are above all numbers. `found` is a word of shared memory for
-// each 32 threads.
+// The largest |x| of a token as bits, found by all threads of the block; NaN and infinities are above all numbers.
+// `found` is a word of shared memory for each 32 threads.
 ECMV_GPU_DEVICE uint32_t largest_magnitude(gpu::Pointer<const float> x, int64_t cols, gpu::Pointer<uint32_t> found) {
   uint32_t most = 0;
   const auto take = [&](uint32_t bits) { most = (bits & 0x7FFFFFFFu) > most ? bits & 0x7FFFFFFFu : most; };
   const gpu::Pointer<const gpu::uint4> fours = gpu::cast<const gpu::uint4>(x);
-  for (int64_t i = gpu::thread_index(); i < (cols + 3) / 4; i += gpu::block_size()) {  // zeros behind the last column
+  for (int64_t i = gpu::thread_index(); i < (cols + 3) / 4; i += gpu::block_size()) {  // zeros past the last column
     const gpu::uint4 four = fours[i];
     take(four.x);
     take(four.y);
@@ -73,11 +79,14 @@ ECMV_GPU_DEVICE uint32_t largest_magnitude(gpu::Pointer<const float> x, int64_t 
   return most;
 }
 
-// A block for each token and part of the columns; every block looks for the token's largest element itself, which costs less than to meet.
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenView tokens, int64_t cols, int operands, Digits digits) {
+// A block for each token and part of the columns; every block looks for the token's largest element itself, which costs
+// less than to meet.
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenView tokens, int64_t cols, int operands,
+                                                                   Digits digits) {
   gpu::let_next_begin();
   gpu::wait_for_previous();
-  const int token = static_cast<int>(gpu::block_index() / kDigitParts), part = static_cast<int>(gpu::block_index() % kDigitParts);
+  const int token = static_cast<int>(gpu::block_index() / kDigitParts),
+            part = static_cast<int>(gpu::block_index() % kDigitParts);
   const gpu::Pointer<const float> x = tokens.x + token * tokens.x_stride;
   const gpu::Pointer<uint32_t> found = gpu::cast<uint32_t>(gpu::shared_memory());
   const uint32_t magnitude = largest_magnitude(x, cols, found);
@@ -86,7 +95,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenVie
   const auto fixed = [&](int64_t col) { return finite && col < cols ? fixed_point(x[col], shift) : 0; };
 
   // Four columns are a word of each of three operands.
-  const int64_t fours = (cols + kPanelCols - 1) / kPanelCols * (kPanelCols / 4), first = fours * part / kDigitParts, end = fours * (part + 1) / kDigitParts;
+  const int64_t fours = (cols + kPanelCols - 1) / kPanelCols * (kPanelCols / 4), first = fours * part / kDigitParts,
+                end = fours * (part + 1) / kDigitParts;
   const auto place = [&](int64_t four, int column) {
     const int64_t step = four / (kPanelCols / 4);
     const int word = static_cast<int>(four % (kPanelCols / 4)), lane = column % kUnitColumns * 4 + word % 4;
@@ -109,7 +119,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenVie
     ECMV_GPU_UNROLL
     for (int digit = 0; digit < kDigits; ++digit) words[place(four, token * kDigits + digit)] = packed[digit];
     if (token == tokens.batch - 1)  // columns that no token has
-      for (int column = tokens.batch * kDigits; column < operands * kUnitColumns; ++column) words[place(four, column)] = 0;
+      for (int column = tokens.batch * kDigits; column < operands * kUnitColumns; ++column)
+        words[place(four, column)] = 0;
   }
 
   ECMV_GPU_UNROLL
@@ -122,7 +133,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenVie
   digits.sums[token * kDigitParts + part] = sum;
   if (part != 0) return;
   const int half = shift / 2;  // a product of doubles has the range
-  digits.units[token] = finite ? 1.0 / (static_cast<double>(power_of_two(half)) * static_cast<double>(power_of_two(shift - half))) : static_cast<double>(gpu::float_of(0x7FC00000u));
+  digits.units[token] =
+      finite ? 1.0 / (static_cast<double>(power_of_two(half)) * static_cast<double>(power_of_two(shift - half)))
+             : static_cast<double>(gpu::float_of(0x7FC00000u));
 }
 
 // A row's result from its sums for the three digits.

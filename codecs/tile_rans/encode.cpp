@@ -1,4 +1,5 @@
-// Sections of each coder. rANS runs backwards: the encoder takes the symbols from the last to the first and ends in the state with which decoding begins.
+// Sections of each coder. rANS runs backwards: the encoder takes the symbols from the last to the first and ends in the
+// state with which decoding begins.
 #include "codecs/tile_rans/encode.h"
 
 #include <array>
@@ -13,11 +14,13 @@ namespace {
 
 template <class T>
 void append(std::vector<std::byte>& bytes, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i)));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i)));
 }
 
 uint32_t offset_of(size_t units) {
-  if (units > std::numeric_limits<uint32_t>::max()) throw std::length_error("The codes of a tile_rans matrix are longer than its offsets of 32 bits reach.");
+  if (units > std::numeric_limits<uint32_t>::max())
+    throw std::length_error("The codes of a tile_rans matrix are longer than its offsets of 32 bits reach.");
   return static_cast<uint32_t>(units);
 }
 
@@ -37,15 +40,20 @@ void for_each_tile(const Layout& layout, F f) {
 // A lane's quads of a tile in their order, four symbols a word; `filler` where the tile has no element.
 class TileQuads {
  public:
-  TileQuads(const Layout& layout, std::span<const uint8_t> symbols, uint8_t filler) : layout_(layout), symbols_(symbols), filler_(filler) {}
+  TileQuads(const Layout& layout, std::span<const uint8_t> symbols, uint8_t filler)
+      : layout_(layout), symbols_(symbols), filler_(filler) {}
 
   uint32_t at(const Tile& tile, int lane, int number) const {
     const int panel = number / kPanelQuads, quad = number % kPanelQuads;
-    const int row = panel % tile.panels_down * kPanelRows + row_of(lane, quad), col = panel / tile.panels_down * kPanelCols + col_of(lane, quad);
+    const int row = panel % tile.panels_down * kPanelRows + row_of(lane, quad),
+              col = panel / tile.panels_down * kPanelCols + col_of(lane, quad);
     uint32_t bytes = 0;
     for (int i = 0; i < 4; ++i) {
       const bool inside = row < tile.rows && col + i < tile.cols;
-      bytes |= uint32_t{inside ? symbols_[static_cast<size_t>((tile.row + row) * layout_.shape.cols + tile.col + col + i)] : filler_} << (8 * i);
+      bytes |=
+          uint32_t{inside ? symbols_[static_cast<size_t>((tile.row + row) * layout_.shape.cols + tile.col + col + i)]
+                          : filler_}
+          << (8 * i);
     }
     return bytes;
   }
@@ -63,7 +71,8 @@ void encode_packed(const Layout& layout, std::span<const uint8_t> symbols, Secti
     for (int panel = 0; panel < tile.panels(); ++panel)
       for (int lane = 0; lane < kLanes; ++lane)
         for (int quad = 0; quad < kPanelQuads; quad += 2)
-          append(codes.bytes, quads.at(tile, lane, panel * kPanelQuads + quad) | quads.at(tile, lane, panel * kPanelQuads + quad + 1) << 4);
+          append(codes.bytes, quads.at(tile, lane, panel * kPanelQuads + quad) |
+                                  quads.at(tile, lane, panel * kPanelQuads + quad + 1) << 4);
   });
   codes.padding_bytes = static_cast<int64_t>(codes.bytes.size()) - (layout.shape.elements() + 1) / 2;
 }
@@ -107,7 +116,8 @@ void encode_tiles(const Layout& layout, std::span<const uint8_t> symbols, std::v
 // What rans_lanes and huffman_lanes code: symbols of columns of a lane's quads, for a table of the layer, and raw bits.
 class LaneSymbols {
  public:
-  LaneSymbols(const Layout& layout, std::span<const uint8_t> symbols) : layout_(layout), quads_(layout, symbols, most_frequent(symbols)) {}
+  LaneSymbols(const Layout& layout, std::span<const uint8_t> symbols)
+      : layout_(layout), quads_(layout, symbols, most_frequent(symbols)) {}
 
   int count(const Tile& tile) const { return tile.lane_quads() * (4 / layout_.symbol_cols); }
   uint32_t at(const Tile& tile, int lane, int number) const {
@@ -128,11 +138,13 @@ class LaneSymbols {
     for (int panel = 0; panel < tile.panels(); ++panel)
       for (int lane = 0; lane < kLanes; ++lane)
         for (int quad = 0; quad < kPanelQuads; ++quad)
-          words[static_cast<size_t>(raw_word(layout_, panel, lane))] |= (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
+          words[static_cast<size_t>(raw_word(layout_, panel, lane))] |=
+              (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
     for (const uint32_t word : words) append(raw.bytes, word);
   }
   void finish_raw(Section& raw) const {
-    if (layout_.has_raw()) raw.padding_bytes = static_cast<int64_t>(raw.bytes.size()) - (layout_.shape.elements() + 3) / 4;
+    if (layout_.has_raw())
+      raw.padding_bytes = static_cast<int64_t>(raw.bytes.size()) - (layout_.shape.elements() + 3) / 4;
   }
 
  private:
@@ -159,7 +171,8 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
     append(sections[kIndex].bytes, offset_of(tile_begin / 2));
     for (int lane = 0; lane < kLanes; ++lane) {
       const size_t start = (codes.size() - tile_begin) / 2;
-      if (start > std::numeric_limits<uint16_t>::max()) throw std::length_error("A tile of a tile_rans matrix is longer than its lanes' starts of 16 bits reach.");
+      if (start > std::numeric_limits<uint16_t>::max())
+        throw std::length_error("A tile of a tile_rans matrix is longer than its lanes' starts of 16 bits reach.");
       append(sections[kIndex].bytes, static_cast<uint16_t>(start));
       uint32_t x = kWordLower;
       backwards.clear();
@@ -185,8 +198,10 @@ struct PrefixCode {
   uint32_t bits, length;
 };
 
-// The code of each symbol, and the table that undoes them. Where a code has one symbol, half of the entries are never met.
-std::vector<PrefixCode> make_codes(const Layout& layout, std::span<const uint64_t> counts, std::vector<std::byte>& table) {
+// The code of each symbol, and the table that undoes them. Where a code has one symbol, half of the entries are never
+// met.
+std::vector<PrefixCode> make_codes(const Layout& layout, std::span<const uint64_t> counts,
+                                   std::vector<std::byte>& table) {
   const std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, layout.table_bits);
   const std::vector<uint32_t> canonical = modelling::canonical_codes(lengths);
   std::vector<PrefixCode> codes(counts.size());
@@ -196,7 +211,8 @@ std::vector<PrefixCode> make_codes(const Layout& layout, std::span<const uint64_
     code = {0, lengths[s]};
     if (code.length == 0) continue;
     for (uint32_t i = 0; i < code.length; ++i) code.bits |= (canonical[s] >> i & 1) << (code.length - 1 - i);
-    for (size_t i = code.bits; i < entries.size(); i += size_t{1} << code.length) entries[i] = huffman_entry(layout.symbol_cols, static_cast<uint32_t>(s), code.length);
+    for (size_t i = code.bits; i < entries.size(); i += size_t{1} << code.length)
+      entries[i] = huffman_entry(layout.symbol_cols, static_cast<uint32_t>(s), code.length);
   }
   for (const uint32_t entry : entries) append(table, entry);
   return codes;
@@ -231,12 +247,14 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
       lines = std::max(lines, words.size());
     }
     // As few full lines as the counts allow.
-    const size_t least = lines > kMostTailWords ? lines - kMostTailWords : 0, full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
+    const size_t least = lines > kMostTailWords ? lines - kMostTailWords : 0,
+                 full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
     most_lines = std::max({most_lines, lines, full});
     append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
     append(sections[kIndex].bytes, static_cast<uint32_t>(full));
     const auto tail = [&](int lane) { return strings[lane].size() > full ? strings[lane].size() - full : 0; };
-    for (int lane = 0; lane < kLanes; lane += 2) append(codes.bytes, static_cast<uint8_t>(tail(lane) | tail(lane + 1) << 4));
+    for (int lane = 0; lane < kLanes; lane += 2)
+      append(codes.bytes, static_cast<uint8_t>(tail(lane) | tail(lane + 1) << 4));
     for (size_t line = 0; line < full; ++line)
       for (const std::vector<uint32_t>& words : strings) append(codes.bytes, line < words.size() ? words[line] : 0);
     for (const std::vector<uint32_t>& words : strings)
@@ -269,7 +287,8 @@ std::vector<uint32_t> lane_frequencies(std::span<const uint64_t> counts, int pro
     uint32_t given = 0;
     for (uint32_t& f : frequency) {
       if (f == kMostFrequency || weight == 0) continue;
-      const uint32_t share = std::min({static_cast<uint32_t>(uint64_t{surplus} * f / weight), kMostFrequency - f, surplus - given});
+      const uint32_t share =
+          std::min({static_cast<uint32_t>(uint64_t{surplus} * f / weight), kMostFrequency - f, surplus - given});
       f += share;
       given += share;
     }

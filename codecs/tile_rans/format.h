@@ -1,27 +1,35 @@
-// Stored bytes of tile_rans, version 1. A matrix of symbols 0..15, value = fmaf(symbol, scale, zero_point), is cut into tiles; tiles at the right
-// and lower edge are smaller. Every tile can be decoded by itself. Sections, everything little-endian:
+// Stored bytes of tile_rans, version 1. A matrix of symbols 0..15, value = fmaf(symbol, scale, zero_point), is cut into
+// tiles; tiles at the right and lower edge are smaller. Every tile can be decoded by itself. Sections, everything
+// little-endian:
 //
-//   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across;  huffman_lanes: u32 lines of the longest tile
-//   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits;
+//   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across;
+//   huffman_lanes: u32 lines of the longest tile tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes:
+//   u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits;
 //                   huffman_lanes: u32 entry[2^table_bits] of the layer
-//   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32);
-//                   huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32 unit, u32 0)
-//   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes: words (u16), lane after lane, each
-//                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes: counts, lines and tails of a tile;
-//                   packed: panels, see below
+//   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a
+//   tile, and the last tile's end (u32);
+//                   huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32
+//                   unit, u32 0)
+//   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes:
+//   words (u16), lane after lane, each
+//                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes:
+//                   counts, lines and tails of a tile; packed: panels, see below
 //   raw     payload rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
 //
 // rans: symbols of a tile row by row; symbol i belongs to stream i mod S; states in [2^23, 2^31), slot = state & 4095.
-// The others follow the operands of matrix units. A panel is 16 rows x 32 columns, dealt to 32 lanes: element (r, c) is byte c % 4 of quad
-// r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to the right; what a panel has beyond the tile
-// is padding. A packed panel has two words a lane: of quads 0 and 1, of quads 2 and 3, four bits a byte each, the even quad low. A raw panel
-// has a word a lane, two bits of a byte for each quad. A symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states in [2^16, 2^32).
+// The others follow the operands of matrix units. A panel is 16 rows x 32 columns, dealt to 32 lanes: element (r, c) is
+// byte c % 4 of quad r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to the
+// right; what a panel has beyond the tile is padding. A packed panel has two words a lane: of quads 0 and 1, of quads 2
+// and 3, four bits a byte each, the even quad low. A raw panel has a word a lane, two bits of a byte for each quad. A
+// symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states in [2^16, 2^32).
 //
-// huffman_lanes: tiles are filled up to whole pieces of 8 panels. A lane's codes of a tile are one string of bits, first bit lowest, cut into words. Entry i of the
-// table is for strings that go on with the bits of i, the first one lowest. symbol_cols 2: bytes 0 and 1 are the columns, the upper half is the code's length. 4: byte k has
-// the two high bits of column k in the places that they have in a symbol; bits below are such that (byte 0 + 4 byte 1 + 16 byte 2) mod 64 is the length, none in
-// byte 3. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even; full lines, a multiple of 4: word k of all lanes, zeros behind a string's
-// end; then the lanes' tails, lane after lane: as many words as its count says; and zeros up to 16 bytes. Raw panels of a piece are mixed: words of panels 0 to 3 of
+// huffman_lanes: tiles are filled up to whole pieces of 8 panels. A lane's codes of a tile are one string of bits,
+// first bit lowest, cut into words. Entry i of the table is for strings that go on with the bits of i, the first one
+// lowest. symbol_cols 2: bytes 0 and 1 are the columns, the upper half is the code's length. 4: byte k has the two high
+// bits of column k in the places that they have in a symbol; bits below are such that (byte 0 + 4 byte 1 + 16 byte 2)
+// mod 64 is the length, none in byte 3. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even;
+// full lines, a multiple of 4: word k of all lanes, zeros past a string's end; then the lanes' tails, lane after lane:
+// as many words as its count says; and zeros up to 16 bytes. Raw panels of a piece are mixed: words of panels 0 to 3 of
 // lane 0, of lane 1, ..., then those of panels 4 to 7.
 #pragma once
 
@@ -36,9 +44,9 @@ namespace ecmv::codecs::tile_rans {
 enum SectionNumber { kLayer, kTables, kIndex, kCodes, kRaw, kSections };
 enum class Coder : uint8_t { rans, rans_lanes, huffman_lanes, packed };
 
-inline constexpr int kLevels = 16;           // symbols
+inline constexpr int kLevels = 16;  // symbols
 inline constexpr int64_t kLayerBytes = 16;
-inline constexpr int64_t kCodesAlign = 16;   // sections of codes are filled up to a multiple of it
+inline constexpr int64_t kCodesAlign = 16;  // sections of codes are filled up to a multiple of it
 
 // rans.
 inline constexpr int kTileProbBits = 12;
@@ -71,24 +79,32 @@ inline constexpr int quad_of(int row, int col) { return row / 8 + col / 16 * 2; 
 inline constexpr int row_of(int lane, int quad) { return lane / 4 + quad % 2 * 8; }
 inline constexpr int col_of(int lane, int quad) { return lane % 4 * 4 + quad / 2 * 16; }
 
-// The number in rans_lanes' table of four or two columns, as bytes of a quad: two high bits of four columns, four bits of two.
-inline constexpr uint32_t symbol_of_four(uint32_t quad) { return (quad >> 2 & 3) | (quad >> 8 & 0xC) | (quad >> 14 & 0x30) | (quad >> 20 & 0xC0); }
+// The number in rans_lanes' table of four or two columns, as bytes of a quad: two high bits of four columns, four bits
+// of two.
+inline constexpr uint32_t symbol_of_four(uint32_t quad) {
+  return (quad >> 2 & 3) | (quad >> 8 & 0xC) | (quad >> 14 & 0x30) | (quad >> 20 & 0xC0);
+}
 inline constexpr uint32_t symbol_of_two(uint32_t pair) { return (pair & 15) | (pair >> 4 & 0xF0); }
 
-// An entry of rans_lanes' table: value (16) | rank (8) | frequency (8). The value of two columns is their bytes; that of four is a nibble each,
-// which selects one of four bytes.
+// An entry of rans_lanes' table: value (16) | rank (8) | frequency (8). The value of two columns is their bytes; that
+// of four is a nibble each, which selects one of four bytes.
 inline constexpr uint32_t lane_entry(int symbol_cols, uint32_t symbol, uint32_t rank, uint32_t frequency) {
-  const uint32_t value = symbol_cols == 2 ? (symbol & 15) | (symbol & 0xF0) << 4 : (symbol & 3) | (symbol & 0xC) << 2 | (symbol & 0x30) << 4 | (symbol & 0xC0) << 6;
+  const uint32_t value = symbol_cols == 2
+                             ? (symbol & 15) | (symbol & 0xF0) << 4
+                             : (symbol & 3) | (symbol & 0xC) << 2 | (symbol & 0x30) << 4 | (symbol & 0xC0) << 6;
   return value | rank << 16 | frequency << 24;
 }
 // The high bits of four columns in the bytes of a quad, where the value's nibbles are 0..3.
-inline constexpr uint32_t high_bytes(uint32_t value) { return (value & 3) << 2 | (value & 0x30) << 6 | (value & 0x300) << 10 | (value & 0x3000) << 14; }
+inline constexpr uint32_t high_bytes(uint32_t value) {
+  return (value & 3) << 2 | (value & 0x30) << 6 | (value & 0x300) << 10 | (value & 0x3000) << 14;
+}
 
 // An entry of huffman_lanes' table, and what one says.
 inline constexpr uint32_t huffman_entry(int symbol_cols, uint32_t symbol, uint32_t length) {
   if (symbol_cols == 2) return (symbol & 15) | (symbol & 0xF0) << 4 | length << 16;
   const uint32_t highs = (symbol & 3) << 2 | (symbol & 0xC) << 8 | (symbol & 0x30) << 14 | (symbol & 0xC0) << 20;
-  const uint32_t rest = (length - (highs & 0xFF) - 4 * (highs >> 8 & 0xFF)) & 63;  // 16 times byte 2 is a multiple of 64
+  const uint32_t rest =
+      (length - (highs & 0xFF) - 4 * (highs >> 8 & 0xFF)) & 63;  // 16 times byte 2 is a multiple of 64
   return highs | (rest & 3) | (rest & 0xC) << 6 | (rest & 0x30) << 12;
 }
 inline constexpr uint32_t length_of_entry(int symbol_cols, uint32_t entry) {
@@ -113,7 +129,9 @@ struct Layout {
   bool has_raw() const { return (coder == Coder::rans_lanes || coder == Coder::huffman_lanes) && symbol_cols == 4; }
   // Tiles at the edges are filled up to multiples of these.
   int64_t row_unit() const { return coder == Coder::huffman_lanes ? tile_rows : kPanelRows; }
-  int64_t col_unit() const { return coder == Coder::huffman_lanes ? kPiecePanels * kPanelRows * kPanelCols / tile_rows : kPanelCols; }
+  int64_t col_unit() const {
+    return coder == Coder::huffman_lanes ? kPiecePanels * kPanelRows * kPanelCols / tile_rows : kPanelCols;
+  }
   int64_t padded_cols() const { return (shape.cols + col_unit() - 1) / col_unit() * col_unit(); }
   int64_t layer_bytes() const { return coder == Coder::huffman_lanes ? kHuffmanLayerBytes : kLayerBytes; }
 };
@@ -121,7 +139,10 @@ struct Layout {
 inline Layout layout_of(datasets::Shape shape, const Settings& settings) {
   Layout layout;
   const std::string_view coder = settings.text("coder"), tile = settings.text("tile");
-  layout.coder = coder == "rans" ? Coder::rans : coder == "packed" ? Coder::packed : coder == "rans_lanes" ? Coder::rans_lanes : Coder::huffman_lanes;
+  layout.coder = coder == "rans"         ? Coder::rans
+                 : coder == "packed"     ? Coder::packed
+                 : coder == "rans_lanes" ? Coder::rans_lanes
+                                         : Coder::huffman_lanes;
   layout.tile_rows = tile == "128x32" ? 128 : 64;
   layout.tile_cols = tile == "128x32" ? 32 : tile == "64x64" ? 64 : tile == "64x256" ? 256 : 512;
   layout.streams = static_cast<int>(settings.integer("streams"));
@@ -156,12 +177,15 @@ inline Tile tile_at(const Layout& layout, int64_t down, int64_t across) {
   tile.cols = static_cast<int>(std::min(layout.tile_cols, layout.shape.cols - tile.col));
   tile.panels_down = static_cast<int>(round_up(tile.rows, layout.row_unit()) / kPanelRows);
   tile.panels_across = static_cast<int>(round_up(tile.cols, layout.col_unit()) / kPanelCols);
-  tile.first_panel = tile.row / kPanelRows * (layout.padded_cols() / kPanelCols) + tile.col / kPanelCols * tile.panels_down;
+  tile.first_panel =
+      tile.row / kPanelRows * (layout.padded_cols() / kPanelCols) + tile.col / kPanelCols * tile.panels_down;
   return tile;
 }
 
 inline int64_t panels_of(const Layout& layout) {
-  return layout.shape.elements() == 0 ? 0 : round_up(layout.shape.rows, layout.row_unit()) / kPanelRows * (layout.padded_cols() / kPanelCols);
+  return layout.shape.elements() == 0
+             ? 0
+             : round_up(layout.shape.rows, layout.row_unit()) / kPanelRows * (layout.padded_cols() / kPanelCols);
 }
 // Where the raw word of a lane and panel is in section `raw`, in words.
 inline int64_t raw_word(const Layout& layout, int64_t panel, int lane) {

@@ -1,5 +1,6 @@
-// Tiles of rans_lanes: each lane has a state and words of its own, so that no lane asks another: 14 operations and two for the ring, of four elements;
-// ballot and prefix count would take five more. A state's next word is in a register before the state needs it.
+// Tiles of rans_lanes: each lane has a state and words of its own, so that no lane asks another: 14 operations and two
+// for the ring, of four elements; ballot and prefix count would take five more. A state's next word is in a register
+// before the state needs it.
 #pragma once
 
 #include <utility>
@@ -11,12 +12,15 @@ namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 // An entry of the table; for devices once more what format.h says.
 template <int kSymbolCols>
 ECMV_GPU_DEVICE uint32_t entry_of(uint32_t symbol, uint32_t rank, uint32_t frequency) {
-  const uint32_t value = kSymbolCols == 2 ? (symbol & 15) | (symbol & 0xF0) << 4 : (symbol & 3) | (symbol & 0xC) << 2 | (symbol & 0x30) << 4 | (symbol & 0xC0) << 6;
+  const uint32_t value = kSymbolCols == 2
+                             ? (symbol & 15) | (symbol & 0xF0) << 4
+                             : (symbol & 3) | (symbol & 0xC) << 2 | (symbol & 0x30) << 4 | (symbol & 0xC0) << 6;
   return value | rank << 16 | frequency << 24;
 }
 
-// The words of a lane of a tile: a ring of two chunks in shared memory, the first once more behind its end so that places need no wrapping, and the
-// chunk after them in registers. (Asynchronous copies to a ring of four chunks take three more operations each and twice the room.)
+// The words of a lane of a tile: a ring of two chunks in shared memory, the first repeated at the end so that places
+// need no wrapping, and the chunk after them in registers. (Asynchronous copies to a ring of four chunks take three
+// more operations each and twice the room.)
 class LaneWords {
  public:
   static constexpr int kChunkBytes = 16, kRingBytes = 3 * kChunkBytes;
@@ -33,7 +37,7 @@ class LaneWords {
     early_[1] = load(stream);
     ahead_ = load(stream);
   }
-  // Behind load_first; returns the lane's first two words.
+  // After load_first; returns the lane's first two words.
   ECMV_GPU_DEVICE uint32_t start(const Stream& stream) {
     ring_.store(early_[0]);
     (ring_ + 2 * kChunkBytes).store(early_[0]);
@@ -44,9 +48,11 @@ class LaneWords {
     advance(stream);
     return low | high << 16;
   }
-  // Brings a state below the lower bound back. The word for it was loaded when the one before was taken, so that nobody waits for shared memory.
+  // Brings a state below the lower bound back. The word for it was loaded when the one before was taken, so that nobody
+  // waits for shared memory.
   ECMV_GPU_DEVICE void refill(uint32_t& state) { place_.refill(state, word_); }
-  // After every kStepsOfChunk steps, or earlier: if the chunk in use has been used up, the one in registers takes its place.
+  // After every kStepsOfChunk steps, or earlier: if the chunk in use has been used up, the one in registers takes its
+  // place.
   ECMV_GPU_DEVICE void advance(const Stream& stream) {
     if (place_ < chunk_end_) return;
     (chunk_end_ + -kChunkBytes).store(ahead_);
@@ -58,10 +64,11 @@ class LaneWords {
   }
 
  private:
-  // Chunks behind the last one are the last one: nobody takes words of them.
+  // Chunks past the last one are the last one; no lane takes words of them.
   ECMV_GPU_DEVICE gpu::uint4 load(const Stream& stream) {
     const uint32_t chunk = next_++;
-    return gpu::load_streaming_here(gpu::cast<const gpu::uint4>(stream.codes) + (chunk < stream.last_chunk ? chunk : stream.last_chunk));
+    return gpu::load_streaming_here(gpu::cast<const gpu::uint4>(stream.codes) +
+                                    (chunk < stream.last_chunk ? chunk : stream.last_chunk));
   }
 
   gpu::SharedAddress ring_, place_, chunk_end_;  // the ring, the next word, where the chunk in use ends
@@ -80,7 +87,9 @@ struct LaneTiles {
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
   ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
-      : LaneTiles(stream, strip, gpu::SharedAddress(gpu::shared_memory() + (own + Worker::lane() * LaneWords::kRingBytes)), table, std::make_index_sequence<kTiles>()) {}
+      : LaneTiles(stream, strip,
+                  gpu::SharedAddress(gpu::shared_memory() + (own + Worker::lane() * LaneWords::kRingBytes)), table,
+                  std::make_index_sequence<kTiles>()) {}
 
   // Where each symbol's slots begin goes to the beginning of shared memory, which nobody uses yet.
   static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress) {
@@ -100,17 +109,21 @@ struct LaneTiles {
     const gpu::Pointer<const uint32_t> first = gpu::cast<const uint32_t>(gpu::shared_memory());
     // A worker stores all copies of a symbol's entries, a word a lane.
     for (int symbol = Worker::group(); symbol < kLaneSymbols; symbol += gpu::block_size() / kLanes) {
-      const uint32_t begin = first[symbol], end = symbol + 1 < kLaneSymbols ? first[symbol + 1] : 1u << stream.prob_bits;
+      const uint32_t begin = first[symbol],
+                     end = symbol + 1 < kLaneSymbols ? first[symbol + 1] : 1u << stream.prob_bits;
       const gpu::SharedAddress place = table + static_cast<int>((begin << stream.copy_bits) * 4);
-      for (uint32_t word = static_cast<uint32_t>(Worker::lane()); word < (end - begin) << stream.copy_bits; word += kLanes)
-        (place + static_cast<int>(4 * word)).store(entry_of<kSymbolCols>(static_cast<uint32_t>(symbol), word >> stream.copy_bits, end - begin));
+      for (uint32_t word = static_cast<uint32_t>(Worker::lane()); word < (end - begin) << stream.copy_bits;
+           word += kLanes)
+        (place + static_cast<int>(4 * word))
+            .store(entry_of<kSymbolCols>(static_cast<uint32_t>(symbol), word >> stream.copy_bits, end - begin));
     }
   }
 
   ECMV_GPU_DEVICE void ask(const Round<kTiles>& round) {
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      const gpu::Pointer<const std::byte> entry = stream_.index + (strip_.down * stream_.tiles_across + round.across[tile]) * kLaneIndexBytes;
+      const gpu::Pointer<const std::byte> entry =
+          stream_.index + (strip_.down * stream_.tiles_across + round.across[tile]) * kLaneIndexBytes;
       first_[tile] = *gpu::cast<const uint32_t>(entry) + int64_t{gpu::cast<const uint16_t>(entry + 4)[Worker::lane()]};
     }
   }
@@ -134,18 +147,19 @@ struct LaneTiles {
 
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
-    // Everything that has been loaded is there before the first new load, whose address depends on it: who waits for one load waits for the newest.
+    // Everything that has been loaded is there before the first new load, whose address depends on it: a wait for one
+    // load is a wait for the newest.
     uint32_t raw[kTiles][kPanels];
     ECMV_GPU_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile)
-      ECMV_GPU_UNROLL
-      for (int rg = 0; rg < kPanels; ++rg) raw[tile][rg] = ahead_[tile][rg];
+    for (int tile = 0; tile < kTiles; ++tile) ECMV_GPU_UNROLL
+    for (int rg = 0; rg < kPanels; ++rg) raw[tile][rg] = ahead_[tile][rg];
     uint32_t newest = stream_.zero;
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) newest &= raw[tile][kPanels - 1];
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      load_raw(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile], static_cast<int>(newest));
+      load_raw(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile],
+               static_cast<int>(newest));
       if (step + kAheadSteps < stream_.tile_steps) prefetch_raw(round.first[tile] + step + kAheadSteps, 1);
     }
     ECMV_GPU_UNROLL
@@ -157,7 +171,8 @@ struct LaneTiles {
         ECMV_GPU_UNROLL
         for (int tile = 0; tile < kTiles; ++tile) {
           if constexpr (kSymbolCols == 4) {
-            quads[tile][quad] = gpu::select_bits(0x03030303u, raw[tile][rg] >> (2 * quad), gpu::select_bytes(0x0C080400u, take(tile)));
+            quads[tile][quad] =
+                gpu::select_bits(0x03030303u, raw[tile][rg] >> (2 * quad), gpu::select_bytes(0x0C080400u, take(tile)));
           } else {
             const uint32_t left = take(tile);
             quads[tile][quad] = gpu::byte_permute(left, take(tile), 0x5410);
@@ -176,9 +191,14 @@ struct LaneTiles {
 
  private:
   template <size_t... kTile>
-  ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, gpu::SharedAddress ring, gpu::SharedAddress table, std::index_sequence<kTile...>)
-      : stream_(stream), strip_(strip), table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))), stride_(4u << stream.copy_bits),
-        mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)), words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...} {}
+  ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, gpu::SharedAddress ring, gpu::SharedAddress table,
+                            std::index_sequence<kTile...>)
+      : stream_(stream),
+        strip_(strip),
+        table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))),
+        stride_(4u << stream.copy_bits),
+        mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)),
+        words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...} {}
 
   // A step: the entry of the state's slot, the state before it.
   ECMV_GPU_DEVICE uint32_t take(int tile) {
@@ -191,7 +211,9 @@ struct LaneTiles {
   ECMV_GPU_DEVICE void load_raw(int tile, int step, int zero) {
     if constexpr (kSymbolCols != 4) return;
     if (step >= stream_.steps) return;
-    load_panels<kPanels>(gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)), strip_.panels_down, ahead_[tile]);
+    load_panels<kPanels>(
+        gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)),
+        strip_.panels_down, ahead_[tile]);
   }
   ECMV_GPU_DEVICE void prefetch_raw(int step, int steps) const {
     if constexpr (kSymbolCols == 4) prefetch_steps<kRawPanelBytes>(stream_.raw, stream_, strip_, step, steps);
@@ -199,8 +221,11 @@ struct LaneTiles {
   // The codes of the tile that begins with this step; every lane reads them in a place of its own.
   ECMV_GPU_DEVICE void prefetch_codes(int step) const {
     if (step >= stream_.steps || Worker::lane() != 0) return;
-    const gpu::Pointer<const std::byte> entry = stream_.index + (strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)) * kLaneIndexBytes;
-    const int64_t first = int64_t{*gpu::cast<const uint32_t>(entry)} * 2 & -kCodesAlign, end = (int64_t{*gpu::cast<const uint32_t>(entry + kLaneIndexBytes)} * 2 + kCodesAlign - 1) & -kCodesAlign;
+    const gpu::Pointer<const std::byte> entry =
+        stream_.index + (strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)) * kLaneIndexBytes;
+    const int64_t first = int64_t{*gpu::cast<const uint32_t>(entry)} * 2 & -kCodesAlign,
+                  end = (int64_t{*gpu::cast<const uint32_t>(entry + kLaneIndexBytes)} * 2 + kCodesAlign - 1) &
+                        -kCodesAlign;
     gpu::prefetch_l2(stream_.codes + first, static_cast<int>(end - first));
   }
 

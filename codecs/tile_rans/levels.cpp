@@ -1,5 +1,5 @@
-// See levels.h. The grid is found by trying scales in ascending order, from a fifteenth of the range on, with few significant bits: 5 for
-// bf16, so that levels -8..7 take 8. That makes a step 3 % wider than it could be, on average.
+// See levels.h. The grid is found by trying scales in ascending order, from a fifteenth of the range on, with few
+// significant bits: 5 for bf16, so that levels -8..7 take 8. That makes a step 3 % wider than it could be, on average.
 #include "codecs/tile_rans/levels.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ struct FloatType {
   int significant_bits;  // of its numbers
   int lowest_exponent;   // all are multiples of 2^lowest_exponent
   double greatest;
-  int scale_bits;        // of a scale
+  int scale_bits;  // of a scale
 };
 
 FloatType float_type(ElementType type) {
@@ -26,7 +26,9 @@ FloatType float_type(ElementType type) {
   return {24, -149, 0x1.fffffep127, 8};
 }
 
-bool is_float(ElementType type) { return type == ElementType::bf16 || type == ElementType::f16 || type == ElementType::f32; }
+bool is_float(ElementType type) {
+  return type == ElementType::bf16 || type == ElementType::f16 || type == ElementType::f32;
+}
 
 bool is_number_of(double value, const FloatType& type) {
   if (value == 0) return true;
@@ -60,7 +62,9 @@ Range range_of(const datasets::MatrixView& matrix) {
 
 bool fits(double scale, const Range& range, const FloatType& type) {
   const double first = std::rint(range.least / scale), last = std::rint(range.greatest / scale);
-  if (last - first >= kLevels || std::fabs(first) > static_cast<double>(kFurthestZero) || static_cast<double>(static_cast<float>(scale)) != scale) return false;
+  if (last - first >= kLevels || std::fabs(first) > static_cast<double>(kFurthestZero) ||
+      static_cast<double>(static_cast<float>(scale)) != scale)
+    return false;
   for (double level = first; level <= last; ++level)
     if (!is_number_of(level * scale, type)) return false;
   return true;
@@ -70,12 +74,13 @@ bool fits(double scale, const Range& range, const FloatType& type) {
 
 std::string refuses_levels(const datasets::MatrixView& matrix) {
   if (matrix.type != ElementType::i8 && !is_float(matrix.type))
-    return "tile_rans takes int8 elements without loss and rounds bf16, f16 and f32; elements of type " + std::string(datasets::element_type_name(matrix.type)) + " it does not store.";
+    return "tile_rans takes int8 elements without loss and rounds bf16, f16 and f32; elements of type " +
+           std::string(datasets::element_type_name(matrix.type)) + " it does not store.";
   const Range range = range_of(matrix);
   if (!range.finite) return "The matrix holds NaN or infinities, which are no levels.";
   if (matrix.type == ElementType::i8 && range.greatest - range.least >= kLevels)
-    return "The elements reach from " + std::to_string(static_cast<int>(range.least)) + " to " + std::to_string(static_cast<int>(range.greatest)) +
-           ", more than 16 consecutive values.";
+    return "The elements reach from " + std::to_string(static_cast<int>(range.least)) + " to " +
+           std::to_string(static_cast<int>(range.greatest)) + ", more than 16 consecutive values.";
   return "";
 }
 
@@ -120,17 +125,22 @@ std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels
     const size_t count = std::min(kPiece, symbols.size() - first);
     datasets::read_numbers(matrix, static_cast<int64_t>(first), {numbers, count});
     // A quotient's rounding error is far smaller than its distance from a tie that is none: both have few bits.
-    for (size_t i = 0; i < count; ++i) symbols[first + i] = static_cast<uint8_t>(static_cast<int64_t>(std::rint(numbers[i] / levels.scale)) - levels.first);
+    for (size_t i = 0; i < count; ++i)
+      symbols[first + i] =
+          static_cast<uint8_t>(static_cast<int64_t>(std::rint(numbers[i] / levels.scale)) - levels.first);
   }
   return symbols;
 }
 
 Levels read_levels(std::span<const std::byte> layer) {
-  if (layer.size() < static_cast<size_t>(kLayerBytes)) throw MalformedStream("The layer section of a tile_rans stream has " + std::to_string(layer.size()) + " bytes, fewer than 16.");
+  if (layer.size() < static_cast<size_t>(kLayerBytes))
+    throw MalformedStream("The layer section of a tile_rans stream has " + std::to_string(layer.size()) +
+                          " bytes, fewer than 16.");
   float scale = 0, zero_point = 0;
   std::memcpy(&scale, layer.data(), 4);
   std::memcpy(&zero_point, layer.data() + 4, 4);
-  if (!(scale > 0) || !std::isfinite(scale) || !std::isfinite(zero_point)) throw MalformedStream("The scale of a tile_rans stream is no positive number, or its zero point none at all.");
+  if (!(scale > 0) || !std::isfinite(scale) || !std::isfinite(zero_point))
+    throw MalformedStream("The scale of a tile_rans stream is no positive number, or its zero point none at all.");
   const double first = static_cast<double>(zero_point) / scale;
   if (!(std::fabs(first) <= static_cast<double>(kFurthestZero)) || first != std::rint(first))
     throw MalformedStream("The zero point of a tile_rans stream is no multiple of its scale, or one too far away.");
@@ -141,7 +151,8 @@ std::array<std::optional<uint32_t>, kLevels> level_bits(const Levels& levels, El
   std::array<std::optional<uint32_t>, kLevels> bits;
   for (int symbol = 0; symbol < kLevels; ++symbol) {
     const double value = levels.value(symbol);
-    const bool is_number = type == ElementType::i8 ? value == std::rint(value) && value >= -128 && value <= 127 : is_number_of(value, float_type(type));
+    const bool is_number = type == ElementType::i8 ? value == std::rint(value) && value >= -128 && value <= 127
+                                                   : is_number_of(value, float_type(type));
     if (is_number) bits[symbol] = exact_bits(value, type);
   }
   return bits;

@@ -1,6 +1,7 @@
-// The 16 levels of a layer: value = fmaf(symbol, scale, zero_point). int8 keeps its values (scale 1). Floats are rounded to the nearest
-// level of a grid of multiples of `scale`, whose scale has so few bits that every level in use is a number of the source's own type:
-// then the reference's elements, fmaf in float32 and symbol * scale + zero_point without rounding are one and the same.
+// The 16 levels of a layer: value = fmaf(symbol, scale, zero_point). int8 keeps its values (scale 1). Floats are
+// rounded to the nearest level of a grid of multiples of `scale`, whose scale has so few bits that every level in use
+// is a number of the source's own type: then the reference's elements, fmaf in float32 and symbol * scale + zero_point
+// without rounding are one and the same.
 #pragma once
 
 #include <array>
@@ -23,12 +24,15 @@ struct Levels {
   float scale = 1, zero_point = 0;
   int64_t first = 0;  // zero_point = first * scale
   double value(int symbol) const { return static_cast<double>(first + symbol) * scale; }
-  double largest() const { return std::max(value(0) < 0 ? -value(0) : value(0), value(kLevels - 1) < 0 ? -value(kLevels - 1) : value(kLevels - 1)); }
+  double largest() const {
+    return std::max(value(0) < 0 ? -value(0) : value(0),
+                    value(kLevels - 1) < 0 ? -value(kLevels - 1) : value(kLevels - 1));
+  }
 };
 
 // "" if there are levels for this matrix, otherwise why not, as a sentence.
 std::string refuses_levels(const datasets::MatrixView& matrix);
-// Of a matrix with elements that refuses_levels() takes.
+// The levels of a matrix that has elements and that refuses_levels() takes.
 Levels fit_levels(const datasets::MatrixView& matrix);
 // Every element's symbol.
 std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels& levels);
@@ -51,8 +55,10 @@ inline uint32_t exact_bits(double value, datasets::ElementType type) {
   if (type == datasets::ElementType::bf16) return std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
   const double magnitude = std::fabs(value);
   const int exponent = magnitude < 0x1p-14 ? 0 : std::ilogb(magnitude) + 15;  // as stored
-  const auto fraction = static_cast<uint32_t>(std::ldexp(magnitude, exponent == 0 ? 24 : 25 - exponent));  // with the leading bit
-  return (value < 0 ? 0x8000u : 0u) | (exponent == 0 ? fraction : (static_cast<uint32_t>(exponent) << 10) + fraction - 0x400u);
+  const auto fraction =
+      static_cast<uint32_t>(std::ldexp(magnitude, exponent == 0 ? 24 : 25 - exponent));  // with the leading bit
+  return (value < 0 ? 0x8000u : 0u) |
+         (exponent == 0 ? fraction : (static_cast<uint32_t>(exponent) << 10) + fraction - 0x400u);
 }
 
 // Bit patterns of the levels as elements of a type (in the low bytes); nothing where a level is no number of that type.

@@ -1,7 +1,8 @@
-// How 32 lanes (a worker) bring the symbols of tiles to registers, as operands of matrix units: four quads of each panel a lane, handed to a `sink`
-// that multiplies them or stores them in shared memory. A coder walks the panels of two tiles side by side (one where tiles have 128 rows), 32
-// columns a step; words that every lane knows the place of are loaded a step ahead and on their way to the L2 cache before. Here
-// what coders have in common, and plain packed bits.
+// How 32 lanes (a worker) bring the symbols of tiles to registers, as operands of matrix units: four quads of each
+// panel a lane, handed to a `sink` that multiplies them or stores them in shared memory. A coder walks the panels of
+// two tiles side by side (one where tiles have 128 rows), 32 columns a step; words that every lane knows the place of
+// are loaded a step ahead and on their way to the L2 cache before. Here what coders have in common, and plain packed
+// bits.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -14,12 +15,14 @@ namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
 using Worker = gpu::Lanes<kLanes>;
 
-inline constexpr int kMostWorkers = 16;            // of a block, but for few tokens
-inline constexpr int kPanelBytes = kLanes * 16;    // as an operand
-inline constexpr int kWorkerPanels = 8;            // that a worker decodes in a step
+inline constexpr int kMostWorkers = 16;          // of a block, but for few tokens
+inline constexpr int kPanelBytes = kLanes * 16;  // as an operand
+inline constexpr int kWorkerPanels = 8;          // that a worker decodes in a step
 
 // Where an element's byte is in a panel that is an operand; for devices once more what format.h says.
-ECMV_GPU_DEVICE int place_in_panel(int row, int col) { return (row % 8 * 4 + col % 16 / 4) * 16 + (row / 8 + col / 16 * 2) * 4 + col % 4; }
+ECMV_GPU_DEVICE int place_in_panel(int row, int col) {
+  return (row % 8 * 4 + col % 16 / 4) * 16 + (row / 8 + col / 16 * 2) * 4 + col % 4;
+}
 
 // A matrix as a kernel sees it.
 struct Stream {
@@ -29,12 +32,14 @@ struct Stream {
   int tiles_across, steps;  // steps of 32 columns
   int tile_steps, tile_shift, tile_cols;
   int prob_bits, table_bits;
-  int table_bytes, copy_bits;  // of the table in shared memory, which has 2^copy_bits copies
-  int own_place, own_bytes, levels_place;  // in shared memory: what each worker has for itself, levels of the decode kernel; the table is behind them
+  int table_bytes, copy_bits;              // of the table in shared memory, which has 2^copy_bits copies
+  int own_place, own_bytes, levels_place;  // in shared memory: what each worker has for itself, levels of the decode
+                                           // kernel; the table comes after them
   int padded_steps;                        // huffman_lanes: of a strip
-  int first_lines, piece_lines;            // huffman_lanes: lines of a tile that are fetched early; lines that a piece may use up
-  int line_bytes_of_bit;                   // bytes of a line for one bit of a lane, which nvcc must not know: it would make three instructions of an address
-  uint32_t zero;               // which nvcc does not know
+  int first_lines, piece_lines;  // huffman_lanes: lines of a tile that are fetched early; lines that a piece may use up
+  int line_bytes_of_bit;         // bytes of a line for one bit of a lane, which nvcc must not know: it would make three
+                                 // instructions of an address
+  uint32_t zero;                 // which nvcc does not know
 };
 
 // The strip of tiles that a thread block has.
@@ -51,7 +56,8 @@ inline constexpr int kAheadSteps = 3;
 
 // Brings panels of kBytes of some steps to the L2 cache.
 template <int64_t kBytes>
-ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const Stream& stream, const Strip& strip, int step, int steps) {
+ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const Stream& stream, const Strip& strip,
+                                    int step, int steps) {
   if (step >= stream.steps || Worker::lane() != 0) return;
   if (steps > stream.steps - step) steps = stream.steps - step;
   gpu::prefetch_l2(panels + strip.panel(step) * kBytes, steps * strip.panels_down * static_cast<int>(kBytes));
@@ -70,7 +76,8 @@ ECMV_GPU_DEVICE void load_panels(gpu::Pointer<const Words> words, int panels_dow
   }
 }
 
-// The tiles of a worker between two beginnings: each one's number, its first step, and that of the tile after it, beyond the matrix where there is none.
+// The tiles of a worker between two beginnings: each one's number, its first step, and that of the tile after it,
+// beyond the matrix where there is none.
 template <int kTiles>
 struct Round {
   int across[kTiles], first[kTiles], after[kTiles];
@@ -85,27 +92,32 @@ struct PackedTiles {
   static constexpr int kMostWorkers = 16;                 // of a block for few tokens
   static constexpr int64_t kSharedBytes = 0;              // of a worker
 
-  ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress) : stream_(stream), strip_(strip) {}
+  ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress)
+      : stream_(stream), strip_(strip) {}
 
   // Making of the table that the block shares, in two parts with a barrier between.
   static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
   static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
-  // A round's beginning, in three parts: each asks for what the next one needs. `anew`: nothing has been loaded for its first step.
+  // A round's beginning, in three parts: each asks for what the next one needs. `anew`: nothing has been loaded for its
+  // first step.
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool anew) {
     if (!anew) return;
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      prefetch_steps<kPackedPanelBytes>(stream_.codes, stream_, strip_, round.first[tile], kAheadSteps < stream_.tile_steps ? kAheadSteps : stream_.tile_steps);
+      prefetch_steps<kPackedPanelBytes>(stream_.codes, stream_, strip_, round.first[tile],
+                                        kAheadSteps < stream_.tile_steps ? kAheadSteps : stream_.tile_steps);
       load_words(tile, round.first[tile], 0);
     }
   }
   ECMV_GPU_DEVICE void start() {}
 
-  // Hands sink(tile, panel, quads) the panels of kSteps steps of the tiles from step number `step` on, down and then to the right; of steps beyond the matrix anything.
+  // Hands sink(tile, panel, quads) the panels of kSteps steps of the tiles from step number `step` on, down and then to
+  // the right; of steps beyond the matrix anything.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
-    // Everything that has been loaded is used before the first new load, whose address depends on it: who waits for one load waits for the newest.
+    // Everything that has been loaded is used before the first new load, whose address depends on it: a wait for one
+    // load is a wait for the newest.
     uint32_t newest = stream_.zero;
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -113,20 +125,26 @@ struct PackedTiles {
       ECMV_GPU_UNROLL
       for (int rg = 0; rg < kPanels; ++rg) {
         const gpu::uint2 words = ahead_[tile][rg];
-        sink(tile, rg, gpu::uint4{words.x & 0x0F0F0F0Fu, words.x >> 4 & 0x0F0F0F0Fu, words.y & 0x0F0F0F0Fu, words.y >> 4 & 0x0F0F0F0Fu});
+        sink(tile, rg,
+             gpu::uint4{words.x & 0x0F0F0F0Fu, words.x >> 4 & 0x0F0F0F0Fu, words.y & 0x0F0F0F0Fu,
+                        words.y >> 4 & 0x0F0F0F0Fu});
       }
     }
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      load_words(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile], static_cast<int>(newest));
-      if (step + kAheadSteps < stream_.tile_steps) prefetch_steps<kPackedPanelBytes>(stream_.codes, stream_, strip_, round.first[tile] + step + kAheadSteps, 1);
+      load_words(tile, step + 1 < stream_.tile_steps ? round.first[tile] + step + 1 : round.after[tile],
+                 static_cast<int>(newest));
+      if (step + kAheadSteps < stream_.tile_steps)
+        prefetch_steps<kPackedPanelBytes>(stream_.codes, stream_, strip_, round.first[tile] + step + kAheadSteps, 1);
     }
   }
 
  private:
   ECMV_GPU_DEVICE void load_words(int tile, int step, int zero) {
     if (step >= stream_.steps) return;
-    load_panels<kPanels>(gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)), strip_.panels_down, ahead_[tile]);
+    load_panels<kPanels>(
+        gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)),
+        strip_.panels_down, ahead_[tile]);
   }
 
   const Stream& stream_;

@@ -1,8 +1,11 @@
-// The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its columns; tokens are digits (digits_gpu.h),
-// sums exact integers, so no order of adding matters.
-//   matmul_panels     workers decode panels of many tiles to shared memory, then multiply them, a worker 16 rows and a part of the columns with
-//                     all tokens, and again: a tile is decoded once for up to 64 tokens, whose sums are spread over the workers.
-//   matmul_registers  for few tokens: a worker multiplies what it has decoded where it is, in registers, and adds up its tiles; nobody waits
+// The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its
+// columns; tokens are digits (digits_gpu.h), sums exact integers, so no order of adding matters.
+//   matmul_panels     workers decode panels of many tiles to shared memory, then multiply them, a worker 16 rows and a
+//   part of the columns with
+//                     all tokens, and again: a tile is decoded once for up to 64 tokens, whose sums are spread over the
+//                     workers.
+//   matmul_registers  for few tokens: a worker multiplies what it has decoded where it is, in registers, and adds up
+//   its tiles; nobody waits
 //                     for others until the end.
 #pragma once
 
@@ -28,7 +31,7 @@ struct Walk {
   int first, end;
   int worker, slots, tile_shift, steps;  // a tile has 2^tile_shift steps
 
-  // The worker's tiles of the round from `base`. Behind the end the last tile is there again, and nobody uses its operands.
+  // The worker's tiles of the round from `base`. Past the end it is the last tile again, whose operands are not used.
   template <int kTiles>
   ECMV_GPU_DEVICE Round<kTiles> round(int base) const {
     Round<kTiles> round;
@@ -45,7 +48,8 @@ struct Walk {
 
 ECMV_GPU_DEVICE Strip strip_of(const Stream& stream, int64_t down, int panels) {
   const int64_t rows = stream.rows - down * panels * kPanelRows;
-  return {down, rows < panels * kPanelRows ? static_cast<int>((rows + kPanelRows - 1) / kPanelRows) : panels, down * panels * int64_t{stream.steps}};
+  return {down, rows < panels * kPanelRows ? static_cast<int>((rows + kPanelRows - 1) / kPanelRows) : panels,
+          down * panels * int64_t{stream.steps}};
 }
 
 // The table lies at a multiple of its size.
@@ -58,7 +62,9 @@ ECMV_GPU_DEVICE gpu::SharedAddress table_of(const Stream& stream) {
 template <class Coder, int kPanels>
 struct ToShared {
   gpu::Pointer<gpu::uint4> own;  // of this worker's first tile
-  ECMV_GPU_DEVICE void operator()(int tile, int panel, gpu::uint4 quads) const { own[(tile * Coder::kSteps * kPanels + panel) * kLanes + Worker::lane()] = quads; }
+  ECMV_GPU_DEVICE void operator()(int tile, int panel, gpu::uint4 quads) const {
+    own[(tile * Coder::kSteps * kPanels + panel) * kLanes + Worker::lane()] = quads;
+  }
   ECMV_GPU_DEVICE gpu::Pointer<uint8_t> bytes() const { return gpu::cast<uint8_t>(own); }
 };
 
@@ -74,7 +80,8 @@ struct StripSums {
   gpu::Pointer<int32_t> shared;
   int rows;
 
-  ECMV_GPU_DEVICE explicit StripSums(int panels) : shared(gpu::cast<int32_t>(gpu::shared_memory())), rows(panels * kPanelRows) {
+  ECMV_GPU_DEVICE explicit StripSums(int panels)
+      : shared(gpu::cast<int32_t>(gpu::shared_memory())), rows(panels * kPanelRows) {
     gpu::sync_block();
     for (int i = gpu::thread_index(); i < rows * kStride; i += gpu::block_size()) shared[i] = 0;
     gpu::sync_block();
@@ -85,31 +92,35 @@ struct StripSums {
     for (int operand = 0; operand < kOperands; ++operand) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const int row = rg * kPanelRows + Worker::lane() / 4 + i / 2 * 8, column = operand * kUnitColumns + Worker::lane() % 4 * 2 + i % 2;
+        const int row = rg * kPanelRows + Worker::lane() / 4 + i / 2 * 8,
+                  column = operand * kUnitColumns + Worker::lane() % 4 * 2 + i % 2;
         gpu::atomic_add(shared + (row * kStride + column), sums[operand][i]);
       }
     }
   }
-  // The results of all tokens from `first_token` on that there are sums of.
+  // The results of all tokens from `first_token` on that have sums here.
   ECMV_GPU_DEVICE void store(int first_token, int64_t first_row, int split, const Output& output) const {
     gpu::sync_block();
-    const int tokens = output.tokens.batch - first_token < kTokens ? output.tokens.batch - first_token : kTokens, columns = output.tokens.batch * kDigits;
+    const int tokens = output.tokens.batch - first_token < kTokens ? output.tokens.batch - first_token : kTokens,
+              columns = output.tokens.batch * kDigits;
     for (int i = gpu::thread_index(); i < rows * tokens; i += gpu::block_size()) {
       const int row = i % rows, token = i / rows;
       if (first_row + row >= output.tokens.rows) continue;
       const gpu::Pointer<const int32_t> digits = shared + (row * kStride + token * kDigits);
       if (output.splits == 1) {
-        output.tokens.store(first_row + row, first_token + token, output.dequantise.value(first_token + token, digits[0], digits[1], digits[2]));
+        output.tokens.store(first_row + row, first_token + token,
+                            output.dequantise.value(first_token + token, digits[0], digits[1], digits[2]));
       } else {
         ECMV_GPU_UNROLL
         for (int digit = 0; digit < kDigits; ++digit)
-          output.sums[(int64_t{split} * columns + (first_token + token) * kDigits + digit) * output.tokens.rows + first_row + row] = digits[digit];
+          output.sums[(int64_t{split} * columns + (first_token + token) * kDigits + digit) * output.tokens.rows +
+                      first_row + row] = digits[digit];
       }
     }
   }
 };
 
-// Makes what a block shares and begins its first round; the first barrier is behind it.
+// Makes what a block shares and begins its first round; the first barrier comes after it.
 template <class Coder>
 ECMV_GPU_DEVICE Round<Coder::kTiles> begin_block(Coder& coder, const Stream& stream, const Walk& walk) {
   const auto round = walk.round<Coder::kTiles>(walk.first);
@@ -135,7 +146,7 @@ ECMV_GPU_DEVICE void next_round(Coder& coder, const Walk& walk, int base, Round<
   coder.start();
 }
 
-// Blocks that shall fit on a multiprocessor: registers are chosen so.
+// Blocks that must fit on a multiprocessor: registers are chosen so.
 template <class Coder, int kOperands>
 constexpr int blocks_of() {
   return kOperands <= Coder::kSmallOperands ? 2 : 1;
@@ -147,16 +158,25 @@ constexpr int register_workers() {
   return kOperands == 1 ? Coder::kMostWorkers : kMostWorkers;
 }
 
-// Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a worker, which then has one half of them and twice the columns.
+// Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a
+// worker, which then has one half of them and twice the columns.
 template <class Coder, int kPanels, int kOperands>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
-  // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in kWorkerPanels columns.
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(
+    Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
+  // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in
+  // kWorkerPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kWorkerPanels);
   const int slots = workers * Coder::kTiles;
-  const int worker = Worker::uniform(Worker::group()), rg = worker % kPanels, half = worker / kPanels % halves, part = worker / kPanels / halves;
+  const int worker = Worker::uniform(Worker::group()), rg = worker % kPanels, half = worker / kPanels % halves,
+            part = worker / kPanels / halves;
   const int split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
-  const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
+  const Walk walk{stream.tiles_across * split / output.splits,
+                  stream.tiles_across * (split + 1) / output.splits,
+                  worker,
+                  slots,
+                  stream.tile_shift,
+                  stream.steps};
   Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
@@ -167,17 +187,22 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
     next_round(coder, walk, base, round);
     ECMV_GPU_NO_UNROLL
     for (int step = 0; step < stream.tile_steps; step += Coder::kSteps) {
-      if (round.across[0] < walk.end && round.first[0] + step < stream.steps) coder.decode(round, step, to_shared<Coder, kPanels>(worker));
+      if (round.across[0] < walk.end && round.first[0] + step < stream.steps)
+        coder.decode(round, step, to_shared<Coder, kPanels>(worker));
       // The columns of panels of this worker's part, kSteps of each tile, up to the end of the walk or of the matrix.
       const int columns = kWorkerPanels * halves, column = part * columns;
       const int first = (base + column / Coder::kSteps) * stream.tile_steps + step + column % Coder::kSteps;
-      const int room = (walk.end * stream.tile_steps < stream.steps ? walk.end * stream.tile_steps : stream.steps) - first;
-      const gpu::Pointer<const gpu::uint4> operands = gpu::cast<const gpu::uint4>(gpu::shared_memory()) + ((column * kPanels + rg) * kLanes + Worker::lane());
-      // Inputs of a column of panels; zeros for what was not decoded. Those of the next one are on their way while one is multiplied.
-      gpu::Pointer<const gpu::uint2> inputs = digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + Worker::lane());
+      const int room =
+          (walk.end * stream.tile_steps < stream.steps ? walk.end * stream.tile_steps : stream.steps) - first;
+      const gpu::Pointer<const gpu::uint4> operands =
+          gpu::cast<const gpu::uint4>(gpu::shared_memory()) + ((column * kPanels + rg) * kLanes + Worker::lane());
+      // Inputs of a column of panels; zeros for what was not decoded. Those of the next one are on their way while one
+      // is multiplied.
+      gpu::Pointer<const gpu::uint2> inputs =
+          digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + Worker::lane());
       const int step_inputs = halves * kOperands * kLanes;
       int left = room;
-      const auto load_inputs = [&](gpu::uint2 (&input)[kOperands], bool odd) {
+      const auto load_inputs = [&](gpu::uint2(&input)[kOperands], bool odd) {
         ECMV_GPU_UNROLL
         for (int operand = 0; operand < kOperands; ++operand) {
           input[operand] = gpu::uint2{};
@@ -191,14 +216,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
       load_inputs(input[0], false);
       gpu::sync_block();
       ECMV_GPU_NO_UNROLL
-      for (int i = 0; i < columns; i += 2)
+      for (int i = 0; i < columns; i += 2) ECMV_GPU_UNROLL
+      for (int odd = 0; odd < 2; ++odd) {
+        const gpu::uint4 weights = operands[(i + odd) * kPanels * kLanes];
+        load_inputs(input[1 - odd], odd == 0);
         ECMV_GPU_UNROLL
-        for (int odd = 0; odd < 2; ++odd) {
-          const gpu::uint4 weights = operands[(i + odd) * kPanels * kLanes];
-          load_inputs(input[1 - odd], odd == 0);
-          ECMV_GPU_UNROLL
-          for (int operand = 0; operand < kOperands; ++operand) gpu::multiply_panels(weights, input[odd][operand], sums[operand]);
-        }
+        for (int operand = 0; operand < kOperands; ++operand)
+          gpu::multiply_panels(weights, input[odd][operand], sums[operand]);
+      }
       gpu::sync_block();
     }
   }
@@ -211,10 +236,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
 
 // The same for few tokens: quads are multiplied in the registers where they were decoded.
 template <class Coder, int kPanels, int kOperands>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((register_workers<Coder, kOperands>() * kLanes), (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers, gpu::Pointer<const gpu::uint2> digits, Output output) {
-  const int slots = workers * Coder::kTiles, worker = Worker::uniform(Worker::group()), split = static_cast<int>(gpu::block_index() % output.splits);
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
+    (register_workers<Coder, kOperands>() * kLanes),
+    (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers,
+                                                           gpu::Pointer<const gpu::uint2> digits, Output output) {
+  const int slots = workers * Coder::kTiles, worker = Worker::uniform(Worker::group()),
+            split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
-  const Walk walk{stream.tiles_across * split / output.splits, stream.tiles_across * (split + 1) / output.splits, worker, slots, stream.tile_shift, stream.steps};
+  const Walk walk{stream.tiles_across * split / output.splits,
+                  stream.tiles_across * (split + 1) / output.splits,
+                  worker,
+                  slots,
+                  stream.tile_shift,
+                  stream.steps};
   Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
@@ -230,7 +264,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((register_workers<Coder, kOperands>() * kLanes),
       ECMV_GPU_UNROLL
       for (int tile = 0; tile < Coder::kTiles; ++tile) {
         const bool is_tile = base + worker * Coder::kTiles + tile < walk.end;
-        const gpu::Pointer<const gpu::uint2> inputs = digits + (int64_t{round.first[tile] + step} * (kOperands * kLanes) + Worker::lane());
+        const gpu::Pointer<const gpu::uint2> inputs =
+            digits + (int64_t{round.first[tile] + step} * (kOperands * kLanes) + Worker::lane());
         ECMV_GPU_UNROLL
         for (int i = 0; i < Coder::kSteps; ++i) {
           // Zeros for a tile that is none, and for steps beyond the matrix.
@@ -244,7 +279,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((register_workers<Coder, kOperands>() * kLanes),
       }
       coder.decode(round, step, [&](int tile, int panel, gpu::uint4 quads) {
         ECMV_GPU_UNROLL
-        for (int operand = 0; operand < kOperands; ++operand) gpu::multiply_panels(quads, input[tile][panel / kPanels][operand], sums[panel % kPanels][operand]);
+        for (int operand = 0; operand < kOperands; ++operand)
+          gpu::multiply_panels(quads, input[tile][panel / kPanels][operand], sums[panel % kPanels][operand]);
       });
     }
   }
@@ -262,10 +298,10 @@ ECMV_GPU_KERNEL void add_splits(Output output) {
   if (i >= rows * output.tokens.batch) return;
   const int token = static_cast<int>(i / rows);
   int64_t digits[kDigits] = {};
-  for (int split = 0; split < output.splits; ++split)
-    ECMV_GPU_UNROLL
-    for (int digit = 0; digit < kDigits; ++digit)
-      digits[digit] += output.sums[(int64_t{split} * output.tokens.batch * kDigits + token * kDigits + digit) * rows + i % rows];
+  for (int split = 0; split < output.splits; ++split) ECMV_GPU_UNROLL
+  for (int digit = 0; digit < kDigits; ++digit)
+    digits[digit] +=
+        output.sums[(int64_t{split} * output.tokens.batch * kDigits + token * kDigits + digit) * rows + i % rows];
   output.tokens.store(i % rows, token, output.dequantise.value(token, digits[0], digits[1], digits[2]));
 }
 

@@ -1,6 +1,6 @@
-// Tiles of rans: interleaved bytes as the design has them. A tile for each worker, of 64 x 64 or 128 x 32 elements; a lane has a stream, with 64 streams
-// two; with fewer than 32 the other lanes are idle. Bytes come from global memory as they are needed, through the first-level cache. Symbols
-// go to shared memory one by one, in their places of operands.
+// Tiles of rans: interleaved bytes as the design has them. A tile for each worker, of 64 x 64 or 128 x 32 elements; a
+// lane has a stream, with 64 streams two; with fewer than 32 the other lanes are idle. Bytes come from global memory as
+// they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of operands.
 #pragma once
 
 #include "codecs/tile_rans/panels_gpu.h"
@@ -13,11 +13,15 @@ struct StreamTiles {
   static constexpr bool kIsForRegisters = false;
   static constexpr int kMostWorkers = 16;
   static constexpr int kLanesUsed = kStreams < kLanes ? kStreams : kLanes, kStates = kStreams / kLanesUsed;
-  static constexpr int64_t kSharedBytes = kTileSlots / 2 + 4 * kLevels;  // symbols of slots, two a byte; frequency | first << 16
+  static constexpr int64_t kSharedBytes =
+      kTileSlots / 2 + 4 * kLevels;  // symbols of slots, two a byte; frequency | first << 16
   using Group = gpu::Lanes<kLanesUsed>;
 
   ECMV_GPU_DEVICE StreamTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress)
-      : stream_(stream), strip_(strip), slots_(gpu::cast<uint8_t>(gpu::shared_memory() + own)), symbols_(gpu::cast<uint32_t>(gpu::shared_memory() + (own + static_cast<int>(kTileSlots / 2)))) {}
+      : stream_(stream),
+        strip_(strip),
+        slots_(gpu::cast<uint8_t>(gpu::shared_memory() + own)),
+        symbols_(gpu::cast<uint32_t>(gpu::shared_memory() + (own + static_cast<int>(kTileSlots / 2)))) {}
   static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
   static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
@@ -26,7 +30,10 @@ struct StreamTiles {
   ECMV_GPU_DEVICE void start() {
     const int64_t number = strip_.down * stream_.tiles_across + across_;
     Worker::sync();
-    const uint32_t frequency = Worker::lane() < kLevels ? uint32_t{gpu::cast<const uint16_t>(stream_.tables + number * kTileTableBytes)[Worker::lane() & (kLevels - 1)]} : 0;
+    const uint32_t frequency = Worker::lane() < kLevels
+                                   ? uint32_t{gpu::cast<const uint16_t>(
+                                         stream_.tables + number * kTileTableBytes)[Worker::lane() & (kLevels - 1)]}
+                                   : 0;
     const uint32_t first = Worker::prefix_add(frequency);
     if (Worker::lane() < kLevels) symbols_[Worker::lane()] = frequency | first << 16;
     // Eight slots are a word.
@@ -37,7 +44,9 @@ struct StreamTiles {
       uint32_t eight = 0;
       ECMV_GPU_UNROLL
       for (int s = 1; s < kLevels; ++s)  // every slot from `first` on is one symbol further
-        eight += first_of[s] <= 8 * word ? 0x11111111u : first_of[s] < 8 * word + 8 ? 0x11111111u << (4 * (first_of[s] - 8 * word)) : 0;
+        eight += first_of[s] <= 8 * word      ? 0x11111111u
+                 : first_of[s] < 8 * word + 8 ? 0x11111111u << (4 * (first_of[s] - 8 * word))
+                                              : 0;
       gpu::cast<uint32_t>(slots_)[word] = eight;
     }
     const int64_t tile_cols = stream_.cols - int64_t{across_} * stream_.tile_cols;
@@ -60,11 +69,13 @@ struct StreamTiles {
     for (int i = 0; i < kStates; ++i) {
       states[i] = 0;
       ECMV_GPU_UNROLL
-      for (int byte = 0; byte < 4; ++byte) states[i] |= byte_at(next_ + 4 * (i * kLanesUsed + Group::lane()) + byte) << (8 * byte);
+      for (int byte = 0; byte < 4; ++byte)
+        states[i] |= byte_at(next_ + 4 * (i * kLanesUsed + Group::lane()) + byte) << (8 * byte);
     }
     next_ += 4 * kStreams;
     const int64_t strip_rows = stream_.rows - strip_.down * (kPanels * kPanelRows);
-    const int rows = strip_rows < kPanels * kPanelRows ? static_cast<int>(strip_rows) : kPanels * kPanelRows, count = rows * cols_;
+    const int rows = strip_rows < kPanels * kPanelRows ? static_cast<int>(strip_rows) : kPanels * kPanelRows,
+              count = rows * cols_;
     int row = Group::lane() / cols_, col = Group::lane() % cols_;
     ECMV_GPU_NO_UNROLL
     for (int begin = 0; begin < count; begin += kStreams) {
@@ -72,7 +83,8 @@ struct StreamTiles {
       for (int i = 0; i < kStates; ++i) {
         const bool exists = begin + i * kLanesUsed + Group::lane() < count;
         uint32_t& x = states[i];
-        const uint32_t at = x & (kTileSlots - 1), symbol = uint32_t{slots_[at / 2]} >> (at % 2 * 4) & 15, entry = symbols_[symbol];
+        const uint32_t at = x & (kTileSlots - 1), symbol = uint32_t{slots_[at / 2]} >> (at % 2 * 4) & 15,
+                       entry = symbols_[symbol];
         if (exists) {
           out[place(row, col)] = static_cast<uint8_t>(symbol);
           x = (entry & 0xFFFF) * (x >> kTileProbBits) + at - (entry >> 16);
@@ -88,10 +100,13 @@ struct StreamTiles {
       }
     }
   }
-  ECMV_GPU_DEVICE uint32_t byte_at(int64_t at) const { return gpu::load_shared_by_many(gpu::cast<const uint8_t>(stream_.codes + at)); }
-  // Of an element's byte among the worker's operands.
+  ECMV_GPU_DEVICE uint32_t byte_at(int64_t at) const {
+    return gpu::load_shared_by_many(gpu::cast<const uint8_t>(stream_.codes + at));
+  }
+  // Where an element's byte is among the worker's operands.
   static ECMV_GPU_DEVICE int place(int row, int col) {
-    return (col / kPanelCols * kPanels + row / kPanelRows) * kPanelBytes + place_in_panel(row % kPanelRows, col % kPanelCols);
+    return (col / kPanelCols * kPanels + row / kPanelRows) * kPanelBytes +
+           place_in_panel(row % kPanelRows, col % kPanelCols);
   }
 
   const Stream& stream_;

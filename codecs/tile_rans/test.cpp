@@ -1,5 +1,5 @@
-// What only tile_rans can claim: levels that are exact, the document's bytes, how symbols are dealt to lanes, hostile streams, products of all kernels with
-// batches of tokens.
+// What only tile_rans can claim: levels that are exact, the document's bytes, how symbols are dealt to lanes, hostile
+// streams, products of all kernels with batches of tokens.
 #include <catch2/catch_test_macros.hpp>
 
 #include <hwy/aligned_allocator.h>
@@ -8,118 +8,34 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "backends/backend.h"
 #include "backends/exact_product.h"
+#include "backends/pass.h"
 #include "codecs/registry.h"
 #include "codecs/tile_rans/encode.h"
 #include "codecs/tile_rans/levels.h"
+#include "codecs/tile_rans/test_streams.h"
+#include "tests/cpu_place.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::codecs::tile_rans {
-namespace {
 
+using namespace test_streams;
 using datasets::ElementType;
 
-const CodecEntry& entry() { return *find_codec("tile_rans"); }
-
-Settings settings_of(const std::map<std::string, std::string>& given) {
-  std::vector<std::string> errors;
-  const Settings settings = resolve_settings(entry().codec->settings, given, errors);
-  REQUIRE(errors.empty());
-  return settings;
-}
-
-// Every coder with every tile and number of streams or columns.
-std::vector<Settings> all_settings() {
-  std::vector<Settings> out;
-  for (const char* tile : {"64x64", "128x32", "64x256", "64x512"}) {
-    for (const char* streams : {"4", "8", "16", "32", "64"}) out.push_back(settings_of({{"coder", "rans"}, {"tile", tile}, {"streams", streams}}));
-    for (const char* cols : {"2", "4"})
-      for (const char* bits : {"9", "10", "12"}) out.push_back(settings_of({{"coder", "huffman_lanes"}, {"tile", tile}, {"symbol_cols", cols}, {"table_bits", bits}}));
-    for (const char* cols : {"2", "4"})
-      for (const char* bits : {"10", "11", "12"}) out.push_back(settings_of({{"coder", "rans_lanes"}, {"tile", tile}, {"symbol_cols", cols}, {"prob_bits", bits}}));
-    out.push_back(settings_of({{"coder", "packed"}, {"tile", tile}}));
-  }
-  return out;
-}
-
-// N(0, sigma^2) in 16 levels from -8.
-datasets::Matrix gaussian16(datasets::Shape shape, double sigma = 2) {
-  tests::Random random{5};
-  return tests::make_matrix("gaussian16", shape, [&](int64_t) { return static_cast<int>(std::max(-8.0, std::min(7.0, std::nearbyint(sigma * random.normal())))); });
-}
-
-std::vector<std::byte> decoded(const CompressedMatrix& compressed) {
-  std::vector<std::byte> out(static_cast<size_t>(compressed.shape.elements() * datasets::element_bytes(compressed.type)), std::byte{0x55});
-  entry().codec->decode(compressed.view(), out);
-  return out;
-}
-
-uint32_t word_at(const std::byte* bytes) {
-  uint32_t word;
-  std::memcpy(&word, bytes, sizeof word);
-  return word;
-}
-
-// Tokens with elements of very different size, and Y = W X of the decoded elements with what a kernel may differ by.
-struct Product {
-  int batch;
-  int64_t x_stride;
-  hwy::AlignedVector<float> x;
-  std::vector<double> y, magnitude;  // [batch, rows]: W X and sum |w| |x|
-  std::vector<double> offset;        // [batch]: sum |x|
-
-  Product(const datasets::Matrix& matrix, const std::vector<std::byte>& elements, int tokens) : batch(tokens), x_stride((matrix.shape.cols + 31) / 16 * 16) {
-    const auto [rows, cols] = matrix.shape;
-    tests::Random random{21};
-    x.resize(static_cast<size_t>(batch * x_stride));
-    std::vector<double> w(static_cast<size_t>(rows * cols));
-    datasets::read_numbers({matrix.shape, matrix.type, elements}, 0, w);
-    for (int t = 0; t < batch; ++t) {
-      for (int64_t c = 0; c < cols; ++c) x[static_cast<size_t>(t * x_stride + c)] = static_cast<float>(random.normal() * std::exp2(static_cast<double>(random.next() % 12) - 3.0 * (t % 9)));
-      double sum = 0;
-      for (int64_t c = 0; c < cols; ++c) sum += std::fabs(x[static_cast<size_t>(t * x_stride + c)]);
-      offset.push_back(sum);
-      for (int64_t r = 0; r < rows; ++r) {
-        double exact = 0, size = 0;
-        for (int64_t c = 0; c < cols; ++c) {
-          const double product = w[static_cast<size_t>(r * cols + c)] * static_cast<double>(x[static_cast<size_t>(t * x_stride + c)]);
-          exact += product;
-          size += std::fabs(product);
-        }
-        y.push_back(exact);
-        magnitude.push_back(size);
-      }
-    }
-  }
-
-  // The largest error of `got`, [batch, rows], as a part of the bound.
-  double worst(const float* got, const datasets::Shape& shape, const backends::ProductRounding& rounding) const {
-    const double nu = static_cast<double>(shape.cols + rounding.more_roundings) * 0x1p-24, g = nu / (1 - nu) + rounding.narrowing;
-    double worst = 0;
-    for (int t = 0; t < batch; ++t)
-      for (int64_t r = 0; r < shape.rows; ++r) {
-        const auto i = static_cast<size_t>(t * shape.rows + r);
-        const double bound = g * (magnitude[i] + rounding.offset * offset[static_cast<size_t>(t)]), error = std::fabs(got[i] - y[i]);
-        worst = std::max(worst, !(error <= bound) ? 1e9 : error == 0 ? 0 : error / bound);
-      }
-    return worst;
-  }
-};
-
-}  // namespace
-
-TEST_CASE("tile_rans multiplies batches of tokens within float32's bound on every instruction set, from any tile row on") {
+TEST_CASE(
+    "tile_rans multiplies batches of tokens within float32's bound on every instruction set, from any tile row on") {
   std::vector<Settings> some;
   for (const char* coder : {"rans", "rans_lanes", "huffman_lanes", "packed"})
     for (const char* tile : {"64x64", "128x32"}) some.push_back(settings_of({{"coder", coder}, {"tile", tile}}));
-  for (const char* coder : {"rans_lanes", "huffman_lanes"}) some.push_back(settings_of({{"coder", coder}, {"tile", "64x512"}, {"symbol_cols", "2"}}));
+  for (const char* coder : {"rans_lanes", "huffman_lanes"})
+    some.push_back(settings_of({{"coder", coder}, {"tile", "64x512"}, {"symbol_cols", "2"}}));
   for (const Settings& settings : some)
-    for (const datasets::Matrix& matrix : {gaussian16({130, 97}), tests::bf16_matrix({70, 600}), gaussian16({1, 1}), gaussian16({3, 0}), gaussian16({0, 3})}) {
+    for (const datasets::Matrix& matrix : {gaussian16({130, 97}), tests::bf16_matrix({70, 600}), gaussian16({1, 1}),
+                                           gaussian16({3, 0}), gaussian16({0, 3})}) {
       const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
       const CompressedView view = compressed.view();
       const std::vector<std::byte> elements = decoded(compressed);
@@ -133,21 +49,20 @@ TEST_CASE("tile_rans multiplies batches of tokens within float32's bound on ever
               if (targets != 1) hwy::SetSupportedTargetsForTest(rest & -rest);
               INFO(settings.to_string() << " " << tests::describe(matrix) << " batch " << batch << " " << backend);
               std::vector<float> y(product.y.size(), 1e30f);
-              hwy::AlignedVector<std::byte> scratch(static_cast<size_t>(kernel.scratch_bytes(view, 0)) + 64);
-              backends::KernelCall call;
-              call.matrix = &view;
-              call.batch = batch;
-              call.x_tokens = product.x.data();
-              call.x_stride = product.x_stride;
-              call.y_tokens = y.data();
-              call.scratch = scratch.data();
+              const backends::BoundKernel bound = tests::bind_on_cpu(kernel, view);
+              hwy::AlignedVector<std::byte> scratch(static_cast<size_t>(bound.facts.scratch_bytes));
               // The second tile row first.
-              const int64_t middle = std::min(kernel.rows_per_block(view), matrix.shape.rows);
-              for (const auto& [begin, end] : {std::pair{middle, matrix.shape.rows}, std::pair{int64_t{0}, middle}}) {
-                call.row_begin = begin;
-                call.row_end = end;
-                if (begin < end) kernel.launch(call);
-              }
+              const int64_t rows = matrix.shape.rows;
+              const int64_t middle = std::min(bound.facts.rows_per_block, rows);
+              for (const backends::Rows part : {backends::Rows{middle, rows}, backends::Rows{0, middle}})
+                if (part.count() > 0)
+                  bound.enqueue(nullptr, backends::MatmulArgs{.rows = part,
+                                                              .batch = batch,
+                                                              .x = product.x.data(),
+                                                              .x_stride = product.x_stride,
+                                                              .y = y.data(),
+                                                              .y_stride = rows,
+                                                              .scratch = scratch.data()});
               CHECK(product.worst(y.data(), matrix.shape, backends::ProductRounding{}) <= 1);
               if (targets != 1) hwy::SetSupportedTargetsForTest(0);
             }
@@ -158,7 +73,8 @@ TEST_CASE("tile_rans multiplies batches of tokens within float32's bound on ever
 
 TEST_CASE("tile_rans round-trips partial tiles of any shape with every coder") {
   for (const Settings& settings : all_settings())
-    for (const datasets::Shape shape : {datasets::Shape{1, 1}, {64, 64}, {65, 63}, {17, 300}, {130, 33}, {200, 129}, {3, 700}}) {
+    for (const datasets::Shape shape :
+         {datasets::Shape{1, 1}, {64, 64}, {65, 63}, {17, 300}, {130, 33}, {200, 129}, {3, 700}}) {
       const datasets::Matrix matrix = gaussian16(shape);
       INFO(settings.to_string() << " on " << shape.rows << "x" << shape.cols);
       const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
@@ -192,7 +108,8 @@ TEST_CASE("tile_rans keeps floats within half a step of levels that are numbers 
           const std::vector<uint8_t> symbols = symbols_of(matrix.view(), levels);
           std::vector<double> numbers(symbols.size());
           datasets::read_numbers({matrix.shape, type, out}, 0, numbers);
-          for (size_t i = 0; i < symbols.size(); ++i) REQUIRE(numbers[i] == std::fmaf(symbols[i], levels.scale, levels.zero_point));
+          for (size_t i = 0; i < symbols.size(); ++i)
+            REQUIRE(numbers[i] == std::fmaf(symbols[i], levels.scale, levels.zero_point));
         }
       }
 }
@@ -208,20 +125,28 @@ TEST_CASE("the step of Gaussian bf16 weights is at most a sixteenth wider than a
 TEST_CASE("tile_rans refuses what has no 16 levels, with the reason") {
   const Settings settings = settings_of({});
   const auto refuses = [&](const datasets::Matrix& matrix) { return entry().codec->refuses(matrix.view(), settings); };
-  CHECK(refuses(tests::make_matrix("17 values", {1, 17}, [](int64_t i) { return static_cast<int>(i); })).find("from 0 to 16") != std::string::npos);
+  CHECK(refuses(tests::make_matrix("17 values", {1, 17}, [](int64_t i) {
+          return static_cast<int>(i);
+        })).find("from 0 to 16") != std::string::npos);
   CHECK(refuses(tests::make_matrix("16 values", {1, 16}, [](int64_t i) { return static_cast<int>(i) - 100; })) == "");
-  CHECK(refuses(tests::make_typed_matrix("NaN", ElementType::bf16, {1, 2}, [](int64_t i) { return i == 0 ? 0x7FC0 : 0; })).find("NaN") != std::string::npos);
-  CHECK(refuses(tests::make_typed_matrix("u8", ElementType::u8, {1, 2}, [](int64_t) { return 1; })).find("u8") != std::string::npos);
-  CHECK(entry().codec->refuses(gaussian16({2, 2}).view(), settings_of({{"streams", "5"}})).find("not 5") != std::string::npos);
+  CHECK(refuses(tests::make_typed_matrix("NaN", ElementType::bf16, {1, 2}, [](int64_t i) {
+          return i == 0 ? 0x7FC0 : 0;
+        })).find("NaN") != std::string::npos);
+  CHECK(refuses(tests::make_typed_matrix("u8", ElementType::u8, {1, 2}, [](int64_t) { return 1; })).find("u8") !=
+        std::string::npos);
+  CHECK(entry().codec->refuses(gaussian16({2, 2}).view(), settings_of({{"streams", "5"}})).find("not 5") !=
+        std::string::npos);
 }
 
-// By hand: two symbols, frequencies 1024 (of -1) and 3072 (of 0) of 4096, four streams of one or two symbols. A stream begins with 2^23 = x; coding 0 makes
-// x / 3072 * 4096 + 1024 + x % 3072, coding -1 x / 1024 * 4096 + x % 1024.
+// By hand: two symbols, frequencies 1024 (of -1) and 3072 (of 0) of 4096, four streams of one or two symbols. A stream
+// begins with 2^23 = x; coding 0 makes x / 3072 * 4096 + 1024 + x % 3072, coding -1 x / 1024 * 4096 + x % 1024.
 TEST_CASE("tile_rans stores these exact bytes as the document has them") {
   const int elements[] = {0, 0, -1, 0, 0, 0, 0, -1};
   const datasets::Matrix matrix = tests::make_matrix("eight", {2, 4}, [&](int64_t i) { return elements[i]; });
   const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings_of({{"streams", "4"}}));
-  const auto word = [&](int section, size_t i) { return word_at(compressed.sections[static_cast<size_t>(section)].bytes.data() + 4 * i); };
+  const auto word = [&](int section, size_t i) {
+    return word_at(compressed.sections[static_cast<size_t>(section)].bytes.data() + 4 * i);
+  };
   CHECK(compressed.sections[kLayer].bytes.size() == 16);
   CHECK(std::bit_cast<float>(word(kLayer, 0)) == 1.0f);
   CHECK(std::bit_cast<float>(word(kLayer, 1)) == -1.0f);
@@ -251,12 +176,14 @@ TEST_CASE("an entry of huffman_lanes says columns and length whatever they are")
       }
 }
 
-// By hand: a quad of levels 0, 0, 0, 4, all others zeros, filled up to 8 panels. Two symbols, 0 and 64, have codes of one bit, 0 and 1. A lane's 32 codes are a
-// word, too few for a block of lines, so all words are tails.
+// By hand: a quad of levels 0, 0, 0, 4, all others zeros, filled up to 8 panels. Two symbols, 0 and 64, have codes of
+// one bit, 0 and 1. A lane's 32 codes are a word, too few for a block of lines, so all words are tails.
 TEST_CASE("huffman_lanes stores these exact bytes") {
   const datasets::Matrix matrix = tests::make_matrix("four", {1, 4}, [](int64_t i) { return i == 3 ? 4 : 0; });
   const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings_of({{"coder", "huffman_lanes"}}));
-  const auto word = [&](int section, size_t i) { return word_at(compressed.sections[static_cast<size_t>(section)].bytes.data() + 4 * i); };
+  const auto word = [&](int section, size_t i) {
+    return word_at(compressed.sections[static_cast<size_t>(section)].bytes.data() + 4 * i);
+  };
   const auto size = [&](int section) { return compressed.sections[static_cast<size_t>(section)].bytes.size(); };
   CHECK((size(kLayer) == 20 && word(kLayer, 4) == 1));
   REQUIRE(size(kTables) == 4096);
@@ -274,7 +201,9 @@ TEST_CASE("frequencies of rans_lanes have room in a byte and keep their sum") {
   for (const int bits : {10, 11, 12})
     for (const int used : {1, 2, 4, 5, 60, 256}) {
       std::vector<uint64_t> counts(kLaneSymbols);
-      for (int s = 0; s < used; ++s) counts[static_cast<size_t>(s) * 255 / std::max(1, used - 1)] = s == 0 ? 1'000'000 : 1 + static_cast<uint64_t>(s);
+      for (int s = 0; s < used; ++s)
+        counts[static_cast<size_t>(s) * 255 / std::max(1, used - 1)] =
+            s == 0 ? 1'000'000 : 1 + static_cast<uint64_t>(s);
       const std::vector<uint32_t> frequency = lane_frequencies(counts, bits);
       uint32_t sum = 0;
       for (size_t s = 0; s < counts.size(); ++s) {
@@ -286,10 +215,11 @@ TEST_CASE("frequencies of rans_lanes have room in a byte and keep their sum") {
     }
 }
 
-TEST_CASE("tile_rans is as small as its README says") {
+TEST_CASE("tile_rans is as small as its notes say") {
   const datasets::Matrix matrix = gaussian16({512, 2048});
   const auto bits = [&](const std::map<std::string, std::string>& given) {
-    return 8.0 * static_cast<double>(encode_matrix(entry(), matrix.view(), settings_of(given)).stored_bytes()) / static_cast<double>(matrix.shape.elements());
+    return 8.0 * static_cast<double>(encode_matrix(entry(), matrix.view(), settings_of(given)).stored_bytes()) /
+           static_cast<double>(matrix.shape.elements());
   };
   const double entropy = datasets::entropy_bits_per_element(matrix.view());
   CHECK(std::fabs(entropy - 3.06) < 0.02);
@@ -297,7 +227,8 @@ TEST_CASE("tile_rans is as small as its README says") {
   CHECK(bits({{"coder", "rans"}, {"streams", "4"}}) < entropy + 0.15);
   CHECK(bits({{"coder", "rans_lanes"}, {"symbol_cols", "2"}, {"tile", "64x512"}}) < entropy + 0.1);
   CHECK(bits({{"coder", "rans_lanes"}, {"symbol_cols", "4"}, {"tile", "64x512"}}) < entropy + 0.3);
-  CHECK(bits({{"coder", "huffman_lanes"}, {"symbol_cols", "2"}, {"tile", "64x512"}, {"table_bits", "11"}}) < entropy + 0.14);
+  CHECK(bits({{"coder", "huffman_lanes"}, {"symbol_cols", "2"}, {"tile", "64x512"}, {"table_bits", "11"}}) <
+        entropy + 0.14);
   CHECK(bits({{"coder", "huffman_lanes"}, {"symbol_cols", "4"}, {"tile", "64x256"}}) < entropy + 0.4);
 }
 
@@ -348,19 +279,24 @@ TEST_CASE("huffman_lanes refuses full lines that no lane needs, which kernels ha
   }
 }
 
-// Tokens of ordinary numbers, with one element far above the others, of zeros, and of the least and greatest numbers that there are.
+// Tokens of ordinary numbers, with one element far above the others, of zeros, and of very small and very large
+// numbers.
 std::vector<float> hard_tokens(int64_t cols, int batch) {
   std::vector<float> tokens;
   tests::Random random{31};
   for (int t = 0; t < batch; ++t)
     for (int64_t c = 0; c < cols; ++c) {
       const double value = random.normal() * (c == cols / 2 ? 1e5 : 1);
-      tokens.push_back(static_cast<float>(t % 5 == 1 ? 0 : t % 5 == 2 ? value * 0x1p-140 : t % 5 == 3 ? value * 0x1p100 : value));
+      tokens.push_back(static_cast<float>(t % 5 == 1   ? 0
+                                          : t % 5 == 2 ? value * 0x1p-140
+                                          : t % 5 == 3 ? value * 0x1p100
+                                                       : value));
     }
   return tokens;
 }
 
-// Products of one layer by every GPU kernel and tuning there is, held to the bound; calls seen(results, what they are of). Returns how many there were.
+// Products of one layer by every GPU kernel and policy there is, held to the bound; calls seen(results, what they are
+// of). Returns how many there were.
 template <typename F>
 int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Settings>& all, int batch, F seen) {
   const std::vector<float> tokens = hard_tokens(matrix.shape.cols, batch);
@@ -374,22 +310,24 @@ int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Setting
         const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
         const auto uploaded = device->upload(compressed);
         for (const backends::Kernel& kernel : entry().kernels(backend.id))
-          for (size_t tuning = 0; tuning < kernel.tunings.size() && kernel.op == backends::Op::matmul; ++tuning) {
-            if (!kernel.refuses(uploaded->view(), device->info(), static_cast<int>(tuning)).empty()) continue;
-            INFO(settings.to_string() << " " << kernel.tunings[tuning].name << " on " << backend.id << " " << info.simd_target << ", batch " << batch);
+          for (const backends::Policy& policy : kernel.policies) {
+            if (kernel.op != backends::Op::matmul || !kernel.refuses(uploaded->view(), device->info(), policy).empty())
+              continue;
+            INFO(settings.to_string() << " " << policy.name << " on " << backend.id << " " << info.simd_target
+                                      << ", batch " << batch);
             backends::PassPlan plan;
             plan.kernel = &kernel;
+            plan.policy = &policy;
             plan.op = backends::Op::matmul;
-            plan.tuning = static_cast<int>(tuning);
             plan.layers = {uploaded.get()};
             plan.chained = false;
             plan.batch = batch;
             plan.tokens = {tokens};
-            const auto pass = device->prepare(plan);
+            const auto pass = backends::prepare(*device, plan);
             pass->poison_outputs(0);
             pass->run();
             const std::vector<float> got(pass->products(0).begin(), pass->products(0).end());
-            REQUIRE(backends::check_product(got, exact, kernel.rounding(uploaded->view(), static_cast<int>(tuning))).violation == "");
+            REQUIRE(backends::check_product(got, exact, pass->rounding(0)).violation == "");
             REQUIRE(pass->broken_guards() == "");
             seen(got);
             ++ran;
@@ -399,12 +337,14 @@ int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Setting
   return ran;
 }
 
-TEST_CASE("GPU products of tile_rans are the same bits whatever the coder, tile, tuning and wave, and within the bound") {
+TEST_CASE(
+    "GPU products of tile_rans are the same bits whatever the coder, tile, policy and wave, and within the bound") {
   const datasets::Matrix matrix = gaussian16({70, 140});
   for (const int batch : {1, 4, 40}) {
     std::vector<Settings> some;
     for (const Settings& settings : all_settings())
-      if (batch == 1 || (settings.integer("prob_bits") == 11 && settings.integer("table_bits") != 9 && settings.text("tile").substr(0, 4) != "64x2" && settings.text("tile").substr(0, 4) != "64x5"))
+      if (batch == 1 || (settings.integer("prob_bits") == 11 && settings.integer("table_bits") != 9 &&
+                         settings.text("tile").substr(0, 4) != "64x2" && settings.text("tile").substr(0, 4) != "64x5"))
         some.push_back(settings);
     std::optional<std::vector<float>> first;
     const int ran = check_gpu_products(matrix, some, batch, [&](const std::vector<float>& got) {
@@ -416,7 +356,8 @@ TEST_CASE("GPU products of tile_rans are the same bits whatever the coder, tile,
 }
 
 TEST_CASE("huffman_lanes has room for lanes whose strings are very different") {
-  // Columns of every fourth lane are random, the others' all zero: one lane's string is many times as long as its neighbours', beyond what counts of tails reach.
+  // Columns of every fourth lane are random, the others' all zero: one lane's string is many times as long as its
+  // neighbours', beyond what counts of tails reach.
   tests::Random random{77};
   const datasets::Matrix matrix = tests::make_matrix("lanes", {70, 600}, [&](int64_t i) {
     const auto value = static_cast<int>(random.next() % 16) - 8;
@@ -424,7 +365,9 @@ TEST_CASE("huffman_lanes has room for lanes whose strings are very different") {
   });
   std::vector<Settings> some;
   for (const char* tile : {"64x64", "64x512"})
-    for (const char* cols : {"2", "4"}) some.push_back(settings_of({{"coder", "huffman_lanes"}, {"tile", tile}, {"symbol_cols", cols}, {"table_bits", "12"}}));
+    for (const char* cols : {"2", "4"})
+      some.push_back(
+          settings_of({{"coder", "huffman_lanes"}, {"tile", tile}, {"symbol_cols", cols}, {"table_bits", "12"}}));
   for (const Settings& settings : some) {
     const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
     REQUIRE(decoded(compressed) == matrix.elements);

@@ -1,21 +1,23 @@
-// Tiles for CPU kernels: a tile's symbols into a buffer, row by row, without checks (the stream was verified before). A state of rans looks its symbol
-// up in 4096 bytes made for each tile; one of rans_lanes finds symbol, frequency and rank in one entry of a table of the layer. The
-// states of a step are independent, which is what keeps a core busy. Whether a state needs a byte or word no branch predictor learns, so words
-// are loaded in any case and masked; that reads beyond the last tile's codes, which has branches instead.
+// Tiles for CPU kernels: a tile's symbols into a buffer, row by row, without checks (the stream was verified before). A
+// state of rans looks its symbol up in 4096 bytes made for each tile; one of rans_lanes finds symbol, frequency and
+// rank in one entry of a table of the layer. The states of a step are independent, which is what keeps a core busy.
+// Whether a state needs a byte or word no branch predictor learns, so words are loaded in any case and masked; that
+// reads beyond the last tile's codes, which has branches instead.
 #pragma once
 
 #include <array>
 #include <cstring>
 
-#include "codecs/tile_rans/format.h"
+#include "codecs/tile_rans/levels.h"
 
 namespace ecmv::codecs::tile_rans {
 
 // Columns of the buffer's rows: panels may write beyond the tile.
 inline constexpr int kMostTileCols = 512;
 inline constexpr int64_t kTileBufferBytes = int64_t{64} * kMostTileCols;
-// A lane's pairs of columns in the longest codes, in blocks of full lines, and the most lines of tails behind them.
-inline constexpr int kMostTileLines = 64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + kMostTailWords + 1;
+// A lane's pairs of columns in the longest codes, in blocks of full lines, and the most lines of tails after them.
+inline constexpr int kMostTileLines =
+    64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + kMostTailWords + 1;
 
 template <class T>
 T load(const std::byte* bytes) {
@@ -26,21 +28,37 @@ T load(const std::byte* bytes) {
 
 // What decoding a tile needs, in the caller's scratch.
 struct TileScratch {
-  std::array<uint8_t, kTileSlots> slots;      // rans
-  std::array<uint32_t, kTileSlots> entries;   // rans_lanes: once for the layer
+  std::array<uint8_t, kTileSlots> slots;                // rans
+  std::array<uint32_t, kTileSlots> entries;             // rans_lanes: once for the layer
   std::array<uint32_t, kMostTileLines * kLanes> lines;  // huffman_lanes: of a tile
 };
+
+// A matrix as kernels are bound to it. Without elements it has no levels.
+struct BoundTiles {
+  Layout layout;
+  datasets::ElementType type;
+  Levels levels;
+  std::array<const std::byte*, kSections> sections;
+};
+
+inline BoundTiles bound_tiles(const CompressedView& matrix) {
+  BoundTiles tiles{layout_of(matrix.shape, *matrix.settings), matrix.type, {}, {}};
+  for (int i = 0; i < kSections; ++i) tiles.sections[i] = matrix.sections[i].bytes.data();
+  if (tiles.layout.tiles() > 0) tiles.levels = trusted_levels(matrix.sections[kLayer].bytes);
+  return tiles;
+}
 
 class TileDecoder {
  public:
   // `scratch` stays in use.
-  TileDecoder(const CompressedView& matrix, TileScratch& scratch) : layout_(layout_of(matrix.shape, *matrix.settings)), scratch_(scratch) {
-    for (int i = 0; i < kSections; ++i) sections_[i] = matrix.sections[i].bytes.data();
+  TileDecoder(const BoundTiles& tiles, TileScratch& scratch)
+      : layout_(tiles.layout), scratch_(scratch), sections_(tiles.sections) {
     if (layout_.coder != Coder::rans_lanes || layout_.tiles() == 0) return;
     uint32_t slot = 0;
     for (uint32_t s = 0; s < kLaneSymbols; ++s) {
       const uint32_t frequency = load<uint16_t>(sections_[kTables] + 2 * s);
-      for (uint32_t rank = 0; rank < frequency; ++rank) scratch_.entries[slot++] = lane_entry(layout_.symbol_cols, s, rank, frequency);
+      for (uint32_t rank = 0; rank < frequency; ++rank)
+        scratch_.entries[slot++] = lane_entry(layout_.symbol_cols, s, rank, frequency);
     }
   }
 
@@ -70,7 +88,8 @@ class TileDecoder {
     else if (layout_.coder == Coder::huffman_lanes)
       layout_.symbol_cols == 2 ? decode_lines<2>(tile, stride, out) : decode_lines<4>(tile, stride, out);
     else
-      layout_.symbol_cols == 2 ? decode_lanes<kMasked, 2>(tile, stride, out) : decode_lanes<kMasked, 4>(tile, stride, out);
+      layout_.symbol_cols == 2 ? decode_lanes<kMasked, 2>(tile, stride, out)
+                               : decode_lanes<kMasked, 4>(tile, stride, out);
     return stride;
   }
 
@@ -148,14 +167,16 @@ class TileDecoder {
     const auto step = [&](int lane) {
       uint32_t& position = positions[lane];
       const uint32_t* words = scratch_.lines.data() + position / 32 * kLanes + lane;
-      const auto entry = load<uint32_t>(entries + 4 * ((words[0] | uint64_t{words[kLanes]} << 32) >> position % 32 & mask));
+      const auto entry =
+          load<uint32_t>(entries + 4 * ((words[0] | uint64_t{words[kLanes]} << 32) >> position % 32 & mask));
       position += length_of_entry(kCols, entry);
       return entry & (kCols == 4 ? kHighBits : kPairBits);
     };
     store_quads<kCols>(tile, stride, out, step);
   }
 
-  // Quads in the order of panels, made of step(lane), a lane's next two columns or four columns' high bits, and in that case the raw bits.
+  // Quads in the order of panels, made of step(lane), a lane's next two columns or four columns' high bits, and in that
+  // case the raw bits.
   template <int kCols, typename Step>
   void store_quads(const Tile& tile, int stride, uint8_t* out, Step step) const {
     const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;
@@ -173,7 +194,7 @@ class TileDecoder {
     }
   }
 
-  // A tile's lines, tails among them, and a line behind them.
+  // A tile's lines, tails among them, and a line after them.
   void copy_lines(const Tile& tile) const {
     const std::byte* entry = sections_[kIndex] + tile.number * kHuffmanIndexBytes;
     const std::byte* counts = sections_[kCodes] + load<uint32_t>(entry) * size_t{kCodesAlign};
@@ -183,7 +204,8 @@ class TileDecoder {
     uint32_t* tails = scratch_.lines.data() + full * kLanes;
     std::memset(tails, 0, (kMostTailWords + 1) * kLineBytes);
     for (int lane = 0; lane < kLanes; ++lane)
-      for (int word = 0; word < (std::to_integer<int>(counts[lane / 2]) >> (lane % 2 * 4) & 15); ++word, next += 4) tails[word * kLanes + lane] = load<uint32_t>(next);
+      for (int word = 0; word < (std::to_integer<int>(counts[lane / 2]) >> (lane % 2 * 4) & 15); ++word, next += 4)
+        tails[word * kLanes + lane] = load<uint32_t>(next);
   }
 
   void unpack(const Tile& tile, int stride, uint8_t* out) const {

@@ -27,13 +27,15 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   if (level == 0) set(context.get(), ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
   const size_t before = payload.size();
   payload.resize(before + ZSTD_compressBound(block.size()));
-  const size_t bytes = ZSTD_compress2(context.get(), payload.data() + before, payload.size() - before, block.data(), block.size());
-  if (ZSTD_isError(bytes)) throw std::runtime_error(std::string("libzstd could not compress a block: ") + ZSTD_getErrorName(bytes));
+  const size_t bytes =
+      ZSTD_compress2(context.get(), payload.data() + before, payload.size() - before, block.data(), block.size());
+  if (ZSTD_isError(bytes))
+    throw std::runtime_error(std::string("libzstd could not compress a block: ") + ZSTD_getErrorName(bytes));
   payload.resize(before + bytes);
 }
 
 bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
-  // One frame and nothing behind it: ZSTD_decompress alone would accept several frames and skippable ones.
+  // One frame and nothing after it: ZSTD_decompress alone would accept several frames and skippable ones.
   if (ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) != compressed.size()) return false;
   return ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size()) == out.size();
 }
@@ -58,8 +60,12 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .portable_bytes = false,
-      .settings = {{.name = "level", .unit = "", .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
-                    .default_value = int64_t{0}, .min = 0, .max = 19},
+      .settings = {{.name = "level",
+                    .unit = "",
+                    .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
+                    .default_value = int64_t{0},
+                    .min = 0,
+                    .max = 19},
                    modelling::block_kib_setting(128)},
       .refuses = modelling::library_refuses,
       .encode = encode,

@@ -7,22 +7,21 @@
 namespace ecmv::codecs::zstd {
 namespace {
 
-int64_t rows_per_block(const CompressedView& view) { return modelling::library_rows_per_block(view); }
-int64_t scratch_bytes(const CompressedView&, int) { return static_cast<int64_t>(ZSTD_estimateDCtxSize()); }
+class Library {
+ public:
+  static int64_t scratch_bytes(const Settings&) { return static_cast<int64_t>(ZSTD_estimateDCtxSize()); }
+  Library(std::byte* scratch, int64_t bytes) : context_(ZSTD_initStaticDCtx(scratch, static_cast<size_t>(bytes))) {}
 
-void decode(const backends::KernelCall& call) {
-  ZSTD_DCtx* const context = ZSTD_initStaticDCtx(call.scratch, ZSTD_estimateDCtxSize());
-  modelling::for_each_library_block(call, [&](std::span<const std::byte> compressed, std::span<std::byte> out) {
-    ZSTD_decompressDCtx(context, out.data(), out.size(), compressed.data(), compressed.size());
-  });
-}
+  void decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+    ZSTD_decompressDCtx(context_, out.data(), out.size(), compressed.data(), compressed.size());
+  }
 
-constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "library", .tunings = backends::kDefaultTuning, .refuses = backends::refuses_nothing, .rows_per_block = rows_per_block, .scratch_bytes = scratch_bytes, .launch = decode},
+ private:
+  ZSTD_DCtx* context_;
 };
 
 }  // namespace
 
-std::span<const backends::Kernel> cpu_kernels() { return kKernels; }
+std::span<const backends::Kernel> cpu_kernels() { return modelling::kLibraryKernels<Library>; }
 
 }  // namespace ecmv::codecs::zstd

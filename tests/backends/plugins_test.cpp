@@ -38,9 +38,11 @@ TEST_CASE("the backends of GPUs are known by name in every build") {
 TEST_CASE("opening an unavailable backend throws the reason that it lists") {
   for (const backends::Backend& backend : backends::all_backends()) {
     const std::vector<backends::DeviceInfo> devices = backend.devices();
-    if (std::any_of(devices.begin(), devices.end(), [](const auto& info) { return info.unavailable.empty(); })) continue;
+    if (std::any_of(devices.begin(), devices.end(), [](const auto& info) { return info.unavailable.empty(); }))
+      continue;
     INFO(backend.id);
-    CHECK_THROWS_MATCHES(backend.open({}), std::invalid_argument, Catch::Matchers::Message(devices.front().unavailable));
+    CHECK_THROWS_MATCHES(backend.open({}), std::invalid_argument,
+                         Catch::Matchers::Message(devices.front().unavailable));
   }
 }
 

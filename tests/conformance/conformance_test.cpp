@@ -1,5 +1,5 @@
-// What every codec promises, checked for every codec of the registry, with its default settings on all test matrices and
-// with every other setting on a few.
+// What every codec promises, checked for every codec of the registry, with its default settings on all test matrices
+// and with every other setting on a few.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -7,6 +7,7 @@
 #include "codecs/registry.h"
 #include "tests/test_matrices.h"
 #include "tests/test_settings.h"
+#include "tests/tested_codecs.h"
 
 using namespace ecmv;
 
@@ -14,9 +15,9 @@ namespace {
 
 // The codecs as a Catch2 generator: one section a codec, named in every message.
 const codecs::CodecEntry& each_codec() {
-  const size_t count = codecs::all_codecs().size();
+  const size_t count = tests::tested_codecs().size();
   const size_t index = GENERATE_COPY(range(size_t{0}, count));
-  return codecs::all_codecs()[index];
+  return tests::tested_codecs()[index];
 }
 
 std::vector<std::byte> decode(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& compressed) {
@@ -40,12 +41,14 @@ bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, c
   CHECK(first.shape == matrix.shape);
   CHECK(first.source_hash == matrix.content_hash);
   CHECK(first.settings == settings);
-  const codecs::ErrorBound bound = entry.codec->lossless ? codecs::ErrorBound{} : entry.codec->error_bound(matrix.view(), settings);
+  const codecs::ErrorBound bound =
+      entry.codec->lossless ? codecs::ErrorBound{} : entry.codec->error_bound(matrix.view(), settings);
   if (bound.exact())
     CHECK(decode(entry, first) == matrix.elements);
   else
     CHECK(codecs::check_bound(matrix.view(), decode(entry, first), bound).violation == "");
-  if (entry.codec->ideal_bits_per_element != nullptr && matrix.shape.elements() > 0) CHECK(entry.codec->ideal_bits_per_element(matrix.view(), settings) >= 0);
+  if (entry.codec->ideal_bits_per_element != nullptr && matrix.shape.elements() > 0)
+    CHECK(entry.codec->ideal_bits_per_element(matrix.view(), settings) >= 0);
   REQUIRE(first.sections.size() == second.sections.size());
   for (size_t i = 0; i < first.sections.size(); ++i) {
     CHECK(first.sections[i].bytes == second.sections[i].bytes);
@@ -59,8 +62,8 @@ bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, c
 }  // namespace
 
 TEST_CASE("every codec says what it is") {
-  REQUIRE(!codecs::all_codecs().empty());
-  for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
+  REQUIRE(!tests::tested_codecs().empty());
+  for (const codecs::CodecEntry& entry : tests::tested_codecs()) {
     INFO(entry.id);
     REQUIRE(entry.codec != nullptr);
     CHECK(!entry.codec->summary.empty());
@@ -83,9 +86,9 @@ TEST_CASE("every codec says what it is") {
     for (std::string_view backend : {"scalar", "simd"})
       for (const backends::Kernel& kernel : entry.kernels(backend)) {
         CHECK(!kernel.variant.empty());
-        CHECK(!kernel.tunings.empty());
+        CHECK(!kernel.policies.empty());
         CHECK(kernel.refuses != nullptr);
-        CHECK(kernel.launch != nullptr);
+        CHECK(kernel.bind != nullptr);
       }
   }
 }
@@ -103,10 +106,14 @@ TEST_CASE("every codec round-trips every matrix with its default settings") {
 
 TEST_CASE("every codec round-trips with every setting") {
   const codecs::CodecEntry& entry = each_codec();
-  const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({37, 203}, 1),
-                                                  tests::distributions({33, 65})[5], tests::gaussian_matrix({1, 1}, 4),
+  const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({64, 512}, 4),
+                                                  tests::gaussian_matrix({37, 203}, 1),
+                                                  tests::distributions({33, 65})[5],
+                                                  tests::gaussian_matrix({1, 1}, 4),
                                                   tests::make_matrix("constant", {32, 512}, [](int64_t) { return -5; }),
-                                                  tests::bf16_matrix({37, 203}), tests::ternary_matrix({37, 203}), tests::ternary_matrix({64, 128}, true)};
+                                                  tests::bf16_matrix({37, 203}),
+                                                  tests::ternary_matrix({37, 203}),
+                                                  tests::ternary_matrix({64, 128}, true)};
   for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) {
     int accepted = 0;
     for (const datasets::Matrix& matrix : matrices) accepted += conforms(entry, matrix, settings);
@@ -117,7 +124,8 @@ TEST_CASE("every codec round-trips with every setting") {
 
 TEST_CASE("one rare symbol in a million survives") {
   const codecs::CodecEntry& entry = each_codec();
-  const datasets::Matrix matrix = tests::make_matrix("one_in_a_million", {1024, 1024}, [](int64_t i) { return i == 777'777 ? -128 : (i % 3 == 0 ? 1 : 0); });
+  const datasets::Matrix matrix = tests::make_matrix(
+      "one_in_a_million", {1024, 1024}, [](int64_t i) { return i == 777'777 ? -128 : (i % 3 == 0 ? 1 : 0); });
   conforms(entry, matrix, codecs::default_settings(*entry.codec));
 }
 
@@ -156,7 +164,8 @@ TEST_CASE("cut and flipped bytes throw or return, never more") {
     for (int i = 0; i < 60 && size > 0; ++i) {
       codecs::CompressedMatrix damaged = whole;
       for (uint64_t flips = 1 + random.next() % 4; flips > 0; --flips)
-        damaged.sections[s].bytes[random.next() % std::min<size_t>(size, i % 2 == 0 ? size : 64)] ^= static_cast<std::byte>(1 + random.next() % 255);
+        damaged.sections[s].bytes[random.next() % std::min<size_t>(size, i % 2 == 0 ? size : 64)] ^=
+            static_cast<std::byte>(1 + random.next() % 255);
       survives(damaged);
     }
   }

@@ -1,5 +1,6 @@
-// The claim that the models of mpc are worth their training: on memory images that trained nothing its blocks are, pooled, the smallest
-// of all codecs of memory blocks. Tables that a codec trains on the very matrix and stores with it are counted.
+// The claim that the models of mpc are worth their training: on memory images that trained nothing its blocks are,
+// pooled, the smallest of all codecs of memory blocks. Tables that a codec trains on the very matrix and stores with it
+// are counted.
 #include <catch2/catch_test_macros.hpp>
 
 #include <map>
@@ -23,12 +24,14 @@ std::map<std::string, int64_t> pooled_bits(bool seen) {
     for (const datasets::ElementType type : types) {
       datasets::Matrix matrix;
       matrix.type = type;
-      matrix.elements = datasets::workload_bytes(workload, image, type, seen ? datasets::WorkloadPart::test : datasets::WorkloadPart::all);
+      matrix.elements = datasets::workload_bytes(workload, image, type,
+                                                 seen ? datasets::WorkloadPart::test : datasets::WorkloadPart::all);
       matrix.shape = {1, static_cast<int64_t>(matrix.elements.size()) / datasets::element_bytes(type)};
       bits[""] += static_cast<int64_t>(8 * matrix.elements.size());
       for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
         if (entry.codec->block_sizes == nullptr) continue;
-        const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), codecs::default_settings(*entry.codec));
+        const codecs::CompressedMatrix compressed =
+            codecs::encode_matrix(entry, matrix.view(), codecs::default_settings(*entry.codec));
         bits[std::string(entry.id)] += 8 * (compressed.stored_bytes() - compressed.stored_bytes(codecs::Role::index));
       }
     }
@@ -47,6 +50,8 @@ void claim_smallest(bool seen) {
 
 }  // namespace
 
-TEST_CASE("on blocks of seen workloads that trained nothing, mpc's models give the fewest bits") { claim_smallest(true); }
+TEST_CASE("on blocks of seen workloads that trained nothing, mpc's models give the fewest bits") {
+  claim_smallest(true);
+}
 
 TEST_CASE("on unseen workloads mpc's models give the fewest bits") { claim_smallest(false); }

@@ -1,4 +1,4 @@
-// Claims about the summaries behind `ecmv inspect`.
+// Claims about the summaries of `ecmv inspect`.
 #include <bit>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <cmath>
@@ -44,7 +44,8 @@ TEST_CASE("floats are summarised without entropy, and infinities and NaN are cou
   CHECK(bf16.sigma.value() == 1.5);
   CHECK(bf16.not_finite == 1);
   CHECK(bf16.distinct_exponents.value() == 2);
-  CHECK(std::abs(bf16.exponent_entropy_bits.value() - (-2.0 / 3 * std::log2(2.0 / 3) - 1.0 / 3 * std::log2(1.0 / 3))) < 1e-12);
+  CHECK(std::abs(bf16.exponent_entropy_bits.value() - (-2.0 / 3 * std::log2(2.0 / 3) - 1.0 / 3 * std::log2(1.0 / 3))) <
+        1e-12);
   CHECK(!bf16.entropy_bits);
   const TensorSummary f16 = summary_of<uint16_t>("F16", {0x3E00, 0xBE00, 0x7C00, 0x7E01});
   CHECK(f16.max.value() == 1.5);

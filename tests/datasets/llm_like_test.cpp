@@ -37,7 +37,7 @@ std::array<int64_t, 256> exponents(const Matrix& matrix) {
   return counts;
 }
 
-// Bits a weight where the position of the leading one is coded ideally, and sign and the bits behind it are
+// Bits a weight where the position of the leading one is coded ideally, and sign and the bits after it are
 // raw.
 double leading_bit_cost(const Matrix& matrix) {
   std::array<int64_t, 20> counts{};

@@ -89,13 +89,13 @@ TEST_CASE("the entropy of known histograms is exact") {
   CHECK(entropy({}) == 0.0);
   CHECK(entropy(std::vector<std::byte>(999)) == 0.0);
   CHECK_THAT(entropy(counting_bytes(256)), WithinAbs(8.0, 1e-12));
-  CHECK_THAT(entropy({std::byte{1}, std::byte{2}, std::byte{2}, std::byte{2}}),
-             WithinAbs(0.8112781244591328, 1e-12));
+  CHECK_THAT(entropy({std::byte{1}, std::byte{2}, std::byte{2}, std::byte{2}}), WithinAbs(0.8112781244591328, 1e-12));
   CHECK_THAT(entropy({std::byte{1}, std::byte{2}, std::byte{3}}), WithinAbs(1.584962500721156, 1e-12));
 }
 
 TEST_CASE("the entropy of two-byte elements counts whole elements, that of wider ones is unknown") {
-  std::vector<std::byte> bytes = {std::byte{1}, std::byte{0}, std::byte{1}, std::byte{2}, std::byte{1}, std::byte{0}, std::byte{1}, std::byte{0}};
+  std::vector<std::byte> bytes = {std::byte{1}, std::byte{0}, std::byte{1}, std::byte{2},
+                                  std::byte{1}, std::byte{0}, std::byte{1}, std::byte{0}};
   CHECK_THAT(entropy_bits_per_element({{1, 4}, ElementType::bf16, bytes}), WithinAbs(0.8112781244591328, 1e-12));
   CHECK_THAT(entropy_bits_per_element({{1, 4}, ElementType::i16, bytes}), WithinAbs(0.8112781244591328, 1e-12));
   CHECK(std::isnan(entropy_bits_per_element({{1, 2}, ElementType::f32, bytes})));

@@ -25,8 +25,7 @@ std::vector<int32_t> product(const Matrix& matrix, const std::vector<int8_t>& ve
   return result;
 }
 
-std::vector<std::byte> small_bin(uint32_t count, uint32_t rows, uint32_t cols, float spacing,
-                                 size_t elements) {
+std::vector<std::byte> small_bin(uint32_t count, uint32_t rows, uint32_t cols, float spacing, size_t elements) {
   std::vector<std::byte> file;
   const auto put = [&](auto value) {
     const auto bytes = std::as_bytes(std::span(&value, 1));
@@ -58,8 +57,7 @@ TEST_CASE("the chain through the uncompressed MatVANS container gives every stor
   std::vector<int8_t> vector = file.initial_vector;
   for (size_t layer = 0; layer < file.layers.size(); ++layer) {
     const auto sums = product(file.layers[layer], vector);
-    for (size_t i = 0; i < sums.size(); ++i)
-      vector[i] = int8_t(std::nearbyint(float(sums[i]) * file.scales[layer]));
+    for (size_t i = 0; i < sums.size(); ++i) vector[i] = int8_t(std::nearbyint(float(sums[i]) * file.scales[layer]));
     CHECK(matvans_hash(vector) == file.hashes[layer]);
   }
 }
@@ -135,9 +133,7 @@ TEST_CASE("a MatVANS container with wrong tensors is refused with the reason") {
   const TensorView matrices{"matrices", "I8", {2, 3, 3}, bytes.first(18)},
       vector{"initial_vector", "I8", {3}, bytes.first(3)}, scales{"scales", "F32", {2}, bytes.first(8)},
       hashes{"hashes", "U32", {2}, bytes.first(8)};
-  const auto parse = [](std::vector<TensorView> tensors) {
-    parse_matvans_uncompressed(write_safetensors(tensors));
-  };
+  const auto parse = [](std::vector<TensorView> tensors) { parse_matvans_uncompressed(write_safetensors(tensors)); };
   REQUIRE_NOTHROW(parse({matrices, vector, scales, hashes}));
   REQUIRE_DATASET_ERROR(parse({vector, scales, hashes}), "no tensor \"matrices\"");
   REQUIRE_DATASET_ERROR(parse({matrices, scales, hashes}), "no tensor \"initial_vector\"");

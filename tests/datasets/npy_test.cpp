@@ -62,15 +62,13 @@ TEST_CASE("an unreadable npy file is refused with the reason") {
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 3), "takes 4 bytes, but 3 follow");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 5), "takes 4 bytes, but 5 follow");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 2)}", 4), "column-major");
-  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': 0, 'shape': (2, 2)}", 4),
-                        "neither True nor False");
-  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2, -2)}", 4),
-                        "tuple of sizes");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': 0, 'shape': (2, 2)}", 4), "neither True nor False");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2, -2)}", 4), "tuple of sizes");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2; 2)}", 4), "lacks a ')'");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (9223372036854775808,)}", 4),
                         "tuple of sizes");
-  REQUIRE_DATASET_ERROR(
-      parse("{'descr': '|i1', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", 4), "overflows");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", 4),
+                        "overflows");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False}", 4), "lacks one of");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'descr': '|i1', " + shape, 4), "twice");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'x': 1, " + shape, 4), "\"x\"");

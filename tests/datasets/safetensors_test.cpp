@@ -66,12 +66,9 @@ TEST_CASE("the safetensors writer refuses what the reader would refuse") {
   const std::vector<std::byte> data(4);
   const TensorView good{"w", "I8", {4}, data};
   REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{good, good}), "another tensor named \"w\"");
-  REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"__metadata__", "I8", {4}, data}}),
-                        "__metadata__");
-  REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"w", "I8", {5}, data}}),
-                        "takes 5 bytes, not 4");
-  REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"w", "int8", {4}, data}}),
-                        "unknown dtype");
+  REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"__metadata__", "I8", {4}, data}}), "__metadata__");
+  REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"w", "I8", {5}, data}}), "takes 5 bytes, not 4");
+  REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"w", "int8", {4}, data}}), "unknown dtype");
   REQUIRE_DATASET_ERROR(write_safetensors(std::vector<TensorView>{{"\xff", "I8", {4}, data}}), "UTF-8");
 }
 
@@ -95,8 +92,7 @@ TEST_CASE("a malformed safetensors container is refused with the reason") {
 
   REQUIRE_DATASET_ERROR(parse_safetensors({}), "less than the 8");
   REQUIRE_DATASET_ERROR(parse_safetensors(to_bytes("1234567")), "has 7 bytes");
-  REQUIRE_DATASET_ERROR(parse_safetensors(to_bytes(std::string("\x05\0\0\0\0\0\0\0{}", 10))),
-                        "only 2 follow");
+  REQUIRE_DATASET_ERROR(parse_safetensors(to_bytes(std::string("\x05\0\0\0\0\0\0\0{}", 10))), "only 2 follow");
   REQUIRE_DATASET_ERROR(parse_safetensors(std::vector<std::byte>(16, std::byte{0xff})), "over the limit");
   REQUIRE_DATASET_ERROR(parse("", 0), "begin with '{'");
   REQUIRE_DATASET_ERROR(parse(" {}", 0), "begin with '{'");
@@ -117,30 +113,23 @@ TEST_CASE("a malformed safetensors container is refused with the reason") {
   REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4],"x":0}})", 4),
                         "unknown field \"x\"");
   REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":8,"shape":[4],"data_offsets":[0,4]}})", 4), "not a text");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"i8","shape":[4],"data_offsets":[0,4]}})", 4),
-                        "unknown dtype \"i8\"");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"i8","shape":[4],"data_offsets":[0,4]}})", 4), "unknown dtype \"i8\"");
   REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":4,"data_offsets":[0,4]}})", 4), "not a list");
   REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[-4],"data_offsets":[0,4]}})", 4), "contains -4");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4.0],"data_offsets":[0,4]}})", 4),
-                        "contains 4.0");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":["4"],"data_offsets":[0,4]}})", 4),
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4.0],"data_offsets":[0,4]}})", 4), "contains 4.0");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":["4"],"data_offsets":[0,4]}})", 4), "not an integer");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[99999999999999999999],"data_offsets":[0,4]}})", 4),
                         "not an integer");
-  REQUIRE_DATASET_ERROR(
-      parse(R"({"a":{"dtype":"I8","shape":[99999999999999999999],"data_offsets":[0,4]}})", 4),
-      "not an integer");
-  REQUIRE_DATASET_ERROR(
-      parse(R"({"a":{"dtype":"I8","shape":[9223372036854775808],"data_offsets":[0,4]}})", 4), "2^63 - 1");
-  REQUIRE_DATASET_ERROR(
-      parse(R"({"a":{"dtype":"I8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0), "overflows");
-  REQUIRE_DATASET_ERROR(
-      parse(R"({"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,0]}})", 0), "overflows");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[9223372036854775808],"data_offsets":[0,4]}})", 4),
+                        "2^63 - 1");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0),
+                        "overflows");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,0]}})", 0),
+                        "overflows");
   REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1), "whole bytes");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,4]}})", 4),
-                        "takes 16 bytes");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4,8]}})", 4),
-                        "two numbers");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[4,0]}})", 4),
-                        "before they begin");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,4]}})", 4), "takes 16 bytes");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4,8]}})", 4), "two numbers");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[4,0]}})", 4), "before they begin");
   REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[-4,0]}})", 4), "contains -4");
 
   REQUIRE_DATASET_ERROR(parse("{" + good + "}", 3), "\"a\" ends at byte 4");
@@ -148,12 +137,10 @@ TEST_CASE("a malformed safetensors container is refused with the reason") {
   REQUIRE_DATASET_ERROR(parse("{}", 1), "follow the last tensor");
   REQUIRE_DATASET_ERROR(parse("{" + good + R"(,"b":{"dtype":"I8","shape":[4],"data_offsets":[2,6]}})", 6),
                         "\"b\" overlaps");
-  REQUIRE_DATASET_ERROR(parse("{" + good + R"(,"b":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})", 4),
-                        "overlaps");
+  REQUIRE_DATASET_ERROR(parse("{" + good + R"(,"b":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})", 4), "overlaps");
   REQUIRE_DATASET_ERROR(parse("{" + good + R"(,"b":{"dtype":"I8","shape":[4],"data_offsets":[6,10]}})", 10),
                         "hole of 2 bytes before the tensor \"b\"");
-  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[1,5]}})", 5),
-                        "hole of 1 bytes");
+  REQUIRE_DATASET_ERROR(parse(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[1,5]}})", 5), "hole of 1 bytes");
   REQUIRE_DATASET_ERROR(parse(R"({"__metadata__":3})", 0), "__metadata__ is not an object");
   REQUIRE_DATASET_ERROR(parse(R"({"__metadata__":{"k":1}})", 0), "\"k\" in __metadata__ is not a text");
 }
@@ -184,12 +171,11 @@ TEST_CASE("the safetensors source reads int8 matrices in the order of the file")
   std::vector<std::byte> data(100);
   for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(i);
   const std::span<const std::byte> bytes(data);
-  const TemporaryFile file(
-      write_safetensors(std::vector<TensorView>{{"layer.2.weight", "I8", {3, 4}, bytes.first(12)},
-                                                {"layer.2.scale", "F32", {3}, bytes.first(12)},
-                                                {"layer.10.weight", "U8", {4, 3}, bytes.last(12)},
-                                                {"stack", "I8", {2, 3, 5}, bytes.subspan(20, 30)},
-                                                {"half", "BF16", {3, 4}, bytes.first(24)}}));
+  const TemporaryFile file(write_safetensors(std::vector<TensorView>{{"layer.2.weight", "I8", {3, 4}, bytes.first(12)},
+                                                                     {"layer.2.scale", "F32", {3}, bytes.first(12)},
+                                                                     {"layer.10.weight", "U8", {4, 3}, bytes.last(12)},
+                                                                     {"stack", "I8", {2, 3, 5}, bytes.subspan(20, 30)},
+                                                                     {"half", "BF16", {3, 4}, bytes.first(24)}}));
   const Dataset all = load("safetensors", file_request(file.path()));
   REQUIRE(all.layers.size() == 4);
   CHECK(all.layers[0].name == "layer.2.weight");
@@ -210,8 +196,7 @@ TEST_CASE("the safetensors source reads int8 matrices in the order of the file")
   CHECK(half.layers[0].type == ElementType::bf16);
   CHECK(half.layers[0].elements.size() == 24);
   REQUIRE_DATASET_ERROR(load("safetensors", file_request(file.path(), "layer.2")), "layer.2.scale");
-  REQUIRE_DATASET_ERROR(load("safetensors", file_request(file.path(), "nothing")),
-                        "No tensor's name matches");
+  REQUIRE_DATASET_ERROR(load("safetensors", file_request(file.path(), "nothing")), "No tensor's name matches");
   REQUIRE_DATASET_ERROR(load("safetensors", file_request(file.path(), "(")), "not a regular expression");
 }
 

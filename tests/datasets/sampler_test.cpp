@@ -28,8 +28,7 @@ Words philox(Words c, std::array<uint32_t, 2> key) {
 int8_t sample_by_definition(const CumulativeTable& upper, const RandomStream& stream, int64_t element) {
   const std::array<uint32_t, 2> key{uint32_t(stream.seed), uint32_t(stream.seed >> 32)};
   const auto block = [&](int64_t index, uint32_t further) {
-    return philox(
-        {uint32_t(index), uint32_t(index >> 32), stream.layer, 2 * uint32_t(stream.purpose) + further}, key);
+    return philox({uint32_t(index), uint32_t(index >> 32), stream.layer, 2 * uint32_t(stream.purpose) + further}, key);
   };
   const uint32_t word = block(element / 8, 0)[size_t(element % 8 / 2)];
   const uint64_t first = element % 2 == 0 ? word & 0xFFFF : word >> 16;
@@ -47,11 +46,10 @@ TEST_CASE("the generator of the tests gives the published Philox answers") {
 }
 
 TEST_CASE("every element is where its 48 random bits fall in the cumulative table") {
-  const CumulativeTable tables[] = {gaussian_table(4),         gaussian_table(0.3),
-                                    gaussian_table(60),        laplace_table(3),
-                                    uniform_table(-128, 127),  uniform_table(-3, 3),
-                                    uniform_table(-128, -128), two_symbols_table(5, -5, 1e-4),
-                                    two_symbols_table(0, 1, 0)};
+  const CumulativeTable tables[] = {
+      gaussian_table(4),         gaussian_table(0.3),  gaussian_table(60),        laplace_table(3),
+      uniform_table(-128, 127),  uniform_table(-3, 3), uniform_table(-128, -128), two_symbols_table(5, -5, 1e-4),
+      two_symbols_table(0, 1, 0)};
   for (const CumulativeTable& table : tables) {
     const DiscreteSampler sampler(table);
     const RandomStream stream{0x123456789ABCDEF0, 7, RandomStream::Purpose::initial_vector};
@@ -71,8 +69,7 @@ TEST_CASE("any cut of a stream gives the same elements") {
   std::vector<int8_t> whole(50'000), parts(50'000);
   sampler.draw({3, 0}, 0, whole);
   for (size_t begin = 0, length = 8; begin < parts.size(); begin += length, length += 488) {
-    sampler.draw({3, 0}, int64_t(begin),
-                 std::span(parts).subspan(begin, std::min(length, parts.size() - begin)));
+    sampler.draw({3, 0}, int64_t(begin), std::span(parts).subspan(begin, std::min(length, parts.size() - begin)));
   }
   CHECK(whole == parts);
 }
@@ -113,7 +110,8 @@ TEST_CASE("the tables agree with the mathematical library to three units of 2^-4
     }
   }
   const CumulativeTable all = gaussian_table(2), clipped = gaussian_table(2, 7);
-  for (int v = -128; v < 128; ++v) CHECK(clipped[size_t(v + 128)] == (v < -7 ? 0 : v < 7 ? all[size_t(v + 128)] : kProbabilityOne));
+  for (int v = -128; v < 128; ++v)
+    CHECK(clipped[size_t(v + 128)] == (v < -7 ? 0 : v < 7 ? all[size_t(v + 128)] : kProbabilityOne));
   for (const double scale : {0.05, 1.0, 20.0}) {
     const CumulativeTable table = laplace_table(scale);
     for (int v = 0; v < 127; ++v) {
@@ -131,13 +129,12 @@ TEST_CASE("the distributions have their known entropies") {
   CHECK_THAT(DiscreteSampler(uniform_table(-128, 127)).entropy_bits(), WithinAbs(8, 1e-12));
   CHECK_THAT(DiscreteSampler(uniform_table(-1, 1)).entropy_bits(), WithinAbs(std::log2(3.0), 1e-12));
   CHECK(DiscreteSampler(uniform_table(5, 5)).entropy_bits() == 0);
-  CHECK_THAT(DiscreteSampler(two_symbols_table(0, 1, 0.25)).entropy_bits(),
-             WithinAbs(0.8112781244591328, 1e-12));
+  CHECK_THAT(DiscreteSampler(two_symbols_table(0, 1, 0.25)).entropy_bits(), WithinAbs(0.8112781244591328, 1e-12));
 }
 
 TEST_CASE("drawn elements follow their distribution by chi-square") {
-  const CumulativeTable tables[] = {gaussian_table(4), gaussian_table(16), laplace_table(6),
-                                    uniform_table(-128, 127), two_symbols_table(-1, 1, 0.003)};
+  const CumulativeTable tables[] = {gaussian_table(4), gaussian_table(16), laplace_table(6), uniform_table(-128, 127),
+                                    two_symbols_table(-1, 1, 0.003)};
   for (const CumulativeTable& table : tables) {
     const DiscreteSampler sampler(table);
     std::vector<int8_t> drawn(4'000'000);

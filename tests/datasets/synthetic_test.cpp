@@ -31,15 +31,12 @@ TEST_CASE("the same seed gives the same bytes on every platform") {
   CHECK(load("gaussian", request({300, 1000}, {{"entropy_bits", 5}}, 1, 1ull << 40)).layers[0].content_hash ==
         0xD608AD97D4A3287C);
   CHECK(load("laplace", request({61, 53}, {{"b", 2.5}})).layers[0].content_hash == 0xCD58EE7FC451BBA6);
-  CHECK(load("laplace", request({61, 53}, {{"entropy_bits", 5}})).layers[0].content_hash ==
-        0xC7A8B353F088D2D6);
+  CHECK(load("laplace", request({61, 53}, {{"entropy_bits", 5}})).layers[0].content_hash == 0xC7A8B353F088D2D6);
   CHECK(load("uniform", request({61, 53}, {})).layers[0].content_hash == 0x4E6D7923920B8373);
-  CHECK(load("uniform", request({61, 53}, {{"low", -2}, {"high", 8}})).layers[0].content_hash ==
-        0x2CF0E73A7911AEEB);
+  CHECK(load("uniform", request({61, 53}, {{"low", -2}, {"high", 8}})).layers[0].content_hash == 0x2CF0E73A7911AEEB);
   CHECK(load("constant", request({61, 53}, {{"value", -128}})).layers[0].content_hash == 0x0A1F98A96B233F3C);
-  CHECK(load("two_symbols", request({61, 53}, {{"a", 3}, {"b", -3}, {"probability_b", 0.1}}))
-            .layers[0]
-            .content_hash == 0x086C43A1314BFF8A);
+  CHECK(load("two_symbols", request({61, 53}, {{"a", 3}, {"b", -3}, {"probability_b", 0.1}})).layers[0].content_hash ==
+        0x086C43A1314BFF8A);
 }
 
 TEST_CASE("ternary matrices hold -1, 0 and 1 as often as asked") {
@@ -108,16 +105,13 @@ TEST_CASE("bad parameters of synthetic sources end in a sentence that names them
   const Shape shape{8, 8};
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
-  REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {})),
-                        "exactly one of \"sigma\" and \"entropy_bits\"; none");
-  REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sigma", 4}, {"entropy_bits", 5}})),
-                        "both were given");
+  REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {})), "exactly one of \"sigma\" and \"entropy_bits\"; none");
+  REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sigma", 4}, {"entropy_bits", 5}})), "both were given");
   REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sigma", 0}})), "at least 0.01, not 0");
   REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sigma", nan}})), "finite number");
   REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sigma", infinity}})), "finite number");
   REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"entropy_bits", 9}})), "at most 8, not 9");
-  REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sgima", 4}})),
-                        "no parameter \"sgima\"; it has sigma");
+  REQUIRE_DATASET_ERROR(load("gaussian", request(shape, {{"sgima", 4}})), "no parameter \"sgima\"; it has sigma");
   REQUIRE_DATASET_ERROR(load("laplace", request(shape, {{"sigma", 4}})), "no parameter \"sigma\"");
   REQUIRE_DATASET_ERROR(load("laplace", request(shape, {{"b", 1}, {"entropy_bits", 3}})), "exactly one");
   REQUIRE_DATASET_ERROR(load("uniform", request(shape, {{"low", 3}, {"high", 2}})), "low <= high");
@@ -137,8 +131,7 @@ TEST_CASE("bad shapes of synthetic sources end in a sentence") {
   REQUIRE_DATASET_ERROR(load("gaussian", request({8, 0}, numbers)), "not [8, 0]");
   REQUIRE_DATASET_ERROR(load("gaussian", request({-1, 8}, numbers)), "not [-1, 8]");
   REQUIRE_DATASET_ERROR(load("gaussian", request({8, 8}, numbers, 0)), "at least one layer");
-  REQUIRE_DATASET_ERROR(load("gaussian", request({int64_t{1} << 32, int64_t{1} << 31}, numbers)),
-                        "exceeds 2^63 - 1");
+  REQUIRE_DATASET_ERROR(load("gaussian", request({int64_t{1} << 32, int64_t{1} << 31}, numbers)), "exceeds 2^63 - 1");
   REQUIRE_DATASET_ERROR(load("gaussian", request({int64_t{1} << 31, int64_t{1} << 31}, numbers, 2)),
                         "exceeds 2^63 - 1");
 }
@@ -151,7 +144,7 @@ TEST_CASE("every listed source is found by its id, and no other") {
     ids.insert(source.id);
     for (const ParameterInfo& parameter : source.parameters) CHECK(!parameter.help.empty());
   }
-  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "ternary", "llm_like",
-                                          "workload", "safetensors", "npy", "matvans"});
+  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "ternary",
+                                          "llm_like", "workload", "safetensors", "npy", "matvans"});
   CHECK(find_source("gauss") == nullptr);
 }

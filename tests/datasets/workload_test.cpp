@@ -32,7 +32,9 @@ std::string error_of(std::map<std::string, std::string> texts) {
 uint64_t image_hash(const MemoryImage& image) {
   uint64_t hash = 0;
   for (const MemoryArray& array : image.arrays)
-    hash = hash * 0x100000001B3u ^ content_hash({{1, static_cast<int64_t>(array.bytes.size()) / element_bytes(array.type)}, array.type, array.bytes});
+    hash = hash * 0x100000001B3u ^
+           content_hash(
+               {{1, static_cast<int64_t>(array.bytes.size()) / element_bytes(array.type)}, array.type, array.bytes});
   return hash;
 }
 
@@ -69,7 +71,8 @@ TEST_CASE("the images of seed 1 are frozen") {
 
 TEST_CASE("every fourth workload by falling entropy is unseen") {
   std::vector<std::pair<double, std::string_view>> by_entropy;
-  for (const Workload& workload : all_workloads()) by_entropy.emplace_back(-image_entropy(workload.run(1)), workload.name);
+  for (const Workload& workload : all_workloads())
+    by_entropy.emplace_back(-image_entropy(workload.run(1)), workload.name);
   std::sort(by_entropy.begin(), by_entropy.end());
   for (size_t i = 0; i < by_entropy.size(); ++i) {
     INFO(by_entropy[i].second);
@@ -83,7 +86,8 @@ TEST_CASE("train and test share out the lines of a seen workload, four to one") 
   const auto lines = [&](WorkloadPart part) {
     const std::vector<std::byte> bytes = workload_bytes(workload, image, ElementType::f32, part);
     std::vector<std::string> out;
-    for (size_t at = 0; at < bytes.size(); at += kCacheLineBytes) out.emplace_back(reinterpret_cast<const char*>(&bytes[at]), kCacheLineBytes);
+    for (size_t at = 0; at < bytes.size(); at += kCacheLineBytes)
+      out.emplace_back(reinterpret_cast<const char*>(&bytes[at]), kCacheLineBytes);
     std::sort(out.begin(), out.end());
     return out;
   };
@@ -114,7 +118,8 @@ TEST_CASE("the source gives the arrays of one type as a matrix of cache lines") 
 TEST_CASE("wrong requests of workloads end in sentences") {
   CHECK(error_of({{"workload", "spmw"}}).find("There is no workload 'spmw'; there are attention, ") == 0);
   CHECK(error_of({{"workload", "spmv"}}).find("several types; 'type' must be one of i32, f64") != std::string::npos);
-  CHECK(error_of({{"workload", "spmv"}, {"type", "i8"}}).find("no arrays of the type 'i8', only i32, f64") != std::string::npos);
+  CHECK(error_of({{"workload", "spmv"}, {"type", "i8"}}).find("no arrays of the type 'i8', only i32, f64") !=
+        std::string::npos);
   CHECK(error_of({{"workload", "heat"}, {"part", "unseen"}}).find("is a seen one") != std::string::npos);
   CHECK(error_of({{"workload", "life"}, {"part", "test"}}).find("is an unseen one") != std::string::npos);
   CHECK(error_of({{"workload", "life"}, {"part", "some"}}).find("not 'some'") != std::string::npos);

@@ -1,5 +1,5 @@
-// The emulator is tested to catch: divergent collectives, accesses outside buffers and shared memory, missing barriers; and to compute
-// what devices do, on waves of 32 and of 64.
+// The emulator is tested to catch: divergent collectives, accesses outside buffers and shared memory, missing barriers;
+// and to compute what devices do, on waves of 32 and of 64.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -87,17 +87,19 @@ ECMV_GPU_KERNEL void one_thread_skips_the_barrier() {
   if (gpu::thread_index() != 33) gpu::sync_block();
 }
 
-ECMV_GPU_KERNEL void reads_behind(gpu::Pointer<const int32_t> numbers, int64_t at) {
+ECMV_GPU_KERNEL void reads_past_the_end(gpu::Pointer<const int32_t> numbers, int64_t at) {
   if (gpu::thread_index() == 3 && numbers[at] == 42) gpu::Wave::sync();
 }
 
-ECMV_GPU_KERNEL void reads_shared_behind(int at) { (void)(gpu::shared_memory()[at] == std::byte{0}); }
+ECMV_GPU_KERNEL void reads_past_shared_memory(int at) { (void)(gpu::shared_memory()[at] == std::byte{0}); }
 
 ECMV_GPU_KERNEL void writes_shared_raw(int at) { gpu::shared_memory().address()[at] = std::byte{1}; }
 
-ECMV_GPU_KERNEL void reads_misaligned(gpu::Pointer<const int32_t> numbers) { (void)(*gpu::cast<const int32_t>(gpu::cast<const std::byte>(numbers) + 2) == 0); }
+ECMV_GPU_KERNEL void reads_misaligned(gpu::Pointer<const int32_t> numbers) {
+  (void)(*gpu::cast<const int32_t>(gpu::cast<const std::byte>(numbers) + 2) == 0);
+}
 
-// Stages two groups of 16 bytes a lane; reads the first behind a wait for it, the second behind a wait only if told.
+// Stages two groups of 16 bytes a lane; reads the first after a wait for it, the second after a wait only if told.
 ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
   const int at = 16 * gpu::thread_index(), second = 16 * gpu::block_size();
   const gpu::Pointer<const std::byte> global = gpu::cast<const std::byte>(from);
@@ -114,7 +116,8 @@ ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32
   to[gpu::block_size() + gpu::thread_index()] = shared[second / 4 + gpu::thread_index()];
 }
 
-// In every layer each block puts words of its own, a sum over all words of the layer before, and each thread polls words of all blocks.
+// In every layer each block puts words of its own, a sum over all words of the layer before, and each thread polls
+// words of all blocks.
 ECMV_GPU_KERNEL void sums_of_sums(gpu::Exchange exchange, int layers, gpu::Pointer<int32_t> out) {
   const gpu::Pointer<uint32_t> sum = gpu::cast<uint32_t>(gpu::shared_memory());
   const int words = 2 * static_cast<int>(gpu::grid_size());
@@ -122,7 +125,8 @@ ECMV_GPU_KERNEL void sums_of_sums(gpu::Exchange exchange, int layers, gpu::Point
   for (int layer = 0; layer < layers; ++layer) {
     if (gpu::thread_index() == 0) *sum = 0;
     gpu::sync_block();
-    for (int word = gpu::thread_index(); layer > 0 && word < words; word += gpu::block_size()) gpu::atomic_add(sum, exchange.get(layer - 1, word));
+    for (int word = gpu::thread_index(); layer > 0 && word < words; word += gpu::block_size())
+      gpu::atomic_add(sum, exchange.get(layer - 1, word));
     gpu::sync_block();
     if (gpu::thread_index() < 2) exchange.put(layer, 2 * gpu::block_index() + gpu::thread_index(), *sum + 1);
     gpu::sync_block();
@@ -139,7 +143,8 @@ ECMV_GPU_KERNEL void waits_for_nobody(gpu::Exchange exchange) {
 
 // Device memory of an exchange, ready for its first launch.
 struct ExchangeMemory {
-  explicit ExchangeMemory(int64_t words) : memory(gpu::Exchange::bytes(words) / 4), exchange(reinterpret_cast<std::byte*>(memory.data()), words) {
+  explicit ExchangeMemory(int64_t words)
+      : memory(gpu::Exchange::bytes(words) / 4), exchange(reinterpret_cast<std::byte*>(memory.data()), words) {
     std::fill(memory.values.begin(), memory.values.end(), 0);
     memory.values[0] = 1;
   }
@@ -147,7 +152,8 @@ struct ExchangeMemory {
   gpu::Exchange exchange;
 };
 
-// The first lane copies two rows in bulk, one phase each through one place; everybody reads both, the second before its wait if told.
+// The first lane copies two rows in bulk, one phase each through one place; everybody reads both, the second before its
+// wait if told.
 ECMV_GPU_KERNEL void staged_in_bulk(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
   const gpu::Arrival arrival(gpu::shared_memory());
   const gpu::Pointer<std::byte> row = gpu::shared_memory() + 16;
@@ -166,7 +172,8 @@ ECMV_GPU_KERNEL void staged_in_bulk(gpu::Pointer<const int32_t> from, gpu::Point
   }
 }
 
-// A fault unwinds fibers, whose stacks AddressSanitizer does not know: it reports errors that are none, here and in later tests.
+// A fault unwinds fibers, whose stacks AddressSanitizer does not know: it reports errors that are none, here and in
+// later tests.
 void skip_under_address_sanitizer() {
 #if defined(__SANITIZE_ADDRESS__)
   SKIP("AddressSanitizer does not follow exceptions on fibers.");
@@ -182,7 +189,8 @@ TEST_CASE("lane operations compute what devices compute") {
   Numbers wrong(3 * 128);
   run(wave_size, all_operations, {3, 128, 0}, wrong.data());
   CHECK(wrong.values[0] == 0);
-  CHECK(std::vector<int32_t>(wrong.values.begin(), wrong.values.begin() + wrong.count) == std::vector<int32_t>(wrong.count, 0));
+  CHECK(std::vector<int32_t>(wrong.values.begin(), wrong.values.begin() + wrong.count) ==
+        std::vector<int32_t>(wrong.count, 0));
   CHECK(wrong.values[wrong.count] == -1);
 }
 
@@ -212,15 +220,17 @@ TEST_CASE("a missing barrier shows in one of the orders") {
 TEST_CASE("a collective that lanes skip is reported with thread and source line") {
   skip_under_address_sanitizer();
   const int wave_size = any_wave_size();
-  CHECK_THROWS_MATCHES(run(wave_size, some_lanes_skip_the_ballot, {1, 64, 0}), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("thread 0 to 19 are at ballot (tests/emulator/emulator_test.cpp:") &&
-                                      ContainsSubstring("thread 20 to 31 have ended")));
+  CHECK_THROWS_MATCHES(
+      run(wave_size, some_lanes_skip_the_ballot, {1, 64, 0}), backends::emulator::KernelFault,
+      MessageMatches(ContainsSubstring("thread 0 to 19 are at ballot (tests/emulator/emulator_test.cpp:") &&
+                     ContainsSubstring("thread 20 to 31 have ended")));
 }
 
 TEST_CASE("a collective that lanes reach in different lines is reported") {
   skip_under_address_sanitizer();
   CHECK_THROWS_MATCHES(run(any_wave_size(), lanes_meet_in_different_lines, {1, 64, 0}), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("Divergent collective in block 0") && ContainsSubstring("thread 7 is at ballot")));
+                       MessageMatches(ContainsSubstring("Divergent collective in block 0") &&
+                                      ContainsSubstring("thread 7 is at ballot")));
 }
 
 TEST_CASE("a barrier that one thread skips is reported") {
@@ -233,25 +243,27 @@ TEST_CASE("an access outside a buffer is reported with the buffer's name") {
   skip_under_address_sanitizer();
   Numbers numbers(10);
   for (const int64_t at : {int64_t{10}, int64_t{-1}, int64_t{1} << 40})
-    CHECK_THROWS_MATCHES(run(any_wave_size(), reads_behind, {1, 64, 0}, numbers.data(), at), backends::emulator::KernelFault,
-                         MessageMatches(ContainsSubstring("Thread 3 of block 0") &&
-                                        ContainsSubstring("at byte " + std::to_string(4 * at) + " of numbers, which has 40 bytes")));
+    CHECK_THROWS_MATCHES(
+        run(any_wave_size(), reads_past_the_end, {1, 64, 0}, numbers.data(), at), backends::emulator::KernelFault,
+        MessageMatches(ContainsSubstring("Thread 3 of block 0") &&
+                       ContainsSubstring("at byte " + std::to_string(4 * at) + " of numbers, which has 40 bytes")));
   CHECK_THROWS_MATCHES(run(32, reads_misaligned, {1, 32, 0}, numbers.data()), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("misaligned access of 4 bytes at byte 2 of numbers")));
   int32_t nobodys = 0;
-  CHECK_THROWS_MATCHES(run(32, reads_behind, {1, 32, 0}, &nobodys, 0), backends::emulator::KernelFault,
+  CHECK_THROWS_MATCHES(run(32, reads_past_the_end, {1, 32, 0}, &nobodys, 0), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("a pointer into no buffer")));
 }
 
 TEST_CASE("an access outside shared memory is reported, through checked and through raw pointers") {
   skip_under_address_sanitizer();
-  CHECK_THROWS_MATCHES(run(any_wave_size(), reads_shared_behind, {1, 32, 100}, 100), backends::emulator::KernelFault,
+  CHECK_THROWS_MATCHES(run(any_wave_size(), reads_past_shared_memory, {1, 32, 100}, 100),
+                       backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("of shared memory, which has 100 bytes")));
   CHECK_THROWS_MATCHES(run(any_wave_size(), writes_shared_raw, {1, 32, 100}, 100), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("wrote outside its 100 bytes of shared memory")));
 }
 
-TEST_CASE("asynchronous copies have arrived behind the wait for them; an access before it is reported") {
+TEST_CASE("asynchronous copies have arrived after the wait for them; an access before it is reported") {
   skip_under_address_sanitizer();
   Numbers from(512), to(128);
   for (int i = 0; i < 512; ++i) from.values[i] = i;
@@ -260,27 +272,34 @@ TEST_CASE("asynchronous copies have arrived behind the wait for them; an access 
     REQUIRE(to.values[i] == i);
     REQUIRE(to.values[64 + i] == 256 + i);
   }
-  CHECK_THROWS_MATCHES(run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 0), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("of shared memory, to which an asynchronous copy is under way")));
-  CHECK_THROWS_MATCHES(run(any_wave_size(), staged, {1, 64, 2047}, from.data(), to.data(), 1), backends::emulator::KernelFault,
+  CHECK_THROWS_MATCHES(
+      run(any_wave_size(), staged, {1, 64, 2048}, from.data(), to.data(), 0), backends::emulator::KernelFault,
+      MessageMatches(ContainsSubstring("of shared memory, to which an asynchronous copy is under way")));
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged, {1, 64, 2047}, from.data(), to.data(), 1),
+                       backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("of shared memory, which has 2047 bytes")));
 }
 
-TEST_CASE("bulk copies have arrived behind the wait for their phase; an access before it is reported") {
+TEST_CASE("bulk copies have arrived after the wait for their phase; an access before it is reported") {
   skip_under_address_sanitizer();
   Numbers from(256), to(256);
   for (int i = 0; i < 256; ++i) from.values[i] = i;
   run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 512}, from.data(), to.data(), 1);
   for (int i = 0; i < 256; ++i) REQUIRE(to.values[i] == i);
-  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 512}, from.data(), to.data(), 0), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("of shared memory, to which an asynchronous copy is under way")));
-  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 511}, from.data(), to.data(), 1), backends::emulator::KernelFault,
+  CHECK_THROWS_MATCHES(
+      run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 512}, from.data(), to.data(), 0),
+      backends::emulator::KernelFault,
+      MessageMatches(ContainsSubstring("of shared memory, to which an asynchronous copy is under way")));
+  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 128, 16 + 511}, from.data(), to.data(), 1),
+                       backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("of shared memory, which has 527 bytes")));
-  CHECK_THROWS_MATCHES(run(any_wave_size(), staged_in_bulk, {1, 130, 16 + 520}, from.data(), to.data(), 1), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("a bulk copy of 520 bytes; sizes and addresses are multiples of 16")));
+  CHECK_THROWS_MATCHES(
+      run(any_wave_size(), staged_in_bulk, {1, 130, 16 + 520}, from.data(), to.data(), 1),
+      backends::emulator::KernelFault,
+      MessageMatches(ContainsSubstring("a bulk copy of 520 bytes; sizes and addresses are multiples of 16")));
 }
 
-TEST_CASE("a stream goes on behind a reported fault") {
+TEST_CASE("a stream goes on after a reported fault") {
   skip_under_address_sanitizer();
   gpu::Stream stream(32);
   Numbers wrong(64);
@@ -302,7 +321,8 @@ TEST_CASE("blocks that run together exchange words, in launch after launch") {
   for (int layer = 1; layer < kLayers; ++layer) expected = 2 * kBlocks * (expected + 1);
   for (int launch = 0; launch < 4; ++launch) {
     Numbers out(kBlocks);
-    gpu::launch(sums_of_sums, {.grid = kBlocks, .block = 192, .shared_bytes = 4, .together = true}, stream.opaque(), memory.exchange, kLayers, out.data());
+    gpu::launch(sums_of_sums, {.grid = kBlocks, .block = 192, .shared_bytes = 4, .together = true}, stream.opaque(),
+                memory.exchange, kLayers, out.data());
     stream.synchronize();
     for (int i = 0; i < kBlocks; ++i) REQUIRE(out.values[i] == expected);
   }
@@ -312,19 +332,23 @@ TEST_CASE("blocks that wait for words which nobody puts are reported as a deadlo
   skip_under_address_sanitizer();
   ExchangeMemory memory(8);
   Numbers out(4);
-  CHECK_THROWS_MATCHES(run(any_wave_size(), waits_for_nobody, {.grid = 2, .block = 64, .together = true}, memory.exchange), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("Deadlock") && ContainsSubstring("first thread 0 of block 0")));
+  CHECK_THROWS_MATCHES(
+      run(any_wave_size(), waits_for_nobody, {.grid = 2, .block = 64, .together = true}, memory.exchange),
+      backends::emulator::KernelFault,
+      MessageMatches(ContainsSubstring("Deadlock") && ContainsSubstring("first thread 0 of block 0")));
   // Blocks of a plain launch need not be alive at once.
-  CHECK_THROWS_MATCHES(run(any_wave_size(), sums_of_sums, {4, 64, 4}, memory.exchange, 2, out.data()), backends::emulator::KernelFault,
-                       MessageMatches(ContainsSubstring("Deadlock")));
+  CHECK_THROWS_MATCHES(run(any_wave_size(), sums_of_sums, {4, 64, 4}, memory.exchange, 2, out.data()),
+                       backends::emulator::KernelFault, MessageMatches(ContainsSubstring("Deadlock")));
 }
 
 TEST_CASE("more blocks than the device has room for do not run together") {
   skip_under_address_sanitizer();
   ExchangeMemory memory(18);
   Numbers out(9);
-  CHECK_THROWS_MATCHES(run(32, sums_of_sums, {.grid = 9, .block = 1024, .shared_bytes = 4, .together = true}, memory.exchange, 2, out.data()),
-                       backends::emulator::KernelFault, MessageMatches(ContainsSubstring("9 blocks of 1024 threads shall run together")));
+  CHECK_THROWS_MATCHES(run(32, sums_of_sums, {.grid = 9, .block = 1024, .shared_bytes = 4, .together = true},
+                           memory.exchange, 2, out.data()),
+                       backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("9 blocks of 1024 threads must run together")));
 }
 
 TEST_CASE("portable forms of device instructions are right") {

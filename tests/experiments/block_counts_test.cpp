@@ -21,11 +21,13 @@ std::vector<codecs::BlockSizes> count_too_few(datasets::MatrixView matrix, const
   return {{"stream", 32, std::vector<uint32_t>(matrix.elements.size() / 32, 255), 0}};
 }
 
-std::string fill(std::vector<codecs::BlockSizes> (*block_sizes)(datasets::MatrixView, const codecs::Settings&), reports::CaseRecord& record) {
+std::string fill(std::vector<codecs::BlockSizes> (*block_sizes)(datasets::MatrixView, const codecs::Settings&),
+                 reports::CaseRecord& record) {
   codecs::Codec codec = tests::make_codec();
   codec.block_sizes = block_sizes;
   const codecs::CodecEntry entry{"test", &codec, {}, {}};
-  const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({32, 64}, 4), tests::gaussian_matrix({8, 32}, 4)};
+  const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({32, 64}, 4),
+                                                  tests::gaussian_matrix({8, 32}, 4)};
   std::vector<codecs::CompressedMatrix> layers;
   for (const datasets::Matrix& matrix : matrices) layers.push_back(tests::store(matrix.view(), {}));
   return experiments::fill_blocks(record, {&entry, {}}, matrices, layers);
@@ -33,7 +35,7 @@ std::string fill(std::vector<codecs::BlockSizes> (*block_sizes)(datasets::Matrix
 
 }  // namespace
 
-TEST_CASE("a packet holds whole blocks with their tags behind its header") {
+TEST_CASE("a packet holds whole blocks with their tags after its header") {
   const PacketLink link;
   CHECK(link_bytes(link, {}) == 0);
   // 1 block: 8 bytes and 9 + 3 bits in two bytes.

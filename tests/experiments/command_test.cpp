@@ -3,13 +3,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,61 +14,16 @@
 #include "backends/backend.h"
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/run_command.h"
 #include "tests/test_matrices.h"
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
+using ecmv::tests::Command;
+using ecmv::tests::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// A folder of its own for every test, in which the command runs.
-class Command {
- public:
-  Command() {
-    std::string name = (fs::temp_directory_path() / "ecmv_command_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-  }
-  ~Command() {
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-  }
-  int operator()(const std::vector<std::string>& arguments) {
-    wait_for(start(arguments));
-    return code;
-  }
-  pid_t start(const std::vector<std::string>& arguments) {
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child > 0) return child;
-    std::vector<char*> argv = {const_cast<char*>(ECMV_BINARY)};
-    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
-    if (chdir(folder.c_str()) != 0 || freopen((folder / "stdout").c_str(), "w", stdout) == nullptr || freopen((folder / "stderr").c_str(), "w", stderr) == nullptr) _exit(99);
-    execv(ECMV_BINARY, argv.data());
-    _exit(99);
-  }
-  void wait_for(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-    out = text_of(folder / "stdout");
-    err = text_of(folder / "stderr");
-    INFO(err);
-  }
-
-  fs::path folder;
-  int code = -1;
-  std::string out, err;
-};
 
 // Any codec that takes int8; a build of a few codecs may lack the baseline.
 const std::string& some_codec() {
@@ -86,7 +38,8 @@ const std::string& some_codec() {
 }
 
 // A case that is over at once.
-const std::vector<std::string> kSmall = {"run", "--codec", "raw_int8", "--d", "64", "--layers", "2", "--sigma", "4", "--backend", "scalar", "--profile"};
+const std::vector<std::string> kSmall = {"run", "--codec", "raw_int8", "--d",       "64",     "--layers",
+                                         "2",   "--sigma", "4",        "--backend", "scalar", "--profile"};
 
 std::vector<std::string> small(std::vector<std::string> more) {
   std::vector<std::string> all = kSmall;
@@ -128,9 +81,11 @@ TEST_CASE("usage errors end with 2 and a nearest word, help with 0") {
 
 TEST_CASE("config errors come all at once with their places") {
   Command ecmv;
-  std::ofstream(ecmv.folder / "bad.yaml") << "schema: 1\nname: bad\nexperiments:\n  - data: {source: gaussian, sgima: 4, d: x}\n    codecs: none_such\n";
+  std::ofstream(ecmv.folder / "bad.yaml")
+      << "schema: 1\nname: bad\nexperiments:\n  - data: {source: gaussian, sgima: 4, d: x}\n    codecs: none_such\n";
   CHECK(ecmv({"run", "bad.yaml"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("bad.yaml:4:30: 'data' has no key 'sgima'. Did you mean 'sigma'?") && ContainsSubstring("'none_such'"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("bad.yaml:4:30: 'data' has no key 'sgima'. Did you mean 'sigma'?") &&
+                           ContainsSubstring("'none_such'"));
 }
 
 TEST_CASE("lists print every kind as text and JSON") {
@@ -200,7 +155,8 @@ TEST_CASE("a dry run shows cases and bytes and writes nothing") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
   CHECK(ecmv(small({"--dry-run"})) == 0);
-  CHECK_THAT(ecmv.out, ContainsSubstring("8 KiB of matrices") && ContainsSubstring("raw_int8/scalar/matvec/rows/default") && ContainsSubstring("1 cases"));
+  CHECK_THAT(ecmv.out, ContainsSubstring("8 KiB of matrices") &&
+                           ContainsSubstring("raw_int8/scalar/matvec/rows/default") && ContainsSubstring("1 cases"));
   CHECK_FALSE(fs::exists(ecmv.folder / "out"));
   CHECK(ecmv({"run", "--codec", "raw_int8", "--d", "131000", "--layers", "1000", "--dry-run"}) == 6);
   CHECK_THAT(ecmv.out, ContainsSubstring("out_of_memory"));
@@ -214,15 +170,17 @@ TEST_CASE("tables go to files or to stdout alone") {
   CHECK_THAT(text_of(ecmv.folder / "t.csv"), ContainsSubstring("stored_bytes"));
   CHECK_THAT(text_of(ecmv.folder / "t.md"), ContainsSubstring("| raw_int8"));
   CHECK(ecmv({"run", "out/ad_hoc/config.yaml", "--profile", "--csv", "-"}) == 0);
-  CHECK(ecmv.out == text_of(ecmv.folder / "t.csv").substr(0, ecmv.out.find('\n')) + ecmv.out.substr(ecmv.out.find('\n')));
+  CHECK(ecmv.out ==
+        text_of(ecmv.folder / "t.csv").substr(0, ecmv.out.find('\n')) + ecmv.out.substr(ecmv.out.find('\n')));
   CHECK(ecmv(small({"--csv", "/nowhere/t.csv"})) == 2);
 }
 
 TEST_CASE("a GPU backend runs with plain launches when asked, and its record says so", "[emulator]") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
-  const int code = ecmv({"run", "--codec", "raw_int8", "--backend", "emulator", "--simd-target", "wave64", "--launch", "graph,plain", "--d", "64", "--layers", "2",
-                         "--variant", "tuned", "--tuning", "first", "-o", "r.jsonl"});
+  const int code =
+      ecmv({"run", "--codec", "raw_int8", "--backend", "emulator", "--simd-target", "wave64", "--launch", "graph,plain",
+            "--d", "64", "--layers", "2", "--variant", "tuned", "--tuning", "first", "-o", "r.jsonl"});
   if (code == 6) SKIP("there is no emulator plugin");
   CHECK(code == 0);
   const auto records = ecmv::reports::read_records(ecmv.folder / "r.jsonl");
@@ -246,7 +204,8 @@ TEST_CASE("why a backend has no device is said, also when one of its instruction
     if (reason.empty()) continue;
     any = true;
     Command command;
-    CHECK(command({"run", "--codec", "raw_int8", "--backend", std::string(backend.id), "--simd-target", "sm_90", "--d", "64", "--layers", "2", "-o", "r.jsonl"}) == 6);
+    CHECK(command({"run", "--codec", "raw_int8", "--backend", std::string(backend.id), "--simd-target", "sm_90", "--d",
+                   "64", "--layers", "2", "-o", "r.jsonl"}) == 6);
     CHECK_THAT(command.err, ContainsSubstring(reason));
   }
   if (!any) SKIP("every backend has a device here");
@@ -261,15 +220,18 @@ TEST_CASE("every backend is named by the help of --backend") {
 TEST_CASE("an interrupted run keeps what it has, tells how to go on, and goes on") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
-  const std::vector<std::string> long_run = {"run", "--codec", "raw_int8", "--d", "64,80,96,112", "--layers", "2", "--sigma", "1,2,4,8", "--backend", "scalar",
-                                             "--repetitions", "20", "--min-time", "0.05", "-o", "r.jsonl"};
+  const std::vector<std::string> long_run = {
+      "run",       "--codec", "raw_int8",      "--d", "64,80,96,112", "--layers", "2",  "--sigma", "1,2,4,8",
+      "--backend", "scalar",  "--repetitions", "20",  "--min-time",   "0.05",     "-o", "r.jsonl"};
   const pid_t child = ecmv.start(long_run);
   // Until the first record of a case is there.
-  for (int i = 0; i < 600 && text_of(ecmv.folder / "r.jsonl").find("\"kind\":\"case\"") == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (int i = 0; i < 600 && text_of(ecmv.folder / "r.jsonl").find("\"kind\":\"case\"") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, SIGINT);
   ecmv.wait_for(child);
   CHECK(ecmv.code == 130);
-  CHECK_THAT(ecmv.err, ContainsSubstring("The rest runs with: ecmv run --codec raw_int8") && ContainsSubstring("--resume"));
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("The rest runs with: ecmv run --codec raw_int8") && ContainsSubstring("--resume"));
   const auto finished = ecmv::reports::read_records(ecmv.folder / "r.jsonl");
   CHECK(finished.cases.size() >= 1);
   CHECK(finished.cases.size() < 16);
@@ -287,7 +249,8 @@ TEST_CASE("verify runs the built-in config, writes JUnit and counts damaged stre
   const std::string filter = "512x512x2/seed1/" + some_codec();
   CHECK(ecmv({"verify", "--filter", filter, "--corrupt", "--flips", "10", "--junit", "j.xml"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("damaged streams: " + some_codec()) && ContainsSubstring(", 0 failed"));
-  CHECK_THAT(text_of(ecmv.folder / "j.xml"), ContainsSubstring("failures=\"0\"") && ContainsSubstring("<testcase classname=\"" + some_codec()));
+  CHECK_THAT(text_of(ecmv.folder / "j.xml"),
+             ContainsSubstring("failures=\"0\"") && ContainsSubstring("<testcase classname=\"" + some_codec()));
   CHECK(ecmv({"verify", "nothing.safetensors"}) == 2);
 }
 
@@ -315,11 +278,14 @@ TEST_CASE("codecs within one record file are compared with a baseline, which is 
   Command ecmv;
   // The coded case is slower and larger than the plain one.
   const auto line = [](const std::string& codec, const std::string& seconds, const std::string& median, int bytes) {
-    return R"({"schema":1,"kind":"case","status":"ok","reason":"","case":")" + codec + R"(","run":"r","data":{"source":"s","rows":10,"cols":10,"type":"i8"},"codec":{"id":")" +
-           codec + R"("},"size":{"stored_bytes":)" + std::to_string(bytes) + R"(},"kernel":{"backend":"simd","op":"matvec"},"time":{"samples_s":)" + seconds +
-           R"(,"median_s":)" + median + R"(,"elements":100,"cache":"resident"}})" + "\n";
+    return R"({"schema":1,"kind":"case","status":"ok","reason":"","case":")" + codec +
+           R"(","run":"r","data":{"source":"s","rows":10,"cols":10,"type":"i8"},"codec":{"id":")" + codec +
+           R"("},"size":{"stored_bytes":)" + std::to_string(bytes) +
+           R"(},"kernel":{"backend":"simd","op":"matvec"},"time":{"samples_s":)" + seconds + R"(,"median_s":)" +
+           median + R"(,"elements":100,"cache":"resident"}})" + "\n";
   };
-  std::ofstream(ecmv.folder / "r.jsonl") << line("plain", "[1.0,1.001,1.002,1.003,1.004]", "1.002", 100) << line("coder", "[2.0,2.001,2.002,2.003,2.004]", "2.002", 120);
+  std::ofstream(ecmv.folder / "r.jsonl") << line("plain", "[1.0,1.001,1.002,1.003,1.004]", "1.002", 100)
+                                         << line("coder", "[2.0,2.001,2.002,2.003,2.004]", "2.002", 120);
   CHECK(ecmv({"compare", "r.jsonl", "--baseline", "codec=plain"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("SLOWER") && ContainsSubstring("0.50") && ContainsSubstring("+20"));
   CHECK(ecmv.err.empty());
@@ -332,7 +298,8 @@ TEST_CASE("codecs within one record file are compared with a baseline, which is 
     CHECK_THAT(ecmv.err, ContainsSubstring("--baseline takes codec=ID, not '" + std::string(baseline) + "'."));
   }
   CHECK(ecmv({"compare", "r.jsonl", "--baseline", "codec=plane"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("no case is of the codec plane; the codecs of these records are coder, plain"));
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("no case is of the codec plane; the codecs of these records are coder, plain"));
 }
 
 TEST_CASE("new-codec writes a folder once, for valid ids, into a checkout only") {
@@ -348,7 +315,8 @@ TEST_CASE("new-codec writes a folder once, for valid ids, into a checkout only")
   }
   CHECK(ecmv({"new-codec", "my_codec"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("already"));
-  for (const char* id : {"MyCodec", "1st", "a-b", "class", "modelling", "a__b", ""}) CHECK(ecmv({"new-codec", id}) == 2);
+  for (const char* id : {"MyCodec", "1st", "a-b", "class", "modelling", "a__b", ""})
+    CHECK(ecmv({"new-codec", id}) == 2);
 }
 
 TEST_CASE("doctor always answers") {

@@ -1,4 +1,5 @@
-// Claims about configs: what is wrong is found at its place, all of it at once; what is right expands to the cases one expects.
+// Claims about configs: what is wrong is found at its place, all of it at once; what is right expands to the cases one
+// expects.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -21,16 +22,21 @@ std::span<const codecs::CodecEntry> test_codecs() {
   static const codecs::Codec plain = tests::make_codec();
   static const codecs::Codec with_settings = [] {
     codecs::Codec codec = tests::make_codec();
-    codec.settings = {{.name = "lanes", .unit = "", .help = "h", .default_value = int64_t{4}, .min = 1, .max = 64},
-                      {.name = "mode", .unit = "", .help = "h", .default_value = std::string("slow"), .choices = {"slow", "fast"}}};
+    codec.settings = {
+        {.name = "lanes", .unit = "", .help = "h", .default_value = int64_t{4}, .min = 1, .max = 64},
+        {.name = "mode", .unit = "", .help = "h", .default_value = std::string("slow"), .choices = {"slow", "fast"}}};
     return codec;
   }();
-  static const std::vector<backends::Kernel> kernels = {tests::make_kernel(tests::Op::decode, tests::decode), tests::make_kernel(tests::Op::matvec, tests::multiply)};
-  static const std::vector<codecs::CodecEntry> entries = {{"plain", &plain, kernels, {}}, {"tuned", &with_settings, kernels, kernels}};
+  static const std::vector<backends::Kernel> kernels = {tests::make_kernel<tests::decode>(),
+                                                        tests::make_kernel<tests::multiply>()};
+  static const std::vector<codecs::CodecEntry> entries = {{"plain", &plain, kernels, {}},
+                                                          {"tuned", &with_settings, kernels, kernels}};
   return entries;
 }
 
-Experiment parse(const std::string& text, const ConfigEdits& edits = {}) { return parse_experiment(text, "x.yaml", edits, test_codecs()); }
+Experiment parse(const std::string& text, const ConfigEdits& edits = {}) {
+  return parse_experiment(text, "x.yaml", edits, test_codecs());
+}
 
 std::vector<std::string> errors_of(const std::string& text, const ConfigEdits& edits = {}) {
   try {
@@ -79,7 +85,8 @@ TEST_CASE("errors carry file, line and column") {
   CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, layer: 2}\n    codecs: plain\n")),
              ContainsSubstring("x.yaml:4:46: 'data' has no key 'layer'. Did you mean 'layers'?"));
   CHECK_THAT(error_of("schema: 1\nname: [\n"), ContainsSubstring("x.yaml:"));
-  CHECK_THAT(error_of("schema: 1\nname: x\nname: y\nexperiments:\n" + kBlock), ContainsSubstring("x.yaml:3:1: The key 'name' stands twice"));
+  CHECK_THAT(error_of("schema: 1\nname: x\nname: y\nexperiments:\n" + kBlock),
+             ContainsSubstring("x.yaml:3:1: The key 'name' stands twice"));
 }
 
 TEST_CASE("every kind of error is a sentence that names the culprit") {
@@ -87,61 +94,103 @@ TEST_CASE("every kind of error is a sentence that names the culprit") {
   CHECK_THAT(error_of(""), ContainsSubstring("schema: 1"));
   CHECK_THAT(error_of("- 1\n"), ContainsSubstring("a config is a map"));
   CHECK_THAT(error_of("name: x\nexperiments:\n" + kBlock), ContainsSubstring("must begin with 'schema: 1'"));
-  CHECK_THAT(error_of("schema: 2\nname: x\nexperiments:\n" + kBlock), ContainsSubstring("'schema' must lie between 1 and 1"));
+  CHECK_THAT(error_of("schema: 2\nname: x\nexperiments:\n" + kBlock),
+             ContainsSubstring("'schema' must lie between 1 and 1"));
   CHECK_THAT(error_of("schema: 1\nexperiments:\n" + kBlock), ContainsSubstring("needs a 'name'"));
   CHECK_THAT(error_of("schema: 1\nname: ../x\nexperiments:\n" + kBlock), ContainsSubstring("must not hold a '/'"));
   CHECK_THAT(error_of(head), ContainsSubstring("'experiments' must be a list"));
   CHECK_THAT(error_of(head + "experiments: []\n"), ContainsSubstring("at least one block"));
   CHECK_THAT(error_of(head + "verify: often\nexperiments:\n" + kBlock), ContainsSubstring("'once' or 'each'"));
-  CHECK_THAT(error_of(head + "measure: {repetitions: 0}\nexperiments:\n" + kBlock), ContainsSubstring("'repetitions' must lie between 1"));
+  CHECK_THAT(error_of(head + "measure: {repetitions: 0}\nexperiments:\n" + kBlock),
+             ContainsSubstring("'repetitions' must lie between 1"));
   CHECK_THAT(error_of(head + "measure: {min_time: -1}\nexperiments:\n" + kBlock), ContainsSubstring("greater than 0"));
-  CHECK_THAT(error_of(head + "measure: {repetition: 3}\nexperiments:\n" + kBlock), ContainsSubstring("Did you mean 'repetitions'?"));
+  CHECK_THAT(error_of(head + "measure: {repetition: 3}\nexperiments:\n" + kBlock),
+             ContainsSubstring("Did you mean 'repetitions'?"));
   CHECK_THAT(error_of(head + "experiments:\n" + kBlock + "---\nschema: 1\n"), ContainsSubstring("one YAML document"));
   CHECK_THAT(error_of(with_block("  - codecs: plain\n")), ContainsSubstring("needs 'data'"));
-  CHECK_THAT(error_of(with_block("  - data: {sigma: 4, d: 8}\n    codecs: plain\n")), ContainsSubstring("needs a 'source'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gausian, d: 8}\n    codecs: plain\n")), ContainsSubstring("Did you mean 'gaussian'?"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4}\n    codecs: plain\n")), ContainsSubstring("either 'd'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, shapes: [[1, 2]]}\n    codecs: plain\n")), ContainsSubstring("either 'd'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, shapes: [[1, 2, 3]]}\n    codecs: plain\n")), ContainsSubstring("pair [rows, cols]"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 010}\n    codecs: plain\n")), ContainsSubstring("plain decimal digits, not '010'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 1e3}\n    codecs: plain\n")), ContainsSubstring("plain decimal digits"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 0}\n    codecs: plain\n")), ContainsSubstring("'d' must lie between 1"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: wide, d: 8}\n    codecs: plain\n")), ContainsSubstring("'sigma' must be a number, not 'wide'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: -1, d: 8}\n    codecs: plain\n")), ContainsSubstring("at least"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, entropy_bits: 2, d: 8}\n    codecs: plain\n")), ContainsSubstring("entropy_bits"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: []}\n    codecs: plain\n")), ContainsSubstring("'d' is empty"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: }\n    codecs: plain\n")), ContainsSubstring("'d' has no value"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: [[8]]}\n    codecs: plain\n")), ContainsSubstring("single value"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow3: [1, 2]}}\n    codecs: plain\n")), ContainsSubstring("Did you mean 'pow2'?"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow2: [5, 2]}}\n    codecs: plain\n")), ContainsSubstring("greater than its last"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {range: [1, 9, 0]}}\n    codecs: plain\n")), ContainsSubstring("step > 0"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: [1, 2], d: [8, 16, 32], zip: [sigma, d]}\n    codecs: plain\n")), ContainsSubstring("of one length"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: 8, zip: [sgima, d]}\n    codecs: plain\n")), ContainsSubstring("no axis of this block"));
+  CHECK_THAT(error_of(with_block("  - data: {sigma: 4, d: 8}\n    codecs: plain\n")),
+             ContainsSubstring("needs a 'source'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gausian, d: 8}\n    codecs: plain\n")),
+             ContainsSubstring("Did you mean 'gaussian'?"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4}\n    codecs: plain\n")),
+             ContainsSubstring("either 'd'"));
+  CHECK_THAT(
+      error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, shapes: [[1, 2]]}\n    codecs: plain\n")),
+      ContainsSubstring("either 'd'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, shapes: [[1, 2, 3]]}\n    codecs: plain\n")),
+             ContainsSubstring("pair [rows, cols]"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 010}\n    codecs: plain\n")),
+             ContainsSubstring("plain decimal digits, not '010'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 1e3}\n    codecs: plain\n")),
+             ContainsSubstring("plain decimal digits"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 0}\n    codecs: plain\n")),
+             ContainsSubstring("'d' must lie between 1"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: wide, d: 8}\n    codecs: plain\n")),
+             ContainsSubstring("'sigma' must be a number, not 'wide'"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: -1, d: 8}\n    codecs: plain\n")),
+             ContainsSubstring("at least"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, entropy_bits: 2, d: 8}\n    codecs: plain\n")),
+             ContainsSubstring("entropy_bits"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: []}\n    codecs: plain\n")),
+             ContainsSubstring("'d' is empty"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: }\n    codecs: plain\n")),
+             ContainsSubstring("'d' has no value"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: [[8]]}\n    codecs: plain\n")),
+             ContainsSubstring("single value"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow3: [1, 2]}}\n    codecs: plain\n")),
+             ContainsSubstring("Did you mean 'pow2'?"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow2: [5, 2]}}\n    codecs: plain\n")),
+             ContainsSubstring("greater than its last"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {range: [1, 9, 0]}}\n    codecs: plain\n")),
+             ContainsSubstring("step > 0"));
+  CHECK_THAT(error_of(with_block(
+                 "  - data: {source: gaussian, sigma: [1, 2], d: [8, 16, 32], zip: [sigma, d]}\n    codecs: plain\n")),
+             ContainsSubstring("of one length"));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: 8, zip: [sgima, d]}\n    codecs: plain\n")),
+             ContainsSubstring("no axis of this block"));
   CHECK_THAT(error_of(with_block(kData)), ContainsSubstring("needs 'codecs'"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs: plan\n")), ContainsSubstring("There is no codec 'plan'. Did you mean 'plain'?"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lane: 2}\n")), ContainsSubstring("Did you mean 'lanes'?"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lanes: 65}\n")), ContainsSubstring("must lie between 1 and 64, not 65"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {mode: quick}\n")), ContainsSubstring("one of slow, fast"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {backend: cpu}\n")), ContainsSubstring("'backend' does not know 'cpu'"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {simd_target: AVX22}\n")), ContainsSubstring("does not know 'AVX22'"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs: plan\n")),
+             ContainsSubstring("There is no codec 'plan'. Did you mean 'plain'?"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lane: 2}\n")),
+             ContainsSubstring("Did you mean 'lanes'?"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lanes: 65}\n")),
+             ContainsSubstring("must lie between 1 and 64, not 65"));
+  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {mode: quick}\n")),
+             ContainsSubstring("one of slow, fast"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {backend: cpu}\n")),
+             ContainsSubstring("'backend' does not know 'cpu'"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {simd_target: AVX22}\n")),
+             ContainsSubstring("does not know 'AVX22'"));
   CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matvex}\n")), ContainsSubstring("Did you mean 'matvec'?"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {threads: 0}\n")), ContainsSubstring("'threads' must lie between 1"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {unfused: maybe}\n")), ContainsSubstring("'unfused' does not know 'maybe'"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {launch: grahp}\n")), ContainsSubstring("Did you mean 'graph'?"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {device: -1}\n")), ContainsSubstring("'device' must lie between 0"));
-  CHECK_THAT(error_of(with_block(kBlock + "    exclude: [{codex: plain}]\n")), ContainsSubstring("Did you mean 'codec'?"));
-  CHECK_THAT(error_of(with_block(kBlock + "    exclud: [{codec: plain}]\n")), ContainsSubstring("Did you mean 'exclude'?"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {threads: 0}\n")),
+             ContainsSubstring("'threads' must lie between 1"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {unfused: maybe}\n")),
+             ContainsSubstring("'unfused' does not know 'maybe'"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {launch: grahp}\n")),
+             ContainsSubstring("Did you mean 'graph'?"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {device: -1}\n")),
+             ContainsSubstring("'device' must lie between 0"));
+  CHECK_THAT(error_of(with_block(kBlock + "    exclude: [{codex: plain}]\n")),
+             ContainsSubstring("Did you mean 'codec'?"));
+  CHECK_THAT(error_of(with_block(kBlock + "    exclud: [{codec: plain}]\n")),
+             ContainsSubstring("Did you mean 'exclude'?"));
 }
 
 TEST_CASE("all errors come at once") {
-  const auto errors = errors_of("schema: 1\nnam: x\nseed: -1\nexperiments:\n  - data: {source: gaussian, sigma: wide, d: eight, layrs: 2}\n    codecs: [plan, tuned: {lanes: 0, mood: x}]\n    kernels: {op: matvex}\n");
+  const auto errors = errors_of(
+      "schema: 1\nnam: x\nseed: -1\nexperiments:\n  - data: {source: gaussian, sigma: wide, d: eight, layrs: 2}\n    "
+      "codecs: [plan, tuned: {lanes: 0, mood: x}]\n    kernels: {op: matvex}\n");
   std::string all;
   for (const std::string& error : errors) all += error + "\n";
-  for (const char* part : {"'nam'", "needs a 'name'", "'seed'", "'layrs'", "'plan'", "must lie between 1 and 64", "'mood'", "'matvex'"}) CHECK_THAT(all, ContainsSubstring(part));
+  for (const char* part :
+       {"'nam'", "needs a 'name'", "'seed'", "'layrs'", "'plan'", "must lie between 1 and 64", "'mood'", "'matvex'"})
+    CHECK_THAT(all, ContainsSubstring(part));
 }
 
 TEST_CASE("axes multiply, the first slowest, and generated axes include their ends") {
-  const Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: [1, 2], d: {pow2: [3, 5]}, layers: 1}\n    codecs: [plain, tuned: {lanes: {range: [2, 4, 2]}}]\n"));
+  const Experiment experiment =
+      parse(with_block("  - data: {source: gaussian, sigma: [1, 2], d: {pow2: [3, 5]}, layers: 1}\n    codecs: [plain, "
+                       "tuned: {lanes: {range: [2, 4, 2]}}]\n"));
   CHECK(experiment.cases.size() == 2 * 3 * (1 + 2));
   CHECK(experiment.cases.front().data.numbers.at("sigma") == 1);
   CHECK(experiment.cases.back().data.shape == datasets::Shape{32, 32});
@@ -149,7 +198,9 @@ TEST_CASE("axes multiply, the first slowest, and generated axes include their en
 }
 
 TEST_CASE("zipped axes advance together") {
-  const Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: [1, 2], d: [8, 16], seed: [1, 2, 3], zip: [sigma, d]}\n    codecs: plain\n"));
+  const Experiment experiment =
+      parse(with_block("  - data: {source: gaussian, sigma: [1, 2], d: [8, 16], seed: [1, 2, 3], zip: [sigma, d]}\n    "
+                       "codecs: plain\n"));
   CHECK(experiment.cases.size() == 2 * 3);
   for (const Case& one : experiment.cases) CHECK((one.data.numbers.at("sigma") == 1) == (one.data.shape.rows == 8));
 }
@@ -159,11 +210,14 @@ TEST_CASE("exclude removes partial matches only") {
   CHECK(parse(with_block(block)).cases.size() == 4);
   const Experiment experiment = parse(with_block(block + "    exclude: [{codec: tuned, d: 16}]\n"));
   CHECK(experiment.cases.size() == 3);
-  CHECK(std::none_of(experiment.cases.begin(), experiment.cases.end(), [](const Case& c) { return c.codec.id == "tuned" && c.data.shape.rows == 16; }));
+  CHECK(std::none_of(experiment.cases.begin(), experiment.cases.end(),
+                     [](const Case& c) { return c.codec.id == "tuned" && c.data.shape.rows == 16; }));
 }
 
 TEST_CASE("blocks append, equal cases run once, cases of one dataset stand together") {
-  const Experiment experiment = parse(with_block(kBlock + "  - data: {source: gaussian, sigma: 4, d: 16, layers: 2}\n    codecs: plain\n" + kData + "    codecs: [tuned, plain]\n"));
+  const Experiment experiment =
+      parse(with_block(kBlock + "  - data: {source: gaussian, sigma: 4, d: 16, layers: 2}\n    codecs: plain\n" +
+                       kData + "    codecs: [tuned, plain]\n"));
   REQUIRE(experiment.cases.size() == 3);
   CHECK(experiment.cases[0].data == experiment.cases[1].data);
   CHECK(experiment.cases[1].codec.id == "tuned");
@@ -173,13 +227,15 @@ TEST_CASE("all_settings gives every codec with each setting at its ends and choi
   const Experiment experiment = parse(with_block(kData + "    codecs: all_settings\n    kernels: {backend: scalar}\n"));
   std::vector<std::string> codecs;
   for (const Case& one : experiment.cases) codecs.push_back(one.codec.name());
-  CHECK(codecs == std::vector<std::string>{"plain", "tuned[lanes=4,mode=slow]", "tuned[lanes=1,mode=slow]", "tuned[lanes=64,mode=slow]", "tuned[lanes=4,mode=fast]"});
+  CHECK(codecs == std::vector<std::string>{"plain", "tuned[lanes=4,mode=slow]", "tuned[lanes=1,mode=slow]",
+                                           "tuned[lanes=64,mode=slow]", "tuned[lanes=4,mode=fast]"});
 }
 
 TEST_CASE("edits replace axes and set values, and complain about what they cannot") {
   const std::string text = with_block(kBlock);
-  CHECK(names_of(parse(text, {.axes = {"d=16,32"}})) == std::vector<std::string>{"gaussian[sigma=4]/16x16x2/seed1/plain/scalar/matvec/test/default",
-                                                                               "gaussian[sigma=4]/32x32x2/seed1/plain/scalar/matvec/test/default"});
+  CHECK(names_of(parse(text, {.axes = {"d=16,32"}})) ==
+        std::vector<std::string>{"gaussian[sigma=4]/16x16x2/seed1/plain/scalar/matvec/test/default",
+                                 "gaussian[sigma=4]/32x32x2/seed1/plain/scalar/matvec/test/default"});
   CHECK(parse(text, {.axes = {"d={pow2: [3, 6]}"}}).cases.size() == 4);
   CHECK(parse(text, {.axes = {"op=decode,matvec", "codecs=plain,tuned"}}).cases.size() == 4);
   const Experiment edited = parse(text, {.values = {"measure.repetitions=3", "experiments.0.data.sigma=2"}});
@@ -196,7 +252,8 @@ TEST_CASE("edits replace axes and set values, and complain about what they canno
 }
 
 TEST_CASE("filters keep and drop by name, and say when they are no expressions") {
-  Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: 1, d: [8, 16]}\n    codecs: [plain, tuned]\n"));
+  Experiment experiment =
+      parse(with_block("  - data: {source: gaussian, sigma: 1, d: [8, 16]}\n    codecs: [plain, tuned]\n"));
   filter_cases(experiment, "tuned", "16x16");
   REQUIRE(experiment.cases.size() == 1);
   CHECK(experiment.cases[0].data.shape.rows == 8);
@@ -204,14 +261,19 @@ TEST_CASE("filters keep and drop by name, and say when they are no expressions")
 }
 
 TEST_CASE("smoke cases are small, stay oblong and run once") {
-  Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: 1, shapes: [[11008, 4096], [4096, 4096], [8192, 8192], [100, 7]], layers: 10}\n    codecs: plain\n"));
+  Experiment experiment =
+      parse(with_block("  - data: {source: gaussian, sigma: 1, shapes: [[11008, 4096], [4096, 4096], [8192, 8192], "
+                       "[100, 7]], layers: 10}\n    codecs: plain\n"));
   shrink_to_smoke(experiment);
   REQUIRE(experiment.cases.size() == 3);  // the two square ones have become one
   for (const Case& one : experiment.cases) {
     CHECK(one.data.layers == 2);
     CHECK(std::max(one.data.shape.rows, one.data.shape.cols) <= 512);
   }
-  const auto has = [&](datasets::Shape shape) { return std::any_of(experiment.cases.begin(), experiment.cases.end(), [&](const Case& c) { return c.data.shape == shape; }); };
+  const auto has = [&](datasets::Shape shape) {
+    return std::any_of(experiment.cases.begin(), experiment.cases.end(),
+                       [&](const Case& c) { return c.data.shape == shape; });
+  };
   CHECK(has({512, 128}));
   CHECK(has({512, 512}));
   CHECK(has({100, 7}));
@@ -219,21 +281,29 @@ TEST_CASE("smoke cases are small, stay oblong and run once") {
 }
 
 TEST_CASE("the op size gives one case a codec, whatever the backends and threads") {
-  const Experiment experiment = parse(with_block("  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: [scalar, simd], threads: [1, 2], op: size}\n"));
+  const Experiment experiment =
+      parse(with_block("  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: "
+                       "{backend: [scalar, simd], threads: [1, 2], op: size}\n"));
   REQUIRE(experiment.cases.size() == 1);
   CHECK(experiment.cases[0].kernel.op == backends::Op::size);
   CHECK(experiment.cases[0].name().ends_with("/size"));
 }
 
 TEST_CASE("batch is an axis of matmul alone, in names, exclusions and edits") {
-  const std::string block = "  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: scalar, op: [matvec, matmul], batch: [1, 16]}\n";
+  const std::string block =
+      "  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: scalar, op: "
+      "[matvec, matmul], batch: [1, 16]}\n";
   const std::string name = "gaussian[sigma=1]/8x8x1/seed1/plain/scalar/";
-  CHECK(names_of(parse(with_block(block))) == std::vector<std::string>{name + "matvec/test/default", name + "matmul:b1/unfused_test/default", name + "matmul:b16/unfused_test/default"});
+  CHECK(names_of(parse(with_block(block))) == std::vector<std::string>{name + "matvec/test/default",
+                                                                       name + "matmul:b1/unfused_test/default",
+                                                                       name + "matmul:b16/unfused_test/default"});
   CHECK(parse(with_block(block + "    exclude: [{op: matmul, batch: 1}]\n")).cases.size() == 2);
   CHECK(parse(with_block(block), {.axes = {"batch=2,3,4"}}).cases.size() == 4);
   CHECK(parse(with_block(kBlock + "    kernels: {op: matmul}\n")).cases[0].kernel.batch == 1);
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {batch: 2}\n")), ContainsSubstring("'batch' counts the tokens of a matmul"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matmul, batch: 65}\n")), ContainsSubstring("'batch' must lie between 1 and 64"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {batch: 2}\n")),
+             ContainsSubstring("'batch' counts the tokens of a matmul"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matmul, batch: 65}\n")),
+             ContainsSubstring("'batch' must lie between 1 and 64"));
 }
 
 TEST_CASE("keys are stable, differ with settings and format version") {
@@ -249,7 +319,8 @@ TEST_CASE("keys are stable, differ with settings and format version") {
 
 TEST_CASE("GPU backends have the axes launch and device, CPUs have not", "[emulator]") {
   const codecs::CodecEntry* entry = codecs::find_codec("raw_int8");
-  if (entry == nullptr || entry->kernels("emulator").empty()) SKIP("there is no emulator plugin beside this test, or no raw_int8 in this build");
+  if (entry == nullptr || entry->kernels("emulator").empty())
+    SKIP("there is no emulator plugin beside this test, or no raw_int8 in this build");
   KernelChoice choice;
   choice.backends = {"scalar", "emulator"};
   choice.variants = {"copy"};
@@ -263,11 +334,14 @@ TEST_CASE("GPU backends have the axes launch and device, CPUs have not", "[emula
   choice.devices = {-1, 1};
   std::vector<std::string> names;
   for (const KernelSpec& spec : expand_kernels(choice, *entry)) names.push_back(spec.name());
-  CHECK(names == std::vector<std::string>{"scalar/decode/copy/default", "emulator/decode/copy/default", "emulator/decode/copy/default/plain_launches",
-                                          "emulator:device1/decode/copy/default", "emulator:device1/decode/copy/default/plain_launches"});
+  CHECK(names == std::vector<std::string>{"scalar/decode/copy/default", "emulator/decode/copy/default",
+                                          "emulator/decode/copy/default/plain_launches",
+                                          "emulator:device1/decode/copy/default",
+                                          "emulator:device1/decode/copy/default/plain_launches"});
 }
 
-TEST_CASE("a GPU's number chooses the device, and a number without a device is told with those that there are", "[emulator]") {
+TEST_CASE("a GPU's number chooses the device, and a number without a device is told with those that there are",
+          "[emulator]") {
   DevicePool devices;
   KernelSpec kernel;
   kernel.backend = "emulator";
@@ -281,9 +355,12 @@ TEST_CASE("a GPU's number chooses the device, and a number without a device is t
 }
 
 TEST_CASE("backends expand as asked: best, all, by name") {
-  const auto count = [&](const std::string& kernels) { return parse(with_block(kData + "    codecs: tuned\n    kernels: " + kernels + "\n")).cases.size(); };
+  const auto count = [&](const std::string& kernels) {
+    return parse(with_block(kData + "    codecs: tuned\n    kernels: " + kernels + "\n")).cases.size();
+  };
   size_t targets = 0;
-  for (const backends::DeviceInfo& info : backends::find_backend("simd")->devices()) targets += info.unavailable.empty();
+  for (const backends::DeviceInfo& info : backends::find_backend("simd")->devices())
+    targets += info.unavailable.empty();
   CHECK(count("{backend: best}") == 1);
   CHECK(parse(with_block(kData + "    codecs: tuned\n")).cases[0].kernel.backend == "simd");
   CHECK(count("{backend: [scalar, simd]}") == 2);

@@ -1,5 +1,5 @@
-// Claims about runs: finished cases survive interruptions, done ones are skipped, one failure ends nothing, oversized data is
-// told and not tried.
+// Claims about runs: finished cases survive interruptions, done ones are skipped, one failure ends nothing, oversized
+// data is told and not tried.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -21,7 +21,7 @@ struct Fixture {
     codec.encode = tests::throw_on_encode;
     return codec;
   }();
-  std::vector<backends::Kernel> kernels = {tests::make_kernel(tests::Op::matvec, tests::multiply)};
+  std::vector<backends::Kernel> kernels = {tests::make_kernel<tests::multiply>()};
   std::vector<codecs::CodecEntry> codecs = {{"right", &right, kernels, {}}, {"throwing", &throwing, kernels, {}}};
   std::vector<reports::CaseRecord> records;
   RunOptions options;
@@ -30,9 +30,10 @@ struct Fixture {
     options.codecs = codecs;
     options.on_case = [this](const reports::CaseRecord& record) { records.push_back(record); };
   }
-  Experiment experiment(const std::string& data, const std::string& ids, const std::string& measure = "{repetitions: 2, min_time: 0.0001}") const {
-    return parse_experiment("schema: 1\nname: runs\nmeasure: " + measure + "\nexperiments:\n  - data: " + data + "\n    codecs: " + ids +
-                                "\n    kernels: {backend: scalar, threads: 1}\n",
+  Experiment experiment(const std::string& data, const std::string& ids,
+                        const std::string& measure = "{repetitions: 2, min_time: 0.0001}") const {
+    return parse_experiment("schema: 1\nname: runs\nmeasure: " + measure + "\nexperiments:\n  - data: " + data +
+                                "\n    codecs: " + ids + "\n    kernels: {backend: scalar, threads: 1}\n",
                             "runs", {}, codecs);
   }
 };
@@ -68,7 +69,9 @@ TEST_CASE("done cases are skipped and count as success") {
 TEST_CASE("an interruption keeps finished records and abandons the rest") {
   Fixture fixture;
   const Experiment experiment = fixture.experiment(kThree, "right");
-  fixture.options.interrupted = [&] { return fixture.records.size() >= 1; };  // as if the signal came behind the first record
+  fixture.options.interrupted = [&] {
+    return fixture.records.size() >= 1;
+  };  // as if the signal came after the first record
   const RunSummary summary = run_experiment(experiment, fixture.options);
   REQUIRE(fixture.records.size() == 1);
   CHECK(fixture.records[0].status == Status::ok);
@@ -79,7 +82,8 @@ TEST_CASE("an interruption keeps finished records and abandons the rest") {
 TEST_CASE("a case that is interrupted while it is measured leaves no record") {
   Fixture fixture;
   int asked = 0;
-  const Experiment experiment = fixture.experiment("{source: gaussian, sigma: 4, d: 16, layers: 1}", "right", "{repetitions: 50, min_time: 0.0001}");
+  const Experiment experiment = fixture.experiment("{source: gaussian, sigma: 4, d: 16, layers: 1}", "right",
+                                                   "{repetitions: 50, min_time: 0.0001}");
   fixture.options.interrupted = [&] { return ++asked > 20; };
   const RunSummary summary = run_experiment(experiment, fixture.options);
   CHECK(fixture.records.empty());
@@ -88,7 +92,9 @@ TEST_CASE("a case that is interrupted while it is measured leaves no record") {
 
 TEST_CASE("every repetition is kept, and statistics are those of the samples") {
   Fixture fixture;
-  run_experiment(fixture.experiment("{source: gaussian, sigma: 4, d: 16, layers: 1}", "right", "{repetitions: 7, min_time: 0.0001}"), fixture.options);
+  run_experiment(fixture.experiment("{source: gaussian, sigma: 4, d: 16, layers: 1}", "right",
+                                    "{repetitions: 7, min_time: 0.0001}"),
+                 fixture.options);
   REQUIRE(fixture.records.size() == 1);
   const auto& time = fixture.records[0].time;
   CHECK(time.samples_s.size() == 7);
@@ -106,7 +112,8 @@ TEST_CASE("quantiles interpolate between order statistics") {
 
 TEST_CASE("data that does not fit into memory is out_of_memory with the numbers, and other data still runs") {
   Fixture fixture;
-  const RunSummary summary = run_experiment(fixture.experiment("{source: gaussian, sigma: 4, d: [131000, 16], layers: 1000}", "right"), fixture.options);
+  const RunSummary summary = run_experiment(
+      fixture.experiment("{source: gaussian, sigma: 4, d: [131000, 16], layers: 1000}", "right"), fixture.options);
   REQUIRE(fixture.records.size() == 2);
   CHECK(fixture.records[0].status == Status::out_of_memory);
   CHECK_THAT(fixture.records[0].reason, ContainsSubstring("GiB are available"));
@@ -117,7 +124,8 @@ TEST_CASE("data that does not fit into memory is out_of_memory with the numbers,
 
 TEST_CASE("a missing data file is an error of its cases") {
   Fixture fixture;
-  const RunSummary summary = run_experiment(fixture.experiment("{source: safetensors, file: /nowhere/x.safetensors}", "right"), fixture.options);
+  const RunSummary summary = run_experiment(
+      fixture.experiment("{source: safetensors, file: /nowhere/x.safetensors}", "right"), fixture.options);
   REQUIRE(fixture.records.size() == 1);
   CHECK(fixture.records[0].status == Status::error);
   CHECK_THAT(fixture.records[0].reason, ContainsSubstring("/nowhere/x.safetensors"));
@@ -126,7 +134,9 @@ TEST_CASE("a missing data file is an error of its cases") {
 
 TEST_CASE("a case whose pass is too long is timed_out and not measured") {
   Fixture fixture;
-  run_experiment(fixture.experiment("{source: gaussian, sigma: 4, d: 512, layers: 4}", "right", "{repetitions: 2, max_seconds: 0.0000001}"), fixture.options);
+  run_experiment(fixture.experiment("{source: gaussian, sigma: 4, d: 512, layers: 4}", "right",
+                                    "{repetitions: 2, max_seconds: 0.0000001}"),
+                 fixture.options);
   REQUIRE(fixture.records.size() == 1);
   CHECK(fixture.records[0].status == Status::timed_out);
   CHECK(fixture.records[0].time.samples_s.empty());
@@ -134,7 +144,8 @@ TEST_CASE("a case whose pass is too long is timed_out and not measured") {
 
 TEST_CASE("oblong matrices run in order without a chain") {
   Fixture fixture;
-  run_experiment(fixture.experiment("{source: gaussian, sigma: 4, shapes: [[24, 40]], layers: 3}", "right"), fixture.options);
+  run_experiment(fixture.experiment("{source: gaussian, sigma: 4, shapes: [[24, 40]], layers: 3}", "right"),
+                 fixture.options);
   REQUIRE(fixture.records.size() == 1);
   CHECK(fixture.records[0].status == Status::ok);
   CHECK(fixture.records[0].data.cols == 40);

@@ -1,4 +1,5 @@
-// Codecs and kernels that exist to be caught: each breaks one promise. All of them store the bytes of the matrix themselves.
+// Codecs and kernels that exist to be caught: each breaks one promise. All of them store the bytes of the matrix
+// themselves.
 #pragma once
 
 #include <cstring>
@@ -11,7 +12,9 @@
 
 namespace ecmv::tests {
 
-using backends::KernelCall;
+using backends::DecodeArgs;
+using backends::MatmulArgs;
+using backends::MatvecArgs;
 using backends::Op;
 
 inline std::string accepts(datasets::MatrixView, const codecs::Settings&) { return {}; }
@@ -19,22 +22,30 @@ inline std::string rejects(datasets::MatrixView, const codecs::Settings&) { retu
 
 inline codecs::CompressedMatrix store(datasets::MatrixView matrix, const codecs::Settings& settings) {
   codecs::CompressedMatrix compressed = codecs::make_compressed(matrix, settings);
-  compressed.sections.push_back({"elements", codecs::Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
+  compressed.sections.push_back(
+      {"elements", codecs::Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
   return compressed;
 }
 
-inline codecs::CompressedMatrix throw_on_encode(datasets::MatrixView, const codecs::Settings&) { throw std::runtime_error("The encoder gave up."); }
+inline codecs::CompressedMatrix throw_on_encode(datasets::MatrixView, const codecs::Settings&) {
+  throw std::runtime_error("The encoder gave up.");
+}
 
 inline void restore(const codecs::CompressedView& compressed, std::span<std::byte> out) {
-  if (compressed.sections.size() != 1 || compressed.sections[0].bytes.size() != out.size()) throw codecs::MalformedStream("The stream has a wrong length.");
+  if (compressed.sections.size() != 1 || compressed.sections[0].bytes.size() != out.size())
+    throw codecs::MalformedStream("The stream has a wrong length.");
   if (!out.empty()) std::memcpy(out.data(), compressed.sections[0].bytes.data(), out.size());
 }
 inline void restore_wrongly(const codecs::CompressedView& compressed, std::span<std::byte> out) {
   restore(compressed, out);
   if (!out.empty()) out.back() ^= std::byte{1};
 }
-inline void throw_on_decode(const codecs::CompressedView&, std::span<std::byte>) { throw codecs::MalformedStream("The decoder gave up."); }
-inline void throw_something_else(const codecs::CompressedView&, std::span<std::byte>) { throw std::out_of_range("vector::_M_range_check"); }
+inline void throw_on_decode(const codecs::CompressedView&, std::span<std::byte>) {
+  throw codecs::MalformedStream("The decoder gave up.");
+}
+inline void throw_something_else(const codecs::CompressedView&, std::span<std::byte>) {
+  throw std::out_of_range("vector::_M_range_check");
+}
 
 // Lossy: the lowest bit of each byte goes, so decoded elements are at most 1 below the source.
 inline codecs::CompressedMatrix store_even(datasets::MatrixView matrix, const codecs::Settings& settings) {
@@ -61,50 +72,62 @@ inline codecs::Codec make_codec() {
   return codec;
 }
 
-inline const int8_t* first_row(const KernelCall& call) {
-  return reinterpret_cast<const int8_t*>(call.matrix->sections[0].bytes.data()) + call.row_begin * call.matrix->shape.cols;
-}
-inline int64_t elements_of(const KernelCall& call) { return (call.row_end - call.row_begin) * call.matrix->shape.cols; }
+// --- kernels, as functions of what is stored and of the args of an op ------------------------------------------------
+struct Stored {
+  const int8_t* elements;
+  datasets::Shape shape;
+  const int8_t* row(int64_t row) const { return elements + row * shape.cols; }
+};
 
-inline void decode(const KernelCall& call) { std::memcpy(call.decoded, first_row(call), elements_of(call)); }
-inline void multiply(const KernelCall& call) {
-  const int64_t cols = call.matrix->shape.cols;
-  for (int64_t row = call.row_begin; row < call.row_end; ++row) {
+inline void decode(const Stored& stored, const DecodeArgs& args) {
+  std::memcpy(args.out, stored.row(args.rows.begin), args.rows.count() * stored.shape.cols);
+}
+inline void multiply(const Stored& stored, const MatvecArgs& args) {
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row) {
     int32_t sum = 0;
-    for (int64_t c = 0; c < cols; ++c) sum += first_row(call)[(row - call.row_begin) * cols + c] * call.x[c];
-    call.y[row] = sum;
+    for (int64_t c = 0; c < stored.shape.cols; ++c) sum += stored.row(row)[c] * args.x[c];
+    args.y[row] = sum;
   }
+}
+inline void multiply_tokens(const Stored& stored, const MatmulArgs& args) {
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+    for (int token = 0; token < args.batch; ++token) {
+      float sum = 0;
+      for (int64_t c = 0; c < stored.shape.cols; ++c)
+        sum += static_cast<float>(stored.row(row)[c]) * args.x[token * args.x_stride + c];
+      args.y[token * args.y_stride + row] = sum;
+    }
 }
 
 // Each is right but for one thing.
-inline void decode_beyond_the_end(const KernelCall& call) {
-  decode(call);
-  if (call.row_end == call.matrix->shape.rows) call.decoded[elements_of(call)] = 1;
+inline void decode_beyond_the_end(const Stored& stored, const DecodeArgs& args) {
+  decode(stored, args);
+  if (args.rows.end == stored.shape.rows) args.out[args.rows.count() * stored.shape.cols] = std::byte{1};
 }
-inline void decode_all_but_one(const KernelCall& call) {
-  if (call.row_begin > 0) return decode(call);
-  std::memcpy(call.decoded, first_row(call), elements_of(call) - 1);
+inline void decode_all_but_one(const Stored& stored, const DecodeArgs& args) {
+  if (args.rows.begin > 0) return decode(stored, args);
+  std::memcpy(args.out, stored.elements, args.rows.count() * stored.shape.cols - 1);
 }
-inline void decode_wrongly(const KernelCall& call) {
-  decode(call);
-  call.decoded[0] ^= 4;
+inline void decode_wrongly(const Stored& stored, const DecodeArgs& args) {
+  decode(stored, args);
+  args.out[0] ^= std::byte{4};
 }
-inline void multiply_beyond_the_end(const KernelCall& call) {
-  multiply(call);
-  if (call.row_end == call.matrix->shape.rows) call.y[call.row_end] = 1;
+inline void multiply_beyond_the_end(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  if (args.rows.end == stored.shape.rows) args.y[args.rows.end] = 1;
 }
-inline void multiply_all_but_one(const KernelCall& call) {
-  KernelCall less = call;
-  if (call.row_begin == 0) less.row_begin = 1;
-  multiply(less);
+inline void multiply_all_but_one(const Stored& stored, const MatvecArgs& args) {
+  MatvecArgs less = args;
+  if (args.rows.begin == 0) less.rows.begin = 1;
+  multiply(stored, less);
 }
-inline void multiply_wrongly(const KernelCall& call) {
-  multiply(call);
-  if (call.row_begin == 0) call.y[0] += 1;
+inline void multiply_wrongly(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  if (args.rows.begin == 0) args.y[0] += 1;
 }
-inline void scribble_on_x(const KernelCall& call) {
-  multiply(call);
-  const_cast<int8_t*>(call.x)[call.matrix->shape.cols] = 1;
+inline void scribble_on_x(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  const_cast<int8_t*>(args.x)[stored.shape.cols] = 1;
 }
 // Right for the first calls (those of tier 2a), wrong or idle later; the counter is reset by the test.
 inline int calls_made = 0;
@@ -115,24 +138,39 @@ inline void throw_later(const codecs::CompressedView& compressed, std::span<std:
   if (++calls_made > right_calls) throw codecs::MalformedStream("The decoder was called too often.");
   restore(compressed, out);
 }
-inline void multiply_wrongly_later(const KernelCall& call) {
-  multiply(call);
-  if (call.row_begin == 0 && ++calls_made > right_calls) call.y[0] += 1;
+inline void multiply_wrongly_later(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  if (args.rows.begin == 0 && ++calls_made > right_calls) args.y[0] += 1;
 }
-inline void multiply_lazily_later(const KernelCall& call) {
-  if (call.row_begin > 0 || ++calls_made <= right_calls) multiply(call);
+inline void multiply_lazily_later(const Stored& stored, const MatvecArgs& args) {
+  if (args.rows.begin > 0 || ++calls_made <= right_calls) multiply(stored, args);
 }
 
-inline std::string kernel_rejects(const codecs::CompressedView&, const backends::DeviceInfo&, int) { return "This kernel refuses every matrix."; }
+inline std::string kernel_rejects(const codecs::CompressedView&, const backends::DeviceInfo&, const backends::Policy&) {
+  return "This kernel refuses every matrix.";
+}
 
-inline backends::Kernel make_kernel(Op op, void (*launch)(const KernelCall&)) {
-  backends::Kernel kernel;
-  kernel.op = op;
-  kernel.variant = "test";
-  kernel.tunings = backends::kDefaultTuning;
-  kernel.refuses = backends::refuses_nothing;
-  kernel.launch = launch;
-  return kernel;
+inline Op op_of(void (*)(const Stored&, const DecodeArgs&)) { return Op::decode; }
+inline Op op_of(void (*)(const Stored&, const MatvecArgs&)) { return Op::matvec; }
+inline Op op_of(void (*)(const Stored&, const MatmulArgs&)) { return Op::matmul; }
+
+template <auto kRun>
+struct Body;
+template <typename Args, void (*kRun)(const Stored&, const Args&)>
+struct Body<kRun> {
+  Stored stored;
+  void operator()(void*, const Args& args) const { kRun(stored, args); }
+};
+
+template <auto kRun>
+backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return Body<kRun>{{reinterpret_cast<const int8_t*>(matrix.sections[0].bytes.data()), matrix.shape}};
+}
+
+template <auto kRun>
+backends::Kernel make_kernel(std::string_view variant = "test") {
+  return {.op = op_of(kRun), .variant = variant, .bind = bind<kRun>};
 }
 
 }  // namespace ecmv::tests

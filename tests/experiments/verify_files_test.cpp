@@ -20,12 +20,14 @@ namespace fs = std::filesystem;
 
 // A folder of this test case's own, removed at its end.
 struct Folder {
-  fs::path path = fs::temp_directory_path() / ("ecmv_verify_files_" + std::to_string(reinterpret_cast<uintptr_t>(this)));
+  fs::path path =
+      fs::temp_directory_path() / ("ecmv_verify_files_" + std::to_string(reinterpret_cast<uintptr_t>(this)));
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
   std::string write(const std::string& name, std::span<const std::byte> bytes) const {
     const std::string file = (path / name).string();
-    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return file;
   }
 };
@@ -58,8 +60,10 @@ struct Layout {
   const char* file;
   bool with_scales;
 };
-constexpr Layout kLayouts[] = {{"raw_int8", "a_uncompressed.safetensors", true},   {"raw_int8", "b_uncompressed.bin", false},
-                               {"ans_warp_rows", "a_rows.safetensors", true},      {"ans_warp_stripes", "a_stripes.safetensors", true},
+constexpr Layout kLayouts[] = {{"raw_int8", "a_uncompressed.safetensors", true},
+                               {"raw_int8", "b_uncompressed.bin", false},
+                               {"ans_warp_rows", "a_rows.safetensors", true},
+                               {"ans_warp_stripes", "a_stripes.safetensors", true},
                                {"matvans_warp_per_row", "b_per_row.bin", false}};
 
 std::string printed(const std::vector<std::string>& paths, int expected_exit) {
@@ -87,7 +91,8 @@ TEST_CASE("verify_file passes for a chain of every layout that can be written") 
     CHECK(verification.passed());
     CHECK(verification.codec == layout.codec);
     CHECK(verification.shapes.size() == 3);
-    CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what.starts_with("scalar matvec"); }));
+    CHECK(std::ranges::any_of(verification.checks,
+                              [](const FileCheck& check) { return check.what.starts_with("scalar matvec"); }));
   }
 }
 
@@ -97,7 +102,9 @@ TEST_CASE("verify_file decodes files of modules by the reference and by every ke
   const Folder folder;
   codecs::ChainFile modules;
   for (const char* name : {"layers.0.mlp", "layers.1.mlp"}) {
-    modules.layers.push_back(codecs::encode_matrix(*entry, tests::bf16_matrix({70, 300}, 0.02, modules.names.size() + 1).view(), codecs::default_settings(*entry->codec)));
+    modules.layers.push_back(codecs::encode_matrix(*entry,
+                                                   tests::bf16_matrix({70, 300}, 0.02, modules.names.size() + 1).view(),
+                                                   codecs::default_settings(*entry->codec)));
     modules.names.push_back(name);
   }
   const std::vector<std::byte> bytes = entry->codec->write_file(modules);
@@ -107,9 +114,14 @@ TEST_CASE("verify_file decodes files of modules by the reference and by every ke
   CHECK(verification.passed());
   CHECK(verification.codec == "huffman_exponents");
   CHECK(verification.shapes == std::vector<datasets::Shape>{{70, 300}, {70, 300}});
-  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what.starts_with("scalar decode") && check.result == FileCheck::Result::ok; }));
-  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what == "modules written again" && check.detail == "identical"; }));
-  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) { return check.what == "modules encoded again"; }));
+  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) {
+    return check.what.starts_with("scalar decode") && check.result == FileCheck::Result::ok;
+  }));
+  CHECK(std::ranges::any_of(verification.checks, [](const FileCheck& check) {
+    return check.what == "modules written again" && check.detail == "identical";
+  }));
+  CHECK(std::ranges::any_of(verification.checks,
+                            [](const FileCheck& check) { return check.what == "modules encoded again"; }));
 
   // A position beyond the elements: the file cannot be read.
   std::vector<std::byte> damaged = bytes;
@@ -171,11 +183,13 @@ TEST_CASE("verify_files passes for the files of the original programs") {
   if (!fs::exists(data)) SKIP("the MatVANS files are not there: " + data.string());
   std::vector<std::string> paths;
   for (const auto& file : fs::directory_iterator(data))
-    if (file.path().extension() == ".bin" || file.path().extension() == ".safetensors") paths.push_back(file.path().string());
+    if (file.path().extension() == ".bin" || file.path().extension() == ".safetensors")
+      paths.push_back(file.path().string());
   REQUIRE(paths.size() >= 5);
   for (const std::string& path : paths) {
     const FileVerification verification = verify_file(path);
-    if (!verification.unreadable.empty() && codecs::all_codecs().size() < 12) continue;  // its codec is not in this build
+    if (!verification.unreadable.empty() && codecs::all_codecs().size() < 12)
+      continue;  // its codec is not in this build
     INFO(printed({path}, 0));
     CHECK(verification.passed());
   }

@@ -1,6 +1,7 @@
-// A fuzz target over the registry: the input chooses a codec, a small matrix and damage to its stream (or gives the sections
-// outright); the reference decoder must return or throw MalformedStream. With clang: -fsanitize=fuzzer links it as a libFuzzer
-// target. Without, the main() below drives it with a fixed pseudo-random sequence, which is what ctest runs.
+// A fuzz target over the registry: the input chooses a codec, a small matrix and damage to its stream (or gives the
+// sections outright); the reference decoder must return or throw MalformedStream. With clang: -fsanitize=fuzzer links
+// it as a libFuzzer target. Without, the main() below drives it with a fixed pseudo-random sequence, which is what
+// ctest runs.
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -13,13 +14,13 @@ using namespace ecmv;
 
 namespace {
 
-// Reads values off the fuzzer's bytes; zeros behind the end.
+// Reads values off the fuzzer's bytes; zeros past the end.
 struct Input {
   const uint8_t* data;
   size_t size;
   uint32_t take(int bytes) {
     uint32_t value = 0;
-    for (int i = 0; i < bytes; ++i, size -= size > 0) value = value << 8 | (size > 0 ? *data++ : 0);
+    for (int i = 0; i<bytes; ++i, size -= size> 0) value = value << 8 | (size > 0 ? *data++ : 0);
     return value;
   }
 };
@@ -35,13 +36,14 @@ void damage(std::vector<std::byte>& bytes, Input& input) {
       if (!bytes.empty()) bytes.resize(input.take(2) % bytes.size());
       break;
     case 1:  // foreign bytes
-      bytes.assign(reinterpret_cast<const std::byte*>(input.data), reinterpret_cast<const std::byte*>(input.data) + std::min<size_t>(input.size, 512));
+      bytes.assign(reinterpret_cast<const std::byte*>(input.data),
+                   reinterpret_cast<const std::byte*>(input.data) + std::min<size_t>(input.size, 512));
       break;
     default:
       for (uint32_t n = 1 + input.take(1) % 8; n > 0 && !bytes.empty(); --n)
         bytes[input.take(2) % bytes.size()] = static_cast<std::byte>(input.take(1));
   }
-  bytes.shrink_to_fit();  // the sanitizer then sees every access behind the end
+  bytes.shrink_to_fit();  // the sanitizer then sees every access past the end
 }
 
 }  // namespace

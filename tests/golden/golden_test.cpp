@@ -39,7 +39,8 @@ TEST_CASE("golden streams of every version decode to their matrices") {
       const datasets::Safetensors tensors = datasets::parse_safetensors(file.bytes());
       std::vector<std::byte> decoded(matrix.elements.size(), std::byte{0x80});
       entry.codec->decode(tests::from_golden(tensors, matrix.view(), settings), decoded);
-      const codecs::ErrorBound bound = entry.codec->lossless ? codecs::ErrorBound{} : entry.codec->error_bound(matrix.view(), settings);
+      const codecs::ErrorBound bound =
+          entry.codec->lossless ? codecs::ErrorBound{} : entry.codec->error_bound(matrix.view(), settings);
       if (bound.exact())
         CHECK(decoded == matrix.elements);
       else

@@ -1,5 +1,6 @@
-// write_golden CODEC...: freezes the streams of the current format version of these codecs (all without arguments). Of a version that is
-// there already it only adds streams of matrices that are not: a changed byte needs a new version number.
+// write_golden CODEC...: freezes the streams of the current format version of these codecs (all without arguments). For
+// a version that is there already it only adds streams of matrices that are not: a changed byte needs a new version
+// number.
 #include <fstream>
 #include <iostream>
 
@@ -30,7 +31,8 @@ bool freeze(const codecs::CodecEntry& entry) {
   };
   for (const datasets::Matrix& matrix : tests::golden_matrices(entry))
     if (entry.codec->refuses(matrix.view(), settings).empty())
-      add(folder / (tests::golden_name(matrix) + ".safetensors"), [&] { return tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings)); });
+      add(folder / (tests::golden_name(matrix) + ".safetensors"),
+          [&] { return tests::to_golden(codecs::encode_matrix(entry, matrix.view(), settings)); });
   std::string csv;
   add(folder / "sizes.csv", [&] {
     for (const std::string& line : tests::size_lines(entry)) csv += line + "\n";

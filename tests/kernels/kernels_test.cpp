@@ -1,6 +1,6 @@
-// Every kernel x tuning on everything that can run it: each instruction set of this CPU with one thread and with three, the
-// emulator at both wave sizes, each GPU of this machine. On streams of the scalar encoder, against plain loops; in
-// guarded memory, with poisoned outputs.
+// Every kernel with every policy on everything that can run it: each instruction set of this CPU with one thread and
+// with three, the emulator at both wave sizes, each GPU of this machine. On streams of the scalar encoder, against
+// plain loops; in guarded memory, with poisoned outputs.
 #include <algorithm>
 #include <cstdlib>
 
@@ -24,11 +24,13 @@ Expected multiply(const datasets::Matrix& matrix, std::vector<int8_t> x = {}) {
   Expected e;
   e.x = std::move(x);
   tests::Random random{11};
-  while (static_cast<int64_t>(e.x.size()) < matrix.shape.cols) e.x.push_back(static_cast<int8_t>(random.next()));  // -128 included
+  while (static_cast<int64_t>(e.x.size()) < matrix.shape.cols)
+    e.x.push_back(static_cast<int8_t>(random.next()));  // -128 included
   std::vector<int8_t> padded = e.x;
   padded.resize(e.x.size() + backends::kVectorPaddingBytes);
   e.y.resize(matrix.shape.rows);
-  backends::cpu::dense_matvec_scalar(matrix.view().i8().data(), matrix.shape.rows, matrix.shape.cols, padded.data(), e.y.data());
+  backends::cpu::dense_matvec_scalar(matrix.view().i8().data(), matrix.shape.rows, matrix.shape.cols, padded.data(),
+                                     e.y.data());
   int64_t largest = 1;
   for (int32_t y : e.y) largest = std::max<int64_t>(largest, std::llabs(y));
   e.scale = 127.0f / static_cast<float>(largest);
@@ -37,10 +39,11 @@ Expected multiply(const datasets::Matrix& matrix, std::vector<int8_t> x = {}) {
 }
 
 // Runs one kernel as decode, fused or unfused product and compares everything. Returns false if it refuses.
-bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, int tuning, backends::Op op,
-                     const backends::UploadedMatrix& uploaded, const datasets::Matrix& matrix, const Expected& expected) {
+bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
+                     backends::Op op, const backends::UploadedMatrix& uploaded, const datasets::Matrix& matrix,
+                     const Expected& expected) {
   device.select();
-  const std::string refused = kernel.refuses(uploaded.view(), device.info(), tuning);
+  const std::string refused = kernel.refuses(uploaded.view(), device.info(), policy);
   if (!refused.empty()) {
     CHECK(refused.size() > 20);
     return false;
@@ -48,11 +51,11 @@ bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, i
   backends::PassPlan plan;
   plan.kernel = &kernel;
   plan.op = op;
-  plan.tuning = tuning;
+  plan.policy = &policy;
   plan.layers = {&uploaded};
   plan.inputs = {expected.x};
   plan.scales = {expected.scale};
-  const auto pass = device.prepare(plan);
+  const auto pass = backends::prepare(device, plan);
   for (int round = 0; round < 2; ++round) {
     pass->poison_outputs(round);
     pass->run();
@@ -68,7 +71,8 @@ bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, i
   return true;
 }
 
-// Every kernel of a codec on one matrix; returns how many ran. Products are those of int8 matrices that are stored without loss.
+// Every kernel of a codec on one matrix; returns how many ran. Products are those of int8 matrices that are stored
+// without loss.
 int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
             Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
@@ -81,21 +85,23 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
   for (auto& device : devices) {
     const auto uploaded = device->upload(compressed);
     for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
-      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-        INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << kernel.tunings[tuning].name << " on "
-                      << device->info().backend << " " << device->info().simd_target << ", " << tests::describe(matrix));
+      for (const backends::Policy& policy : kernel.policies) {
+        INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << policy.name << " on "
+                      << device->info().backend << " " << device->info().simd_target << ", "
+                      << tests::describe(matrix));
         if (kernel.op == backends::Op::decode || (multiplies && kernel.op == backends::Op::matvec))
-          ran += kernel_is_right(*device, kernel, static_cast<int>(tuning), kernel.op, *uploaded, decoded, expected);
+          ran += kernel_is_right(*device, kernel, policy, kernel.op, *uploaded, decoded, expected);
         if (multiplies && kernel.op == backends::Op::decode)
-          kernel_is_right(*device, kernel, static_cast<int>(tuning), backends::Op::matvec, *uploaded, matrix, expected);
+          kernel_is_right(*device, kernel, policy, backends::Op::matvec, *uploaded, matrix, expected);
       }
   }
   return ran;
 }
 
-// A chain of layers of different shapes through every fused product of a codec: layer by layer, then twice in whole, as a graph and as plain
-// launches. Returns how many kernels ran that take the chain as a whole.
-int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings, const std::vector<datasets::Shape>& shapes, Devices& devices) {
+// A chain of layers of different shapes through every fused product of a codec: layer by layer, then twice in whole, as
+// a graph and as plain launches. Returns how many kernels ran that take the chain as a whole.
+int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings,
+              const std::vector<datasets::Shape>& shapes, Devices& devices) {
   std::vector<codecs::CompressedMatrix> compressed;
   std::vector<Expected> expected;
   backends::PassPlan plan;
@@ -116,18 +122,21 @@ int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings,
       plan.layers.push_back(uploaded.back().get());
     }
     for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
-      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
+      for (const backends::Policy& policy : kernel.policies) {
         device->select();
-        const auto refused = [&](const auto& layer) { return !kernel.refuses(layer->view(), device->info(), static_cast<int>(tuning)).empty(); };
+        const auto refused = [&](const auto& layer) {
+          return !kernel.refuses(layer->view(), device->info(), policy).empty();
+        };
         if (kernel.op != backends::Op::matvec || std::ranges::any_of(uploaded, refused)) continue;
-        INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << kernel.tunings[tuning].name << " on " << device->info().backend << " " << device->info().simd_target << ", " << shapes.size()
+        INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << policy.name << " on "
+                      << device->info().backend << " " << device->info().simd_target << ", " << shapes.size()
                       << " layers, the first [" << shapes[0].rows << ", " << shapes[0].cols << "]");
         plan.kernel = &kernel;
-        plan.tuning = static_cast<int>(tuning);
+        plan.policy = &policy;
         for (const bool graph : {true, false}) {
           if (graph && device->info().emulated) continue;  // which has none
           plan.graph = graph;
-          const auto pass = device->prepare(plan);
+          const auto pass = backends::prepare(*device, plan);
           for (int round = 0; round < 3; ++round) {
             pass->poison_outputs(round % 2);
             if (round == 0)
@@ -142,37 +151,44 @@ int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings,
             CHECK(pass->broken_guards() == "");
           }
         }
-        ran += kernel.runs_chains();
+        ran += kernel.whole_chain;
       }
   }
   return ran;
 }
 
 bool runs_chains(const codecs::CodecEntry& entry, std::string_view backend) {
-  return std::ranges::any_of(entry.kernels(backend), [](const backends::Kernel& kernel) { return kernel.runs_chains(); });
+  return std::ranges::any_of(entry.kernels(backend), [](const backends::Kernel& kernel) { return kernel.whole_chain; });
 }
 
-// Rectangular ones, layers with fewer rows than there are thread blocks, a last layer of any number of rows; and one layer alone. A small one
-// with every setting.
+// Rectangular ones, layers with fewer rows than there are thread blocks, a last layer of any number of rows; and one
+// layer alone. A small one with every setting.
 void run_chains(const codecs::CodecEntry& entry, Devices devices) {
   int ran = 0;
   if (std::ranges::any_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); }))
-    for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) run_chain(entry, settings, {{128, 1008}, {100, 128}, {128, 100}, {37, 128}}, devices);
-  for (const std::vector<datasets::Shape>& shapes : std::vector<std::vector<datasets::Shape>>{
-           {{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}}, {{64, 512}}, {{128, 1536}, {512, 128}, {96, 512}}})
+    for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+      run_chain(entry, settings, {{128, 1008}, {100, 128}, {128, 100}, {37, 128}}, devices);
+  for (const std::vector<datasets::Shape>& shapes :
+       std::vector<std::vector<datasets::Shape>>{{{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}},
+                                                 {{64, 512}},
+                                                 {{128, 1536}, {512, 128}, {96, 512}}})
     ran += run_chain(entry, codecs::default_settings(*entry.codec), shapes, devices);
   INFO(entry.id);
-  CHECK((ran > 0 || std::ranges::none_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); })));
+  CHECK((ran > 0 || std::ranges::none_of(
+                        devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); })));
 }
 
-void run_default_settings(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices, Devices devices) {
+void run_default_settings(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
+                          Devices devices) {
   int ran = 0;
-  for (const datasets::Matrix& matrix : matrices) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), devices);
+  for (const datasets::Matrix& matrix : matrices)
+    ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), devices);
   INFO(entry.id);
   CHECK((ran > 0 || !has_kernels(entry, devices)));
 }
 
-void run_every_setting(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices, Devices devices) {
+void run_every_setting(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
+                       Devices devices) {
   int ran = 0;
   for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
     for (const datasets::Matrix& matrix : matrices) ran += run_all(entry, matrix, settings, devices);
@@ -181,8 +197,10 @@ void run_every_setting(const codecs::CodecEntry& entry, const std::vector<datase
 }
 
 std::vector<datasets::Matrix> matrices_for_settings() {
-  return {tests::gaussian_matrix({96, 512}, 4), tests::gaussian_matrix({67, 203}, 7.74), tests::distributions({35, 129})[5],
-          tests::bf16_matrix({67, 203}), tests::bf16_matrix({96, 512}), tests::ternary_matrix({64, 512}), tests::ternary_matrix({67, 203}, true)};
+  return {tests::gaussian_matrix({96, 512}, 4),  tests::gaussian_matrix({67, 203}, 7.74),
+          tests::distributions({35, 129})[5],    tests::bf16_matrix({67, 203}),
+          tests::bf16_matrix({96, 512}),         tests::ternary_matrix({64, 512}),
+          tests::ternary_matrix({67, 203}, true)};
 }
 
 // The emulator takes microseconds for what a device does in nanoseconds.
@@ -191,7 +209,8 @@ std::vector<datasets::Matrix> matrices_for_emulator() {
   for (const datasets::Shape shape : tests::odd_shapes()) out.push_back(tests::gaussian_matrix(shape, 4));
   out.push_back(tests::gaussian_matrix({64, 512}, 4));
   for (datasets::Matrix& matrix : tests::distributions({32, 512})) out.push_back(std::move(matrix));
-  for (const datasets::Shape shape : {datasets::Shape{33, 331}, datasets::Shape{64, 512}}) out.push_back(tests::bf16_matrix(shape));
+  for (const datasets::Shape shape : {datasets::Shape{33, 331}, datasets::Shape{64, 512}})
+    out.push_back(tests::bf16_matrix(shape));
   return out;
 }
 
@@ -202,7 +221,9 @@ std::vector<datasets::Matrix> matrices_of_every_type() {
 }
 
 // 3 Mi elements: more than one block with every default.
-std::vector<datasets::Matrix> several_blocks() { return {tests::gaussian_matrix({1536, 2048}, 4), tests::bf16_matrix({768, 2048})}; }
+std::vector<datasets::Matrix> several_blocks() {
+  return {tests::gaussian_matrix({1536, 2048}, 4), tests::bf16_matrix({768, 2048})};
+}
 
 }  // namespace
 
@@ -239,7 +260,10 @@ TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they 
 
 TEST_CASE("every GPU kernel is exact in the emulator with every setting", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
-  run_every_setting(each_codec(), {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74), tests::bf16_matrix({35, 129})}, std::move(emulators));
+  run_every_setting(
+      each_codec(),
+      {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74), tests::bf16_matrix({35, 129})},
+      std::move(emulators));
 }
 
 TEST_CASE("every GPU kernel is exact on this machine's GPUs, default settings", "[gpu]") {
@@ -264,7 +288,8 @@ TEST_CASE("chains of different layers are exact on this machine's GPUs, layer by
 TEST_CASE("a chain runs as a captured graph and as plain launches, with the same result", "[gpu]") {
   Devices gpus = devices_or_skip(Place::gpu);
   const codecs::CodecEntry& entry = each_codec();
-  const datasets::Matrix first = tests::gaussian_matrix({512, 512}, 4, 1), second = tests::gaussian_matrix({512, 512}, 4, 2);
+  const datasets::Matrix first = tests::gaussian_matrix({512, 512}, 4, 1),
+                         second = tests::gaussian_matrix({512, 512}, 4, 2);
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
   if (!entry.codec->refuses(first.view(), settings).empty()) return;
   const Expected one = multiply(first);
@@ -277,17 +302,19 @@ TEST_CASE("a chain runs as a captured graph and as plain launches, with the same
     for (int32_t sum : y) expected_v.push_back(backends::requantise(sum, 1e-3f));
   }
   for (auto& gpu : gpus) {
-    const auto a = gpu->upload(codecs::encode_matrix(entry, first.view(), settings)), b = gpu->upload(codecs::encode_matrix(entry, second.view(), settings));
+    const auto a = gpu->upload(codecs::encode_matrix(entry, first.view(), settings)),
+               b = gpu->upload(codecs::encode_matrix(entry, second.view(), settings));
     for (const backends::Kernel& kernel : entry.kernels(gpu->info().backend))
       for (const bool graph : {true, false}) {
-        if (kernel.op == backends::Op::matmul || !kernel.refuses(a->view(), gpu->info(), 0).empty()) continue;
+        if (kernel.op == backends::Op::matmul || !kernel.refuses(a->view(), gpu->info(), kernel.policies[0]).empty())
+          continue;
         backends::PassPlan plan;
         plan.kernel = &kernel;
         plan.layers = {a.get(), b.get()};
         plan.inputs = {one.x};
         plan.scales = {one.scale, 1e-3f};
         plan.graph = graph;
-        const auto pass = gpu->prepare(plan);
+        const auto pass = backends::prepare(*gpu, plan);
         for (int repetition = 0; repetition < 3; ++repetition) {
           pass->poison_outputs(repetition % 2);
           CHECK(pass->run() > 0);

@@ -1,5 +1,5 @@
-// Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1 to 64 tokens, held
-// to the bound of float32 sums around sums in double precision (backends/exact_product.h).
+// Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1
+// to 64 tokens, held to the bound of float32 sums around sums in double precision (backends/exact_product.h).
 #include <cmath>
 #include <cstring>
 
@@ -36,9 +36,10 @@ Product multiply(datasets::Matrix matrix) {
 }
 
 // One kernel as a fused or unfused product of one batch; false if it refuses.
-bool product_is_right(backends::Device& device, const backends::Kernel& kernel, int tuning, const backends::UploadedMatrix& uploaded, const Product& product, int batch) {
+bool product_is_right(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
+                      const backends::UploadedMatrix& uploaded, const Product& product, int batch) {
   device.select();
-  const std::string refused = kernel.refuses(uploaded.view(), device.info(), tuning);
+  const std::string refused = kernel.refuses(uploaded.view(), device.info(), policy);
   if (!refused.empty()) {
     CHECK(refused.size() > 20);
     return false;
@@ -46,24 +47,24 @@ bool product_is_right(backends::Device& device, const backends::Kernel& kernel, 
   backends::PassPlan plan;
   plan.kernel = &kernel;
   plan.op = backends::Op::matmul;
-  plan.tuning = tuning;
+  plan.policy = &policy;
   plan.layers = {&uploaded};
   plan.chained = false;
   plan.batch = batch;
   plan.tokens = {{product.tokens.begin(), product.tokens.begin() + batch * product.matrix.shape.cols}};
-  const auto pass = device.prepare(plan);
+  const auto pass = backends::prepare(device, plan);
   pass->poison_outputs(0);
   pass->run();
-  const backends::ProductRounding rounding = kernel.rounding == nullptr ? backends::ProductRounding{} : kernel.rounding(uploaded.view(), tuning);
   const auto got = pass->products(0);
   CHECK(static_cast<int64_t>(got.size()) == batch * product.matrix.shape.rows);
-  CHECK(backends::check_product(got, product.exact, rounding).violation == "");
+  CHECK(backends::check_product(got, product.exact, pass->rounding(0)).violation == "");
   CHECK(pass->broken_guards() == "");
   return true;
 }
 
-// Fused kernels with every tuning and batch, the first decode kernel with one batch. Returns how many fused ones ran.
-int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings, std::span<const int> batches, Devices& devices) {
+// Fused kernels with every policy and batch, the first decode kernel with one batch. Returns how many fused ones ran.
+int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
+            std::span<const int> batches, Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
   const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
   const Product product = multiply(entry.codec->lossless ? matrix : decoded_by_reference(entry, compressed, matrix));
@@ -73,13 +74,15 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
     const auto uploaded = device->upload(compressed);
     bool decoded = false;
     for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
-      for (size_t tuning = 0; tuning < kernel.tunings.size(); ++tuning) {
-        if (kernel.op == backends::Op::decode && !decoded) decoded = product_is_right(*device, kernel, static_cast<int>(tuning), *uploaded, product, 5);
+      for (const backends::Policy& policy : kernel.policies) {
+        if (kernel.op == backends::Op::decode && !decoded)
+          decoded = product_is_right(*device, kernel, policy, *uploaded, product, 5);
         if (kernel.op != backends::Op::matmul) continue;
         for (const int batch : batches) {
-          INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << kernel.tunings[tuning].name << " on " << device->info().backend << " "
-                        << device->info().simd_target << ", " << describe(matrix) << ", batch " << batch);
-          ran += product_is_right(*device, kernel, static_cast<int>(tuning), *uploaded, product, batch);
+          INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << policy.name << " on "
+                        << device->info().backend << " " << device->info().simd_target << ", " << describe(matrix)
+                        << ", batch " << batch);
+          ran += product_is_right(*device, kernel, policy, *uploaded, product, batch);
         }
       }
   }
@@ -88,7 +91,8 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
 
 bool has_matmul(const codecs::CodecEntry& entry, const Devices& devices) {
   return std::ranges::any_of(devices, [&](const auto& device) {
-    return std::ranges::any_of(entry.kernels(device->info().backend), [](const backends::Kernel& kernel) { return kernel.op == backends::Op::matmul; });
+    return std::ranges::any_of(entry.kernels(device->info().backend),
+                               [](const backends::Kernel& kernel) { return kernel.op == backends::Op::matmul; });
   });
 }
 
@@ -104,7 +108,8 @@ datasets::Matrix weights(datasets::ElementType type, datasets::Shape shape) {
       case f16: return (random.next() & 0x83FF) | (random.next() % 20) << 10;  // subnormal ones among them
       case f8_e5m2: return (random.next() & 0x83) | (random.next() % 20) << 2;
       case f8_e4m3: return random.next() % 2 << 7 | random.next() % 0x7F;
-      case u8: case u16: return static_cast<uint64_t>(std::fabs(60 * weight));
+      case u8:
+      case u16: return static_cast<uint64_t>(std::fabs(60 * weight));
       default: return static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(20 * weight)));
     }
   });
@@ -124,7 +129,8 @@ void run_every_shape(const codecs::CodecEntry& entry, Devices devices) {
   const int few[] = {1, 16};  // the emulator takes microseconds for what a device does in nanoseconds
   const auto run = [&](const std::vector<datasets::Shape>& shapes, std::span<const int> batches) {
     int ran = 0;
-    for (const datasets::Matrix& matrix : matrices(shapes)) ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, devices);
+    for (const datasets::Matrix& matrix : matrices(shapes))
+      ran += run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, devices);
     return ran;
   };
   int ran = run({{67, 203}}, kBatches) + run({{64, 512}}, emulated ? std::span<const int>(few) : kBatches);
@@ -139,50 +145,66 @@ void run_every_setting(const codecs::CodecEntry& entry, Devices devices) {
   const int batches[] = {1, 3, 16};
   int ran = 0;
   for (const codecs::Settings& settings : settings_to_test(*entry.codec))
-    for (const datasets::Matrix& matrix : matrices({{67, 203}, {64, 512}})) ran += run_all(entry, matrix, settings, batches, devices);
+    for (const datasets::Matrix& matrix : matrices({{67, 203}, {64, 512}}))
+      ran += run_all(entry, matrix, settings, batches, devices);
   INFO(entry.id);
   CHECK(ran > 0);
 }
 
-void copy_elements(const backends::KernelCall& call) {
-  const int64_t row = call.matrix->shape.cols * datasets::element_bytes(call.matrix->type);
-  if (row > 0) std::memcpy(call.decoded, call.matrix->sections[0].bytes.data() + call.row_begin * row, static_cast<size_t>((call.row_end - call.row_begin) * row));
+struct Copy {
+  const std::byte* elements;
+  int64_t row_bytes;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (row_bytes > 0)
+      std::memcpy(args.out, elements + args.rows.begin * row_bytes, static_cast<size_t>(args.rows.count() * row_bytes));
+  }
+};
+backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return Copy{matrix.sections[0].bytes.data(), matrix.shape.cols * datasets::element_bytes(matrix.type)};
 }
+const backends::Kernel kCopy = {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy};
 
 }  // namespace
 
-TEST_CASE("every matmul kernel keeps the bound of float32 sums, default settings") { run_every_shape(each_codec(), devices(Place::cpu, 1)); }
+TEST_CASE("every matmul kernel keeps the bound of float32 sums, default settings") {
+  run_every_shape(each_codec(), devices(Place::cpu, 1));
+}
 
-TEST_CASE("every matmul kernel keeps the bound with every setting and three threads") { run_every_setting(each_codec(), devices(Place::cpu, 3)); }
+TEST_CASE("every matmul kernel keeps the bound with every setting and three threads") {
+  run_every_setting(each_codec(), devices(Place::cpu, 3));
+}
 
 TEST_CASE("matmul kernels keep the bound over several blocks of rows") {
   const codecs::CodecEntry& entry = each_codec();
   Devices all = devices(Place::cpu, 3);
   if (!has_matmul(entry, all)) return;
   const int batches[] = {1, 16};
-  for (const datasets::Matrix& matrix : {bf16_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)}) run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
+  for (const datasets::Matrix& matrix : {bf16_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)})
+    run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
 }
 
 TEST_CASE("every matmul kernel keeps the bound in the emulator at both wave sizes, default settings", "[emulator]") {
   run_every_shape(each_codec(), devices_or_skip(Place::emulator));
 }
 
-TEST_CASE("every matmul kernel keeps the bound in the emulator with every setting", "[emulator]") { run_every_setting(each_codec(), devices_or_skip(Place::emulator)); }
+TEST_CASE("every matmul kernel keeps the bound in the emulator with every setting", "[emulator]") {
+  run_every_setting(each_codec(), devices_or_skip(Place::emulator));
+}
 
-TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs, default settings", "[gpu]") { run_every_shape(each_codec(), devices_or_skip(Place::gpu)); }
+TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs, default settings", "[gpu]") {
+  run_every_shape(each_codec(), devices_or_skip(Place::gpu));
+}
 
-TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every setting", "[gpu]") { run_every_setting(each_codec(), devices_or_skip(Place::gpu)); }
+TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every setting", "[gpu]") {
+  run_every_setting(each_codec(), devices_or_skip(Place::gpu));
+}
 
 TEST_CASE("unfused products take every element type that float32 holds") {
   using enum datasets::ElementType;
-  backends::Kernel kernel;
-  kernel.op = backends::Op::decode;
-  kernel.variant = "copy";
-  kernel.tunings = backends::kDefaultTuning;
-  kernel.refuses = backends::refuses_nothing;
-  kernel.launch = copy_elements;
   for (const auto type : {i8, u8, i16, u16, bf16, f16, f32, f8_e5m2, f8_e4m3})
-    for (const datasets::Shape shape : {datasets::Shape{67, 203}, datasets::Shape{9, 4099}, datasets::Shape{3, 0}, datasets::Shape{1, 1}}) {
+    for (const datasets::Shape shape :
+         {datasets::Shape{67, 203}, datasets::Shape{9, 4099}, datasets::Shape{3, 0}, datasets::Shape{1, 1}}) {
       const Product product = multiply(weights(type, shape));
       REQUIRE(product.exact.refused == "");
       codecs::CompressedMatrix compressed;
@@ -193,8 +215,9 @@ TEST_CASE("unfused products take every element type that float32 holds") {
         for (auto& device : devices(Place::cpu, threads)) {
           const auto uploaded = device->upload(compressed);
           for (const int batch : kBatches) {
-            INFO(device->info().backend << " " << device->info().simd_target << ", " << describe(product.matrix) << ", batch " << batch);
-            CHECK(product_is_right(*device, kernel, 0, *uploaded, product, batch));
+            INFO(device->info().backend << " " << device->info().simd_target << ", " << describe(product.matrix)
+                                        << ", batch " << batch);
+            CHECK(product_is_right(*device, kCopy, kCopy.policies[0], *uploaded, product, batch));
           }
         }
     }
@@ -205,24 +228,20 @@ TEST_CASE("passes refuse batches without their tokens") {
   codecs::CompressedMatrix compressed;
   compressed.shape = product.matrix.shape;
   compressed.sections.push_back({"elements", codecs::Role::payload, 64, product.matrix.elements});
-  backends::Kernel kernel;
-  kernel.op = backends::Op::decode;
-  kernel.refuses = backends::refuses_nothing;
-  kernel.launch = copy_elements;
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(compressed);
     backends::PassPlan plan;
-    plan.kernel = &kernel;
+    plan.kernel = &kCopy;
     plan.op = backends::Op::matmul;
     plan.layers = {uploaded.get()};
     for (const auto& [batch, numbers] : {std::pair{1, 0}, std::pair{2, 5}, std::pair{0, 0}, std::pair{65, 325}}) {
       plan.batch = batch;
       plan.tokens = {std::vector<float>(static_cast<size_t>(numbers))};
-      CHECK_THROWS_AS(device->prepare(plan), std::invalid_argument);
+      CHECK_THROWS_AS(backends::prepare(*device, plan), std::invalid_argument);
     }
     plan.tokens.clear();
     plan.batch = 1;
-    CHECK_THROWS_AS(device->prepare(plan), std::invalid_argument);
+    CHECK_THROWS_AS(backends::prepare(*device, plan), std::invalid_argument);
   }
 }
 
@@ -230,11 +249,15 @@ TEST_CASE("exact products refuse what has no bound, and their check finds one wr
   using enum datasets::ElementType;
   const std::vector<float> tokens = draw_tokens(16, 2);
   for (const uint64_t pattern : {0x7F80u, 0x7FC0u, 0x7F7Fu}) {  // infinity, NaN, the greatest number
-    const datasets::Matrix matrix = make_typed_matrix("special", bf16, {4, 16}, [&](int64_t i) { return i == 37 ? pattern : 0x3F80; });
-    CHECK(backends::exact_product(matrix.view(), tokens, 2).refused.starts_with("The product of row 2 is not held to anything"));
+    const datasets::Matrix matrix =
+        make_typed_matrix("special", bf16, {4, 16}, [&](int64_t i) { return i == 37 ? pattern : 0x3F80; });
+    CHECK(backends::exact_product(matrix.view(), tokens, 2)
+              .refused.starts_with("The product of row 2 is not held to anything"));
   }
-  for (const auto type : {f64, i32, u32, i64, u64}) CHECK(backends::why_no_float_product({{1, 1}, type, {}}).find("float32 holds exactly") != std::string::npos);
-  for (const auto type : {i8, u8, i16, u16, bf16, f16, f32, f8_e5m2, f8_e4m3}) CHECK(backends::why_no_float_product({{1, 1}, type, {}}) == "");
+  for (const auto type : {f64, i32, u32, i64, u64})
+    CHECK(backends::why_no_float_product({{1, 1}, type, {}}).find("float32 holds exactly") != std::string::npos);
+  for (const auto type : {i8, u8, i16, u16, bf16, f16, f32, f8_e5m2, f8_e4m3})
+    CHECK(backends::why_no_float_product({{1, 1}, type, {}}) == "");
   CHECK(backends::why_no_float_product({{1, int64_t{1} << 23}, i8, {}}) != "");
 
   const datasets::Matrix matrix = make_matrix("counting", {3, 16}, [](int64_t i) { return static_cast<int>(i) - 20; });
@@ -257,5 +280,6 @@ TEST_CASE("exact products refuse what has no bound, and their check finds one wr
   CHECK(backends::check_product(scaled, exact, {}).violation != "");
   CHECK(backends::check_product(scaled, exact, {.more_roundings = 2000}).violation == "");
   CHECK(backends::check_product(scaled, exact, {.narrowing = 1e-4}).violation == "");
-  CHECK(backends::check_product(right, exact, {.more_roundings = 1 << 24}).violation == "the kernel's bound says nothing for so many roundings");
+  CHECK(backends::check_product(right, exact, {.more_roundings = 1 << 24}).violation ==
+        "the kernel's bound says nothing for so many roundings");
 }

@@ -1,5 +1,5 @@
-// Where kernels are tested: every instruction set of this CPU, the emulator at both wave sizes, each GPU of this machine; and the codecs as
-// a Catch2 generator, one section a codec.
+// Where kernels are tested: every instruction set of this CPU, the emulator at both wave sizes, each GPU of this
+// machine; and the codecs as a Catch2 generator, one section a codec.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/pass.h"
 #include "codecs/registry.h"
+#include "tests/tested_codecs.h"
 
 namespace ecmv::tests {
 
@@ -41,26 +42,30 @@ inline Devices devices_or_skip(Place place) {
   std::string reasons;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices())
-      if (!info.unavailable.empty() && backend.id != "simd") reasons += std::string(backend.id) + ": " + info.unavailable + " ";
+      if (!info.unavailable.empty() && backend.id != "simd")
+        reasons += std::string(backend.id) + ": " + info.unavailable + " ";
   SKIP(reasons);
   return out;
 }
 
 // What decode kernels must give: the matrix, or what the reference decoder makes of it where the codec is lossy.
-inline datasets::Matrix decoded_by_reference(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& compressed, const datasets::Matrix& matrix) {
+inline datasets::Matrix decoded_by_reference(const codecs::CodecEntry& entry,
+                                             const codecs::CompressedMatrix& compressed,
+                                             const datasets::Matrix& matrix) {
   datasets::Matrix decoded = matrix;
   entry.codec->decode(compressed.view(), decoded.elements);
   return decoded;
 }
 
 inline const codecs::CodecEntry& each_codec() {
-  const size_t index = GENERATE_COPY(range(size_t{0}, codecs::all_codecs().size()));
-  return codecs::all_codecs()[index];
+  const size_t index = GENERATE_COPY(range(size_t{0}, tested_codecs().size()));
+  return tested_codecs()[index];
 }
 
 // Whether the codec has a kernel for one of these devices at all.
 inline bool has_kernels(const codecs::CodecEntry& entry, const Devices& devices) {
-  return std::ranges::any_of(devices, [&](const auto& device) { return !entry.kernels(device->info().backend).empty(); });
+  return std::ranges::any_of(devices,
+                             [&](const auto& device) { return !entry.kernels(device->info().backend).empty(); });
 }
 
 }  // namespace ecmv::tests

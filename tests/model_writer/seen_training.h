@@ -1,5 +1,5 @@
-// The training of the models that come along with mpc: on the training parts of the seen workloads, one model for each group of element
-// types. Shared by the program that writes them and the test that holds them to it.
+// The training of the models that come along with mpc: on the training parts of the seen workloads, one model for each
+// group of element types. Shared by the program that writes them and the test that holds them to it.
 #pragma once
 
 #include <array>
@@ -21,12 +21,13 @@ inline std::array<std::vector<codecs::mpc::Block>, codecs::mpc::kModels> seen_tr
     std::map<datasets::ElementType, bool> done;
     for (const datasets::MemoryArray& array : image.arrays) {
       if (std::exchange(done[array.type], true)) continue;
-      codecs::modelling::for_each_block(datasets::workload_bytes(workload, image, array.type, datasets::WorkloadPart::train), codecs::mpc::kBytes,
-                                        [&](std::span<const std::byte> bytes) {
-                                          codecs::mpc::Block block;
-                                          for (int i = 0; i < codecs::mpc::kBytes; ++i) block[i] = std::to_integer<uint8_t>(bytes[i]);
-                                          blocks[codecs::mpc::model_id(array.type) - codecs::mpc::kFirstModel].push_back(block);
-                                        });
+      codecs::modelling::for_each_block(
+          datasets::workload_bytes(workload, image, array.type, datasets::WorkloadPart::train), codecs::mpc::kBytes,
+          [&](std::span<const std::byte> bytes) {
+            codecs::mpc::Block block;
+            for (int i = 0; i < codecs::mpc::kBytes; ++i) block[i] = std::to_integer<uint8_t>(bytes[i]);
+            blocks[codecs::mpc::model_id(array.type) - codecs::mpc::kFirstModel].push_back(block);
+          });
     }
   }
   return blocks;

@@ -1,5 +1,5 @@
-// write_mpc_models > codecs/mpc/seen_models.inc: trains the models that come along on the seen workloads. New models are new
-// stored bytes: they need a new format_version.
+// write_mpc_models > codecs/mpc/seen_models.inc: trains the models that come along on the seen workloads. New models
+// are new stored bytes: they need a new format_version.
 #include <cstdio>
 #include <cstring>
 
@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
       std::printf("    \"%s\"%s\n", text.substr(at, kDigitsALine).c_str(), at + kDigitsALine >= text.size() ? "," : "");
     if (argc > 1 && std::strcmp(argv[1], "--describe") == 0) {
       std::fprintf(stderr, "root %d, bases (shifts):", model.root);
-      for (int i = 0; i < codecs::mpc::kBytes; ++i) std::fprintf(stderr, " %d:%d(%d)", i, model.base[i], model.shift[i]);
+      for (int i = 0; i < codecs::mpc::kBytes; ++i)
+        std::fprintf(stderr, " %d:%d(%d)", i, model.base[i], model.shift[i]);
       std::fprintf(stderr, "\n");
     }
   }

@@ -39,7 +39,7 @@ TEST_CASE("what was written is read back, for widths 0 to 56") {
   CHECK(reader.left() < 8);
 }
 
-TEST_CASE("a reader shows zeros behind the end and refuses to consume them") {
+TEST_CASE("a reader shows zeros past the end and refuses to consume them") {
   const std::vector<std::byte> bytes{std::byte{0xff}};
   BitReader reader(bytes, 4);
   CHECK(reader.peek(8) == 0xf0);

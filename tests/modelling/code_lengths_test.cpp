@@ -71,7 +71,7 @@ TEST_CASE("limited code lengths cost as little as the best of all assignments") 
   }
 }
 
-TEST_CASE("a limit nobody feels gives Huffman's cost") {
+TEST_CASE("a limit that does not bind gives Huffman's cost") {
   std::mt19937_64 random(8);
   for (int round = 0; round < 20; ++round) {
     std::vector<uint64_t> counts(200);

@@ -104,7 +104,8 @@ TEST_CASE("normalise_cannot_be_improved_by_moving_one_unit") {
   for (int bits : {8, 12, 16}) {
     Counts counts(256);
     for (size_t i = 0; i < counts.size(); ++i)
-      counts[i] = static_cast<uint64_t>(1e7 * std::exp(-0.5 * std::pow((static_cast<double>(i) - 128) / 9.0, 2))) + random() % 2;
+      counts[i] = static_cast<uint64_t>(1e7 * std::exp(-0.5 * std::pow((static_cast<double>(i) - 128) / 9.0, 2))) +
+                  random() % 2;
     const Frequencies q = normalise(counts, bits);
     REQUIRE(std::accumulate(q.begin(), q.end(), 0u) == 1u << bits);
     const double cost = cost_bits(counts, q, bits);

@@ -12,7 +12,8 @@ using Catch::Matchers::WithinRel;
 namespace {
 
 // `blocks` blocks of 32 bytes that a codec makes `ratio` times smaller; stored takes 32 bytes more.
-CaseRecord record_of(const std::string& workload, const std::string& part, const std::string& type, const std::string& codec, std::int64_t blocks, std::int64_t ratio) {
+CaseRecord record_of(const std::string& workload, const std::string& part, const std::string& type,
+                     const std::string& codec, std::int64_t blocks, std::int64_t ratio) {
   CaseRecord record;
   record.status = Status::ok;
   record.data.source = "workload";
@@ -29,9 +30,11 @@ CaseRecord record_of(const std::string& workload, const std::string& part, const
 
 RecordSet small_set() {
   RecordSet records;
-  // Workload a: f32 100 blocks at 2, i32 300 blocks at 4: pooled 400 / (50 + 75) = 3.2. b, unseen: i32 100 blocks at 1. Codec y: all at 2.
-  records.cases = {record_of("a", "test", "f32", "x", 100, 2), record_of("a", "test", "i32", "x", 300, 4), record_of("b", "unseen", "i32", "x", 100, 1),
-                   record_of("a", "test", "f32", "y", 100, 2), record_of("a", "test", "i32", "y", 300, 2), record_of("b", "unseen", "i32", "y", 100, 2)};
+  // Workload a: f32 100 blocks at 2, i32 300 blocks at 4: pooled 400 / (50 + 75) = 3.2. b, unseen: i32 100 blocks at 1.
+  // Codec y: all at 2.
+  records.cases = {record_of("a", "test", "f32", "x", 100, 2),   record_of("a", "test", "i32", "x", 300, 4),
+                   record_of("b", "unseen", "i32", "x", 100, 1), record_of("a", "test", "f32", "y", 100, 2),
+                   record_of("a", "test", "i32", "y", 300, 2),   record_of("b", "unseen", "i32", "y", 100, 2)};
   return records;
 }
 

@@ -89,8 +89,7 @@ TEST_CASE("exact counts and the normal approximation agree where they meet") {
     if (i < 40) forty.push_back(sample);
     forty_one.push_back(sample);
   }
-  const Interval exact = ratio_interval(forty, forty, 0.95),
-                 normal = ratio_interval(forty_one, forty_one, 0.95);
+  const Interval exact = ratio_interval(forty, forty, 0.95), normal = ratio_interval(forty_one, forty_one, 0.95);
   CHECK_THAT(exact.low, WithinRel(normal.low, 1e-3));
   CHECK_THAT(exact.high, WithinRel(normal.high, 1e-3));
 }
@@ -155,8 +154,8 @@ TEST_CASE("comparing nothing is an error, not a success") {
 
 TEST_CASE("within one set every case of other codecs is compared with the baseline codec's fastest case") {
   RecordSet records;
-  records.cases = {of_codec("raw", "slow kernel", 2), of_codec("raw", "fast kernel", 1), of_codec("a", "half", 2, 60), of_codec("a", "double", 0.5, 60),
-                   of_codec("b", "equal", 1, 130)};
+  records.cases = {of_codec("raw", "slow kernel", 2), of_codec("raw", "fast kernel", 1), of_codec("a", "half", 2, 60),
+                   of_codec("a", "double", 0.5, 60), of_codec("b", "equal", 1, 130)};
   const ComparisonResult result = compare_with_baseline(records, "raw");
   REQUIRE(result.rows.size() == 3);  // fastest first
   for (const Comparison& row : result.rows) CHECK(row.base->case_key == "fast kernel");
@@ -170,7 +169,8 @@ TEST_CASE("within one set every case of other codecs is compared with the baseli
   CHECK(result.rows[1].stored_bytes_change == 30);
   CHECK_FALSE(result.regression);  // neither slower nor larger than another codec is one
   const std::string table = to_text(comparison_table(result));
-  CHECK_THAT(table, ContainsSubstring("Comparison with raw") && ContainsSubstring("100 B") && ContainsSubstring("60 B") && ContainsSubstring("-40"));
+  CHECK_THAT(table, ContainsSubstring("Comparison with raw") && ContainsSubstring("100 B") &&
+                        ContainsSubstring("60 B") && ContainsSubstring("-40"));
 }
 
 TEST_CASE("within one set the pairs are those of the speed-ups in reports, and all others say why there is none") {
@@ -180,15 +180,15 @@ TEST_CASE("within one set the pairs are those of the speed-ups in reports, and a
   std::size_t others = 0, pairs = 0;
   for (const CaseRecord& record : records.cases) others += record.codec.id != "plain";
   CHECK(result.rows.size() == others);
-  bool behind_pairs = false;
+  bool after_pairs = false;
   for (const Comparison& row : result.rows) {
     INFO(row.other->case_key);
     const bool is_pair = row.base != nullptr;
     CHECK(row.base == (row.other->status == Status::ok ? contexts.of(*row.other).baseline : nullptr));
     CHECK(is_pair == std::isfinite(row.speed_ratio.middle));
     CHECK((is_pair || (row.verdict == Verdict::unsure && !row.note.empty())));
-    CHECK_FALSE((is_pair && behind_pairs));
-    behind_pairs = !is_pair;
+    CHECK_FALSE((is_pair && after_pairs));
+    after_pairs = !is_pair;
     pairs += is_pair;
   }
   CHECK(pairs > 0);
@@ -209,7 +209,8 @@ TEST_CASE("within one set sizes are compared with the smallest of the baseline c
 TEST_CASE("a baseline that is not there, or with which nothing can be compared, is an error") {
   RecordSet records;
   records.cases = {of_codec("raw", "r", 1), of_codec("a", "a", 1)};
-  CHECK_THROWS_WITH(compare_with_baseline(records, "rwa"), "no case is of the codec rwa; the codecs of these records are a, raw");
+  CHECK_THROWS_WITH(compare_with_baseline(records, "rwa"),
+                    "no case is of the codec rwa; the codecs of these records are a, raw");
   CHECK(compare_with_baseline(records, "rwa,raw").rows.size() == 1);  // any of several, as in reports
   records.cases[1].data.hash = "other";
   CHECK_THROWS_WITH(compare_with_baseline(records, "raw"), ContainsSubstring("nothing was compared"));

@@ -55,8 +55,7 @@ TEST_CASE("every metric has the value worked out by hand") {
   REQUIRE(expected.size() == all_metrics().size());
   for (const Metric& metric : all_metrics()) {
     INFO(metric.id);
-    CHECK_THAT(metric.value(coded, contexts.of(coded)),
-               WithinRel(expected.at(std::string(metric.id)), 1e-12));
+    CHECK_THAT(metric.value(coded, contexts.of(coded)), WithinRel(expected.at(std::string(metric.id)), 1e-12));
   }
 }
 
@@ -87,7 +86,8 @@ TEST_CASE("a batch counts for what each token does, and is compared with the sam
   CHECK(Contexts(records, "plai,other").of(coded).baseline == nullptr);
   CaseRecord decoded = coded;
   decoded.kernel.op = "decode";
-  for (const char* metric : {"macs_per_s", "tokens_per_s", "weight_bytes_per_token"}) CHECK(std::isnan(find_metric(metric).value(decoded, {})));
+  for (const char* metric : {"macs_per_s", "tokens_per_s", "weight_bytes_per_token"})
+    CHECK(std::isnan(find_metric(metric).value(decoded, {})));
   CHECK(field_text(decoded, "batch") == "");
 }
 
@@ -103,7 +103,8 @@ TEST_CASE("sizes without a time have every metric of sizes, none of speeds, and 
   CHECK(value("bits_per_element") == 5);
   CHECK_THAT(value("compression_ratio"), WithinRel(3.2, 1e-12));
   CHECK_THAT(value("roof_speedup"), WithinRel(3.2, 1e-12));
-  for (const char* metric : {"elements_per_s", "ns_per_element", "stored_bytes_per_s", "speedup_vs_raw", "ideal_bits_per_element", "excess_over_ideal_bits"})
+  for (const char* metric : {"elements_per_s", "ns_per_element", "stored_bytes_per_s", "speedup_vs_raw",
+                             "ideal_bits_per_element", "excess_over_ideal_bits"})
     CHECK(std::isnan(value(metric)));
   RecordSet alone;
   alone.cases = {coded};
@@ -117,7 +118,8 @@ TEST_CASE("sizes without a time have every metric of sizes, none of speeds, and 
   CHECK(type_bits("u64") == 64);
 }
 
-TEST_CASE("the decode rate takes the clock behind the batch, else the one before, else the highest, and needs compute units") {
+TEST_CASE(
+    "the decode rate takes the clock after the batch, else the one before, else the highest, and needs compute units") {
   const RecordSet records = fixture("mixed.jsonl");
   CaseRecord coded = case_of(records, "aaaa0003");  // 2.5e9 elements/s
   const Metric& rate = find_metric("elements_per_clock_and_unit");

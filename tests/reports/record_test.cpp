@@ -52,6 +52,17 @@ TEST_CASE("a case record survives writing and reading, with every field") {
   CHECK(read_records(products, "memory").cases.at(0).kernel.batch == 16);
 }
 
+TEST_CASE("the file of a codec from a shared object survives writing and reading, and is left out of other records") {
+  CaseRecord r;
+  CHECK(to_json_line(r).find("library") == std::string::npos);
+  r.codec = {"coder", 3, {}, "/home/me/libcoder.so", "ab12"};
+  CHECK(to_json_line(r).find(R"("library":{"path":"/home/me/libcoder.so","hash":"ab12"})") != std::string::npos);
+  std::istringstream stream(to_json_line(r) + "\n");
+  const RecordSet read = read_records(stream, "memory");
+  CHECK(read.cases.at(0).codec.library_path == r.codec.library_path);
+  CHECK(read.cases.at(0).codec.library_hash == r.codec.library_hash);
+}
+
 TEST_CASE("what only GPUs have survives writing and reading, and is left out of the records of CPUs") {
   CaseRecord r;
   CHECK(to_json_line(r).find("compute_units") == std::string::npos);
@@ -60,7 +71,8 @@ TEST_CASE("what only GPUs have survives writing and reading, and is left out of 
   r.kernel.highest_clock_hz = 1.98e9;
   r.time.clock_after_hz = 1.5e9;
   RunRecord run;
-  run.gpus = {{"cuda:0", "GPU", "sm_90", "driver 1", 132, 32, 1 << 30, 1 << 20, 1 << 10, 1.98e9, 3.2e9}, {.id = "cuda:1"}};
+  run.gpus = {{"cuda:0", "GPU", "sm_90", "driver 1", 132, 32, 1 << 30, 1 << 20, 1 << 10, 1.98e9, 3.2e9},
+              {.id = "cuda:1"}};
   std::istringstream stream(to_json_line(r) + "\n" + to_json_line(run) + "\n");
   const RecordSet back = read_records(stream, "memory");
   CHECK(to_json_line(back.cases.at(0)) == to_json_line(r));
@@ -77,8 +89,7 @@ TEST_CASE("run and bandwidth records survive writing and reading") {
   REQUIRE(records.bandwidths.size() == 1);
   CHECK(records.runs[0].seed == 18446744073709551615ull);
   CHECK(records.runs[0].llc_bytes == 1000000);
-  std::istringstream stream(to_json_line(records.runs[0]) + "\n" + to_json_line(records.bandwidths[0]) +
-                            "\n");
+  std::istringstream stream(to_json_line(records.runs[0]) + "\n" + to_json_line(records.bandwidths[0]) + "\n");
   const RecordSet back = read_records(stream, "memory");
   CHECK(to_json_line(back.runs.at(0)) == to_json_line(records.runs[0]));
   CHECK(to_json_line(back.bandwidths.at(0)) == to_json_line(records.bandwidths[0]));
@@ -124,13 +135,11 @@ TEST_CASE("a broken line in the middle is an error with file and line") {
 }
 
 TEST_CASE("a field of the wrong type, a newer schema and a missing kind are errors with the line") {
-  for (const char* text :
-       {"{\"schema\":1,\"kind\":\"case\",\"status\":\"ok\",\"data\":{\"rows\":\"many\"}}\n",
-        "{\"schema\":99,\"kind\":\"case\"}\n", "{\"schema\":1}\n", "[1]\n",
-        "{\"schema\":1,\"kind\":\"case\",\"status\":\"splendid\"}\n"}) {
+  for (const char* text : {"{\"schema\":1,\"kind\":\"case\",\"status\":\"ok\",\"data\":{\"rows\":\"many\"}}\n",
+                           "{\"schema\":99,\"kind\":\"case\"}\n", "{\"schema\":1}\n", "[1]\n",
+                           "{\"schema\":1,\"kind\":\"case\",\"status\":\"splendid\"}\n"}) {
     std::istringstream stream(text);
-    CHECK_THROWS_MATCHES(read_records(stream, "file"), ReportError,
-                         MessageMatches(ContainsSubstring("file:1: ")));
+    CHECK_THROWS_MATCHES(read_records(stream, "file"), ReportError, MessageMatches(ContainsSubstring("file:1: ")));
   }
 }
 

@@ -63,15 +63,15 @@ TEST_CASE("batches are the x axis of figures of their own and never share anothe
   CHECK(std::abs(macs.series.front().points[1].y / macs.series.front().points[0].y - 4) < 1e-9);  // the same times
   CHECK(std::abs(tokens.series.front().points[2].y / tokens.series.front().points[0].y - 16) < 1e-9);
   for (const Figure& figure : figures)
-    if (figure.id.starts_with("pareto") || figure.id.starts_with("roofline")) CHECK(figure.subtitle.find("batch ") != std::string::npos);
+    if (figure.id.starts_with("pareto") || figure.id.starts_with("roofline"))
+      CHECK(figure.subtitle.find("batch ") != std::string::npos);
 }
 
 TEST_CASE("without gnuplot the report is made, with scripts, data and a clear warning") {
   const ScratchFolder folder;
   const WrittenReport report = write_report(fixture("sweep.jsonl"), options("no-such-gnuplot"), folder.path);
   CHECK(any_contains(report.warnings, "\"no-such-gnuplot\" was not found"));
-  for (const char* name :
-       {"report.html", "results.md", "results.csv", "results.tex", "macros.tex", "plots.tex"}) {
+  for (const char* name : {"report.html", "results.md", "results.csv", "results.tex", "macros.tex", "plots.tex"}) {
     INFO(name);
     CHECK(std::filesystem::file_size(folder.path / name) > 100);
   }
@@ -126,8 +126,7 @@ TEST_CASE("the page is self-contained, escapes what it shows and embeds the reco
 TEST_CASE("failed and refused cases come before the results") {
   const ScratchFolder folder;
   const WrittenReport report = write_report(fixture("mixed.jsonl"), options("none"), folder.path);
-  const std::string html = file_text(folder.path / "report.html"),
-                    markdown = file_text(folder.path / "results.md");
+  const std::string html = file_text(folder.path / "report.html"), markdown = file_text(folder.path / "results.md");
   CHECK(html.find("id=\"failures\"") < html.find("id=\"refusals\""));
   CHECK(html.find("id=\"refusals\"") < html.find("id=\"results_matvec_streamed\""));
   CHECK(markdown.find("### Failed cases") < markdown.find("### matvec, streamed"));
@@ -158,8 +157,8 @@ TEST_CASE("the Pareto front holds exactly the cases that no other beats in both"
   const Contexts contexts(records, "plain");
   const auto figures = FigureMaker(records, contexts).bits_against_speed();
   const XyPlot& plot = std::get<XyPlot>(figures.at(0).plot);
-  const auto front = std::find_if(plot.series.begin(), plot.series.end(),
-                                  [](const Series& s) { return s.label == "Pareto front"; });
+  const auto front =
+      std::find_if(plot.series.begin(), plot.series.end(), [](const Series& s) { return s.label == "Pareto front"; });
   REQUIRE(front != plot.series.end());
   REQUIRE(front->points.size() == 1);  // coder: 5 bits at 2.5 G/s beats plain: 8 bits at 2 G/s
   CHECK(front->points[0].x == 5);
@@ -173,8 +172,7 @@ TEST_CASE("a sweep over sizes and sigmas has every kind of figure, with the valu
   const RecordSet records = fixture("sweep.jsonl");
   const Contexts contexts(records, "plain");
   const auto figures = FigureMaker(records, contexts).all();
-  for (const char* kind :
-       {"throughput", "pareto", "sigma", "map", "roofline", "break_even", "size", "overhead"}) {
+  for (const char* kind : {"throughput", "pareto", "sigma", "map", "roofline", "break_even", "size", "overhead"}) {
     if (std::string(kind) == "overhead") continue;  // entropies of the fixture do not fit all bits
     CHECK_NOTHROW(figure_of(figures, kind));
   }
@@ -219,8 +217,7 @@ TEST_CASE("legend entries of crowded lines are moved apart") {
   plot.x = {"x", false, true, 0, 1, {}};
   plot.y = {"y", false, true, 0, 1, {}};
   for (int i = 0; i < 10; ++i) {
-    plot.series.push_back(
-        {"line" + std::to_string(i), "", i, false, Series::Style::line, {{0, 0.5}, {1, 0.5}}});
+    plot.series.push_back({"line" + std::to_string(i), "", i, false, Series::Style::line, {{0, 0.5}, {1, 0.5}}});
   }
   const std::string script = gnuplot_script({"id", "title", "", "", plot});
   std::vector<double> places;

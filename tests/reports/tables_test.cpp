@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "reports/fields.h"
 #include "reports/figures.h"
 #include "reports/latex.h"
 #include "tests/reports/fixtures.h"
@@ -46,6 +47,26 @@ TEST_CASE("the tables of the mixed fixture are the golden ones") {
   check_golden("summary.txt", to_text(summary_tables(records, contexts).at(0)));
 }
 
+TEST_CASE("codecs from shared objects bear a mark, and a table says which files they are") {
+  RecordSet records = fixture("mixed.jsonl");
+  CHECK(library_table(records).rows.empty());
+  REQUIRE(records.cases[0].status == Status::ok);
+  const std::string id = records.cases[0].codec.id;
+  records.cases[0].codec.library_path = "/home/me/libcoder.so";
+  records.cases[0].codec.library_hash = "ab12";
+  const Contexts contexts(records, "plain");
+  CHECK_THAT(all_markdown(results_tables(records, contexts)), ContainsSubstring(id + "†"));
+  CHECK_THAT(all_markdown({coverage_table(records)}), ContainsSubstring(id + "†"));
+  const Table table = library_table(records);
+  REQUIRE(table.rows.size() == 1);
+  CHECK(table.rows[0][0].text == id + "†");
+  CHECK(table.rows[0][1].text == "/home/me/libcoder.so");
+  CHECK(table.rows[0][2].text == "ab12");
+  CHECK_THAT(to_latex(table), ContainsSubstring("\\textdagger{}"));
+  CHECK(field_text(records.cases[0], "codec") == id);
+  CHECK(field_text(records.cases[0], "codec_library") == "/home/me/libcoder.so");
+}
+
 TEST_CASE("sizes have a table of their own, without speeds, the smallest first") {
   RecordSet records = fixture("mixed.jsonl");
   for (CaseRecord& record : records.cases) {
@@ -67,7 +88,8 @@ TEST_CASE("sizes have a table of their own, without speeds, the smallest first")
   CHECK_FALSE(ids.contains("elements_per_s"));
   CHECK_FALSE(ids.contains("kernel"));
   for (size_t row = 1; row < tables[0].rows.size(); ++row)
-    if (tables[0].rows[row][0].text == tables[0].rows[row - 1][0].text) CHECK(std::stod(tables[0].rows[row][bits].text) >= std::stod(tables[0].rows[row - 1][bits].text));
+    if (tables[0].rows[row][0].text == tables[0].rows[row - 1][0].text)
+      CHECK(std::stod(tables[0].rows[row][bits].text) >= std::stod(tables[0].rows[row - 1][bits].text));
   CHECK(coverage_table(records).columns.at(1).name == "size");
 }
 

@@ -1,0 +1,187 @@
+// See cpu_executor.h.
+#include "backends/cpu/cpu_executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "backends/cpu/guarded_buffer.h"
+#include "backends/cpu/team.h"
+#include "hwy/targets.h"
+
+namespace ecmv::backends::cpu {
+namespace {
+
+// Decoded bytes that an unfused product holds before it multiplies them: a quarter of a typical L2, so that the tile is
+// still there; never less than one block.
+constexpr int64_t kTileBytes = int64_t{256} << 10;
+
+class CpuBuffer final : public Buffer {
+ public:
+  explicit CpuBuffer(int64_t bytes) : buffer_(bytes) {}
+  std::byte* data() const override { return buffer_.data(); }
+  int64_t size() const override { return buffer_.size(); }
+  void write(std::span<const std::byte> host, int64_t offset) override {
+    if (!host.empty()) std::memcpy(buffer_.data() + offset, host.data(), host.size());
+  }
+  void read(std::span<std::byte> host, int64_t offset) const override {
+    if (!host.empty()) std::memcpy(host.data(), buffer_.data() + offset, host.size());
+  }
+  void fill(int value, int64_t bytes) override {
+    if (bytes > 0) std::memset(buffer_.data(), value, static_cast<size_t>(bytes));
+  }
+  std::span<const std::byte> view(int64_t bytes, std::vector<std::byte>&) const override {
+    return buffer_.bytes().first(static_cast<size_t>(bytes));
+  }
+  bool guards_intact() const override { return buffer_.guards_intact(); }
+
+ private:
+  GuardedBuffer buffer_;
+};
+
+// Decodes tile after tile of the call's rows to the scratch and multiplies each while it is in a near cache. The tile
+// lies past the decoder's own scratch, so that what a decoder writes past the tile is in the guard zone.
+struct UnfusedProduct {
+  const BoundKernel* decode;
+  DenseProducts dense;
+  datasets::ElementType type;
+  int64_t cols, row_bytes, rows_per_tile, tile_offset;
+
+  template <typename Args, typename MultiplyTile>
+  void for_each_tile(const Args& args, MultiplyTile multiply) const {
+    std::byte* tile = args.scratch + tile_offset;
+    for (int64_t row = args.rows.begin; row < args.rows.end; row += rows_per_tile) {
+      const Rows rows{row, std::min(row + rows_per_tile, args.rows.end)};
+      decode->enqueue(nullptr, DecodeArgs{rows, tile, args.scratch});
+      multiply(tile, rows);
+    }
+  }
+};
+struct UnfusedMatvec : UnfusedProduct {
+  void operator()(void*, const MatvecArgs& args) const {
+    for_each_tile(args, [&](const std::byte* tile, Rows rows) {
+      dense.matvec(reinterpret_cast<const int8_t*>(tile), rows.count(), cols, args.x, args.y + rows.begin);
+    });
+  }
+};
+struct UnfusedMatmul : UnfusedProduct {
+  void operator()(void*, const MatmulArgs& args) const {
+    for_each_tile(args, [&](const std::byte* tile, Rows rows) {
+      dense.matmul(type, tile, rows.count(), cols, args.x, args.x_stride, args.batch, args.y + rows.begin,
+                   args.y_stride);
+    });
+  }
+};
+
+class CpuExecutor final : public Executor {
+ public:
+  CpuExecutor(const DeviceInfo& info, DenseProducts dense, int64_t target)
+      : info_(info), dense_(dense), target_(target), team_(info.threads) {}
+  const DeviceInfo& device() const override { return info_; }
+  int workers() const override { return team_.threads(); }
+  std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string&) override {
+    return std::make_unique<CpuBuffer>(bytes);
+  }
+  std::byte* allocate_host(int64_t bytes) override { return host_.emplace_back(bytes).data(); }
+  bool runs_host_code() const override { return true; }
+  void set_scratch(std::span<std::byte* const> scratch) override { scratch_.assign(scratch.begin(), scratch.end()); }
+  void select() override { select_target(target_); }
+
+  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix) override {
+    UnfusedProduct product{
+        &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),
+        0,       0};
+    const int64_t rows = std::max<int64_t>(1, kTileBytes / std::max<int64_t>(1, product.row_bytes)),
+                  block = decode.facts.rows_per_block;
+    product.rows_per_tile = std::max<int64_t>(1, rows / block) * block;
+    product.tile_offset = (decode.facts.scratch_bytes + 63) / 64 * 64;
+    const int64_t tile_bytes = std::min(product.rows_per_tile, matrix.shape.rows) * product.row_bytes;
+    const KernelFacts facts{.rows_per_block = block, .scratch_bytes = product.tile_offset + tile_bytes};
+    return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
+  }
+
+  void run(std::span<const Step> steps) override {
+    select();
+    fault_ = nullptr;
+    team_.run([&](int thread) {
+      for (size_t i = 0; i < steps.size(); ++i) {
+        // Rows are requantised by the thread that has just computed them.
+        if (i > 0 && !std::holds_alternative<Requantise>(steps[i])) Team::barrier();
+        try {
+          std::visit([&](const auto& step) { carry_out(step, thread); }, steps[i]);
+        } catch (...) {
+          const std::scoped_lock lock(mutex_);
+          if (fault_ == nullptr) fault_ = std::current_exception();
+        }
+      }
+    });
+    if (fault_ != nullptr) std::rethrow_exception(std::exchange(fault_, nullptr));
+  }
+
+  double time(std::span<const Step> steps) override {
+    select();
+    const auto start = std::chrono::steady_clock::now();
+    run(steps);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  Rows rows_of(const BoundKernel& kernel, int64_t rows, int thread) const {
+    return rows_of_worker(rows, kernel.facts.rows_per_block, thread, team_.threads());
+  }
+
+  void carry_out(const Enqueue& step, int thread) const {
+    const Rows rows = rows_of(*step.kernel, step.rows, thread);
+    if (rows.count() <= 0) return;
+    std::visit(
+        [&]<typename ArgsOfOp>(ArgsOfOp args) {
+          args.scratch = scratch_[static_cast<size_t>(thread)];
+          if constexpr (std::is_same_v<ArgsOfOp, ChainArgs>) {
+            throw std::invalid_argument("CPU backends run layer by layer, and the kernel takes a whole chain.");
+          } else {
+            args.rows = rows;
+            if constexpr (std::is_same_v<ArgsOfOp, DecodeArgs>) args.out += rows.begin * step.row_bytes;
+            step.kernel->enqueue(nullptr, args);
+          }
+        },
+        step.args);
+  }
+  void carry_out(const Requantise& step, int thread) const {
+    const Rows rows = rows_of(*step.kernel, step.rows, thread);
+    for (int64_t row = rows.begin; row < rows.end; ++row) step.v[row] = requantise(step.y[row], step.scale);
+  }
+  void carry_out(const Download& step, int thread) const {
+    if (thread == 0 && step.bytes > 0) std::memcpy(step.to, step.from, static_cast<size_t>(step.bytes));
+  }
+
+  const DeviceInfo& info_;
+  DenseProducts dense_;
+  int64_t target_;
+  Team team_;
+  std::vector<std::byte*> scratch_;
+  std::vector<GuardedBuffer> host_;
+  std::mutex mutex_;
+  std::exception_ptr fault_;  // of the first step that threw
+};
+
+}  // namespace
+
+void select_target(int64_t target) {
+  static std::mutex mutex;
+  static int64_t selected = 0;
+  const std::scoped_lock lock(mutex);
+  if (target == selected) return;
+  selected = target;
+  hwy::SetSupportedTargetsForTest(target);
+  // Done here, before threads run: the first dispatch of a thread would otherwise choose anew.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+std::unique_ptr<Executor> make_executor(const DeviceInfo& info, DenseProducts dense, int64_t target) {
+  return std::make_unique<CpuExecutor>(info, dense, target);
+}
+
+}  // namespace ecmv::backends::cpu

@@ -1,0 +1,100 @@
+// Steps, and the executor that carries them out: all that a backend does for a pass. There is one executor for CPUs and
+// one for GPUs (CUDA, HIP and the emulator, with and without graphs); both get the same steps, made by pass.cpp.
+//
+// To add a kind of step: a struct here, one more case in the two executors (cpu/cpu_executor.cpp, gpu/gpu_executor.cpp;
+// the compiler names them), and whoever makes the step. To add an op: a struct of args in kernel.h, and its results in
+// pass.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backends/kernel.h"
+
+namespace ecmv::backends {
+
+struct OutOfMemory : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Starts a bound kernel. Where rows are split among threads, each gets its own range and its own scratch.
+struct Enqueue {
+  const BoundKernel* kernel = nullptr;
+  int64_t rows = 0;
+  int64_t row_bytes = 0;  // decode: of one row of the output
+  Args args = {};         // rows and scratch are filled in by the executor
+};
+
+// v[0, rows) = requantise(y, scale), for kernels that leave it to the backend. The thread that computed a row does it,
+// so it comes right after its Enqueue, with the same rows and kernel.
+struct Requantise {
+  const BoundKernel* kernel = nullptr;
+  int64_t rows = 0;
+  int32_t* y = nullptr;
+  int8_t* v = nullptr;
+  float scale = 0;
+};
+
+// Copies results to the host, when all steps before it are done.
+struct Download {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;  // host memory of Executor::allocate_host
+  int64_t bytes = 0;
+};
+
+using Step = std::variant<Enqueue, Requantise, Download>;
+
+// The rows of one of several workers: contiguous runs of whole blocks, which differ by one block at most.
+inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {
+  const int64_t blocks = (rows + rows_per_block - 1) / rows_per_block;
+  return {std::min(blocks * worker / workers * rows_per_block, rows),
+          std::min(blocks * (worker + 1) / workers * rows_per_block, rows)};
+}
+
+// Memory of a backend between guard zones with a known pattern.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual std::byte* data() const = 0;  // of the backend; aligned to 64 bytes, on GPUs 256
+  virtual int64_t size() const = 0;
+  virtual void write(std::span<const std::byte> host, int64_t offset) = 0;
+  virtual void read(std::span<std::byte> host, int64_t offset) const = 0;
+  virtual void fill(int value, int64_t bytes) = 0;  // the first `bytes` bytes
+  // The first `bytes` bytes for the host to read: where they are, or in `copy` for memory of a device.
+  virtual std::span<const std::byte> view(int64_t bytes, std::vector<std::byte>& copy) const = 0;
+  virtual bool guards_intact() const = 0;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual const DeviceInfo& device() const = 0;
+  // Ranges of rows that are worked on at once, each with a scratch of its own: the threads of a CPU, 1 on a GPU.
+  virtual int workers() const = 0;
+  // `bytes` >= 0, zero at first. `what` completes "The kernel wrote outside ...". Throws OutOfMemory.
+  virtual std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string& what) = 0;
+  // Host memory that Download reaches without a detour; lives as long as the executor.
+  virtual std::byte* allocate_host(int64_t bytes) = 0;
+  // Whether a codec's reference decoder, plain host code, can be a step.
+  virtual bool runs_host_code() const = 0;
+  // The unfused product of one layer, from a binding that decodes it: decodes to scratch and multiplies there. `decode`
+  // outlives what is returned.
+  virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix) = 0;
+  // [workers()] places for scratch, which every Enqueue from now on gets.
+  virtual void set_scratch(std::span<std::byte* const> scratch) = 0;
+  // Makes the device current (on `simd`: chooses the instruction set) for bind().
+  virtual void select() = 0;
+  // Runs the steps in order and returns when they are done.
+  virtual void run(std::span<const Step> steps) = 0;
+  // The same; seconds by the device's own clock, everything above included. A span that is timed again must hold the
+  // same steps.
+  virtual double time(std::span<const Step> steps) = 0;
+};
+
+}  // namespace ecmv::backends

@@ -1,0 +1,169 @@
+// See gpu_executor.h.
+#include "backends/gpu/gpu_executor.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "backends/gpu/device_kernels.h"
+#include "backends/gpu/discovery.h"
+#include "backends/gpu/gpu_buffer.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+namespace {
+
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(int64_t bytes, const std::string& what, int index) : buffer_(bytes, what), index_(index) {}
+  ~DeviceBuffer() override {
+    try {
+      activate(index_);
+    } catch (const std::exception&) {
+      // A device that is lost has nothing left to release; whoever ran on it has reported that.
+    }
+  }
+  std::byte* data() const override { return buffer_.data(); }
+  int64_t size() const override { return buffer_.size(); }
+  void write(std::span<const std::byte> host, int64_t offset) override { of_device().write(host, offset); }
+  void read(std::span<std::byte> host, int64_t offset) const override { of_device().read(host, offset); }
+  void fill(int value, int64_t bytes) override { gpu::fill(of_device().data(), value, bytes); }
+  std::span<const std::byte> view(int64_t bytes, std::vector<std::byte>& copy) const override {
+    copy.resize(static_cast<size_t>(bytes));
+    read(copy, 0);
+    return copy;
+  }
+  bool guards_intact() const override { return of_device().guards_intact(); }
+
+ private:
+  const GpuBuffer& of_device() const {
+    activate(index_);
+    return buffer_;
+  }
+  GpuBuffer buffer_;
+  int index_;
+};
+
+// Decodes the whole matrix to the scratch and multiplies it there, in two launches. The matrix lies past the decoder's
+// own scratch, so that what a decoder writes past the matrix is in the guard zone.
+struct UnfusedProduct {
+  const BoundKernel* decode;
+  DenseMatrix matrix;
+  int64_t matrix_offset;
+
+  template <typename Args>
+  void enqueue(void* stream, const Args& args) const {
+    DenseMatrix decoded = matrix;
+    decoded.elements = args.scratch + matrix_offset;
+    decode->enqueue(stream, DecodeArgs{args.rows, args.scratch + matrix_offset, args.scratch});
+    dense_product(decoded, stream, args);
+  }
+};
+struct UnfusedMatvec : UnfusedProduct {
+  void operator()(void* stream, const MatvecArgs& args) const { enqueue(stream, args); }
+};
+struct UnfusedMatmul : UnfusedProduct {
+  void operator()(void* stream, const MatmulArgs& args) const { enqueue(stream, args); }
+};
+
+// Makes the device current before members that need it are made.
+int activated(int index) {
+  activate(index);
+  return index;
+}
+
+class GpuExecutor final : public Executor {
+ public:
+  GpuExecutor(const DeviceInfo& device, int index, bool graph)
+      : device_(device), index_(activated(index)), graphs_(graph && Graph::kAvailable), stream_(device.wave_size) {}
+  ~GpuExecutor() override {
+    try {
+      activate(index_);
+      stream_.synchronize();
+    } catch (const std::exception&) {
+      // Reported by the run that caused it.
+    }
+    for (std::byte* data : host_) release_host(data);
+  }
+  const DeviceInfo& device() const override { return device_; }
+  int workers() const override { return 1; }
+  std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string& what) override {
+    select();
+    return std::make_unique<DeviceBuffer>(bytes, what, index_);
+  }
+  std::byte* allocate_host(int64_t bytes) override {
+    select();
+    host_.push_back(gpu::allocate_host(std::max<int64_t>(1, bytes)));
+    return host_.back();
+  }
+  bool runs_host_code() const override { return false; }
+  void set_scratch(std::span<std::byte* const> scratch) override { scratch_ = scratch[0]; }
+  void select() override { activate(index_); }
+
+  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix) override {
+    const UnfusedProduct product{&decode, dense_matrix(matrix, nullptr, device_, false),
+                                 (decode.facts.scratch_bytes + 255) / 256 * 256};
+    const KernelFacts facts{
+        .scratch_bytes = product.matrix_offset + matrix.shape.elements() * datasets::element_bytes(matrix.type),
+        .requantises = true};
+    return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
+  }
+
+  void run(std::span<const Step> steps) override {
+    select();
+    carry_out(steps);
+    stream_.synchronize();
+  }
+
+  double time(std::span<const Step> steps) override {
+    select();
+    if (graphs_ && !steps.empty() && !graph_.captured()) {
+      // Kernels are loaded at their first launch, which must not happen inside a capture.
+      run(steps);
+      graph_.begin(stream_);
+      carry_out(steps);
+      graph_.end(stream_);
+    }
+    timer_.start(stream_);
+    if (graph_.captured())
+      graph_.launch(stream_);
+    else
+      carry_out(steps);
+    timer_.stop(stream_);
+    return timer_.seconds(stream_);
+  }
+
+ private:
+  void carry_out(std::span<const Step> steps) {
+    for (const Step& step : steps) std::visit([&](const auto& one) { carry_out(one); }, step);
+  }
+  void carry_out(const Enqueue& step) {
+    std::visit(
+        [&]<typename ArgsOfOp>(ArgsOfOp args) {
+          args.scratch = scratch_;
+          if constexpr (!std::is_same_v<ArgsOfOp, ChainArgs>) args.rows = {0, step.rows};
+          step.kernel->enqueue(stream_.opaque(), args);
+        },
+        step.args);
+  }
+  void carry_out(const Requantise& step) {
+    requantise_rows(step.y, step.rows, step.y, step.v, step.scale, stream_.opaque());
+  }
+  void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
+
+  const DeviceInfo& device_;
+  int index_;
+  bool graphs_;
+  Stream stream_;
+  Timer timer_;
+  Graph graph_;
+  std::byte* scratch_ = nullptr;
+  std::vector<std::byte*> host_;  // page-locked
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(const DeviceInfo& device, int index, bool graph) {
+  return std::make_unique<GpuExecutor>(device, index, graph);
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

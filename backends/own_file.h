@@ -1,0 +1,13 @@
+// Where this code lies: plugins and configs are looked for from there, so that an installed tree may be
+// moved.
+#pragma once
+
+#include <filesystem>
+
+namespace ecmv::backends {
+
+// The program or the shared library that contains this code, symbolic links followed. Empty if the system
+// does not tell.
+const std::filesystem::path& own_file();
+
+}  // namespace ecmv::backends

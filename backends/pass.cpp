@@ -1,0 +1,408 @@
+// See pass.h. The steps of a pass, layer by layer: enqueue the kernel (a whole chain once, for all layers), requantise
+// where the kernel does not, and at the end download the last result.
+#include "backends/pass.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ecmv::backends {
+namespace {
+
+// Four of these bytes are a NaN.
+constexpr int kPoisonFloat = 0xFF;
+// As int32 beyond every sum of fewer than 125,000 products of bytes.
+constexpr int kPoison32 = 0x85;
+// Neither zeros nor a likely symbol, so that a table or an offset left in the scratch does not survive.
+constexpr int kPoisonScratch = 0xA7;
+
+int64_t matrix_bytes(const codecs::CompressedView& view) {
+  return view.shape.elements() * datasets::element_bytes(view.type);
+}
+
+template <typename T>
+T* as(const std::unique_ptr<Buffer>& buffer) {
+  return buffer == nullptr ? nullptr : reinterpret_cast<T*>(buffer->data());
+}
+
+// Floats of a token in memory: cols numbers and zeros up to a multiple of 16, at least 16 of them, as MatmulArgs
+// promises.
+int64_t token_stride(int64_t cols) {
+  return (cols + 15) / 16 * 16 + kVectorPaddingBytes / static_cast<int64_t>(sizeof(float));
+}
+
+// `tokens` [batch, cols] as [batch, token_stride(cols)].
+std::vector<float> padded_tokens(std::span<const float> tokens, int64_t cols, int batch) {
+  const int64_t stride = token_stride(cols);
+  std::vector<float> padded(static_cast<size_t>(batch * stride));
+  for (int token = 0; token < batch; ++token)
+    std::copy_n(tokens.begin() + token * cols, cols, padded.begin() + token * stride);
+  return padded;
+}
+
+void check_plan(const PassPlan& plan) {
+  const size_t layers = plan.layers.size();
+  if (plan.op == Op::matvec) {
+    const size_t inputs = plan.chained ? std::min<size_t>(layers, 1) : layers;
+    bool fits = plan.inputs.size() >= inputs && plan.scales.size() >= layers;
+    for (size_t i = 0; i < layers && fits; ++i) {
+      const int64_t cols = plan.layers[i]->view().shape.cols;
+      fits = cols == (plan.chained && i > 0 ? plan.layers[i - 1]->view().shape.rows
+                                            : static_cast<int64_t>(plan.inputs[plan.chained ? 0 : i].size()));
+    }
+    if (!fits)
+      throw std::invalid_argument(
+          "A chain of products needs an input, a scale for every layer, and layers that fit together.");
+  } else if (plan.op == Op::matmul) {
+    bool fits = plan.tokens.size() == layers && plan.batch >= 1 && plan.batch <= kMaxBatch;
+    for (size_t i = 0; i < layers && fits; ++i)
+      fits = static_cast<int64_t>(plan.tokens[i].size()) == plan.batch * plan.layers[i]->view().shape.cols;
+    if (!fits)
+      throw std::invalid_argument("A float product needs a batch of 1 to " + std::to_string(kMaxBatch) +
+                                  " tokens for every layer.");
+  }
+}
+
+// Memory of bindings; see the rule in kernel.h.
+class PassPlace final : public Place {
+ public:
+  explicit PassPlace(Executor& executor) : executor_(executor) {}
+  // The next binding covers that many layers.
+  void begin(size_t layers) { left_ = kDescriptionBytes * static_cast<int64_t>(layers); }
+  const DeviceInfo& device() const override { return executor_.device(); }
+  const std::byte* describe(std::span<const std::byte> bytes) override {
+    left_ -= static_cast<int64_t>(bytes.size());
+    if (left_ < 0)
+      throw std::logic_error("The kernel describes a layer in more than " + std::to_string(kDescriptionBytes) +
+                             " bytes: tables belong to the sections, where they are counted.");
+    descriptions_.push_back({executor_.allocate(static_cast<int64_t>(bytes.size()), "the descriptions of the layers"),
+                             {bytes.begin(), bytes.end()}});
+    descriptions_.back().buffer->write(bytes, 0);
+    return descriptions_.back().buffer->data();
+  }
+  std::byte* zeroed(int64_t bytes) override {
+    zeroed_.push_back(executor_.allocate(bytes, "the memory that blocks talk through"));
+    return zeroed_.back()->data();
+  }
+  void zero() {
+    for (const auto& buffer : zeroed_) buffer->fill(0, buffer->size());
+  }
+  std::string broken() const {
+    for (const auto& buffer : zeroed_)
+      if (!buffer->guards_intact()) return "The kernel wrote outside the memory that its blocks talk through.";
+    std::vector<std::byte> copy;
+    for (const Description& one : descriptions_)
+      if (!one.buffer->guards_intact() || !std::ranges::equal(one.buffer->view(one.buffer->size(), copy), one.bytes))
+        return "The kernel wrote to the descriptions of its layers.";
+    return {};
+  }
+
+ private:
+  struct Description {
+    std::unique_ptr<Buffer> buffer;
+    std::vector<std::byte> bytes;
+  };
+  Executor& executor_;
+  int64_t left_ = 0;
+  std::vector<Description> descriptions_;
+  std::vector<std::unique_ptr<Buffer>> zeroed_;
+};
+
+// The codec's reference decoder as a kernel: one block, so one worker.
+struct ReferenceDecode {
+  const PassPlan* plan;
+  const codecs::CompressedView* matrix;
+  void operator()(void*, const DecodeArgs& args) const {
+    plan->reference_decode(*matrix, {args.out, static_cast<size_t>(matrix_bytes(*matrix))});
+  }
+};
+
+class StepPass final : public Pass {
+ public:
+  StepPass(Device& device, const PassPlan& plan)
+      : plan_(plan), executor_(device.executor(plan.graph)), place_(*executor_) {
+    if (plan.kernel == nullptr && !executor_->runs_host_code())
+      throw std::invalid_argument("The backend '" + executor_->device().backend +
+                                  "' runs no reference decoders, and the codec has no kernel for it.");
+    if (plan.kernel != nullptr && plan.policy == nullptr) plan_.policy = &plan.kernel->policies[0];
+    check_plan(plan);
+    executor_->select();
+    for (const std::vector<int8_t>& input : plan.inputs)
+      inputs_.push_back(filled(std::as_bytes(std::span(input)), kVectorPaddingBytes, "the input vector"));
+    layers_.reserve(plan.layers.size());  // steps point to bindings
+    for (const UploadedMatrix* uploaded : plan.layers) add_layer(uploaded->view());
+    if (plan.op == Op::decode)
+      decoded_ = executor_->allocate(largest([](const Layer& layer) { return matrix_bytes(*layer.view); }),
+                                     "the decoded matrix");
+    for (size_t i = 0; i < layers_.size(); ++i) bind_layer(i);
+    if (runs_chains() && plan.chained && !layers_.empty()) bind_chain();
+    make_steps();
+    allocate_scratch();
+  }
+
+  double run() override {
+    if (!layers_.empty()) decoded_bytes_ = matrix_bytes(*layers_.back().view);
+    return executor_->time(steps_);
+  }
+  void run_layer(int layer) override {
+    decoded_bytes_ = matrix_bytes(*layers_[layer].view);
+    for (const auto& scratch : scratch_) scratch->fill(kPoisonScratch, scratch->size());
+    place_.zero();
+    executor_->run(layers_[layer].steps);
+  }
+
+  void set_input(int layer, std::span<const std::byte> bytes) override {
+    const auto index = static_cast<size_t>(layer);
+    if (plan_.op == Op::matvec && index < inputs_.size()) {
+      keep(bytes, plan_.inputs[index]);
+      inputs_[index]->write(bytes, 0);
+    } else if (plan_.op == Op::matmul && index < layers_.size()) {
+      keep(bytes, plan_.tokens[index]);
+      const int64_t cols = layers_[index].view->shape.cols, token_bytes = cols * static_cast<int64_t>(sizeof(float));
+      for (int token = 0; token < plan_.batch; ++token)
+        layers_[index].tokens->write(
+            bytes.subspan(static_cast<size_t>(token * token_bytes), static_cast<size_t>(token_bytes)),
+            token * token_stride(cols) * static_cast<int64_t>(sizeof(float)));
+    } else {
+      throw std::invalid_argument("Layer " + std::to_string(layer) + " of this pass has no input.");
+    }
+  }
+
+  void poison_outputs(int round) override {
+    const int poison8 = round == 0 ? -128 : 127;
+    place_.zero();
+    if (decoded_ != nullptr) decoded_->fill(poison8, decoded_->size());
+    for (Layer& layer : layers_) {
+      if (plan_.op == Op::matmul) layer.y->fill(kPoisonFloat, layer.y->size());
+      if (plan_.op != Op::matvec) continue;
+      layer.y->fill(kPoison32, layer.y->size());
+      layer.v->fill(poison8, layer.view->shape.rows);
+    }
+  }
+
+  std::span<const int32_t> accumulators(int layer) override {
+    return read<int32_t>(*layers_[layer].y, layers_[layer].view->shape.rows, copies_[0]);
+  }
+  std::span<const int8_t> outputs(int layer) override {
+    return read<int8_t>(*layers_[layer].v, layers_[layer].view->shape.rows, copies_[1]);
+  }
+  std::span<const float> products(int layer) override {
+    return read<float>(*layers_[layer].y, plan_.batch * layers_[layer].view->shape.rows, copies_[0]);
+  }
+  std::span<const int8_t> decoded() override { return read<int8_t>(*decoded_, decoded_bytes_, copies_[0]); }
+  ProductRounding rounding(int layer) const override { return layers_[layer].kernel.facts.rounding; }
+
+  std::string broken_guards() const override {
+    for (size_t i = 0; i < layers_.size(); ++i)
+      if (std::string broken = broken_outputs(layers_[i], i); !broken.empty()) return broken;
+    if (std::string broken = broken_inputs(); !broken.empty()) return broken;
+    if (std::string broken = place_.broken(); !broken.empty()) return broken;
+    for (const auto& scratch : scratch_)
+      if (!scratch->guards_intact())
+        return unfused() ? "The kernel wrote outside its scratch or the tile it decodes to."
+                         : "The kernel wrote outside its scratch.";
+    if (decoded_ != nullptr && !decoded_->guards_intact()) return "The kernel wrote outside the decoded matrix.";
+    for (const UploadedMatrix* layer : plan_.layers)
+      if (std::string broken = layer->broken_guards(); !broken.empty()) return broken;
+    return {};
+  }
+
+ private:
+  struct Layer {
+    const codecs::CompressedView* view = nullptr;
+    const int8_t* x = nullptr;
+    std::unique_ptr<Buffer> y,
+        v;  // matvec: [rows] int32; [rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float
+    std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] float
+    BoundKernel decode, kernel;      // `decode` is what an unfused `kernel` decodes by
+    std::vector<Step> steps;
+  };
+
+  bool unfused() const { return plan_.op != Op::decode && (plan_.kernel == nullptr || plan_.kernel->op == Op::decode); }
+  bool runs_chains() const { return plan_.kernel != nullptr && plan_.kernel->whole_chain; }
+
+  template <typename F>
+  int64_t largest(F bytes) const {
+    int64_t most = 0;
+    for (const Layer& layer : layers_) most = std::max(most, bytes(layer));
+    return most;
+  }
+
+  std::unique_ptr<Buffer> filled(std::span<const std::byte> bytes, int64_t zeros, const std::string& what) {
+    auto buffer = executor_->allocate(static_cast<int64_t>(bytes.size()) + zeros, what);
+    if (!bytes.empty()) buffer->write(bytes, 0);
+    return buffer;
+  }
+
+  void add_layer(const codecs::CompressedView& view) {
+    Layer layer;
+    const size_t index = layers_.size();
+    const int64_t rows = view.shape.rows;
+    layer.view = &view;
+    if (plan_.op == Op::matvec) {
+      layer.y = executor_->allocate(rows * static_cast<int64_t>(sizeof(int32_t)), "the accumulators y");
+      layer.v = executor_->allocate(rows + kVectorPaddingBytes, "the output vector v");
+      layer.x =
+          plan_.chained && index > 0 ? as<int8_t>(layers_.back().v) : as<int8_t>(inputs_[plan_.chained ? 0 : index]);
+    } else if (plan_.op == Op::matmul) {
+      const std::vector<float> padded = padded_tokens(plan_.tokens[index], view.shape.cols, plan_.batch);
+      layer.tokens = filled(std::as_bytes(std::span(padded)), 0, "the tokens");
+      layer.y = executor_->allocate(plan_.batch * rows * static_cast<int64_t>(sizeof(float)), "the products");
+    }
+    layers_.push_back(std::move(layer));
+  }
+
+  backends::Layer to_bind(size_t index) const {
+    const Layer& layer = layers_[index];
+    backends::Layer one{layer.view};
+    if (plan_.op != Op::matvec) return one;
+    one.y = as<int32_t>(layer.y);
+    one.v = as<int8_t>(layer.v);
+    one.scale = plan_.scales[index];
+    return one;
+  }
+
+  void bind_layer(size_t index) {
+    Layer& layer = layers_[index];
+    const backends::Layer one = to_bind(index);
+    place_.begin(1);
+    BoundKernel bound = plan_.kernel == nullptr
+                            ? BoundKernel(ReferenceDecode{&plan_, layer.view},
+                                          {.rows_per_block = std::max<int64_t>(1, layer.view->shape.rows)})
+                            : plan_.kernel->bind(*plan_.policy, {&one, 1}, place_);
+    if (unfused()) {
+      layer.decode = bound;
+      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view);
+    }
+    layer.kernel = bound;
+    layer.steps = steps_of(layer, index);
+  }
+
+  void bind_chain() {
+    std::vector<backends::Layer> all;
+    for (size_t i = 0; i < layers_.size(); ++i) all.push_back(to_bind(i));
+    place_.begin(all.size());
+    chain_ = plan_.kernel->bind(*plan_.policy, all, place_);
+  }
+
+  std::vector<Step> steps_of(const Layer& layer, size_t index) const {
+    const int64_t rows = layer.view->shape.rows;
+    std::vector<Step> steps;
+    Enqueue enqueue{&layer.kernel, rows};
+    if (plan_.op == Op::decode) {
+      enqueue.row_bytes = layer.view->shape.cols * datasets::element_bytes(layer.view->type);
+      enqueue.args = DecodeArgs{.out = decoded_->data()};
+    } else if (plan_.op == Op::matmul) {
+      enqueue.args = MatmulArgs{.batch = plan_.batch,
+                                .x = as<float>(layer.tokens),
+                                .x_stride = token_stride(layer.view->shape.cols),
+                                .y = as<float>(layer.y),
+                                .y_stride = rows};
+    } else if (runs_chains()) {
+      enqueue.args = ChainArgs{.x = layer.x};
+    } else {
+      enqueue.args =
+          MatvecArgs{.x = layer.x, .y = as<int32_t>(layer.y), .v = as<int8_t>(layer.v), .scale = plan_.scales[index]};
+    }
+    steps.push_back(enqueue);
+    if (plan_.op == Op::matvec && !layer.kernel.facts.requantises)
+      steps.push_back(Requantise{&layer.kernel, rows, as<int32_t>(layer.y), as<int8_t>(layer.v), plan_.scales[index]});
+    return steps;
+  }
+
+  void make_steps() {
+    if (layers_.empty()) return;
+    if (runs_chains() && plan_.chained)
+      steps_.push_back(Enqueue{&chain_, layers_.front().view->shape.rows, 0, ChainArgs{.x = layers_.front().x}});
+    else
+      for (const Layer& layer : layers_) steps_.insert(steps_.end(), layer.steps.begin(), layer.steps.end());
+    if (plan_.op == Op::decode) return;
+    const Layer& last = layers_.back();
+    const int64_t bytes = plan_.op == Op::matvec ? last.view->shape.rows : last.y->size();
+    steps_.push_back(
+        Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), executor_->allocate_host(bytes), bytes});
+  }
+
+  // A worker without rows needs no scratch.
+  void allocate_scratch() {
+    std::vector<std::byte*> places;
+    for (int worker = 0; worker < executor_->workers(); ++worker) {
+      int64_t bytes = worker == 0 ? chain_.facts.scratch_bytes : 0;
+      for (const Layer& layer : layers_)
+        if (rows_of_worker(layer.view->shape.rows, layer.kernel.facts.rows_per_block, worker, executor_->workers())
+                .count() > 0)
+          bytes = std::max(bytes, layer.kernel.facts.scratch_bytes);
+      scratch_.push_back(executor_->allocate(bytes, "the scratch"));
+      places.push_back(scratch_.back()->data());
+    }
+    executor_->set_scratch(places);
+  }
+
+  // Replaces what the plan has, which guards compare with.
+  template <typename T>
+  static void keep(std::span<const std::byte> bytes, std::vector<T>& in_plan) {
+    if (bytes.size() != in_plan.size() * sizeof(T))
+      throw std::invalid_argument("An input has as many bytes as that of the plan.");
+    if (!bytes.empty()) std::memcpy(in_plan.data(), bytes.data(), bytes.size());
+  }
+
+  template <typename T>
+  static std::span<const T> read(const Buffer& buffer, int64_t count, std::vector<std::byte>& copy) {
+    const std::span<const std::byte> bytes = buffer.view(count * static_cast<int64_t>(sizeof(T)), copy);
+    return {reinterpret_cast<const T*>(bytes.data()), static_cast<size_t>(count)};
+  }
+
+  // "" if the guards hold and nothing but zeros follows the first `used` bytes.
+  static std::string broken_vector(const Buffer& vector, int64_t used) {
+    if (!vector.guards_intact()) return "outside";
+    std::vector<std::byte> padding(static_cast<size_t>(vector.size() - used));
+    vector.read(padding, used);
+    return std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; })
+               ? ""
+               : "to the padding of";
+  }
+
+  std::string broken_outputs(const Layer& layer, size_t index) const {
+    const std::string of_layer = " of layer " + std::to_string(index) + ".";
+    if (layer.y != nullptr && !layer.y->guards_intact())
+      return std::string("The kernel wrote outside the ") + (plan_.op == Op::matmul ? "products" : "accumulators") +
+             of_layer;
+    if (layer.v == nullptr) return {};
+    const std::string where = broken_vector(*layer.v, layer.view->shape.rows);
+    return where.empty() ? "" : "The kernel wrote " + where + " the output vector" + of_layer;
+  }
+
+  std::string broken_inputs() const {
+    std::vector<std::byte> copy;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const std::span<const std::byte> expected = std::as_bytes(std::span(plan_.inputs[i]));
+      const auto used = static_cast<int64_t>(expected.size());
+      if (!broken_vector(*inputs_[i], used).empty() || !std::ranges::equal(inputs_[i]->view(used, copy), expected))
+        return "The kernel wrote to the input vector or outside it.";
+    }
+    for (size_t i = 0; i < layers_.size() && plan_.op == Op::matmul; ++i) {
+      const Buffer& tokens = *layers_[i].tokens;
+      const std::vector<float> expected = padded_tokens(plan_.tokens[i], layers_[i].view->shape.cols, plan_.batch);
+      if (!tokens.guards_intact() ||
+          !std::ranges::equal(tokens.view(tokens.size(), copy), std::as_bytes(std::span(expected))))
+        return "The kernel wrote to the tokens of layer " + std::to_string(i) + ", past them or outside them.";
+    }
+    return {};
+  }
+
+  PassPlan plan_;
+  std::unique_ptr<Executor> executor_;  // goes last: waits for what is still running
+  std::vector<std::unique_ptr<Buffer>> inputs_, scratch_;
+  std::unique_ptr<Buffer> decoded_;  // of decode
+  std::vector<Layer> layers_;
+  PassPlace place_;
+  BoundKernel chain_;
+  std::vector<Step> steps_;
+  int64_t decoded_bytes_ = 0;  // of the layer that ran last
+  std::vector<std::byte> copies_[2];
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> prepare(Device& device, const PassPlan& plan) { return std::make_unique<StepPass>(device, plan); }
+
+}  // namespace ecmv::backends

@@ -1,0 +1,63 @@
+// Pass: one run over all layers of a chain, or over all layers by themselves, with its outputs in guarded memory of its
+// own. The same on every backend: it binds the kernels, makes the steps, and reads results back; a backend's executor
+// does the rest.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace ecmv::backends {
+
+// What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
+// multiplied there (an unfused product).
+struct PassPlan {
+  const Kernel* kernel = nullptr;
+  const Policy* policy = nullptr;  // of the kernel; null: its first one
+  // Where a codec has no decode kernel for the backend: its reference decoder (one thread, whole matrices). Used if
+  // `kernel` is null.
+  std::function<void(const codecs::CompressedView&, std::span<std::byte>)> reference_decode;
+  Op op = Op::matvec;
+  std::vector<const UploadedMatrix*> layers;
+  // matvec. Chained: inputs[0] alone, layer k's requantised output is layer k+1's input; else one input a layer.
+  bool chained = true;
+  std::vector<std::vector<int8_t>> inputs;
+  std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
+  // matmul: tokens of every layer, [batch, cols]; layers are not chained.
+  int batch = 1;
+  std::vector<std::vector<float>> tokens;
+  bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
+};
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  // Runs all layers in order and copies the last layer's int8 vector (matvec) or floats (matmul) to the host. Returns
+  // seconds by the device's own clock, everything above included.
+  virtual double run() = 0;
+  // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes. In
+  // chained passes only layer 0 has an input. Binds and allocates nothing.
+  virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;
+  // Runs one layer, untimed. For chained passes the layers must be run in order.
+  virtual void run_layer(int layer) = 0;
+  // Overwrites all outputs: floats with NaN, int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond
+  // every sum; scratch with bytes that mean nothing, and what kernels want zero with zeros. A result that may contain
+  // -128 needs both rounds to show that each element was written.
+  virtual void poison_outputs(int round) = 0;
+  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
+  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
+  virtual std::span<const float> products(int) { return {}; }    // matmul: [batch, rows] of the layer, host memory
+  virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
+  virtual ProductRounding rounding(int) const { return {}; }  // matmul: of the layer's kernel
+  virtual std::string broken_guards() const = 0;              // "" while every guard zone is intact
+};
+
+// Binds and allocates. `device` and the plan's layers outlive the pass. Throws Refused where the layers cannot be bound
+// together, OutOfMemory, and std::invalid_argument for a plan that makes no sense.
+std::unique_ptr<Pass> prepare(Device& device, const PassPlan& plan);
+
+}  // namespace ecmv::backends

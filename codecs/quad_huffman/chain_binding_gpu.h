@@ -1,0 +1,199 @@
+// Host side of whole chains: a plan that suits all layers, their descriptions, and the kernel of chain_gpu.h or
+// ahead_gpu.h.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/gpu/requantise.h"
+#include "codecs/quad_huffman/ahead_gpu.h"
+#include "codecs/quad_huffman/plan_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// Layers that are coded alike; their tables may be of different sizes.
+using ChainKernel = void (*)(gpu::Pointer<const std::byte>, int, gpu::Exchange, gpu::Pointer<const int8_t>, Plan,
+                             Hidden);
+
+struct ChainPolicy : RingPolicy {
+  bool ahead;  // the kernel of ahead_gpu.h
+};
+inline constexpr ChainPolicy kChainPolicies[] = {
+    {{{"waves32"}, 32, 1, 32, 1, false}, false},
+    {{{"waves16"}, 16, 1, 32, 1, false}, false},
+    {{{"waves16_ahead"}, 16, 1, 16, 1, false}, true},
+};
+
+struct Chain {
+  const std::byte* layers;  // descriptions, kStoredLayerBytes each
+  int count;
+  std::byte* exchange;
+  int64_t words;  // of the longest vector that is handed on
+  Plan plan;      // for the largest of everything
+  gpu::LaunchShape launch_shape;
+  ChainKernel kernel;
+  void operator()(void* stream, const backends::ChainArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, layers, count, gpu::Exchange(exchange, words), args.x, plan, Hidden{});
+  }
+};
+
+inline std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, int workers,
+                                 const backends::DeviceInfo& device) {
+  if (!gpu::have_bulk_copies(device))
+    return "Decoding ahead of the vector needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
+  if (shape.symbol_cols != 8 || shape.tile_cols != kAheadCols)
+    return "Decoding ahead of the vector takes tiles of one segment: 256 columns, 8 a symbol.";
+  if (column_tiles(matrix.cols, kAheadCols) > workers || row_groups(matrix.rows) > device.compute_units)
+    return "Decoding ahead of the vector is for layers of at most 4096 columns and 32 rows for each multiprocessor.";
+  return "";
+}
+
+inline bool alike(const Shape& a, const Shape& b) {
+  return a.symbol_cols == b.symbol_cols && a.raw_bits == b.raw_bits && (a.table_bits <= 10) == (b.table_bits <= 10);
+}
+
+// What all layers of a chain have in common.
+struct Common {
+  Shape shape;              // with the largest table
+  datasets::Shape largest;  // with the most columns
+  int64_t blocks, words;
+};
+
+inline Common common_of(Layers layers, const backends::DeviceInfo& device) {
+  Common common{shape_of(*layers[0].matrix), layers[0].matrix->shape, 1, 0};
+  for (const backends::Layer& layer : layers) {
+    const Shape shape = shape_of(*layer.matrix);
+    if (!alike(shape, common.shape))
+      throw backends::Refused(
+          "The layers of the chain are coded differently: one launch takes one number of columns a symbol, one of raw "
+          "bits, and tables of at most 2^10 entries or larger ones.");
+    common.shape.table_bits = std::max(common.shape.table_bits, shape.table_bits);
+    common.largest.cols = std::max(common.largest.cols, layer.matrix->shape.cols);
+    const int64_t groups = row_groups(layer.matrix->shape.rows);
+    common.blocks = std::max(common.blocks, std::min<int64_t>(device.compute_units, groups));
+    common.words = std::max(common.words, groups * kWordsOfGroup);
+  }
+  return common;
+}
+
+[[noreturn]] inline void refuse_together(const std::string& parts, int64_t bytes, const backends::DeviceInfo& device) {
+  throw backends::Refused("The layers of the chain do not fit together: " + parts + " need " + std::to_string(bytes) +
+                          " bytes of shared memory a block, the device has " + std::to_string(device.shared_bytes) +
+                          ".");
+}
+
+struct ChainPlan {
+  Plan plan;
+  std::vector<ChainLayer> layers;
+};
+
+// As many copies of the table as fit beside the layers, their tiles and their descriptions.
+inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Common& common,
+                            const backends::DeviceInfo& device) {
+  ChainPlan chain{};
+  for (const backends::Layer& layer : layers)
+    chain.layers.push_back({.matrix = matrix_of(*layer.matrix, shape_of(*layer.matrix)),
+                            .epilogue = gpu::epilogue_of(layer),
+                            .parts = 1,
+                            .workers_of_rows = policy.workers,
+                            .rounds = 1});
+  const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
+  const int workers = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
+  const int64_t rings = int64_t{workers} * ahead_bytes(common.shape.raw_bits), inputs = tiles * kAheadCols;
+  for (int copies = policy.copies;; copies /= 2) {
+    const int64_t table = 2 * (int64_t{4} * entry_words(8) << common.shape.table_bits) * copies;
+    const int64_t bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
+    if (bytes > device.shared_bytes && copies > 1) continue;
+    if (bytes > device.shared_bytes)
+      refuse_together("two tables, tiles, the longest vector and the descriptions of all layers", bytes, device);
+    chain.plan = {.copies = copies,
+                  .copy_shift = 0,
+                  .workers = workers,
+                  .workers_of_rows = workers,
+                  .rings = static_cast<int>(table),
+                  .sums = static_cast<int>(table + rings + inputs),
+                  .inputs = static_cast<int>(table + rings),
+                  .bytes = static_cast<int>(bytes)};
+    while (1 << chain.plan.copy_shift < copies) ++chain.plan.copy_shift;
+    return chain;
+  }
+}
+
+// As many workers as fit, up to the policy's.
+inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Common& common,
+                            const backends::DeviceInfo& device) {
+  for (RingPolicy fewer = policy;; fewer.workers /= 2) {
+    ChainPlan chain{};
+    int64_t most_rows = 0;
+    for (const backends::Layer& bound : layers) {
+      ChainLayer layer{.matrix = matrix_of(*bound.matrix, shape_of(*bound.matrix)),
+                       .epilogue = gpu::epilogue_of(bound),
+                       .parts = 1,
+                       .workers_of_rows = 1,
+                       .rounds = 1};
+      while (layer.workers_of_rows * 2 <= fewer.workers && layer.workers_of_rows < layer.matrix.column_tiles)
+        layer.workers_of_rows *= 2;
+      const int64_t groups = layer.matrix.row_groups;
+      layer.parts = static_cast<int>(
+          std::min<int64_t>(fewer.workers / layer.workers_of_rows, (groups + common.blocks - 1) / common.blocks));
+      layer.rounds = static_cast<int>((groups + common.blocks * layer.parts - 1) / (common.blocks * layer.parts));
+      most_rows = std::max<int64_t>(most_rows, int64_t{layer.rounds} * layer.parts * kLanes);
+      chain.layers.push_back(layer);
+    }
+    chain.plan =
+        plan_of(fewer, common.shape, common.largest, InputType::int8, device.shared_bytes - chain_bytes(most_rows));
+    if (chain.plan.workers != fewer.workers) {
+      if (fewer.workers > 2) continue;
+      throw backends::Refused(
+          "The layers of the chain do not fit together: the largest table, the rings of two waves, the longest vector "
+          "and the sums of the most rows do not fit the shared memory of a thread block.");
+    }
+    // The sums and descriptions of a chain come after what the plan has.
+    chain.plan.sums = chain.plan.bytes;
+    chain.plan.bytes += chain_bytes(most_rows);
+    return chain;
+  }
+}
+
+inline ChainKernel chain_kernel(const Shape& shape, int workers, bool ahead) {
+  return for_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) -> ChainKernel {
+    if constexpr (symbol_cols == 8) {
+      if (ahead) return chain_ahead<decltype(raw_bits)::value, decltype(symbols)::value>;
+    }
+    // Half the waves have twice the registers each.
+    if (workers <= 16)
+      return chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 512>;
+    return chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>;
+  });
+}
+
+static_assert(kStoredLayerBytes <= backends::kDescriptionBytes);
+
+inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const auto& policy = named.as<ChainPolicy>();
+  const backends::DeviceInfo& device = place.device();
+  const Common common = common_of(layers, device);
+  const ChainPlan planned =
+      policy.ahead ? plan_ahead(policy, layers, common, device) : plan_chain(policy, layers, common, device);
+  std::vector<std::byte> stored(static_cast<size_t>(stored_layers_bytes(layers.size())));
+  for (size_t i = 0; i < layers.size(); ++i)
+    std::memcpy(stored.data() + i * kStoredLayerBytes, &planned.layers[i], sizeof(ChainLayer));
+  Chain bound{};
+  bound.layers = place.describe(stored);
+  bound.count = static_cast<int>(layers.size());
+  bound.exchange = place.zeroed(gpu::Exchange::bytes(common.words));
+  bound.words = common.words;
+  bound.plan = planned.plan;
+  bound.launch_shape = {.grid = common.blocks,
+                        .block = planned.plan.workers * kLanes,
+                        .shared_bytes = planned.plan.bytes,
+                        .together = true};
+  bound.kernel = chain_kernel(common.shape, planned.plan.workers, policy.ahead);
+  return {bound, {.requantises = true}};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

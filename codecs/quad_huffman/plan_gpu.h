@@ -1,0 +1,146 @@
+// Host side of every kernel: what a matrix is on the device, how its table, rings and x share a block's shared memory,
+// and the kernel's instance for its columns a symbol, raw bits and symbols a window.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "codecs/quad_huffman/block_gpu.h"
+#include "codecs/quad_huffman/format.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+struct Shape {
+  int symbol_cols, raw_bits, table_bits, tile_cols, lowest;
+};
+
+inline Shape shape_of(const codecs::CompressedView& view) {
+  const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
+  return {1 << byte(5), byte(0), byte(1), 1 << byte(4), static_cast<int16_t>(byte(2) | byte(3) << 8)};
+}
+
+inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
+  const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
+  return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
+          .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
+                      .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
+                      .codes = bytes(kCodes),
+                      .raw = bytes(kRaw),
+                      .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
+                      .row_segments = static_cast<int>(row_segments(view.shape.cols, shape.symbol_cols)),
+                      .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
+          .entries = 1 << shape.table_bits,
+          .lowest = shape.lowest,
+          .row_groups = row_groups(view.shape.rows),
+          .rows = view.shape.rows,
+          .cols = static_cast<int>(view.shape.cols),
+          .column_tiles = static_cast<int>(column_tiles(view.shape.cols, shape.tile_cols))};
+}
+
+// Whether the elements are bf16; those products are `matmul`.
+inline bool has_floats(const codecs::CompressedView& view) { return view.type == datasets::ElementType::bf16; }
+
+// Waves of 32 lanes a block, tiles a worker, copies of the table at most, blocks that are to fit on a multiprocessor,
+// early launches.
+struct RingPolicy : backends::Policy {
+  int workers, tiles, copies, blocks;
+  bool early;
+};
+
+// Shared memory that every block needs besides its own.
+inline constexpr int64_t kSystemBytes = 1024;
+
+// What a kernel keeps of x in shared memory, in bytes a column. Sums of floats are each worker's own.
+enum class InputType { none = 0, int8 = 1, float32 = 4 };
+
+// The table gets as many copies as fit beside the rings and x; 0 workers if not even one does.
+inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, InputType inputs,
+                    int64_t block_bytes) {
+  const int64_t shared_bytes = (block_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
+  const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols),
+                input_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
+                              segment_cols(shape.symbol_cols);
+  // Pairs of words are loaded by halves of 32 lanes.
+  const int most_copies = shape.symbol_cols == 8 ? std::min(policy.copies, kLanes / 2) : policy.copies;
+  Plan plan{};
+  for (int workers = policy.workers; workers >= 2; workers /= 2) {
+    int of_rows = 1;
+    while (of_rows * 2 <= workers && of_rows < tiles && workers % (of_rows * 2) == 0) of_rows *= 2;
+    const int64_t rings = int64_t{workers} * policy.tiles * kRingBytes,
+                  sums = (int64_t{workers} / (inputs == InputType::float32 ? 1 : of_rows) * policy.tiles * kLanes * 4 +
+                          16) /
+                         16 * 16;
+    for (int copies = most_copies; copies >= 1; copies /= 2) {
+      const int64_t table = (int64_t{4} * entry_words(shape.symbol_cols) << shape.table_bits) * copies;
+      if (table + rings + sums + input_bytes > shared_bytes) continue;
+      plan.copies = copies;
+      while (1 << plan.copy_shift < copies) ++plan.copy_shift;
+      plan.workers = workers;
+      plan.workers_of_rows = of_rows;
+      plan.rings = static_cast<int>(table);
+      plan.sums = static_cast<int>(table + rings);
+      plan.inputs = static_cast<int>(table + rings + sums);
+      plan.bytes = static_cast<int>(table + rings + sums + input_bytes);
+      return plan;
+    }
+  }
+  return plan;
+}
+
+template <int kValue>
+using Constant = std::integral_constant<int, kValue>;
+
+// f(columns of a symbol, raw bits, symbols a window), all constants: the kernel for a shape, a pointer of one type for
+// all.
+template <typename F>
+auto for_shape(const Shape& shape, F f) {
+  using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
+  const auto for_window = [&](auto symbol_cols, auto raw_bits) -> Kernel {
+    if constexpr (raw_bits > most_raw_bits(symbol_cols)) {
+      return nullptr;
+    } else if constexpr (most_table_bits(symbol_cols) <= 10) {
+      return f(symbol_cols, raw_bits, Constant<3>{});
+    } else {
+      if (shape.table_bits <= 10) return f(symbol_cols, raw_bits, Constant<3>{});
+      return f(symbol_cols, raw_bits, Constant<2>{});
+    }
+  };
+  const auto for_raw = [&](auto symbol_cols) -> Kernel {
+    switch (shape.raw_bits) {
+      case 0: return for_window(symbol_cols, Constant<0>{});
+      case 1: return for_window(symbol_cols, Constant<1>{});
+      case 2: return for_window(symbol_cols, Constant<2>{});
+      case 3: return for_window(symbol_cols, Constant<3>{});
+      case 4: return for_window(symbol_cols, Constant<4>{});
+      case 5: return for_window(symbol_cols, Constant<5>{});
+      case 6: return for_window(symbol_cols, Constant<6>{});
+      case 7: return for_window(symbol_cols, Constant<7>{});
+    }
+    return nullptr;
+  };
+  switch (shape.symbol_cols) {
+    case 2: return for_raw(Constant<2>{});
+    case 4: return for_raw(Constant<4>{});
+    case 8: return for_raw(Constant<8>{});
+  }
+  return Kernel{};
+}
+
+// The same of bf16 elements.
+template <typename F>
+auto for_float_shape(const Shape& shape, F f) {
+  const auto for_window = [&](auto symbol_cols) {
+    constexpr Constant<float_raw_bits(symbol_cols)> kBits;
+    if (shape.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
+    return f(symbol_cols, kBits, Constant<2>{});
+  };
+  if (shape.symbol_cols == 2) return for_window(Constant<2>{});
+  return for_window(Constant<4>{});
+}
+
+using Layers = std::span<const backends::Layer>;
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,17 @@
+# What makes a build from nothing quick, and changes no kernel: the files cpu.cpp, simd.cpp and gpu.cu stay compilations of their
+# own with the flags of the build type. CONTRIBUTING.md, "Build times", has the numbers.
+option(ECMV_UNITY "Several sources of a room in one compilation: quick from nothing. OFF: each by itself, as `make asan` does" ON)
+
+# ecmv_together(TARGET FILES): compiles the target's sources up to FILES at a time. Headers are most of what a small source costs. Names in
+# unnamed namespaces have to differ within a room, then. A source with properties of its own is compiled by itself.
+function(ecmv_together target files)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ECMV_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
+endfunction()
+
+# ecmv_not_timed(TARGET): less optimisation for a target whose speed nobody waits for. The flags of the sources FILES... stay.
+function(ecmv_not_timed target)
+  target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
+  if(ARGN)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
+  endif()
+endfunction()

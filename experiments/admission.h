@@ -1,0 +1,56 @@
+// From a case to a checked pass that waits to be measured, or to the outcome of its record.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/device_pool.h"
+#include "experiments/loaded_dataset.h"
+#include "experiments/run.h"
+
+namespace ecmv::experiments {
+
+// The layers of one codec in the memory of one device.
+using Upload = std::vector<std::unique_ptr<backends::UploadedMatrix>>;
+
+struct AdmittedCase {
+  const Case* one = nullptr;
+  reports::CaseRecord record = {};
+  Outcome outcome = {};
+  // What is to be measured; without a pass the case is over with its outcome.
+  backends::Device* device = nullptr;
+  Reference reference = {};
+  std::shared_ptr<const Upload> upload = {};
+  std::unique_ptr<backends::Pass> pass = {};
+  double bound_used = 0;  // matmul: in tier 2a
+  double estimate_s = 0;  // of one pass; 0: unknown
+};
+
+// Takes the cases of one codec with one choice of settings, one after the other; they share its uploads.
+class Admission {
+ public:
+  Admission(const Experiment& experiment, const RunOptions& options, const LoadedDataset& dataset, DevicePool& devices,
+            const CodecChoice& codec, const EncodedLayers& encoded);
+  // `record` has what is known of the case before. Throws nothing.
+  AdmittedCase admit(const Case& one, reports::CaseRecord record);
+
+ private:
+  Outcome fill_stored(const Case& one, reports::CaseRecord& record) const;
+  Outcome prepare(AdmittedCase& admitted, backends::PassPlan& plan);
+  Outcome check(AdmittedCase& admitted, const backends::PassPlan& plan) const;
+  Outcome estimate(AdmittedCase& admitted) const;
+  std::shared_ptr<const Upload> upload_to(backends::Device& device);
+
+  const Experiment& experiment_;
+  const RunOptions& options_;
+  const LoadedDataset& dataset_;
+  DevicePool& devices_;
+  const CodecChoice& codec_;
+  const EncodedLayers& encoded_;
+  Reference reference_;  // the source's, of lossy codecs what their reference decoder made
+  std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory
+};
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,87 @@
+// See batch.h.
+#include "experiments/batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cpu/cpu_info.h"
+#include "experiments/fill_record.h"
+#include "experiments/measure.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// Tier 2b.
+Outcome check_last(AdmittedCase& admitted) {
+  OutputCheck found = check_last_pass(*admitted.pass, admitted.one->kernel.op, admitted.reference);
+  found.bound_used = std::max(found.bound_used, admitted.bound_used);
+  fill_check(admitted.record, found);
+  return found.outcome();
+}
+
+}  // namespace
+
+void Batch::add(AdmittedCase admitted) {
+  if (cases_.empty()) measure_bandwidth(admitted.one->kernel);  // with every batch anew
+  const MeasureSpec& measure = experiment_.measure;
+  seconds_ +=
+      std::min(measure.max_seconds, measure.repetitions * std::max(admitted.estimate_s, 1.5 * measure.min_time_s));
+  cases_.push_back(std::move(admitted));
+}
+
+bool Batch::full() const {
+  if (cases_.empty() || seconds_ > options_.batch_seconds) return !cases_.empty();
+  int64_t raw = 0;
+  for (const datasets::Matrix& matrix : *cases_.back().reference.matrices)
+    raw += static_cast<int64_t>(matrix.elements.size());
+  return backends::cpu::available_memory_bytes() < 3 * raw + (int64_t{1} << 30);
+}
+
+void Batch::measure() {
+  std::vector<AdmittedCase> cases = std::exchange(cases_, {});  // whatever comes, they are measured once
+  seconds_ = 0;
+  if (cases.empty()) return;
+  std::vector<TimedPass> timed;
+  for (AdmittedCase& admitted : cases) {
+    timed.push_back({.name = admitted.one->name(), .pass = admitted.pass.get(), .estimate_s = admitted.estimate_s});
+    if (experiment_.verify_each) timed.back().after_sample = [&admitted] { return check_last(admitted); };
+  }
+  States before = device_states(cases);
+  const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
+  States after = device_states(cases);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    AdmittedCase& admitted = cases[i];
+    const TimedPass& pass = timed[i];
+    if (static_cast<int>(pass.samples_s.size()) < pass.repetitions && options_.interrupted()) continue;
+    Outcome outcome = pass.outcome.fine() ? together : pass.outcome;
+    if (outcome.fine() && pass.samples_s.empty()) outcome = {reports::Status::error, "No sample was taken."};
+    if (outcome.fine()) outcome = guarded([&] { return check_last(admitted); });
+    if (outcome.fine()) {
+      fill_time(admitted.record, pass, *admitted.reference.matrices, admitted.one->kernel.op, admitted.device->info());
+      fill_clocks(admitted.record, before[admitted.device->memory()], after[admitted.device->memory()]);
+    }
+    recorder_.finish(*admitted.one, admitted.record, outcome);
+  }
+}
+
+// What the devices say of their clocks now. A device that does not answer costs no case.
+Batch::States Batch::device_states(const std::vector<AdmittedCase>& cases) {
+  States states;
+  for (const AdmittedCase& admitted : cases)
+    if (const auto [entry, is_new] = states.try_emplace(admitted.device->memory()); is_new) {
+      backends::DeviceState& state = entry->second;
+      recorder_.note("The state of a device was not read", guarded([&] { state = admitted.device->state(); }));
+    }
+  return states;
+}
+
+// Nor does a yardstick that cannot be measured.
+void Batch::measure_bandwidth(const KernelSpec& kernel) {
+  if (!options_.on_bandwidth) return;
+  std::optional<reports::BandwidthRecord> record;
+  recorder_.note("The read bandwidth was not measured",
+                 guarded([&] { record = devices_.measure_bandwidth(kernel, options_.run_id); }));
+  if (record) options_.on_bandwidth(*record);
+}
+
+}  // namespace ecmv::experiments

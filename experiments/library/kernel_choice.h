@@ -1,0 +1,25 @@
+// Which kernel a pass of the library runs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/pass.h"
+#include "codecs/registry.h"
+
+namespace ecmv::library {
+
+struct ChosenPass {
+  std::unique_ptr<backends::Pass> pass;
+  std::string kernel;  // "simd/matvec/interleaved/rows4", "simd/decode/blocks/default, unfused", "simd/reference"
+};
+
+// The first that takes the matrix: kernels for the plan's op, then decode kernels with an unfused product,
+// each device after the other, then the reference decoder where the first device is a CPU. `plan` has
+// everything but kernel and policy; `matrix` is what its one layer was uploaded from. Throws Failure with the
+// reason of the first kernel that refused.
+ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
+                         const codecs::CompressedMatrix& matrix, backends::PassPlan plan);
+
+}  // namespace ecmv::library

@@ -1,0 +1,28 @@
+// The matrices of a dataset, with what its cases are compared with and what their records say of it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "experiments/case.h"
+#include "experiments/check.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+
+struct LoadedDataset {
+  Reference reference;                                   // of the source
+  std::string no_product;                                // why these matrices have no int8 products; "" if they have
+  std::optional<reports::CaseRecord::Data> description;  // absent where loading failed
+  double entropy_bits_per_element = 0;
+
+  const std::vector<datasets::Matrix>& layers() const { return *reference.matrices; }
+};
+
+// The dataset of these cases, at least one; what none of them needs is left out. Throws backends::OutOfMemory where it
+// does not fit.
+LoadedDataset load_for(std::span<const Case* const> cases);
+
+}  // namespace ecmv::experiments

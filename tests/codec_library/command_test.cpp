@@ -1,0 +1,159 @@
+// The command with codecs from shared objects: list, verify, run, records, reports; and a folder that new-codec wrote,
+// built with the package.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "codecs/sha256.h"
+#include "reports/record.h"
+#include "tests/run_command.h"
+
+using namespace ecmv;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kLibrary = fs::path(ECMV_EXAMPLE_LIBRARY).filename().string();
+
+std::vector<std::string> small_run(std::vector<std::string> more = {}) {
+  std::vector<std::string> all = {"run",
+                                  "--codec-library",
+                                  ECMV_EXAMPLE_LIBRARY,
+                                  "--codec",
+                                  "example_codec:block_rows=8",
+                                  "--d",
+                                  "64",
+                                  "--layers",
+                                  "2",
+                                  "--sigma",
+                                  "4",
+                                  "--backend",
+                                  "scalar",
+                                  "--profile",
+                                  "-o",
+                                  "r.jsonl"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("list marks loaded codecs and says where they come from") {
+  tests::Command ecmv;
+  CHECK(ecmv({"list", "codecs"}) == 0);
+  CHECK(ecmv.out.find("(loaded)") == std::string::npos);
+  CHECK(ecmv({"list", "codecs", "--codec-library", ECMV_EXAMPLE_LIBRARY}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("example_codec (loaded)") && ContainsSubstring("block_rows") &&
+                           ContainsSubstring("Codecs from shared objects") && ContainsSubstring(kLibrary));
+  CHECK(ecmv({"list", "codecs", "--json", "--codec-library", ECMV_EXAMPLE_LIBRARY}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("\"libraries\"") && ContainsSubstring("scalar/matvec/rows"));
+  // Also before the verb.
+  CHECK(ecmv({"--codec-library", ECMV_EXAMPLE_LIBRARY, "list", "coverage", "--codec-library", ECMV_VARIANTS_LIBRARY}) ==
+        0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("example_codec") && ContainsSubstring("variant_codec"));
+}
+
+TEST_CASE("verify checks a loaded codec, its kernels and damaged streams") {
+  tests::Command ecmv;
+  CHECK(ecmv({"verify", "--codec-library", ECMV_EXAMPLE_LIBRARY, "--filter", "/example_codec", "--corrupt", "--flips",
+              "20"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("damaged streams: example_codec") && ContainsSubstring(", 0 failed"));
+}
+
+TEST_CASE("a wrong library is found out by a run, not believed") {
+  tests::Command ecmv;
+  struct Wrong {
+    const char *variant, *sentence;
+    int code;
+  };
+  for (const Wrong& wrong :
+       std::initializer_list<Wrong>{{"decode_wrongly", "the reference decode differs at row 0, column 0", 3},
+                                    {"multiply_wrongly", "W x differs", 3},
+                                    {"multiply_past_the_end", "The kernel wrote outside the accumulators", 3},
+                                    {"encode_error", "The encoder gave up.", 5},
+                                    {"kernel_error", "The kernel gave up.", 5},
+                                    {"decode_error", "The decoder gave up.", 5}}) {
+    INFO(wrong.variant);
+    ecmv.environment["ECMV_TEST_VARIANT"] = wrong.variant;
+    CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers",
+                "2", "--sigma", "4", "--backend", "scalar", "--variant", "rows", "--profile", "--force"}) ==
+          wrong.code);
+    CHECK_THAT(ecmv.err, ContainsSubstring(wrong.sentence));
+  }
+}
+
+TEST_CASE("records of a loaded codec name its file, and reports mark it") {
+  tests::Command ecmv;
+  CHECK(ecmv(small_run({"--md", "t.md", "--csv", "t.csv"})) == 0);
+  CHECK_THAT(ecmv.out,
+             ContainsSubstring("example_codec†[block_rows=8") && ContainsSubstring("† Codecs from shared objects"));
+  CHECK_THAT(tests::text_of(ecmv.folder / "t.md"), ContainsSubstring("† Codecs from shared objects"));
+  CHECK_THAT(tests::text_of(ecmv.folder / "t.csv"), ContainsSubstring(",codec_library,"));
+  const reports::RecordSet records = reports::read_records(ecmv.folder / "r.jsonl");
+  REQUIRE(records.cases.size() == 2);  // two policies
+  for (const reports::CaseRecord& record : records.cases) {
+    CHECK(record.status == reports::Status::ok);
+    CHECK(record.codec.id == "example_codec");
+    CHECK(record.codec.library_path == fs::canonical(ECMV_EXAMPLE_LIBRARY).string());
+    const std::string library = tests::text_of(ECMV_EXAMPLE_LIBRARY);
+    CHECK(record.codec.library_hash == codecs::sha256(std::as_bytes(std::span(library))));
+    CHECK(record.size.index_bytes == 2 * (8 + 1) * 8);
+    CHECK(record.size.stored_bytes < 2 * 64 * 64);
+  }
+  // Nothing is loaded for these; the records say it all.
+  CHECK(ecmv({"report", "r.jsonl", "-o", "rep"}) == 0);
+  for (const char* file : {"rep/report.html", "rep/results.md"})
+    CHECK_THAT(tests::text_of(ecmv.folder / file),
+               ContainsSubstring("example_codec†") && ContainsSubstring(records.cases[0].codec.library_hash));
+  CHECK_THAT(tests::text_of(ecmv.folder / "rep/results.tex"), ContainsSubstring("example\\_codec\\textdagger{}"));
+  CHECK(ecmv({"compare", "r.jsonl", "r.jsonl"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("example_codec†"));
+  // The config is that of a run, and the command that goes on names the library.
+  CHECK(ecmv(small_run({"--resume"})) == 0);
+  CHECK_THAT(ecmv.err, ContainsSubstring("2 done before"));
+}
+
+TEST_CASE("without the library its codec is not there") {
+  tests::Command ecmv;
+  CHECK(ecmv({"run", "--codec", "example_codec", "--d", "64"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("example_codec"));
+}
+
+TEST_CASE("new-codec writes a folder outside the tree that builds with the package and passes verification") {
+  tests::Command ecmv;
+  CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 0);
+  for (const char* file : {"CMakeLists.txt", "my_codec.c", "README.md"}) {
+    const std::string text = tests::text_of(ecmv.folder / "here/mine" / file);
+    CHECK_THAT(text, ContainsSubstring("my_codec"));
+    CHECK(text.find("@ID@") == std::string::npos);
+  }
+  CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("is no empty folder."));
+  CHECK(ecmv({"new-codec", "My-Codec", "--out-of-tree", "other"}) == 2);
+  CHECK(ecmv({"new-codec", "test", "--out-of-tree", "other"}) == 2);
+  CHECK_FALSE(fs::exists(ecmv.folder / "other"));
+
+  tests::Command cmake(ECMV_CMAKE);
+  std::vector<std::string> configure = {"-S",
+                                        (ecmv.folder / "here/mine").string(),
+                                        "-B",
+                                        (ecmv.folder / "build").string(),
+                                        std::string("-DCMAKE_PREFIX_PATH=") + ECMV_BUILD_DIR,
+                                        "-DCMAKE_C_FLAGS=-Werror"};
+  std::string options = ECMV_CMAKE_OPTIONS;
+  for (size_t bar = 0; bar != std::string::npos;) {
+    bar = options.find('|');
+    configure.push_back(options.substr(0, bar));
+    options.erase(0, bar == std::string::npos ? bar : bar + 1);
+  }
+  REQUIRE(cmake(configure) == 0);
+  REQUIRE(cmake({"--build", (ecmv.folder / "build").string()}) == 0);
+  CHECK(ecmv({"verify", "--codec-library", "build/libmy_codec.so", "--filter", "/my_codec", "--corrupt", "--flips",
+              "20"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("damaged streams: my_codec") && ContainsSubstring(", 0 failed"));
+}
