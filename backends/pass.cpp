@@ -322,14 +322,15 @@ class StepPass final : public Pass {
         Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), executor_->allocate_host(bytes), bytes});
   }
 
-  // A worker without rows needs no scratch.
+  // One of several workers that gets no rows needs no scratch.
   void allocate_scratch() {
     std::vector<std::byte*> places;
     for (int worker = 0; worker < executor_->workers(); ++worker) {
       int64_t bytes = worker == 0 ? chain_.facts.scratch_bytes : 0;
       for (const Layer& layer : layers_)
-        if (rows_of_worker(layer.view->shape.rows, layer.kernel.facts.rows_per_block, worker, executor_->workers())
-                .count() > 0)
+        if (executor_->workers() == 1 ||
+            rows_of_worker(layer.view->shape.rows, layer.kernel.facts.rows_per_block, worker, executor_->workers())
+                    .count() > 0)
           bytes = std::max(bytes, layer.kernel.facts.scratch_bytes);
       scratch_.push_back(executor_->allocate(bytes, "the scratch"));
       places.push_back(scratch_.back()->data());

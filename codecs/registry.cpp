@@ -27,6 +27,7 @@ std::vector<CodecEntry>& entries() {
 std::span<const backends::Kernel> CodecEntry::kernels(std::string_view backend) const {
   if (backend == "scalar") return cpu_kernels;
   if (backend == "simd") return simd_kernels;
+  if (loaded()) return {};
   return backends::plugin_kernels(backend, id);
 }
 

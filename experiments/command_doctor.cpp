@@ -213,8 +213,8 @@ void add_doctor(CLI::App& app, CommandLine& line) {
       std::vector<Finding> findings;
       check_load(findings);
       check_clocks(findings);
-      check_gpus(findings);
       check_codec_libraries(findings);
+      check_gpus(findings);
       check_build(findings);
       check_programs(findings);
       static constexpr const char* kLevels[] = {"ok", "note", "WARNING"};

@@ -146,9 +146,11 @@ void load_codec_library(const std::string& file, int seconds) {
   std::vector<loaded::CodecTables> tables = load_tables(path.string());
   if (count_loaded() + tables.size() > kMaxLoadedCodecs)
     fail(file, "has more codecs than can be loaded, which are " + std::to_string(kMaxLoadedCodecs) + ".");
+  // Never destroyed: kernels and exceptions may outlive other statics.
+  static auto* kept = new std::vector<std::unique_ptr<loaded::LoadedCodec>>;
   std::vector<CodecEntry> entries;
   for (loaded::CodecTables& one : tables) {
-    const loaded::LoadedCodec* codec = loaded::make_codec(std::move(one)).release();  // until the program ends
+    const loaded::LoadedCodec* codec = kept->emplace_back(loaded::make_codec(std::move(one))).get();
     entries.push_back({codec->tables.codec.id, &codec->codec, codec->scalar, codec->simd, path.string(), hash});
   }
   append_codecs(std::move(entries));

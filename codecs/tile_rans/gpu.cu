@@ -158,7 +158,7 @@ int worker_operands(int batch, bool registers) {
   return operands <= 3 ? 3 : operands <= 6 ? 6 : kMostOperands;
 }
 
-// How some number of tokens is multiplied.
+// How some number of tokens is multiplied; no workers: the device has too little shared memory for it.
 struct Way {
   Plan plan;
   int splits = 1;
@@ -192,12 +192,17 @@ struct Multiply {
   // The tokens from `first` on, as many as are taken at once; returns how many.
   int launch_tokens(void* gpu_stream, const backends::MatmulArgs& args, int first) const {
     const int left = args.batch - first;
-    const Way& way = left * kDigits <= kUnitColumns ? one_operand : left <= most_few ? few : many;
+    constexpr int kTokensOfOperand = kUnitColumns / kDigits;
+    const Way& meant = left <= kTokensOfOperand ? one_operand : left <= most_few ? few : many;
+    const bool by_operands = meant.plan.workers == 0;
+    const Way& way = by_operands ? one_operand : meant;
     const bool has_halves = way.plan.workers * kPanelRows > tile_rows;
     gpu::TokenView tokens = gpu::tokens_of(args);
     tokens.x += first * tokens.x_stride;
     tokens.y += first * tokens.rows;
-    tokens.batch = std::min(left, has_halves ? backends::kMaxBatch : kMostOperands * kUnitColumns / kDigits);
+    tokens.batch = std::min(left, by_operands  ? kTokensOfOperand
+                                  : has_halves ? backends::kMaxBatch
+                                               : kMostOperands * kTokensOfOperand);
     const int operands = worker_operands(tokens.batch, way.registers),
               halves = operands_of(tokens.batch) > operands ? 2 : 1;
     const Digits digits{reinterpret_cast<gpu::uint2*>(args.scratch),

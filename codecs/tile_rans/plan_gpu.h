@@ -183,6 +183,7 @@ inline int most_splits(const Layout& layout) {
   return static_cast<int>(std::clamp<int64_t>(512 / std::max<int64_t>(1, layout.tiles_down), 1, kMostSplits));
 }
 inline int splits_of(const Layout& layout, const Plan& plan, int blocks, const backends::DeviceInfo& device) {
+  if (plan.workers == 0) return 1;
   const int64_t slots = plan.workers * plan.tiles, units = std::max(1, device.compute_units * blocks);
   const auto use = [](int64_t work, int64_t places) {
     return static_cast<double>(work) / static_cast<double>((work + places - 1) / places * places);

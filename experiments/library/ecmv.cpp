@@ -65,14 +65,15 @@ static_assert(sizeof(ecmv_sizes) >= kFirstSizesBytes);
 // 128 * 128 * 131072 = 2^31: one column more could overflow.
 constexpr int64_t kMaxMatvecCols = 131072 - 1;
 
-// --- errors
-// ---------------------------------------------------------------------------------------------------------
+// --- errors ----------------------------------------------------------------------------------------------
 
 // No memory has to be found for a sentence that says that there is none.
 thread_local char last_error[1024] = "";
 
 ecmv_status fail(ecmv_status status, const char* sentence) noexcept {
-  const size_t length = std::min(std::strlen(sentence), sizeof(last_error) - 1);
+  size_t length = std::strlen(sentence);
+  if (length >= sizeof(last_error))  // cut between two characters
+    for (length = sizeof(last_error) - 1; length > 0 && (sentence[length] & 0xC0) == 0x80;) --length;
   std::memcpy(last_error, sentence, length);
   last_error[length] = 0;
   return status;
@@ -110,8 +111,7 @@ T& given(T* pointer, const char* what) {
   return *pointer;
 }
 
-// --- what all threads share
-// -----------------------------------------------------------------------------------------
+// --- what all threads share ------------------------------------------------------------------------------
 
 // Loading appends to the registry, and nobody may look then. Entries themselves never move or change.
 std::shared_mutex registry_mutex;
@@ -147,8 +147,7 @@ const CodecText* codec_text(size_t number) {
   return number < texts.size() ? &texts[number] : nullptr;
 }
 
-// --- arguments
-// ------------------------------------------------------------------------------------------------------
+// --- arguments -------------------------------------------------------------------------------------------
 
 datasets::ElementType element_type(const std::string& name) {
   std::string known;
@@ -187,8 +186,7 @@ std::span<std::byte> output(void* out, size_t out_bytes, datasets::Shape shape, 
   return {static_cast<std::byte*>(out), needed};
 }
 
-// --- passes
-// ---------------------------------------------------------------------------------------------------------
+// --- passes ----------------------------------------------------------------------------------------------
 
 std::shared_ptr<backends::Device> open_device(const backends::Backend& backend,
                                               const backends::DeviceRequest& request) {

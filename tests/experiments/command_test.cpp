@@ -222,7 +222,7 @@ TEST_CASE("an interrupted run keeps what it has, tells how to go on, and goes on
   Command ecmv;
   const std::vector<std::string> long_run = {
       "run",       "--codec", "raw_int8",      "--d", "64,80,96,112", "--layers", "2",  "--sigma", "1,2,4,8",
-      "--backend", "scalar",  "--repetitions", "20",  "--min-time",   "0.05",     "-o", "r.jsonl"};
+      "--backend", "scalar",  "--repetitions", "20",  "--min-time",   "0.02",     "-o", "r.jsonl"};
   const pid_t child = ecmv.start(long_run);
   // Until the first record of a case is there.
   for (int i = 0; i < 600 && text_of(ecmv.folder / "r.jsonl").find("\"kind\":\"case\"") == std::string::npos; ++i)

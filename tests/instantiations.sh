@@ -1,0 +1,52 @@
+#!/bin/bash
+# How many functions the kernels of each codec have become, and the bounds that keep the build quick: template arguments multiply, and each
+# combination is compiled for every instruction set. Counted are the functions of a codec's own namespace in the objects of a build folder
+# (instances of templates mostly; what was inlined counts where it went, in the size of the code). Fails above a bound.
+#   tests/instantiations.sh [build]
+set -u -o pipefail
+build=${1:-build}
+codecs=$(dirname "$0")/../codecs
+objects=$build/codecs/CMakeFiles/ecmv_codecs.dir
+gpu_objects=$build/backends/emulator/CMakeFiles/ecmv_emulator.dir/__/__/codecs
+
+# A codec needs fewer, as a rule. Before raising a bound, look for template arguments of which the inner loop knows nothing.
+most_cpu=80     # cpu.cpp
+most_simd=280   # simd.cpp, all instruction sets together
+most_gpu=560    # gpu.cu, one backend
+
+# Functions of codec $1 in object $2.
+functions_of() { nm --demangle --defined-only "$2" | sed -n "s/^[0-9a-f]* [tTwW] \(.*ecmv::codecs::$1::.*\)/\1/p" | sed 's/ \[clone.*//' | sort -u | wc -l; }
+kib_of() { size -A "$1" | awk '/^\.text/ { bytes += $2 } END { printf "%d", bytes / 1024 }'; }
+
+above=()
+column() {  # codec, object, bound
+  if [ ! -f "$2" ]; then
+    printf ' %16s' -
+    return
+  fi
+  local count
+  count=$(functions_of "$1" "$2")
+  printf ' %7d %4d KiB' "$count" "$(kib_of "$2")"
+  [ "$count" -le "$3" ] || above+=("$1: $count functions in $2, at most $3 are allowed")
+}
+
+seen=0
+printf '%-22s %16s %16s %16s\n' 'kernel functions' "cpu (<= $most_cpu)" "simd (<= $most_simd)" "gpu (<= $most_gpu)"
+for folder in "$codecs"/*/; do
+  id=$(basename "$folder")
+  [ -f "$objects/$id/cpu.cpp.o" ] || [ -f "$objects/$id/simd.cpp.o" ] || [ -f "$gpu_objects/$id/gpu.cu.o" ] || continue
+  printf '%-22s' "$id"
+  column "$id" "$objects/$id/cpu.cpp.o" $most_cpu
+  column "$id" "$objects/$id/simd.cpp.o" $most_simd
+  column "$id" "$gpu_objects/$id/gpu.cu.o" $most_gpu
+  echo
+  seen=$((seen + 1))
+done
+if ((seen == 0)); then
+  echo "No kernel's object lies in $build: build it first."
+  exit 1
+fi
+if ((${#above[@]})); then
+  printf 'Too many: %s\n' "${above[@]}"
+  exit 1
+fi
