@@ -1,18 +1,17 @@
 // Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. A kernel is used in two stages:
-//   bind     once and untimed, for given matrices: reads headers and settings, chooses the plan, and returns the
-//   parameters; enqueue  as often as wanted: starts the work with those parameters, and does nothing else.
+//   bind     once and untimed, for given matrices: reads headers and settings, chooses the plan, returns the parameters;
+//   enqueue  as often as wanted: starts the work with those parameters, and does nothing else.
 // On CPUs one enqueue works on a range of rows; on GPUs it covers all rows. The backend owns threads, streams, memory
 // and time.
 //
 // What a binding may put into memory. A product that reads fewer bytes than the codec stored would be measured wrongly,
-// so bind() leaves only
+// so bind() leaves nothing but
 //   1. its parameters: at most kParameterBytes, by value;
-//   2. descriptions of the layers (pointers, shapes, offsets): at most kDescriptionBytes a layer, through
-//   Place::describe();
-//   3. memory that is zero before every pass, through Place::zeroed(): for thread blocks that talk to each other, and
-//   for padding;
+//   2. descriptions of the layers (pointers, shapes, offsets): at most kDescriptionBytes a layer, by Place::describe();
+//   3. memory that is zero before every pass, by Place::zeroed(): for thread blocks that talk to each other, and for
+//      padding;
 //   4. scratch, whose content is undefined when an enqueue begins.
-// It leaves nothing else: no heap memory, no static. A table that decodes symbols is either a section of the compressed
+// There is no heap memory and no static among them. A table that decodes symbols is either a section of the compressed
 // matrix, where it is counted, or is built in the scratch by every enqueue, inside the measured time.
 // tests/kernels/binding_test.cpp holds all kernels to this.
 #pragma once

@@ -5,7 +5,7 @@
 //
 // Two buffers take turns: layer k's results are in buffer k % 2. Rules of the kernel:
 //   1. A block reads layer k's results only if it has results of layer k+1 to put, and puts them after a barrier of the
-//   block that follows
+//      block that follows
 //      all of its reads of layer k.
 //   2. A block puts results of layer k+1 only after it has read all results of layer k.
 // So nothing is overwritten before it is read: a block that puts a result of layer k+2 has read all results of layer

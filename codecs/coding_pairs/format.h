@@ -1,6 +1,6 @@
-// The stored bytes of coding_pairs. The elements, row after row, are cut into segments of
-// `checkpoint_elements` (0: one segment). A segment is a sequence of pairs that describe its elements alone;
-// the coder's state runs on from one to the next.
+// The stored bytes of coding_pairs. The elements, row after row, are cut into segments of `checkpoint_elements` (0: one
+// segment). A segment is a sequence of pairs that describe its elements alone; the coder's state runs on from one to
+// the next.
 //
 //   model        table    u32 n; n codes (u16, ascending); n weights: frequencies - 1 (u16, tANS and rANS),
 //   lengths (u8, Huffman) or none checkpoints  index    for every segment: bit position in payload (48 bits),

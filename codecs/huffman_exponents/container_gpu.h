@@ -2,13 +2,13 @@
 // a block of 512 threads begins at a stored position; a prefix sum over the thread block places each thread's
 // exponents.
 //  1. A thread decodes the codes that start in its bytes, up to 4 a look-up, into a column of shared memory, and so
-//  counts them.
+//     counts them.
 //  2. It takes its column into registers; a prefix sum gives its place.
 //  3. Shifted to that place, words go to one buffer of all threads, in the columns' memory.
 //  4. The thread block joins signs and mantissas to the exponents and stores 16 bytes a thread.
-// The article's kernel decodes twice, once to count; ours with both passes took 33 instructions an element instead
-// of 27. Source: DFloat11 (Zhang et al., arXiv 2504.11651); columns and the table of several codes are our own. Assumes
-// a verified stream.
+// The article's kernel decodes twice, once to count; ours with both passes took 33 instructions an element instead of
+// 27. Source: DFloat11 (Zhang et al., arXiv 2504.11651); columns and the table of several codes are our own. Assumes a
+// verified stream.
 #pragma once
 
 #include "backends/gpu/async_copy.h"

@@ -3,7 +3,7 @@
 // its position in its stream. Where words come to a register instead, a lane that needs its next one makes all others
 // wait for memory every four columns: some lane always does.
 //  1. Every 32 or 64 columns a group of lanes finds its most and least advanced, copies the lines that there is room
-//  for, and waits for those that these
+//     for, and waits for those that these
 //     columns may need.
 //  2. Four columns: two words of the lane's own bank make a window, which serves two look-ups of two exponents each.
 // Lanes that are too far apart for the ring (one row of short codes beside one of long ones) take these columns' words

@@ -15,7 +15,7 @@ bool has_same_words(const Block& block);  // all eight 32-bit words are equal
 // for types that were never seen, the hand model.
 //
 //  1. Every byte is a node; an edge weighs the entropy, over the blocks, of round(log2(one / other)), a zero byte taken
-//  as 1.
+//     as 1.
 //  2. The minimum spanning tree says which byte predicts which; its root is the node with the lowest tree.
 //  3. A shift is the most frequent of these logarithms.
 //  4. The scan follows, from the bit that is one least often, the bit least often one where the bit before is zero.

@@ -3,7 +3,7 @@
 // products of bytes are left, and the next tile is decoded while this one's results travel. A block a row group, a
 // worker a column tile; a layer is
 //   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the
-//   one after it; make the next
+//      one after it; make the next
 //      layer's table beside this one's
 //   2. await x (exchange.h); barrier
 //   3. multiply, add to the sums of the rows; barrier; hand out the results

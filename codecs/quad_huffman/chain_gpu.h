@@ -3,7 +3,7 @@
 // bits and patches, and the table is made. Workers of a block meet twice a layer:
 //   1. Each worker multiplies its tiles, adds to the sums, and begins its first tile of the next layer.
 //   2. After the first barrier threads hand out the results, four rows a word; all make the next table, and fetch the
-//   next x as words arrive.
+//      next x as words arrive.
 //   3. After the second barrier the next layer begins.
 // The descriptions of the layers come through three slots of shared memory, loaded two layers ahead.
 #pragma once

@@ -7,19 +7,22 @@
 // nearest one that has one (its substitute), and a patch adds the difference.
 //
 //   header     6 bytes: B, T, lowest (int16, little-endian), log2 of columns of a tile, log2 of K; of bf16 a seventh,
-//   see below table      2^T entries of one uint32 (K = 8: two). Entry i is for streams whose next bits, first bit
-//   lowest, are i.
+//              see below
+//   table      2^T entries of one uint32 (K = 8: two). Entry i is for streams whose next bits, first bit lowest, are i.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by B, the upper half the length of the code
-//              (1..T) K = 4, 8: byte k holds h of column k shifted left by max(B, 1); bit 0 of byte k < 4 is bit k of
-//              the length
+//              (1..T)
+//              K = 4, 8: byte k holds h of column k shifted left by max(B, 1); bit 0 of byte k < 4 is bit k of the
+//              length
 //   tiles      4 uint32 a tile and 4 more: where its codes begin, in units of 16 bytes; its first patch; how many of
-//   its patches are for
+//              its patches are for
 //              the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its partial lines. The
 //              last 4: the ends, 0, 0
 //   schedule   a byte a segment: blocks of 4 lines to have before it (of a narrow last tile the rest is 0)
 //   codes      tile by tile: a mask a partial line, the full lines, the partial lines; masks and partial lines end in
-//   up to 3 words of 0 raw        B / 8 bytes a column patches    uint16: row in the tile, from bit 5 on the column in
-//   its half of the tile, bit 15: 0 adds one to h, 1 takes one
+//              up to 3 words of 0
+//   raw        B / 8 bytes a column
+//   patches    uint16: row in the tile, from bit 5 on the column in its half of the tile, bit 15: 0 adds one to h, 1
+//              takes one
 //
 // A tile is 32 rows by `tile_cols` columns; tiles of the same rows follow each other. Rows beyond the last and columns
 // up to the next multiple of a segment are filled with whatever codes shortest. A lane's codes are one string of bits,
@@ -41,8 +44,8 @@
 //   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of
 //   quads 6, 7
 //
-// bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. The first eight of
-// the B raw bits (8 for K = 2, 9 for K = 4) are sign and mantissa, a byte with the sign on top: word q is quad q's. The
+// bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. The first eight of the B
+// raw bits (8 for K = 2, 9 for K = 4) are sign and mantissa, a byte with the sign on top: word q is quad q's. The
 // ninth, r, is a plane of one bit. K = 2 has h of 8 bits and no r, K = 4 cells of two exponents. A patch is a uint32
 // and replaces an exponent: row, from bit 5 on the column in the tile, from bit 16 on the exponent, from bit 24 on the
 // one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest

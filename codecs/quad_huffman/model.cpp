@@ -1,10 +1,9 @@
 // 1. For every candidate of raw_bits: `lowest`, by the order-0 cost of the clamped high parts and the patches of what
-// lies outside.
-// 2. The symbols of a sample of rows are counted, and for every candidate of table_bits the stored bits are estimated:
-// ideal code
+//    lies outside. 2. The symbols of a sample of rows are counted, and for every candidate of table_bits the stored
+//    bits are estimated: ideal code
 //    lengths with a limit, the number of codes chosen among 16. No code is made for that.
 // 3. For the choice all symbols are counted and the code is made, twice: symbols without a code count for those that
-// stand in.
+//    stand in.
 #include "codecs/quad_huffman/model.h"
 
 #include <algorithm>

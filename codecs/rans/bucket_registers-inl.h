@@ -1,8 +1,8 @@
-// Engine for 512-bit registers: the buckets of the alias method live in registers, no table is looked up in memory.
-// A gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
+// Engine for 512-bit registers: the buckets of the alias method live in registers, no table is looked up in memory. A
+// gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
 // of 32 lanes:
 //   1. bucket = low bits of the slot = low bits of the state, which a permute uses without a mask: split|alias and
-//   bias.
+//      bias.
 //   2. own or alias: compare the position, kept above the bucket bits, with split|alias; choose the symbol, look up
 //      its frequency.
 //   3. state = frequency * (state >> prob_bits) + rank, 16 bits at a time: with f' = frequency << (16 - prob_bits) the

@@ -3,9 +3,9 @@
 // step is filled up with the most frequent symbol.
 //
 //   alphabet       table    n symbols (u8, ascending as int8), then n frequencies - 1 (u16); sum of frequencies =
-//   2^prob_bits block_offsets  index    blocks + 1 byte offsets (u64) into payload; the last is the end of the last
-//   block payload        payload  per block: lanes states (u32 or u64), then words in the order in which decoding takes
-//   them;
+//                  2^prob_bits
+//   block_offsets  index    blocks + 1 byte offsets (u64) into payload; the last is the end of the last block
+//   payload        payload  per block: lanes states (u32 or u64), then words in the order in which decoding takes them;
 //                           after the last block kPayloadPadding zero bytes, so that kernels may load whole vectors
 //
 // Within a step the lanes that fall below the lower bound take the next words in lane order. Everything is

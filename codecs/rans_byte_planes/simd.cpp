@@ -2,9 +2,9 @@
 // states through one symbol each without leaving the registers. Four steps are written stage by stage, so that the 64
 // entries of the vector schedulers hold independent work: 27.6 instead of 26.1 G elements/s (Zen 4, pairs).
 //   1. slot -> symbol (the slot is the low plane)   2. symbol -> frequency, minus start   3. new state = f * high +
-//   bias
+//      bias
 //   4. planes apart   5. a zero high byte draws the next byte   6. raw bits join the class bits, which look up the
-//   value
+//      value
 #include <algorithm>
 #include <cstring>
 #include <utility>

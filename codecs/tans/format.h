@@ -4,10 +4,11 @@
 //
 //   alphabet       table    single: n values (u8, ascending as int8), then n frequencies - 1 (u16).
 //                           pairs: u16 frequency of the escape (0: none); n pairs (u16: first element in the low byte,
-//                           ascending), then n frequencies - 1 (u16). All frequencies add up to 2^table_bits.
+//                           ascending),
+//                           then n frequencies - 1 (u16). All frequencies add up to 2^table_bits.
 //   block_offsets  index    blocks + 1 byte offsets (u64) into payload; the last is the end of the last block
 //   payload        payload  per block: lanes states (u16, 0 .. 2^table_bits - 1), then bits, low bits of a byte first,
-//   in
+//                  in
 //                           the order in which decoding takes them: a symbol's renormalisation bits, then, for an
 //                           escape, 16 bits of the pair itself. Blocks begin at whole bytes; after the last block
 //                           kPayloadPadding zero bytes, so that kernels may load whole words.

@@ -3,17 +3,19 @@
 // little-endian:
 //
 //   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across;
-//   huffman_lanes: u32 lines of the longest tile tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes:
-//   u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits;
+//           huffman_lanes: u32 lines of the longest tile
+//   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at
+//           most 255, sum 2^prob_bits;
 //                   huffman_lanes: u32 entry[2^table_bits] of the layer
 //   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a
-//   tile, and the last tile's end (u32);
+//           tile, and the last tile's end (u32);
 //                   huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32
 //                   unit, u32 0)
 //   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes:
-//   words (u16), lane after lane, each
+//           words (u16), lane after lane, each
 //                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes:
-//                   counts, lines and tails of a tile; packed: panels, see below
+//                   counts, lines and tails of a tile;
+//                   packed: panels, see below
 //   raw     payload rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
 //
 // rans: symbols of a tile row by row; symbol i belongs to stream i mod S; states in [2^23, 2^31), slot = state & 4095.

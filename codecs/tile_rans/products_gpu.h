@@ -1,11 +1,11 @@
 // The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its
 // columns; tokens are digits (digits_gpu.h), sums exact integers, so no order of adding matters.
 //   matmul_panels     workers decode panels of many tiles to shared memory, then multiply them, a worker 16 rows and a
-//   part of the columns with
+//                     part of the columns with
 //                     all tokens, and again: a tile is decoded once for up to 64 tokens, whose sums are spread over the
 //                     workers.
 //   matmul_registers  for few tokens: a worker multiplies what it has decoded where it is, in registers, and adds up
-//   its tiles; nobody waits
+//                     its tiles; nobody waits
 //                     for others until the end.
 #pragma once
 
