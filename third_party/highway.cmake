@@ -8,7 +8,7 @@ endforeach()
 set(HWY_FORCE_STATIC_LIBS ON CACHE BOOL "" FORCE)
 add_subdirectory(${source} ${CMAKE_BINARY_DIR}/highway EXCLUDE_FROM_ALL)
 ecmv_system_headers(hwy)
-# Of its sources only what kernels need: targets and their detection.
+# Kernels need nothing of its sources but targets and their detection (per_target is for ARM, whose detection asks it).
 get_target_property(sources hwy SOURCES)
-list(FILTER sources EXCLUDE REGEX "(nanobenchmark|per_target|print|timer)\\.cc$")
+list(FILTER sources EXCLUDE REGEX "(nanobenchmark|print|timer)\\.cc$")
 set_target_properties(hwy PROPERTIES SOURCES "${sources}")

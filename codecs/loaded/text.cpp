@@ -31,7 +31,7 @@ size_t character_bytes(std::string_view text, size_t at) {
   return count;
 }
 
-bool is_control(char c) { return (c >= 0 && c < 0x20) || c == 0x7F; }
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 bool is_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
