@@ -164,8 +164,7 @@ struct Tuned {
   void operator()(void* stream, const backends::MatvecArgs& args) const { launch(matrix, stream, args); }
 };
 
-// Columns of the library's product: x is the first one and the others are zeros, which a device multiplies with less
-// power than bytes that mean nothing, hence at a higher clock (H200, 8 columns, 16384 x 16384: 7 %).
+// Columns of the library's product: x is the first one, and the others are zeros.
 struct BlasPolicy : backends::Policy {
   int columns;
 };
