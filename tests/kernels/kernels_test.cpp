@@ -275,7 +275,7 @@ TEST_CASE("every GPU kernel is exact in the emulator with every setting", "[emul
 
 TEST_CASE("every GPU kernel is exact on this machine's GPUs, default settings", "[gpu]") {
   Devices gpus = devices_or_skip(Place::gpu);
-  run_default_settings(each_codec(), tests::test_matrices(), std::move(gpus));
+  run_default_settings(each_codec(), matrices_of_every_type(), std::move(gpus));
 }
 
 TEST_CASE("every GPU kernel is exact on this machine's GPUs with every setting", "[gpu]") {
