@@ -9,6 +9,10 @@ headers=$(git ls-files -co --exclude-standard | grep -E '\.h$' | grep -v -e '\.i
 # Include folders and definitions of all host files together.
 flags=$(grep -oE -- '(-I ?|-isystem )[^ ]+|-D(HWY|FMT)[^ ]*' "$build/compile_commands.json" | sort -u | tr '\n' ' ' | tr -d '\\"')
 
+# What CMake tells tests of places.
+paths=
+for name in SOURCE_DIR BINARY EXAMPLE_LIBRARY VARIANTS_LIBRARY; do paths="$paths -DECMV_$name=\"\""; done
+
 compile() {
   language=c++ extra=
   case $1 in
@@ -19,7 +23,7 @@ compile() {
     *_gpu.h | backends/gpu/* | backends/emulator/*) extra="$extra -DECMV_GPU_EMULATOR -DECMV_GPU_NAME=\"emulator\"" ;;
   esac
   # shellcheck disable=SC2086
-  printf '#include "%s"\n' "$1" | ${CXX:-g++} -x "$language" $extra -fsyntax-only -DECMV_SOURCE_DIR="\"\"" -I. $flags - 2>"$errors.$$" ||
+  printf '#include "%s"\n' "$1" | ${CXX:-g++} -x "$language" $extra -fsyntax-only $paths -I. $flags - 2>"$errors.$$" ||
     { echo "headers: $1 does not compile alone:"; grep -m 3 error "$errors.$$"; echo "$1" >>"$failed"; }
   rm -f "$errors.$$"
 }
