@@ -1,5 +1,5 @@
 # What makes a build from nothing quick, and changes no kernel: the files cpu.cpp, simd.cpp and gpu.cu stay compilations of their
-# own with the flags of the build type. CONTRIBUTING.md, "Build times", has the numbers.
+# own with the flags of the build type. The speed of kernels does not depend on it.
 option(ECMV_UNITY "Several sources of a room in one compilation: quick from nothing. OFF: each by itself, as `make asan` does" ON)
 
 # ecmv_together(TARGET FILES): compiles the target's sources up to FILES at a time. Headers are most of what a small source costs. Names in
