@@ -62,7 +62,7 @@ class CpuDevice final : public Device {
     select();
     GuardedBuffer buffer(bytes);
     std::memset(buffer.data(), 0x5A, bytes);
-    const Team team(info_.threads);
+    Team team(info_.threads);
     std::vector<double> best;
     for (int method = 0; method < kReadMethods; ++method) {
       std::vector<double> seconds;

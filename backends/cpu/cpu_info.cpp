@@ -67,4 +67,35 @@ DeviceInfo describe_cpu() {
 
 int64_t available_memory_bytes() { return proc_kib("/proc/meminfo", "MemAvailable"); }
 
+double cpu_quota_cores() {
+  // Version 2: "max 100000" or "200000 100000" in the process's group and all above it; the smallest holds.
+  double least = 0;
+  const auto take = [&](double quota, double period) {
+    if (quota > 0 && period > 0 && (least == 0 || quota / period < least)) least = quota / period;
+  };
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool version2 = controllers.empty();
+    if (!version2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    const std::string root = version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      if (path == "/") path.clear();
+      if (version2) {
+        std::ifstream file(root + path + "/cpu.max");
+        double quota = 0, period = 0;
+        if (file >> quota >> period) take(quota, period);  // "max" is no number
+      } else {
+        std::ifstream quota_file(root + path + "/cpu.cfs_quota_us"), period_file(root + path + "/cpu.cfs_period_us");
+        double quota = 0, period = 0;
+        if (quota_file >> quota && period_file >> period) take(quota, period);
+      }
+      if (path.empty() || path.rfind('/') == std::string::npos) break;
+    }
+  }
+  return least;
+}
+
 }  // namespace ecmv::backends::cpu

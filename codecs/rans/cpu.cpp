@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/piece_product.h"
 #include "backends/kernel.h"
@@ -29,25 +30,23 @@ T load(const uint8_t* bytes) {
   return value;
 }
 
-template <class Form, int kLanes>
+// Where decoding of a block stands: the states of its lanes as they are stored, and the next word.
 struct Cursor {
-  std::array<typename Form::State, kLanes> states;
-  const uint8_t* next = nullptr;
-
-  explicit Cursor(const uint8_t* block) : next(block + kLanes * sizeof(typename Form::State)) {
-    for (int lane = 0; lane < kLanes; ++lane)
-      states[lane] = load<typename Form::State>(block + lane * sizeof(typename Form::State));
-  }
+  alignas(64) std::array<std::byte, kMaxLanes * sizeof(uint64_t)> states;
+  const uint8_t* next;
 };
 
-// Decodes `steps` steps: steps * kLanes elements.
+// Decodes `steps` steps, steps * lanes elements. `slots`: the table of Entry::Bits.
+using DecodeSteps = void (*)(Cursor& cursor, const std::byte* slots, int prob_bits, int64_t steps, int8_t* out);
+
 template <class Form, class Entry, int kLanes>
-void decode_steps(Cursor<Form, kLanes>& cursor, const typename Entry::Bits* table, int prob_bits, int64_t steps,
-                  int8_t* out) {
+void decode_steps(Cursor& cursor, const std::byte* slots, int prob_bits, int64_t steps, int8_t* out) {
   using State = typename Form::State;
   using Word = typename Form::Word;
   constexpr int kRefills = sizeof(Word) == 1 ? 2 : 1;
-  auto states = cursor.states;
+  const auto* table = reinterpret_cast<const typename Entry::Bits*>(slots);
+  std::array<State, kLanes> states;
+  std::memcpy(states.data(), cursor.states.data(), sizeof states);
   const uint8_t* next = cursor.next;
   const State slot_mask = (State{1} << prob_bits) - 1;
   for (int64_t step = 0; step < steps; ++step, out += kLanes) {
@@ -65,76 +64,88 @@ void decode_steps(Cursor<Form, kLanes>& cursor, const typename Entry::Bits* tabl
       states[lane] = x;
     }
   }
-  cursor.states = states;
+  std::memcpy(cursor.states.data(), states.data(), sizeof states);
   cursor.next = next;
 }
 
-// Decodes the blocks of the rows piece by piece and hands each piece on: sink(first element within the rows, elements,
-// count).
-template <class Form, class Entry, int kLanes, class Sink>
-void decode_blocks(const Stream& stream, backends::Rows rows, std::byte* scratch, const Sink& sink) {
-  const Layout& layout = stream.layout;
-  if (layout.blocks == 0) return;
-  auto* table = reinterpret_cast<typename Entry::Bits*>(scratch);
-  expand_slots<Entry>(trusted_model(stream.alphabet, layout.prob_bits), table);
-  int64_t done = 0;
-  const int64_t first_block = rows.begin / layout.rows_per_block;
-  const int64_t end_block = (rows.end + layout.rows_per_block - 1) / layout.rows_per_block;
-  for (int64_t block = first_block; block < end_block; ++block) {
-    Cursor<Form, kLanes> cursor(stream.payload + load<uint64_t>(stream.offsets + 8 * block));
-    for (int64_t left = block_elements(layout, stream.shape, block); left > 0;) {
-      std::array<int8_t, kPieceElements> piece;
-      const int64_t count = std::min(left, kPieceElements);
-      decode_steps<Form, Entry, kLanes>(cursor, table, layout.prob_bits, (count + kLanes - 1) / kLanes, piece.data());
-      sink(done, piece.data(), count);
-      done += count;
-      left -= count;
+template <class Form, class Entry>
+DecodeSteps steps_for_lanes(int lanes) {
+  switch (lanes) {
+    case 1: return decode_steps<Form, Entry, 1>;
+    case 2: return decode_steps<Form, Entry, 2>;
+    case 4: return decode_steps<Form, Entry, 4>;
+    case 8: return decode_steps<Form, Entry, 8>;
+    case 16: return decode_steps<Form, Entry, 16>;
+    case 32: return decode_steps<Form, Entry, 32>;
+  }
+  return decode_steps<Form, Entry, 64>;
+}
+
+// A kernel of either op. The loop over steps is chosen once and called for each piece, so that nothing around it is
+// compiled for all forms (215 functions became 50).
+template <class Args>
+struct Body {
+  Stream stream;
+  DecodeSteps steps;
+  bool narrow;
+
+  // Decodes the blocks of the rows piece by piece and hands each piece on: sink(first element within the rows,
+  // elements, count).
+  template <class Sink>
+  void decode_blocks(backends::Rows rows, std::byte* scratch, const Sink& sink) const {
+    const Layout& layout = stream.layout;
+    if (layout.blocks == 0) return;
+    const Model model = trusted_model(stream.alphabet, layout.prob_bits);
+    if (narrow)
+      expand_slots<NarrowEntry>(model, reinterpret_cast<NarrowEntry::Bits*>(scratch));
+    else
+      expand_slots<WideEntry>(model, reinterpret_cast<WideEntry::Bits*>(scratch));
+    int64_t done = 0;
+    const int64_t first_block = rows.begin / layout.rows_per_block;
+    const int64_t end_block = (rows.end + layout.rows_per_block - 1) / layout.rows_per_block;
+    for (int64_t block = first_block; block < end_block; ++block) {
+      const uint8_t* bytes = stream.payload + load<uint64_t>(stream.offsets + 8 * block);
+      const int64_t state_bytes = layout.lanes * layout.state_bytes();
+      Cursor cursor;
+      std::memcpy(cursor.states.data(), bytes, static_cast<size_t>(state_bytes));
+      cursor.next = bytes + state_bytes;
+      for (int64_t left = block_elements(layout, stream.shape, block); left > 0;) {
+        std::array<int8_t, kPieceElements> piece;
+        const int64_t count = std::min(left, kPieceElements);
+        steps(cursor, scratch, layout.prob_bits, (count + layout.lanes - 1) / layout.lanes, piece.data());
+        sink(done, piece.data(), count);
+        done += count;
+        left -= count;
+      }
     }
   }
-}
 
-template <class Form, class Entry, int kLanes>
-void run(const Stream& stream, const backends::DecodeArgs& args) {
-  decode_blocks<Form, Entry, kLanes>(stream, args.rows, args.scratch,
-                                     [&](int64_t begin, const int8_t* piece, int64_t count) {
-                                       std::memcpy(args.out + begin, piece, static_cast<size_t>(count));
-                                     });
-}
-
-template <class Form, class Entry, int kLanes>
-void run(const Stream& stream, const backends::MatvecArgs& args) {
-  int32_t* y = args.y + args.rows.begin;
-  std::fill(y, y + args.rows.count(), 0);
-  const int64_t cols = stream.shape.cols;
-  decode_blocks<Form, Entry, kLanes>(stream, args.rows, args.scratch,
-                                     [&](int64_t begin, const int8_t* piece, int64_t count) {
-                                       backends::cpu::multiply_piece(piece, begin, count, cols, args.x, y);
-                                     });
-}
-
-template <class Args, class Form, class Entry>
-Run<Args> run_for_lanes(int lanes) {
-  switch (lanes) {
-    case 1: return run<Form, Entry, 1>;
-    case 2: return run<Form, Entry, 2>;
-    case 4: return run<Form, Entry, 4>;
-    case 8: return run<Form, Entry, 8>;
-    case 16: return run<Form, Entry, 16>;
-    case 32: return run<Form, Entry, 32>;
+  void operator()(void*, const Args& args) const {
+    if constexpr (std::is_same_v<Args, backends::DecodeArgs>) {
+      decode_blocks(args.rows, args.scratch, [&](int64_t begin, const int8_t* piece, int64_t count) {
+        std::memcpy(args.out + begin, piece, static_cast<size_t>(count));
+      });
+    } else {
+      int32_t* y = args.y + args.rows.begin;
+      std::fill(y, y + args.rows.count(), 0);
+      decode_blocks(args.rows, args.scratch, [&](int64_t begin, const int8_t* piece, int64_t count) {
+        backends::cpu::multiply_piece(piece, begin, count, stream.shape.cols, args.x, y);
+      });
+    }
   }
-  return run<Form, Entry, 64>;
-}
+};
 
 template <class Args>
 backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
   const Stream stream = stream_of(*layers[0].matrix);
-  const bool narrow = stream.layout.prob_bits <= NarrowEntry::kMaxProbBits && symbols_of(stream.alphabet) > 1;
-  const Run<Args> chosen = with_form(stream.layout.state, [&](auto form) {
+  const Layout& layout = stream.layout;
+  const bool narrow = layout.prob_bits <= NarrowEntry::kMaxProbBits && symbols_of(stream.alphabet) > 1;
+  const DecodeSteps steps = with_form(layout.state, [&](auto form) {
     using Form = decltype(form);
-    return narrow ? run_for_lanes<Args, Form, NarrowEntry>(stream.layout.lanes)
-                  : run_for_lanes<Args, Form, WideEntry>(stream.layout.lanes);
+    return narrow ? steps_for_lanes<Form, NarrowEntry>(layout.lanes) : steps_for_lanes<Form, WideEntry>(layout.lanes);
   });
-  return bound<Args>(stream, chosen, kMaxTableBytes);
+  return {Body<Args>{stream, steps, narrow},
+          {.rows_per_block = layout.rows_per_block, .scratch_bytes = kMaxTableBytes}};
 }
 
 constexpr backends::Kernel kKernels[] = {

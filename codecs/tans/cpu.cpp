@@ -32,7 +32,7 @@ backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backen
 }
 backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, backends::Place&) {
   const Stream stream = stream_of(*layers[0].matrix);
-  return bound(
+  return bound<backends::MatvecArgs>(
       stream,
       ForLayout(stream.layout,
                 []<int kLanes, class Symbol>() -> Run<backends::MatvecArgs> { return Multiply<kLanes, Symbol>; }),

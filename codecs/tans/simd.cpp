@@ -35,7 +35,7 @@ void Multiply(const Stream& stream, const backends::MatvecArgs& args) {
 }
 
 backends::BoundKernel BindMatvec(const Stream& stream) {
-  return bound(
+  return bound<backends::MatvecArgs>(
       stream,
       ForLayout(stream.layout,
                 []<int kLanes, class Symbol>() -> Run<backends::MatvecArgs> { return Multiply<kLanes, Symbol>; }),
