@@ -22,7 +22,17 @@ class UploadedMatrix {
   virtual ~UploadedMatrix() = default;
   virtual const codecs::CompressedView& view() const = 0;  // spans are device memory
   virtual std::string broken_guards() const = 0;           // "" while every guard zone is intact
+  // "" while the sections hold what was uploaded. Reads all of them.
+  virtual std::string changed_sections() const = 0;
 };
+
+// For changed_sections().
+inline uint64_t hash_of(std::span<const std::byte> section) {
+  return datasets::content_hash({{1, static_cast<int64_t>(section.size())}, datasets::ElementType::i8, section});
+}
+inline std::string changed_section(std::string_view name) {
+  return "The kernel wrote to the section '" + std::string(name) + "'.";
+}
 
 // What clocks and limits a device was under at one moment; 0 and "" where the device does not tell.
 struct DeviceState {

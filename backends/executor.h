@@ -48,7 +48,17 @@ struct Download {
   int64_t bytes = 0;
 };
 
-using Step = std::variant<Enqueue, Requantise, Download>;
+// Overwrites memory before a timed pass, so that results of an earlier one do not pass for this one's: [to, to + bytes),
+// or, where `stride` > 0, the first kMarkBytes of every stride bytes of it.
+struct Fill {
+  std::byte* to = nullptr;
+  int value = 0;
+  int64_t bytes = 0;
+  int64_t stride = 0;
+};
+inline constexpr int64_t kMarkBytes = 64;
+
+using Step = std::variant<Enqueue, Requantise, Download, Fill>;
 
 // The rows of one of several workers: contiguous runs of whole blocks, which differ by one block at most.
 inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {
@@ -95,6 +105,8 @@ class Executor {
   // The same; seconds by the device's own clock, everything above included. A span that is timed again must hold the
   // same steps.
   virtual double time(std::span<const Step> steps) = 0;
+  // The same without a clock, and without waiting: what is run or timed next comes after it.
+  virtual void enqueue(std::span<const Step> steps) = 0;
 };
 
 }  // namespace ecmv::backends

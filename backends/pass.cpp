@@ -14,6 +14,7 @@ constexpr int kPoisonFloat = 0xFF;
 constexpr int kPoison32 = 0x85;
 // Neither zeros nor a likely symbol, so that a table or an offset left in the scratch does not survive.
 constexpr int kPoisonScratch = 0xA7;
+constexpr int poison8(int round) { return round == 0 ? -128 : 127; }
 
 int64_t matrix_bytes(const codecs::CompressedView& view) {
   return view.shape.elements() * datasets::element_bytes(view.type);
@@ -136,12 +137,31 @@ class StepPass final : public Pass {
     for (size_t i = 0; i < layers_.size(); ++i) bind_layer(i);
     if (runs_chains() && plan.chained && !layers_.empty()) bind_chain();
     make_steps();
+    make_marks();
     allocate_scratch();
   }
 
   double run() override {
     if (!layers_.empty()) decoded_bytes_ = matrix_bytes(*layers_.back().view);
     return executor_->time(steps_);
+  }
+  bool run_first(int layers) override {
+    const auto count = static_cast<size_t>(layers);
+    if (count == 0 || count > layers_.size()) throw std::invalid_argument("A pass has no such layers.");
+    if (runs_chains() && plan_.chained && count < layers_.size()) return false;
+    decoded_bytes_ = matrix_bytes(*layers_[count - 1].view);
+    executor_->run({steps_.data(), count == layers_.size() ? steps_.size() : first_step_[count]});
+    return true;
+  }
+  void mark_outputs(int round) override {
+    executor_->enqueue(marks_[round]);
+    if (host_.empty()) return;
+    std::memset(host_.data(), plan_.op == Op::matmul ? kPoisonFloat : poison8(round), host_.size());
+  }
+  std::span<const std::byte> result() const override {
+    if (plan_.op != Op::decode) return host_;
+    if (!executor_->runs_host_code()) return {};
+    return {decoded_->data(), static_cast<size_t>(decoded_bytes_)};
   }
   void run_layer(int layer) override {
     decoded_bytes_ = matrix_bytes(*layers_[layer].view);
@@ -168,14 +188,13 @@ class StepPass final : public Pass {
   }
 
   void poison_outputs(int round) override {
-    const int poison8 = round == 0 ? -128 : 127;
     place_.zero();
-    if (decoded_ != nullptr) decoded_->fill(poison8, decoded_->size());
+    if (decoded_ != nullptr) decoded_->fill(poison8(round), decoded_->size());
     for (Layer& layer : layers_) {
       if (plan_.op == Op::matmul) layer.y->fill(kPoisonFloat, layer.y->size());
       if (plan_.op != Op::matvec) continue;
       layer.y->fill(kPoison32, layer.y->size());
-      layer.v->fill(poison8, layer.view->shape.rows);
+      layer.v->fill(poison8(round), layer.view->shape.rows);
     }
   }
 
@@ -311,15 +330,31 @@ class StepPass final : public Pass {
 
   void make_steps() {
     if (layers_.empty()) return;
-    if (runs_chains() && plan_.chained)
+    if (runs_chains() && plan_.chained) {
       steps_.push_back(Enqueue{&chain_, layers_.front().view->shape.rows, 0, ChainArgs{.x = layers_.front().x}});
-    else
-      for (const Layer& layer : layers_) steps_.insert(steps_.end(), layer.steps.begin(), layer.steps.end());
+    } else {
+      for (const Layer& layer : layers_) {
+        first_step_.push_back(steps_.size());
+        steps_.insert(steps_.end(), layer.steps.begin(), layer.steps.end());
+      }
+    }
     if (plan_.op == Op::decode) return;
     const Layer& last = layers_.back();
     const int64_t bytes = plan_.op == Op::matvec ? last.view->shape.rows : last.y->size();
-    steps_.push_back(
-        Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), executor_->allocate_host(bytes), bytes});
+    host_ = {executor_->allocate_host(bytes), static_cast<size_t>(bytes)};
+    steps_.push_back(Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), host_.data(), bytes});
+  }
+
+  void make_marks() {
+    for (int round = 0; round < 2; ++round) {
+      std::vector<Step>& marks = marks_[round];
+      if (decoded_ != nullptr) marks.push_back(Fill{decoded_->data(), poison8(round), decoded_->size(), kMarkStride});
+      for (const Layer& layer : layers_) {
+        if (layer.y != nullptr)
+          marks.push_back(Fill{layer.y->data(), plan_.op == Op::matmul ? kPoisonFloat : kPoison32, layer.y->size()});
+        if (layer.v != nullptr) marks.push_back(Fill{layer.v->data(), poison8(round), layer.view->shape.rows});
+      }
+    }
   }
 
   // One of several workers that gets no rows needs no scratch.
@@ -398,7 +433,10 @@ class StepPass final : public Pass {
   PassPlace place_;
   BoundKernel chain_;
   std::vector<Step> steps_;
-  int64_t decoded_bytes_ = 0;  // of the layer that ran last
+  std::vector<size_t> first_step_;  // of each layer in steps_
+  std::vector<Step> marks_[2];      // by round
+  std::span<std::byte> host_;       // where the last step puts the result
+  int64_t decoded_bytes_ = 0;       // of the layer that ran last
   std::vector<std::byte> copies_[2];
 };
 

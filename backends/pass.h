@@ -33,12 +33,24 @@ struct PassPlan {
   bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 
+// How much of a decoded matrix mark_outputs overwrites: a 64th.
+inline constexpr int64_t kMarkStride = 4096;
+
 class Pass {
  public:
   virtual ~Pass() = default;
   // Runs all layers in order and copies the last layer's int8 vector (matvec) or floats (matmul) to the host. Returns
   // seconds by the device's own clock, everything above included.
   virtual double run() = 0;
+  // What comes before every timed run, and costs little: overwrites what it must write, on the device and on the host,
+  // of a decoded matrix the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
+  virtual void mark_outputs(int round) = 0;
+  // What the last run left where the host can look at no cost: matvec: the last layer's int8 vector; matmul: its
+  // floats; decode: the bytes of the last layer on backends whose memory is the host's, else nothing.
+  virtual std::span<const std::byte> result() const = 0;
+  // The first layers alone, as run() does them but for the clock; 1 <= layers. False, and nothing is done, where the
+  // kernel takes a chain as a whole.
+  virtual bool run_first(int layers) = 0;
   // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes. In
   // chained passes only layer 0 has an input. Binds and allocates nothing.
   virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;

@@ -2,25 +2,15 @@
 #include "experiments/batch.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "backends/cpu/cpu_info.h"
 #include "experiments/fill_record.h"
 #include "experiments/measure.h"
+#include "experiments/sample_check.h"
 
 namespace ecmv::experiments {
-namespace {
-
-// Tier 2b.
-Outcome check_last(AdmittedCase& admitted) {
-  OutputCheck found = check_last_pass(*admitted.pass, admitted.one->kernel.op, admitted.reference);
-  found.bound_used = std::max(found.bound_used, admitted.bound_used);
-  fill_check(admitted.record, found);
-  return found.outcome();
-}
-
-}  // namespace
-
 void Batch::add(AdmittedCase admitted) {
   if (cases_.empty()) measure_bandwidth(admitted.one->kernel);  // with every batch anew
   const MeasureSpec& measure = experiment_.measure;
@@ -42,10 +32,13 @@ void Batch::measure() {
   seconds_ = 0;
   if (cases.empty()) return;
   std::vector<TimedPass> timed;
-  for (AdmittedCase& admitted : cases) {
-    timed.push_back({.name = admitted.one->name(), .pass = admitted.pass.get(), .estimate_s = admitted.estimate_s});
-    if (experiment_.verify_each) timed.back().after_sample = [&admitted] { return check_last(admitted); };
-  }
+  std::deque<SampleCheck> checks;
+  for (AdmittedCase& admitted : cases)
+    timed.push_back(
+        {.name = admitted.one->name(),
+         .pass = admitted.pass.get(),
+         .estimate_s = admitted.estimate_s,
+         .observer = &checks.emplace_back(admitted, experiment_.verify_each, is_single_pass(experiment_.measure))});
   States before = device_states(cases);
   const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
   States after = device_states(cases);
@@ -55,7 +48,7 @@ void Batch::measure() {
     if (static_cast<int>(pass.samples_s.size()) < pass.repetitions && options_.interrupted()) continue;
     Outcome outcome = pass.outcome.fine() ? together : pass.outcome;
     if (outcome.fine() && pass.samples_s.empty()) outcome = {reports::Status::error, "No sample was taken."};
-    if (outcome.fine()) outcome = guarded([&] { return check_last(admitted); });
+    if (outcome.fine()) outcome = guarded([&] { return checks[i].finish(); });
     if (outcome.fine()) {
       fill_time(admitted.record, pass, *admitted.reference.matrices, admitted.one->kernel.op, admitted.device->info());
       fill_clocks(admitted.record, before[admitted.device->memory()], after[admitted.device->memory()]);

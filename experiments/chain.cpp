@@ -28,6 +28,40 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
   return out;
 }
 
+// Another vector of the same size: moved by one and negated.
+std::vector<int8_t> changed(std::vector<int8_t> vector) {
+  if (!vector.empty()) std::rotate(vector.begin(), vector.begin() + 1, vector.end());
+  for (int8_t& value : vector) value = static_cast<int8_t>(std::min(127, -value));
+  return vector;
+}
+
+// Without scales it chooses them.
+ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std::vector<int8_t>& initial_vector,
+                             const std::vector<float>& scales) {
+  ReferenceChain chain;
+  for (size_t i = 0; i + 1 < layers.size(); ++i)
+    if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const datasets::Shape shape = layers[i].shape;
+    if (shape.cols > kMaxCols)
+      throw std::invalid_argument("A product over " + std::to_string(shape.cols) +
+                                  " columns could overflow int32; at most " + std::to_string(kMaxCols) +
+                                  " columns are multiplied.");
+    if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(initial_vector, shape.cols));
+    const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
+    std::vector<int32_t> y(shape.rows);
+    backends::cpu::dense_matvec_scalar(layers[i].view().i8().data(), shape.rows, shape.cols, x.data(), y.data());
+    int64_t largest = 0;
+    for (int32_t value : y) largest = std::max<int64_t>(largest, std::llabs(value));
+    chain.scales.push_back(!scales.empty() ? scales[i] : largest == 0 ? 1.0f : 127.0f / static_cast<float>(largest));
+    std::vector<int8_t> v(shape.rows);
+    for (int64_t r = 0; r < shape.rows; ++r) v[r] = backends::requantise(y[r], chain.scales.back());
+    chain.accumulators.push_back(std::move(y));
+    chain.outputs.push_back(std::move(v));
+  }
+  return chain;
+}
+
 }  // namespace
 
 std::string why_no_product(std::span<const datasets::Matrix> matrices) {
@@ -39,28 +73,9 @@ std::string why_no_product(std::span<const datasets::Matrix> matrices) {
 }
 
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
-  ReferenceChain chain;
-  const auto& layers = dataset.layers;
-  for (size_t i = 0; i + 1 < layers.size(); ++i)
-    if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const datasets::Shape shape = layers[i].shape;
-    if (shape.cols > kMaxCols)
-      throw std::invalid_argument("A product over " + std::to_string(shape.cols) +
-                                  " columns could overflow int32; at most " + std::to_string(kMaxCols) +
-                                  " columns are multiplied.");
-    if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(dataset.initial_vector, shape.cols));
-    const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
-    std::vector<int32_t> y(shape.rows);
-    backends::cpu::dense_matvec_scalar(layers[i].view().i8().data(), shape.rows, shape.cols, x.data(), y.data());
-    int64_t largest = 0;
-    for (int32_t value : y) largest = std::max<int64_t>(largest, std::llabs(value));
-    chain.scales.push_back(largest == 0 ? 1.0f : 127.0f / static_cast<float>(largest));
-    std::vector<int8_t> v(shape.rows);
-    for (int64_t r = 0; r < shape.rows; ++r) v[r] = backends::requantise(y[r], chain.scales.back());
-    chain.accumulators.push_back(std::move(y));
-    chain.outputs.push_back(std::move(v));
-  }
+  ReferenceChain chain = compute_chain(dataset.layers, dataset.initial_vector, {});
+  chain.changed = std::make_shared<const ReferenceChain>(
+      compute_chain(dataset.layers, changed(dataset.initial_vector), chain.scales));
   return chain;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
+  // The same of other inputs with the same scales, so that outputs may saturate. Samples take turns: what a kernel keeps
+  // of an earlier result is wrong in the next.
+  std::shared_ptr<const ReferenceChain> changed;
 };
 
 // "" if products of these matrices are defined here, which take int8 elements; otherwise why not.

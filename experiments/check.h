@@ -74,7 +74,14 @@ using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Devi
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const ReferenceProducts& probes);
 
-// Tier 2b: what the last timed pass left.
-OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference);
+// Tier 2b. `changed`: the pass had the changed inputs (chain.h; of a float product the tokens of the next place,
+// negated). `layers`: how many layers ran; of decoding, the last of them is compared, for only that is left.
+OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, bool changed,
+                            size_t layers);
+// The inputs of a pass over the reference's layers as they are, or changed. `batch`: of a float product.
+void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch, bool changed);
+// What is at hand of the last whole pass without waiting (Pass::result): the whole vector of a product of int8; no NaN
+// is left in float products; the marked bytes of a decoded matrix.
+Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed);
 
 }  // namespace ecmv::experiments

@@ -162,7 +162,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
     seed = read_integer(node, "seed", 0, INT64_MAX, errors).value_or(1);
   experiment.measure = read_measure(child(root, "measure"), errors);
   if (const YAML::Node verify = child(root, "verify"); verify.IsDefined()) {
-    const std::string value = read_text(verify, "verify", errors).value_or("once");
+    const std::string value = read_text(verify, "verify", errors).value_or("each");
     if (value != "once" && value != "each") errors.add(verify, "'verify' is 'once' or 'each'.");
     experiment.verify_each = value == "each";
   }

@@ -25,20 +25,25 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::Sta
   const auto unless_over = [&](const auto& step) {
     if (!interrupted && timed.outcome.fine()) timed.outcome = guarded(step);
   };
+  SampleObserver nobody;
+  SampleObserver& observer = timed.observer != nullptr ? *timed.observer : nobody;
   unless_over([&] {
-    // Old results are wiped out, so that tier 2b sees what this sample wrote and not what an earlier one did.
-    timed.pass->poison_outputs(1);
+    observer.before_sample();
     for (int i = 0; i < warm_up; ++i) timed.pass->run();
   });
   for (auto _ : state) {
     double pass_s = kNominal;
-    unless_over([&] { pass_s = timed.pass->run(); });
+    unless_over([&] {
+      observer.before_pass();
+      pass_s = timed.pass->run();
+      return observer.after_pass();
+    });
     state.SetIterationTime(pass_s);
     seconds += pass_s;
   }
   unless_over([&] {
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
-    return timed.after_sample ? timed.after_sample() : Outcome{};
+    return observer.after_sample(timed.passes_per_sample);
   });
   state.SetLabel(interrupted || !timed.outcome.fine() ? "not measured: " + timed.name
                                                       : timed.name);  // for --benchmark_out

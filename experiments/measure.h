@@ -12,11 +12,22 @@
 
 namespace ecmv::experiments {
 
+// Looks on while a pass is timed. Nothing of this is in the samples.
+class SampleObserver {
+ public:
+  virtual ~SampleObserver() = default;
+  virtual void before_sample() {}
+  virtual void before_pass() {}
+  virtual Outcome after_pass() { return {}; }
+  // `passes`: that were timed in it.
+  virtual Outcome after_sample(int64_t /*passes*/) { return {}; }
+};
+
 struct TimedPass {
   std::string name;
   backends::Pass* pass = nullptr;
-  double estimate_s = 0;                       // of one pass, measured before; 0: unknown, a sample is one pass then
-  std::function<Outcome()> after_sample = {};  // called after every sample, untimed
+  double estimate_s = 0;               // of one pass, measured before; 0: unknown, a sample is one pass then
+  SampleObserver* observer = nullptr;  // may be null
   // Filled in:
   int repetitions = 1;                 // samples that were to be taken
   std::vector<double> samples_s = {};  // seconds of one pass; one entry a repetition, in the order of measurement

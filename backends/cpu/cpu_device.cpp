@@ -26,6 +26,7 @@ class CpuMatrix final : public UploadedMatrix {
     for (codecs::SectionView& section : view_.sections) {
       GuardedBuffer buffer(static_cast<int64_t>(section.bytes.size()));
       if (!section.bytes.empty()) std::memcpy(buffer.data(), section.bytes.data(), section.bytes.size());
+      hashes_.push_back(hash_of(section.bytes));
       section.bytes = section.host = buffer.bytes();
       buffers_.push_back(std::move(buffer));
     }
@@ -37,11 +38,17 @@ class CpuMatrix final : public UploadedMatrix {
         return "The kernel wrote outside the section '" + std::string(view_.sections[i].name) + "'.";
     return {};
   }
+  std::string changed_sections() const override {
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      if (hash_of(buffers_[i].bytes()) != hashes_[i]) return changed_section(view_.sections[i].name);
+    return {};
+  }
 
  private:
   codecs::Settings settings_;
   codecs::CompressedView view_;
   std::vector<GuardedBuffer> buffers_;
+  std::vector<uint64_t> hashes_;
 };
 
 class CpuDevice final : public Device {

@@ -104,6 +104,7 @@ class CpuExecutor final : public Executor {
   }
 
   void run(std::span<const Step> steps) override { time(steps); }
+  void enqueue(std::span<const Step> steps) override { time(steps); }
 
   // From the moment when all threads are there to the moment when all are done: how soon the system lets a thread begin
   // says nothing about a product.
@@ -115,8 +116,9 @@ class CpuExecutor final : public Executor {
       team_.barrier();
       if (thread == 0) start = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {
-        // Rows are requantised by the thread that has just computed them.
-        if (i > 0 && !std::holds_alternative<Requantise>(steps[i])) team_.barrier();
+        // Rows are requantised by the thread that has just computed them; fills are apart.
+        if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<Fill>(steps[i]))
+          team_.barrier();
         try {
           std::visit([&](const auto& step) { carry_out(step, thread); }, steps[i]);
         } catch (...) {
@@ -158,6 +160,18 @@ class CpuExecutor final : public Executor {
   }
   void carry_out(const Download& step, int thread) const {
     if (thread == 0 && step.bytes > 0) std::memcpy(step.to, step.from, static_cast<size_t>(step.bytes));
+  }
+
+  // Each thread its part, so that lines stay in the caches of those who write them.
+  void carry_out(const Fill& step, int thread) const {
+    const int64_t unit = step.stride > 0 ? step.stride : kMarkBytes;
+    const Rows part = rows_of_worker(step.bytes, unit, thread, team_.threads());
+    if (step.stride == 0) {
+      if (part.count() > 0) std::memset(step.to + part.begin, step.value, static_cast<size_t>(part.count()));
+      return;
+    }
+    for (int64_t at = part.begin; at < part.end; at += step.stride)
+      std::memset(step.to + at, step.value, static_cast<size_t>(std::min(kMarkBytes, step.bytes - at)));
   }
 
   const DeviceInfo& info_;

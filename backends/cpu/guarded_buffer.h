@@ -1,11 +1,12 @@
-// GuardedBuffer: 64-byte aligned host memory between two guard zones with a known pattern. A kernel that writes outside
-// its buffers breaks the pattern; under AddressSanitizer the zones are poisoned, so that reading them is caught too.
+// GuardedBuffer: 64-byte aligned host memory between two guard zones of a page each, whose bytes are different in every
+// process. A kernel that writes outside its buffers changes them; under AddressSanitizer the zones are poisoned, so that
+// reading them is caught too. With fences, reading is caught without it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <utility>
 
 namespace ecmv::backends::cpu {
 
@@ -14,9 +15,12 @@ class GuardedBuffer {
   GuardedBuffer() = default;
   // `bytes` >= 0, zero-initialised. The back guard begins with the byte past the last one. Throws OutOfMemory.
   explicit GuardedBuffer(int64_t bytes);
-  GuardedBuffer(GuardedBuffer&&) noexcept = default;
-  GuardedBuffer& operator=(GuardedBuffer&&) noexcept = default;
+  GuardedBuffer(GuardedBuffer&& other) noexcept { *this = std::move(other); }
+  GuardedBuffer& operator=(GuardedBuffer&& other) noexcept;
   ~GuardedBuffer();
+  // Buffers made from now on end, up to the next multiple of 64 bytes, where memory ends that may be read or written,
+  // and another such page lies before their front zone: touching either raises SIGSEGV. Slower to make.
+  static void fence(bool on);
 
   std::byte* data() const { return data_; }
   int64_t size() const { return bytes_; }
@@ -28,12 +32,14 @@ class GuardedBuffer {
   bool guards_intact() const;
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  std::unique_ptr<std::byte, Free> block_;
+  std::span<std::byte> front_zone() const;
+  std::span<std::byte> back_zone() const;
+  std::byte* block_ = nullptr;  // all of it
+  int64_t block_bytes_ = 0;
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
+  int64_t back_bytes_ = 0;  // of the zone past the data
+  bool fenced_ = false;
 };
 
 }  // namespace ecmv::backends::cpu

@@ -44,6 +44,9 @@ class Stream {
   void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
     if (!fault_) emulator::copy_out(host, device, bytes);
   }
+  void fill(std::byte* data, int value, int64_t width, int64_t pitch, int64_t height) {
+    for (int64_t run = 0; run < height && !fault_; ++run) emulator::fill(data + run * pitch, value, width);
+  }
   // Lanes run in ascending order in one launch and in descending order in the next.
   void run(Grid grid, const std::function<void()>& kernel) {
     if (fault_) return;

@@ -134,6 +134,13 @@ class Stream {
                                       handle_),
             "copying from the device");
   }
+  // The first `width` bytes of each of `height` runs of `pitch` bytes.
+  void fill(std::byte* data, int value, int64_t width, int64_t pitch, int64_t height) {
+    if (width > 0 && height > 0)
+      check(ECMV_GPU_API(Memset2DAsync)(data, static_cast<size_t>(pitch), value, static_cast<size_t>(width),
+                                        static_cast<size_t>(height), handle_),
+            "filling memory");
+  }
 
  private:
   StreamHandle handle_ = nullptr;

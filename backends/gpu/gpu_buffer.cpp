@@ -1,14 +1,18 @@
 // See gpu_buffer.h.
 #include "backends/gpu/gpu_buffer.h"
 
+#include <random>
 #include <vector>
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 namespace {
 
+// No pattern that a kernel could write by chance, and another one in the next process.
 std::vector<std::byte> guard_pattern(int64_t bytes) {
+  static const unsigned seed = std::random_device{}();
+  std::minstd_rand random(seed);
   std::vector<std::byte> zone(static_cast<size_t>(bytes));
-  for (size_t i = 0; i < zone.size(); ++i) zone[i] = static_cast<std::byte>(0xC3 ^ (i * 29));
+  for (std::byte& byte : zone) byte = static_cast<std::byte>(random() >> 8);
   return zone;
 }
 

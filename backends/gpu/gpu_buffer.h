@@ -40,8 +40,8 @@ class GpuBuffer {
   bool guards_intact() const;
 
  private:
-  static constexpr int64_t kGuardBytes = 256;
-  // From the last byte up to a multiple of 256, and 256 more.
+  static constexpr int64_t kGuardBytes = 4096;
+  // From the last byte up to a multiple of 256, and a page more.
   int64_t back_guard_bytes() const { return (256 - bytes_ % 256) % 256 + kGuardBytes; }
   std::byte* block_ = nullptr;
   int64_t bytes_ = 0;

@@ -22,6 +22,7 @@ class GpuMatrix final : public UploadedMatrix {
     for (codecs::SectionView& section : view_.sections) {
       GpuBuffer buffer(static_cast<int64_t>(section.bytes.size()), "the section '" + std::string(section.name) + "'");
       buffer.write(section.bytes);
+      hashes_.push_back(hash_of(section.bytes));
       if (section.bytes.size() <= codecs::kHostCopyBytes) {
         small_.emplace_back(section.bytes.begin(), section.bytes.end());
         section.host = small_.back();
@@ -40,12 +41,23 @@ class GpuMatrix final : public UploadedMatrix {
         return "The kernel wrote outside the section '" + std::string(view_.sections[i].name) + "'.";
     return {};
   }
+  std::string changed_sections() const override {
+    activate(index_);
+    std::vector<std::byte> copy;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      copy.resize(static_cast<size_t>(buffers_[i].size()));
+      buffers_[i].read(copy);
+      if (hash_of(copy) != hashes_[i]) return changed_section(view_.sections[i].name);
+    }
+    return {};
+  }
 
  private:
   int index_;
   codecs::Settings settings_;
   codecs::CompressedView view_;
   std::vector<GpuBuffer> buffers_;
+  std::vector<uint64_t> hashes_;
   std::deque<std::vector<std::byte>> small_;  // what section.host shows
 };
 

@@ -2,6 +2,7 @@
 #include "backends/gpu/gpu_executor.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -116,23 +117,37 @@ class GpuExecutor final : public Executor {
 
   double time(std::span<const Step> steps) override {
     select();
-    if (graphs_ && !steps.empty() && !graph_.captured()) {
-      // Kernels are loaded at their first launch, which must not happen inside a capture.
-      run(steps);
-      graph_.begin(stream_);
-      carry_out(steps);
-      graph_.end(stream_);
-    }
+    Graph* graph = graph_of(steps);
     timer_.start(stream_);
-    if (graph_.captured())
-      graph_.launch(stream_);
-    else
-      carry_out(steps);
+    launch(graph, steps);
     timer_.stop(stream_);
     return timer_.seconds(stream_);
   }
+  void enqueue(std::span<const Step> steps) override {
+    select();
+    launch(graph_of(steps), steps);
+  }
 
  private:
+  // Captured when it is first asked for; null without graphs.
+  Graph* graph_of(std::span<const Step> steps) {
+    if (!graphs_ || steps.empty()) return nullptr;
+    Graph& graph = captured_[{steps.data(), steps.size()}];
+    if (!graph.captured()) {
+      // Kernels are loaded at their first launch, which must not happen inside a capture.
+      run(steps);
+      graph.begin(stream_);
+      carry_out(steps);
+      graph.end(stream_);
+    }
+    return &graph;
+  }
+  void launch(Graph* graph, std::span<const Step> steps) {
+    if (graph != nullptr)
+      graph->launch(stream_);
+    else
+      carry_out(steps);
+  }
   void carry_out(std::span<const Step> steps) {
     for (const Step& step : steps) std::visit([&](const auto& one) { carry_out(one); }, step);
   }
@@ -149,13 +164,19 @@ class GpuExecutor final : public Executor {
     requantise_rows(step.y, step.rows, step.y, step.v, step.scale, stream_.opaque());
   }
   void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
+  void carry_out(const Fill& step) {
+    if (step.stride == 0) return stream_.fill(step.to, step.value, step.bytes, step.bytes, 1);
+    const int64_t whole = step.bytes / step.stride, rest = std::min(kMarkBytes, step.bytes - whole * step.stride);
+    stream_.fill(step.to, step.value, kMarkBytes, step.stride, whole);
+    stream_.fill(step.to + whole * step.stride, step.value, rest, rest, 1);
+  }
 
   const DeviceInfo& device_;
   int index_;
   bool graphs_;
   Stream stream_;
   Timer timer_;
-  Graph graph_;
+  std::map<std::pair<const Step*, size_t>, Graph> captured_;  // by steps
   std::byte* scratch_ = nullptr;
   std::vector<std::byte*> host_;  // page-locked
 };

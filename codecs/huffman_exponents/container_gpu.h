@@ -163,7 +163,7 @@ ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::u
     use(exponents, state >> kCodesShift, (state + told) >> kCodesShift);
     state += told;
   }
-  const uint32_t within = kThreadBits - (state - told & kBitsField);
+  const uint32_t within = kThreadBits - ((state - told) & kBitsField);
   return static_cast<int>(state >> kCodesShift & 0xFFF) / 8 -
          gpu::popcount(told >> kStartsShift >> (within < 31 ? within : 31));
 }
@@ -313,7 +313,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
       int64_t element = first + before;
       const int64_t last = element + left;
       for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t from, uint32_t to) {
-        for (uint32_t here = to - from & 0x3F; here > 0 && element < last; here -= 8, exponents >>= 8)
+        for (uint32_t here = (to - from) & 0x3F; here > 0 && element < last; here -= 8, exponents >>= 8)
           store_element<kBf16>(stream, element++, exponents & 0xFF, decoded);
       });
       gpu::sync_block();  // the next unit's columns and sums come to the same place
@@ -339,7 +339,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
     } else {
       int place = lead;
       for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t from, uint32_t to) {
-        for (uint32_t here = to - from & 0x3F; here > 0 && place < taken; here -= 8, exponents >>= 8, ++place) {
+        for (uint32_t here = (to - from) & 0x3F; here > 0 && place < taken; here -= 8, exponents >>= 8, ++place) {
           rest |= (exponents & 0xFF) << (place % 4 * 8);
           if (place % 4 == 3) {
             out[place / 4] = rest;

@@ -76,7 +76,7 @@ TEST_CASE("a minimal config gives its case") {
   CHECK(experiment.cases[0].name() == "gaussian[sigma=4]/8x8x2/seed1/plain/scalar/matvec/test/default");
   CHECK(experiment.cases[0].key().size() == 16);
   CHECK(experiment.measure.repetitions == 9);
-  CHECK_FALSE(experiment.verify_each);
+  CHECK(experiment.verify_each);
 }
 
 TEST_CASE("errors carry file, line and column") {

@@ -47,6 +47,9 @@ class FaultyPass final : public backends::Pass {
   FaultyPass(std::unique_ptr<backends::Pass> pass, std::string who, Calls& calls)
       : pass_(std::move(pass)), who_(std::move(who)), calls_(calls) {}
   double run() override { return calls_(who_, "run"), pass_->run(), kPassSeconds; }
+  bool run_first(int layers) override { return calls_(who_, "run_first"), pass_->run_first(layers); }
+  void mark_outputs(int round) override { calls_(who_, "mark"), pass_->mark_outputs(round); }
+  std::span<const std::byte> result() const override { return calls_(who_, "result"), pass_->result(); }
   void set_input(int layer, std::span<const std::byte> bytes) override {
     calls_(who_, "set_input"), pass_->set_input(layer, bytes);
   }
@@ -195,6 +198,10 @@ TEST_CASE("a pass may throw at every stage of its case") {
       {"run", 2},                                   // the first sample: before it, its warm-up, its first pass
       {"run", 1 + kWarmUp + kPassesPerSample + 5},  // the second sample
       {"poison", 3},                                // before the third
+      {"mark"},
+      {"mark", kPassesPerSample},
+      {"result", kPassesPerSample},
+      {"set_input"},  // before the second sample
       {"accumulators", 3},
       {"outputs", 3},
       {"guards", 1},  // tier 2b
@@ -233,7 +240,7 @@ TEST_CASE("a check after every sample may throw") {
     for (const reports::CaseRecord& record : finished.records) {
       const bool broken = record.kernel.variant == "broken";
       CHECK(record.status == (broken ? Status::error : Status::ok));
-      if (!broken) CHECK(finished.calls.counts[record.kernel.variant]["guards"] == 2 + kRepetitions);
+      if (!broken) CHECK(finished.calls.counts[record.kernel.variant]["guards"] == 2 + 2 * kRepetitions);
     }
   }
 }
