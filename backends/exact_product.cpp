@@ -78,7 +78,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     exact.x_magnitudes.push_back(sum);
     exact.terms = std::max<int64_t>(exact.terms, cols - std::count(numbers.begin(), numbers.end(), 0.0f));
   }
-  cpu::Team team(cpu::Team::available_threads());
+  const cpu::Team team(cpu::Team::available_threads());
   const int64_t row_bytes = cols * datasets::element_bytes(matrix.type);
   std::vector<double> x(static_cast<size_t>(cols * kTokensAtOnce));
   std::atomic<int64_t> unbounded = -1;  // a result that has no bound

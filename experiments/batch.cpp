@@ -38,9 +38,12 @@ void Batch::measure() {
         {.name = admitted.one->name(),
          .pass = admitted.pass.get(),
          .estimate_s = admitted.estimate_s,
-         .observer = &checks.emplace_back(admitted, experiment_.verify_each, is_single_pass(experiment_.measure))});
+         .observer = &checks.emplace_back(admitted, experiment_.verify_each, is_single_pass(experiment_.measure)),
+         .on_host = admitted.device->memory() == "host"});
   States before = device_states(cases);
+  const backends::cpu::HostLoad load = backends::cpu::read_host_load();
   const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
+  const backends::cpu::Disturbance disturbance = backends::cpu::between(load, backends::cpu::read_host_load());
   States after = device_states(cases);
   for (size_t i = 0; i < cases.size(); ++i) {
     AdmittedCase& admitted = cases[i];
@@ -51,6 +54,7 @@ void Batch::measure() {
     if (outcome.fine()) outcome = guarded([&] { return checks[i].finish(); });
     if (outcome.fine()) {
       fill_time(admitted.record, pass, *admitted.reference.matrices, admitted.one->kernel.op, admitted.device->info());
+      fill_host(admitted.record, disturbance);
       fill_clocks(admitted.record, before[admitted.device->memory()], after[admitted.device->memory()]);
     }
     recorder_.finish(*admitted.one, admitted.record, outcome);

@@ -77,7 +77,7 @@ struct Experiment {
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
   bool verify_each = true;  // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;   // cases of the same data stand together, within them those of the same codec
+  std::vector<Case> cases;  // cases of the same data stand together, within them those of the same codec
 };
 
 }  // namespace ecmv::experiments

@@ -1,11 +1,14 @@
 // ecmv run: an experiment from a config, or from options alone.
+#include <chrono>
 #include <iostream>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
+#include "backends/cpu/host_load.h"
 #include "experiments/ad_hoc.h"
 #include "experiments/command.h"
 #include "experiments/plan.h"
@@ -91,6 +94,17 @@ void print_summary(const RunSummary& summary, const std::filesystem::path& recor
   std::cerr << fmt::format("{}; records in {}\n", counts.empty() ? "No case ran" : counts, records.string());
 }
 
+// The first line of a run on a machine that is not quiet.
+void warn_of_load() {
+  const backends::cpu::HostLoad before = backends::cpu::read_host_load();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const backends::cpu::Disturbance found = backends::cpu::between(before, backends::cpu::read_host_load());
+  if (found.other_cores > 0.25 || found.stolen_share > 0.02)
+    std::cerr << fmt::format(
+        "DISTURBED: other programs use {:.1f} cores of this machine{}. Times will be marked.\n", found.other_cores,
+        found.stolen_share > 0.02 ? fmt::format(", its host takes {:.0f} % of it", 100 * found.stolen_share) : "");
+}
+
 int run(const RunVerbOptions& options, const std::vector<std::string>& arguments) {
   const Experiment experiment = experiment_of(options);
   if (options.print_config) {
@@ -132,10 +146,16 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   if (!options.smoke && !options.profile)
     run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
+  if (!options.smoke && !options.profile) warn_of_load();
   const RunSummary summary = run_experiment(experiment, run_options);
 
   write_tables(path, experiment, options.tables, options.config.empty() ? &std::cout : nullptr);
   print_summary(summary, path);
+  if (summary.disturbed > 0)
+    std::cerr << fmt::format(
+        "DISTURBED: other programs were in the way of {} of {} cases. Their records say so; measure again when the "
+        "machine is quiet.\n",
+        summary.disturbed, summary.counts.contains(reports::Status::ok) ? summary.counts.at(reports::Status::ok) : 0);
   if (summary.interrupted) std::cerr << "Interrupted. The rest runs with: " << resume_command(arguments) << "\n";
   const int code = summary.exit_code();
   if (code != kFine) return code;

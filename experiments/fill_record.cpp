@@ -190,6 +190,7 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const std::v
   record.time.cache = device.llc_bytes == 0 || touched < 4 * device.llc_bytes ? "resident" : "streamed";
   record.time.device_clock = gpu ? "device" : "host";
   record.time.samples_s = timed.samples_s;
+  record.time.disturbed_samples = timed.disturbed_samples;
   record.time.iterations_per_sample = timed.passes_per_sample;
   record.time.median_s = quantile(timed.samples_s, 0.5);
   record.time.p10_s = quantile(timed.samples_s, 0.1);
@@ -204,6 +205,11 @@ void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& befor
   record.time.power_w = known(after.power_w);
   record.time.temperature_c = known(after.temperature_c);
   record.time.throttle_reasons = after.throttle_reasons;
+}
+
+void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance) {
+  record.host = {disturbance.other_cores, disturbance.stolen_share, disturbance.waiting_share,
+                 disturbance.involuntary_switches};
 }
 
 double quantile(std::vector<double> values, double q) {

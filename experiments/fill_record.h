@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/host_load.h"
 #include "backends/pass.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
@@ -38,6 +39,9 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const std::v
                backends::Op op, const backends::DeviceInfo& device);
 // Leaves out what the device did not tell.
 void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after);
+
+// What the machine did beside while the case was measured.
+void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance);
 
 // Linear interpolation between order statistics, q in [0, 1]; NaN for no values.
 double quantile(std::vector<double> values, double q);

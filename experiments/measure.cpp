@@ -7,6 +7,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include "backends/cpu/host_load.h"
+
 namespace ecmv::experiments {
 namespace {
 
@@ -31,6 +33,7 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::Sta
     observer.before_sample();
     for (int i = 0; i < warm_up; ++i) timed.pass->run();
   });
+  const backends::cpu::HostLoad before = backends::cpu::read_host_load();
   for (auto _ : state) {
     double pass_s = kNominal;
     unless_over([&] {
@@ -41,7 +44,9 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::Sta
     state.SetIterationTime(pass_s);
     seconds += pass_s;
   }
+  const bool held_up = backends::cpu::between(before, backends::cpu::read_host_load()).held_up();
   unless_over([&] {
+    if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     return observer.after_sample(timed.passes_per_sample);
   });

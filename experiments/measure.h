@@ -28,9 +28,11 @@ struct TimedPass {
   backends::Pass* pass = nullptr;
   double estimate_s = 0;               // of one pass, measured before; 0: unknown, a sample is one pass then
   SampleObserver* observer = nullptr;  // may be null
+  bool on_host = true;                 // what holds up threads of this process disturbs its samples
   // Filled in:
   int repetitions = 1;                 // samples that were to be taken
   std::vector<double> samples_s = {};  // seconds of one pass; one entry a repetition, in the order of measurement
+  std::vector<int64_t> disturbed_samples = {};  // by number in samples_s
   int64_t passes_per_sample = 1;
   Outcome outcome = {};  // unless ok, no further samples were taken
 };

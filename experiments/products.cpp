@@ -27,7 +27,7 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64
   products.batch = batch;
   products.refused = why_no_float_product(matrices);
   if (!products.refused.empty()) return products;
-  backends::cpu::Team team(backends::cpu::Team::available_threads());
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
   for (size_t layer = 0; layer < matrices.size(); ++layer) {
     const datasets::Matrix& matrix = matrices[layer];
     std::vector<float>& tokens = products.tokens.emplace_back(static_cast<size_t>(batch * matrix.shape.cols));

@@ -19,6 +19,7 @@ void Recorder::finish(const Case& one, reports::CaseRecord record, const Outcome
   record.status = outcome.status;
   record.reason = outcome.reason;
   ++summary.counts[outcome.status];
+  if (outcome.fine() && reports::is_disturbed(record)) ++summary.disturbed;
   ++finished_;
   if (options_.on_case) options_.on_case(record);
   if (options_.progress != nullptr) show(one, record);
@@ -35,7 +36,8 @@ void Recorder::show(const Case& one, const reports::CaseRecord& record) {
   std::string result(reports::to_string(record.status));
   if (record.status == Status::ok && record.time.median_s > 0)
     result = fmt::format("{:.2f} G elements/s, {:.3f} bits", record.time.elements / record.time.median_s * 1e-9,
-                         record.size.bits_per_element);
+                         record.size.bits_per_element) +
+             (reports::is_disturbed(record) ? ", disturbed" : "");
   else if (record.status == Status::ok && record.kernel.op == "size")
     result = fmt::format("{:.4f} bits, {}", record.size.bits_per_element, record.check.decode);
   else if (!record.reason.empty())

@@ -34,7 +34,8 @@ struct RunOptions {
 
 struct RunSummary {
   std::map<reports::Status, int> counts;
-  int skipped = 0;  // done already
+  int skipped = 0;    // done already
+  int disturbed = 0;  // ok, but other programs were in the way (reports::is_disturbed)
   bool interrupted = false;
   // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130
   // interrupted.

@@ -61,43 +61,6 @@ LastRecords last_records(const RecordSet& records) {
   return last;
 }
 
-Comparison compare_pair(const CaseRecord& base, const CaseRecord& other, const CompareOptions& options) {
-  Comparison row{Verdict::unsure, &base, &other, {kUnknown, kUnknown, kUnknown}};
-  const bool base_ok = base.status == Status::ok, other_ok = other.status == Status::ok;
-  if (base.size.stored_bytes > 0 && other.size.stored_bytes > 0) {
-    row.stored_bytes_change = other.size.stored_bytes - base.size.stored_bytes;
-  }
-  if (!base_ok || !other_ok) {
-    row.verdict = base_ok ? Verdict::broken : other_ok ? Verdict::repaired : Verdict::same;
-    row.note = fmt::format("{} -> {}{}{}", to_string(base.status), to_string(other.status),
-                           other.reason.empty() ? "" : ": ", other.reason);
-    return row;
-  }
-  if (base.kernel.op == "size" && other.kernel.op == "size") {
-    row.verdict = Verdict::same;  // but for stored_bytes_change, which counts by itself
-    return row;
-  }
-  if (base.time.elements != other.time.elements || base.time.cache != other.time.cache) {
-    row.note = "not comparable: different elements in a pass or another cache class";
-    return row;
-  }
-  if (base.time.samples_s.empty() || other.time.samples_s.empty()) {
-    row.note = "not comparable: no samples";
-    return row;
-  }
-  row.speed_ratio = ratio_interval(base.time.samples_s, other.time.samples_s, options.confidence);
-  const double up = 1 + options.smallest_change, down = 1 / up;
-  if (row.speed_ratio.low > up)
-    row.verdict = Verdict::faster;
-  else if (row.speed_ratio.high < down)
-    row.verdict = Verdict::slower;
-  else if (row.speed_ratio.low >= down && row.speed_ratio.high <= up)
-    row.verdict = Verdict::same;
-  else if (row.speed_ratio.low == 0)
-    row.note = "too few samples for the confidence";
-  return row;
-}
-
 int rank(Verdict verdict) {
   constexpr std::array kWorstFirst = {Verdict::broken, Verdict::slower,   Verdict::lost,  Verdict::unsure,
                                       Verdict::faster, Verdict::repaired, Verdict::added, Verdict::same};
@@ -130,6 +93,47 @@ Interval ratio_interval(const std::vector<double>& base, const std::vector<doubl
   return {ratios[cut - 1], middle, ratios[count - cut]};
 }
 
+Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const CompareOptions& options) {
+  Comparison row{Verdict::unsure, &base, &other, {kUnknown, kUnknown, kUnknown}};
+  const bool base_ok = base.status == Status::ok, other_ok = other.status == Status::ok;
+  if (base.size.stored_bytes > 0 && other.size.stored_bytes > 0) {
+    row.stored_bytes_change = other.size.stored_bytes - base.size.stored_bytes;
+  }
+  if (!base_ok || !other_ok) {
+    row.verdict = base_ok ? Verdict::broken : other_ok ? Verdict::repaired : Verdict::same;
+    row.note = fmt::format("{} -> {}{}{}", to_string(base.status), to_string(other.status),
+                           other.reason.empty() ? "" : ": ", other.reason);
+    return row;
+  }
+  if (base.kernel.op == "size" && other.kernel.op == "size") {
+    row.verdict = Verdict::same;  // but for stored_bytes_change, which counts by itself
+    return row;
+  }
+  if (base.time.elements != other.time.elements || base.time.cache != other.time.cache) {
+    row.note = "not comparable: different elements in a pass or another cache class";
+    return row;
+  }
+  if (base.time.samples_s.empty() || other.time.samples_s.empty()) {
+    row.note = "not comparable: no samples";
+    return row;
+  }
+  row.speed_ratio = ratio_interval(base.time.samples_s, other.time.samples_s, options.confidence);
+  if (is_disturbed(base) || is_disturbed(other)) {
+    row.note = "disturbed: other programs were in the way";
+    return row;
+  }
+  const double up = 1 + options.smallest_change, down = 1 / up;
+  if (row.speed_ratio.low > up)
+    row.verdict = Verdict::faster;
+  else if (row.speed_ratio.high < down)
+    row.verdict = Verdict::slower;
+  else if (row.speed_ratio.low >= down && row.speed_ratio.high <= up)
+    row.verdict = Verdict::same;
+  else if (row.speed_ratio.low == 0)
+    row.note = "too few samples for the confidence";
+  return row;
+}
+
 ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options) {
   const LastRecords base_last = last_records(base), other_last = last_records(other);
   ComparisonResult result;
@@ -141,7 +145,7 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
       continue;
     }
     any_pair = true;
-    result.rows.push_back(compare_pair(*record, *found->second, options));
+    result.rows.push_back(compare_cases(*record, *found->second, options));
   }
   if (!any_pair) {
     throw ReportError(fmt::format("nothing was compared: of {} and {} cases none is in both records", base_last.size(),
@@ -180,7 +184,7 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
     else if (!context.baseline)
       row.note = context.why_no_baseline;
     else
-      row = compare_pair(*context.baseline, *record, options);
+      row = compare_cases(*context.baseline, *record, options);
     result.rows.push_back(std::move(row));
   }
   if (!any_baseline)

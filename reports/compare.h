@@ -40,6 +40,10 @@ struct Comparison {
   std::string note = "";
 };
 
+// Two records of a case, or of two cases of the same work. UNSURE with a note where either was disturbed
+// (is_disturbed): samples of a busy machine are no two sets that differ by a factor.
+Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const CompareOptions& options = {});
+
 // FASTER / SLOWER: the whole interval lies beyond 1 +- smallest_change. SAME: it lies wholly within. UNSURE:
 // else, or the two timed different amounts of work or cache classes. Broken: was ok, is not. Repaired: the
 // other way round. Lost and added: the case is only in one of them.

@@ -190,6 +190,14 @@ CaseRecord case_from(const Json& json) {
   take(time, "temperature_c", record.time.temperature_c);
   take(time, "throttle_reasons", record.time.throttle_reasons);
 
+  take(time, "disturbed_samples", record.time.disturbed_samples);
+
+  const Json& host = part(json, "host");
+  take(host, "other_cores", record.host.other_cores);
+  take(host, "stolen_share", record.host.stolen_share);
+  take(host, "waiting_share", record.host.waiting_share);
+  take(host, "involuntary_switches", record.host.involuntary_switches);
+
   const Json& check = part(json, "check");
   take(check, "decode", record.check.decode);
   take(check, "outputs", record.check.outputs);
@@ -365,8 +373,20 @@ std::string to_json_line(const CaseRecord& r) {
     json["time"]["temperature_c"] = number(r.time.temperature_c);
     json["time"]["throttle_reasons"] = r.time.throttle_reasons;
   }
+  if (std::isfinite(r.host.other_cores)) {
+    json["time"]["disturbed_samples"] = r.time.disturbed_samples;
+    json["host"] = {{"other_cores", number(r.host.other_cores)},
+                    {"stolen_share", number(r.host.stolen_share)},
+                    {"waiting_share", number(r.host.waiting_share)},
+                    {"involuntary_switches", r.host.involuntary_switches}};
+  }
   json["check"] = {{"decode", r.check.decode}, {"outputs", r.check.outputs}, {"guards", r.check.guards}};
   return dump(json);
+}
+
+bool is_disturbed(const CaseRecord& record) {
+  if (10 * record.time.disturbed_samples.size() > record.time.samples_s.size()) return true;
+  return record.kernel.compute_units == 0 && !record.time.samples_s.empty() && record.host.other_cores > 0.25;
 }
 
 std::string to_json_line(const RunRecord& r) {

@@ -110,12 +110,26 @@ struct CaseRecord {
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
     std::string throttle_reasons;  // "none", or "power cap, ..."; "": unknown
+    // Samples during which threads of the run had to wait for a core, by number; kept like the others.
+    std::vector<std::int64_t> disturbed_samples;
   } time;
+
+  // What else the machine did while the batch of this case was measured; unknown in older records.
+  struct Host {
+    double other_cores = kUnknown;    // that other programs kept busy
+    double stolen_share = kUnknown;   // of the cores, taken by the host of a virtual machine
+    double waiting_share = kUnknown;  // of the time that threads of the run waited for a core, all together
+    std::int64_t involuntary_switches = 0;
+  } host;
 
   struct Check {
     std::string decode, outputs, guards;  // "exact", "intact", ... or what was wrong
   } check;
 };
+
+// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or, of a CPU, other
+// programs kept more than a quarter of a core busy.
+bool is_disturbed(const CaseRecord& record);
 
 // A GPU as the driver describes it; 0 and "" where it does not tell.
 struct GpuRecord {

@@ -85,7 +85,13 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   std::int64_t superseded = 0;
   const RecordSet records = without_superseded(all_records, superseded);
   const Contexts contexts(records, options.baseline_codec);
-  report.warnings = records.notes;
+  const auto disturbed = std::count_if(records.cases.begin(), records.cases.end(), is_disturbed);
+  if (disturbed > 0)
+    report.warnings.push_back(fmt::format(
+        "DISTURBED: other programs were in the way of {} of {} cases. Their times are marked with an exclamation mark "
+        "and decide nothing.",
+        disturbed, records.cases.size()));
+  report.warnings.insert(report.warnings.end(), records.notes.begin(), records.notes.end());
   if (superseded > 0) {
     report.warnings.push_back(
         fmt::format("{} earlier records are left out because the same case was ok when tried again", superseded));

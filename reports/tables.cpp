@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "reports/compare.h"
 #include "reports/fields.h"
 
 namespace ecmv::reports {
@@ -75,6 +76,12 @@ const std::vector<ResultColumn>& result_columns() {
          const double low = value("elements_per_s_p10", r, c), high = value("elements_per_s_p90", r, c);
          Cell cell = text_cell(fixed_text(low / 1e9, 3) + " … " + fixed_text(high / 1e9, 3));
          cell.note = fmt::format("{} samples of {} passes", r.time.samples_s.size(), r.time.iterations_per_sample);
+         if (is_disturbed(r)) {
+           cell.text += " !";
+           cell.tone = Tone::bad;
+           cell.note += fmt::format("; disturbed: {} samples, other programs used {} cores",
+                                    r.time.disturbed_samples.size(), fixed_text(r.host.other_cores, 1));
+         }
          return cell;
        },
        ResultColumn::In::timed},
@@ -84,7 +91,24 @@ const std::vector<ResultColumn>& result_columns() {
          const double speedup = value("speedup_vs_raw", r, c);
          Cell cell = scaled(speedup, 1, 2);
          cell.note = c.baseline ? "against " + kernel_label(*c.baseline) : c.why_no_baseline;
-         if (speedup > 1) cell.tone = Tone::good;
+         if (c.baseline && c.baseline != &r) {
+           const Comparison found = compare_cases(*c.baseline, r);
+           if (found.verdict == Verdict::faster) cell.tone = Tone::good;
+           if (found.verdict == Verdict::slower) cell.tone = Tone::bad;
+           if (!found.note.empty()) cell.note += "; " + found.note;
+         }
+         return cell;
+       },
+       ResultColumn::In::timed},
+      {{"speedup_vs_raw_interval", "95 % interval", "×", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) {
+         if (!c.baseline || c.baseline == &r) return number_cell(kUnknown, "–");
+         const Interval found = compare_cases(*c.baseline, r).speed_ratio;
+         Cell cell =
+             found.low > 0 ? text_cell(fixed_text(found.low, 2) + " … " + fixed_text(found.high, 2)) : text_cell("–");
+         cell.note = found.low > 0 ? "colour only where the whole interval lies beyond 1 ± 2 %"
+                                   : "too few samples for an interval";
          return cell;
        },
        ResultColumn::In::timed},
@@ -136,7 +160,12 @@ const std::vector<ResultColumn>& result_columns() {
        true,
        [](const CaseRecord& r, const Context& c) {
          Cell cell = scaled(value("bandwidth_fraction", r, c), 0.01, 1);
-         if (c.bandwidth)
+         if (value("bandwidth_fraction", r, c) > 1.02) {
+           cell.text += " !";
+           cell.tone = Tone::bad;
+           cell.note = fmt::format("more than the {}B/s that were measured: that measurement is too low",
+                                   si_text(c.bandwidth->read_bytes_per_s));
+         } else if (c.bandwidth)
            cell.note = fmt::format("of {}B/s", si_text(c.bandwidth->read_bytes_per_s));
          else
            cell.note = r.time.cache == "resident" ? "read from a cache, so not compared with memory"

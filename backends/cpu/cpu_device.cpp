@@ -8,6 +8,7 @@
 
 #include "backends/cpu/cpu_executor.h"
 #include "backends/cpu/cpu_info.h"
+#include "backends/cpu/crew.h"
 #include "backends/cpu/guarded_buffer.h"
 #include "backends/cpu/team.h"
 
@@ -69,14 +70,14 @@ class CpuDevice final : public Device {
     select();
     GuardedBuffer buffer(bytes);
     std::memset(buffer.data(), 0x5A, bytes);
-    Team team(info_.threads);
+    const std::shared_ptr<Crew> crew = Crew::of(info_.threads);
     std::vector<double> best;
     for (int method = 0; method < kReadMethods; ++method) {
       std::vector<double> seconds;
       for (int i = 0; i < repetitions + 1; ++i) {
         std::vector<uint64_t> sums(info_.threads);
         const auto start = std::chrono::steady_clock::now();
-        team.run([&](int thread) {
+        crew->run([&](int thread) {
           const int64_t begin = bytes * thread / info_.threads, end = bytes * (thread + 1) / info_.threads;
           sums[thread] = read_all_simd(buffer.as<uint8_t>() + begin, end - begin, method);
         });

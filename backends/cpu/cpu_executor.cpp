@@ -8,8 +8,9 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/cpu/crew.h"
 #include "backends/cpu/guarded_buffer.h"
-#include "backends/cpu/team.h"
+
 #include "hwy/targets.h"
 
 namespace ecmv::backends::cpu {
@@ -79,9 +80,9 @@ struct UnfusedMatmul : UnfusedProduct {
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(const DeviceInfo& info, DenseProducts dense, int64_t target)
-      : info_(info), dense_(dense), target_(target), team_(info.threads) {}
+      : info_(info), dense_(dense), target_(target), crew_(Crew::of(info.threads)) {}
   const DeviceInfo& device() const override { return info_; }
-  int workers() const override { return team_.threads(); }
+  int workers() const override { return crew_->threads(); }
   std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string&) override {
     return std::make_unique<CpuBuffer>(bytes);
   }
@@ -112,13 +113,13 @@ class CpuExecutor final : public Executor {
     select();
     fault_ = nullptr;
     std::chrono::steady_clock::time_point start, end;
-    team_.run([&](int thread) {
-      team_.barrier();
+    crew_->run([&](int thread) {
+      crew_->barrier();
       if (thread == 0) start = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {
         // Rows are requantised by the thread that has just computed them; fills are apart.
         if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<Fill>(steps[i]))
-          team_.barrier();
+          crew_->barrier();
         try {
           std::visit([&](const auto& step) { carry_out(step, thread); }, steps[i]);
         } catch (...) {
@@ -126,7 +127,7 @@ class CpuExecutor final : public Executor {
           if (fault_ == nullptr) fault_ = std::current_exception();
         }
       }
-      team_.barrier();
+      crew_->barrier();
       if (thread == 0) end = std::chrono::steady_clock::now();
     });
     if (fault_ != nullptr) std::rethrow_exception(std::exchange(fault_, nullptr));
@@ -135,7 +136,7 @@ class CpuExecutor final : public Executor {
 
  private:
   Rows rows_of(const BoundKernel& kernel, int64_t rows, int thread) const {
-    return rows_of_worker(rows, kernel.facts.rows_per_block, thread, team_.threads());
+    return rows_of_worker(rows, kernel.facts.rows_per_block, thread, crew_->threads());
   }
 
   void carry_out(const Enqueue& step, int thread) const {
@@ -165,7 +166,7 @@ class CpuExecutor final : public Executor {
   // Each thread its part, so that lines stay in the caches of those who write them.
   void carry_out(const Fill& step, int thread) const {
     const int64_t unit = step.stride > 0 ? step.stride : kMarkBytes;
-    const Rows part = rows_of_worker(step.bytes, unit, thread, team_.threads());
+    const Rows part = rows_of_worker(step.bytes, unit, thread, crew_->threads());
     if (step.stride == 0) {
       if (part.count() > 0) std::memset(step.to + part.begin, step.value, static_cast<size_t>(part.count()));
       return;
@@ -177,7 +178,7 @@ class CpuExecutor final : public Executor {
   const DeviceInfo& info_;
   DenseProducts dense_;
   int64_t target_;
-  Team team_;
+  std::shared_ptr<Crew> crew_;
   std::vector<std::byte*> scratch_;
   std::vector<GuardedBuffer> host_;
   std::mutex mutex_;

@@ -2,21 +2,14 @@
 #include "backends/cpu/team.h"
 
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <stdexcept>
 #include <string>
 
-#include "backends/cpu/cpu_info.h"
-#include "hwy/cache_control.h"
-
 namespace ecmv::backends::cpu {
 
-Team::Team(int threads) : threads_(threads), spins_(threads <= available_cores()) {}
-
-void Team::run(const std::function<void(int)>& body) {
+void Team::run(const std::function<void(int)>& body) const {
   // Without this the runtime may hand out fewer threads than asked for and rows would stay undone.
   omp_set_dynamic(0);
   int granted = threads_;
@@ -34,34 +27,17 @@ void Team::run(const std::function<void(int)>& body) {
                              " threads: OMP_THREAD_LIMIT, or a parallel region around this one, is in the way.");
 }
 
-void Team::barrier() {
-  if (threads_ == 1) return;
-  const uint32_t round = round_.load(std::memory_order_relaxed);  // no thread leaves the round before all are here
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
-    arrived_.store(0, std::memory_order_relaxed);
-    round_.store(round + 1, std::memory_order_release);
-    round_.notify_all();
-    return;
-  }
-  if (spins_) {
-    const auto start = std::chrono::steady_clock::now();
-    do {
-      for (int i = 0; i < 16; ++i) {
-        if (round_.load(std::memory_order_acquire) != round) return;
-        hwy::Pause();
-      }
-    } while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(kSpinMicroseconds));
-  }
-  round_.wait(round, std::memory_order_acquire);
-}
-
 int Team::available_threads() { return std::min(omp_get_max_threads(), omp_get_thread_limit()); }
 
-int Team::available_cores() {
-  cpu_set_t allowed;
-  const int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : omp_get_num_procs();
-  const double quota = cpu_quota_cores();
-  return quota > 0 && quota < cores ? std::max(1, static_cast<int>(quota)) : cores;
+std::vector<int> Team::cores_of(int thread, int threads) {
+  const int places = omp_get_num_places();
+  if (omp_get_proc_bind() == omp_proc_bind_false || places == 0) return {};
+  // Close together while there are places enough, spread over all of them where the bind says so.
+  const bool spread = omp_get_proc_bind() == omp_proc_bind_spread;
+  const int place = threads > places || spread ? static_cast<int>(int64_t{thread} * places / threads) : thread;
+  std::vector<int> cores(static_cast<size_t>(omp_get_place_num_procs(place)));
+  omp_get_place_proc_ids(place, cores.data());
+  return cores;
 }
 
 }  // namespace ecmv::backends::cpu

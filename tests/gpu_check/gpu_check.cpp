@@ -88,7 +88,7 @@ datasets::Matrix weights(int64_t d, const Options& options, uint64_t seed) {
 
 // The chain of int8 products.
 void multiply_chain(Chain& chain, int64_t d) {
-  backends::cpu::Team team(backends::cpu::Team::available_threads());
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
   tests::Random random{5};
   for (int64_t i = 0; i < d; ++i) chain.x.push_back(static_cast<int8_t>(random.next()));
   std::vector<int8_t> v = chain.x;
@@ -121,7 +121,7 @@ Chain make_chain(int64_t d, const Options& options) {
   Chain chain;
   chain.matrices.resize(options.layers);
   (void)weights(1, options, 0);  // the table, before threads
-  backends::cpu::Team team(backends::cpu::Team::available_threads());
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
   team.run([&](int thread) {
     for (int i = thread; i < options.layers; i += team.threads())
       chain.matrices[i] = weights(d, options, static_cast<uint64_t>(i + 1));
@@ -244,7 +244,7 @@ bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const 
   }
   std::vector<codecs::CompressedMatrix> compressed(chain.matrices.size());
   std::vector<datasets::Matrix> decoded(entry.codec->lossless ? 0 : compressed.size());  // of lossy codecs
-  backends::cpu::Team team(backends::cpu::Team::available_threads());
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
   team.run([&](int thread) {
     for (size_t i = static_cast<size_t>(thread); i < compressed.size(); i += static_cast<size_t>(team.threads())) {
       compressed[i] = codecs::encode_matrix(entry, chain.matrices[i].view(), settings);

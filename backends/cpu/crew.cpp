@@ -1,0 +1,107 @@
+// See crew.h.
+#include "backends/cpu/crew.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/team.h"
+#include "hwy/cache_control.h"
+
+namespace ecmv::backends::cpu {
+
+std::shared_ptr<Crew> Crew::of(int threads) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<Crew>> crews;
+  const std::scoped_lock lock(mutex);
+  std::weak_ptr<Crew>& known = crews[threads];
+  std::shared_ptr<Crew> crew = known.lock();
+  if (crew == nullptr) known = crew = std::make_shared<Crew>(threads);
+  return crew;
+}
+
+Crew::Crew(int threads) : threads_(threads), spins_(threads <= available_cores()) {
+  try {
+    for (int thread = 1; thread < threads; ++thread) others_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error&) {
+    const size_t given = others_.size() + 1;
+    stop();
+    throw std::runtime_error("The system gives " + std::to_string(given) + " of " + std::to_string(threads) +
+                             " threads: limits of the user or of the control group (pids.max) are in the way.");
+  }
+  for (int thread = 1; thread < threads; ++thread) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : Team::cores_of(thread, threads)) CPU_SET(core, &set);
+    if (CPU_COUNT(&set) > 0)
+      pthread_setaffinity_np(others_[static_cast<size_t>(thread - 1)].native_handle(), sizeof set, &set);
+  }
+}
+
+Crew::~Crew() { stop(); }
+
+void Crew::stop() {
+  body_ = nullptr;
+  job_.fetch_add(1, std::memory_order_release);
+  job_.notify_all();
+  for (std::thread& other : others_) other.join();
+  others_.clear();
+}
+
+void Crew::run(const std::function<void(int)>& body) {
+  if (threads_ == 1) return body(0);
+  const std::scoped_lock lock(turn_);
+  body_ = &body;
+  job_.fetch_add(1, std::memory_order_release);
+  job_.notify_all();
+  body(0);
+  barrier();
+}
+
+void Crew::work(int thread) {
+  for (uint32_t job = 0;; ++job) {
+    wait_while(job_, job);
+    if (body_ == nullptr) return;
+    (*body_)(thread);
+    barrier();
+  }
+}
+
+void Crew::barrier() {
+  if (threads_ == 1) return;
+  const uint32_t round = round_.load(std::memory_order_relaxed);  // no thread leaves the round before all are here
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads_) return wait_while(round_, round);
+  arrived_.store(0, std::memory_order_relaxed);
+  round_.store(round + 1, std::memory_order_release);
+  round_.notify_all();
+}
+
+void Crew::wait_while(const std::atomic<uint32_t>& word, uint32_t value) const {
+  if (spins_) {
+    const auto start = std::chrono::steady_clock::now();
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (word.load(std::memory_order_acquire) != value) return;
+        hwy::Pause();
+      }
+    } while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(kSpinMicroseconds));
+  }
+  word.wait(value, std::memory_order_acquire);
+}
+
+int Crew::available_cores() {
+  cpu_set_t allowed;
+  const int cores =
+      sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : Team::available_threads();
+  const double quota = cpu_quota_cores();
+  return quota > 0 && quota < cores ? std::max(1, static_cast<int>(quota)) : cores;
+}
+
+}  // namespace ecmv::backends::cpu
