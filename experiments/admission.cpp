@@ -7,6 +7,7 @@
 
 #include "experiments/block_counts.h"
 #include "experiments/fill_record.h"
+#include "experiments/running_case.h"
 
 namespace ecmv::experiments {
 
@@ -28,6 +29,7 @@ Admission::Admission(const Experiment& experiment, const RunOptions& options, co
 }
 
 AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
+  set_running_case(one.key(), one.name());
   AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_};
   admitted.outcome = guarded([&] {
     Outcome outcome = fill_stored(one, admitted.record);

@@ -115,6 +115,12 @@ Outcome encode_layer(const CodecChoice& choice, const datasets::Matrix& matrix, 
   if (!tally.allowed.exact()) {
     const codecs::BoundCheck kept = codecs::check_bound(matrix.view(), decoded, tally.allowed);
     if (!kept.violation.empty()) return {Status::incorrect, fmt::format("layer {}: {}", layer, kept.violation)};
+    const std::vector<std::byte> zeros(matrix.elements.size());
+    if (zeros != matrix.elements && codecs::check_bound(matrix.view(), zeros, tally.allowed).violation.empty())
+      return {Status::refused,
+              fmt::format("layer {}: a matrix of zeros keeps the error bound that the codec states (relative {:.4g} or "
+                          "absolute {:.4g}), so keeping it shows nothing.",
+                          layer, tally.allowed.relative, tally.allowed.absolute)};
     tally.bound_used = kept.used;
   } else if (decoded != matrix.elements) {
     const auto* got = reinterpret_cast<const int8_t*>(decoded.data());
@@ -160,7 +166,8 @@ void add_up(std::span<const LayerTally> layers, EncodedLayers& result) {
 }  // namespace
 
 std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
-                                            const std::vector<datasets::Matrix>& matrices) {
+                                            const std::vector<datasets::Matrix>& matrices,
+                                            const std::function<bool()>& interrupted) {
   const size_t count = matrices.size();
   std::vector<EncodedLayers> results(codecs.size());
   std::vector<LayerTally> tallies(codecs.size() * count);
@@ -170,7 +177,7 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
   }
   std::atomic<size_t> next = 0;
   backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int) {
-    for (size_t task = next++; task < tallies.size(); task = next++) {
+    for (size_t task = next++; task < tallies.size() && !interrupted(); task = next++) {
       const size_t codec = task / count, layer = task % count;
       Outcome& outcome = tallies[task].outcome;
       outcome =

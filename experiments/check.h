@@ -38,9 +38,10 @@ struct CodecChoice {
 
 // Tier 1: refuses?, encode, reference decode, comparison byte for byte (of lossy codecs: under the bound that they
 // state) and the declared bound of the size. One thread works on one layer of one codec; several codecs at once keep
-// all threads busy where layers are few.
-std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
-                                            const std::vector<datasets::Matrix>& matrices);
+// all threads busy where layers are few. Once `interrupted`, what is left stays undone.
+std::vector<EncodedLayers> encode_and_check(
+    std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices,
+    const std::function<bool()>& interrupted = [] { return false; });
 
 // How many codecs from the front are encoded at once: as many as give each thread up to four layers and half of the
 // memory holds; at least one.

@@ -1,4 +1,7 @@
 // ecmv run: an experiment from a config, or from options alone.
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -11,9 +14,11 @@
 #include "backends/cpu/host_load.h"
 #include "experiments/ad_hoc.h"
 #include "experiments/command.h"
+#include "experiments/fill_record.h"
 #include "experiments/plan.h"
 #include "experiments/result_files.h"
 #include "experiments/run.h"
+#include "experiments/running_case.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -128,11 +133,13 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   const std::filesystem::path path = options.output.empty()
                                          ? std::filesystem::path("out") / experiment.name / "records.jsonl"
                                          : std::filesystem::path(options.output);
+  const std::optional<Journal::Entry> died = options.resume ? Journal::left_behind(path) : std::nullopt;
   ResultFile results(path, experiment, arguments,
                      options.resume  ? WhenThere::resume
                      : options.force ? WhenThere::replace
                                      : WhenThere::set_aside,
                      std::cerr);
+  const Journal journal(path);
   std::set<std::string> backends = results.done_backends();
   RunOptions run_options;
   run_options.done = results.done();
@@ -146,6 +153,28 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   if (!options.smoke && !options.profile)
     run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
+  // A case that ends the process, or never ends, costs itself alone.
+  const auto give_up = [&](const Journal::Entry& entry, reports::Status status, const std::string& reason) {
+    const auto one = std::ranges::find(experiment.cases, entry.key, &Case::key);
+    if (one == experiment.cases.end() || results.done().contains(entry.key)) return;
+    reports::CaseRecord record = describe_case(*one, experiment.name, results.run_id());
+    record.status = status;
+    record.reason = reason;
+    results.write(record);
+    run_options.done.insert(entry.key);
+    std::cerr << fmt::format("ecmv: {}: {}\n", one->name(), reason);
+  };
+  if (died)
+    give_up(
+        *died, reports::Status::error,
+        "The run before ended while this case ran: a crash, a kill or a fall of the power. It is left out this time.");
+  catch_crashes("The records up to here are kept; --resume goes on and leaves that case out.\n", kFailedCase);
+  const auto limit = std::chrono::seconds(600 + static_cast<int64_t>(10 * experiment.measure.max_seconds));
+  const Watchdog watchdog(limit, [&](const Journal::Entry& entry) {
+    give_up(entry, reports::Status::timed_out, fmt::format("One call of it did not end in {} s.", limit.count()));
+    std::cerr << "The rest runs with: " << resume_command(arguments) << "\n" << std::flush;
+    ::_exit(kFailedCase);
+  });
   if (!options.smoke && !options.profile) warn_of_load();
   const RunSummary summary = run_experiment(experiment, run_options);
 

@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "backends/cpu/guarded_buffer.h"
 #include "ecmv_texts.h"
 #include "experiments/command.h"
 #include "experiments/corrupt.h"
 #include "experiments/fill_record.h"
 #include "experiments/junit.h"
 #include "experiments/run.h"
+#include "experiments/running_case.h"
 #include "experiments/verify_files.h"
 
 namespace ecmv::experiments {
@@ -129,6 +131,9 @@ class Verification {
 
 int verify(const VerifyVerbOptions& options) {
   catch_interrupts();
+  // Reading past the end shows here, and only here: buffers that end where memory ends cost time to make.
+  backends::cpu::GuardedBuffer::fence(true);
+  catch_crashes("Verification ends here.\n", kUnverified);
   Verification verification(options);
   int code = kFine;
   if (options.what.empty()) code = verification.config("");

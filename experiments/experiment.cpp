@@ -107,6 +107,29 @@ MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
   return measure;
 }
 
+// Puts what the config leaves open into it, so that the stored text holds every value.
+void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment) {
+  const auto fill = [](YAML::Node map, const char* key, const auto& value) {
+    if (!map[key].IsDefined()) map[key] = value;
+  };
+  const MeasureSpec& measure = experiment.measure;
+  fill(root, "seed", seed);
+  fill(root, "verify", experiment.verify_each ? "each" : "once");
+  fill(root["measure"], "repetitions", measure.repetitions);
+  fill(root["measure"], "min_time", measure.min_time_s);
+  fill(root["measure"], "max_seconds", measure.max_seconds);
+  fill(root["measure"], "warm_up", measure.warm_up);
+  for (YAML::Node block : root["experiments"]) {
+    const YAML::Node kernels = block["kernels"];
+    for (const char* key : {"backend", "simd_target"}) fill(kernels, key, "best");
+    for (const char* key : {"threads", "variant", "tuning"}) fill(kernels, key, "all");
+    fill(kernels, "op", "matvec");
+    fill(kernels, "unfused", "auto");
+    fill(kernels, "launch", "graph");
+    fill(kernels, "device", "first");
+  }
+}
+
 // At most 512 rows and columns, about as oblong as before; multiples of 64 stay such, because some layouts need them.
 datasets::Shape shrunk(datasets::Shape shape) {
   const int64_t largest = std::max(shape.rows, shape.cols);
@@ -186,6 +209,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
       cases.insert(place == cases.rend() ? cases.end() : place.base(), one);
     }
   experiment.cases = std::move(cases);
+  write_defaults(root, seed, experiment);
   YAML::Emitter emitter;
   emitter << root;
   experiment.config_text = std::string(emitter.c_str()) + "\n";

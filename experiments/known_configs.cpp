@@ -50,7 +50,9 @@ std::string find_config(const std::string& config) {
   std::error_code error;
   const fs::path folder = config_folder(), name = config;
   if (config.empty() || folder.empty() || name.has_parent_path() || fs::exists(name, error)) return config;
-  return fs::is_regular_file(folder / name, error) ? (folder / name).string() : config;
+  for (const fs::path& file : {folder / name, folder / (config + ".yaml")})
+    if (fs::is_regular_file(file, error)) return file.string();
+  return config;
 }
 
 }  // namespace ecmv::experiments

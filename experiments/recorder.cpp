@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "reports/metrics.h"
+
 namespace ecmv::experiments {
 
 using reports::Status;
@@ -37,7 +39,8 @@ void Recorder::show(const Case& one, const reports::CaseRecord& record) {
   if (record.status == Status::ok && record.time.median_s > 0)
     result = fmt::format("{:.2f} G elements/s, {:.3f} bits", record.time.elements / record.time.median_s * 1e-9,
                          record.size.bits_per_element) +
-             (reports::is_disturbed(record) ? ", disturbed" : "");
+             (reports::is_disturbed(record) ? ", disturbed" : "") +
+             (reports::stores_below_entropy(record) ? ", fewer bits than the entropy of independent elements" : "");
   else if (record.status == Status::ok && record.kernel.op == "size")
     result = fmt::format("{:.4f} bits, {}", record.size.bits_per_element, record.check.decode);
   else if (!record.reason.empty())

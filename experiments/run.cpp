@@ -10,6 +10,7 @@
 #include "experiments/fill_record.h"
 #include "experiments/loaded_dataset.h"
 #include "experiments/recorder.h"
+#include "experiments/running_case.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -31,6 +32,7 @@ class Run {
       run_dataset(recorder_.left({rest.begin(), end}));
       rest = {end, rest.end()};
     }
+    set_running_case({}, {});
     recorder_.summary.interrupted = options_.interrupted();
     return recorder_.summary;
   }
@@ -61,7 +63,10 @@ class Run {
     for (size_t next = 0; next < codecs.size() && !options_.interrupted();) {
       const auto together =
           std::span(codecs).subspan(next, encoded_at_once(std::span(codecs).subspan(next), dataset.layers()));
-      for (EncodedLayers& encoded : encode_and_check(together, dataset.layers())) {
+      set_running_case({}, {});  // encoders are no kernels, and may take their time
+      std::vector<EncodedLayers> all = encode_and_check(together, dataset.layers(), options_.interrupted);
+      if (options_.interrupted()) break;
+      for (EncodedLayers& encoded : all) {
         run_codec(dataset, codecs[next], std::exchange(encoded, {}), cases_of[next]);
         ++next;
       }

@@ -26,7 +26,7 @@ struct RunOptions {
   std::function<void(const reports::CaseRecord&)> on_case;
   std::function<void(const reports::BandwidthRecord&)> on_bandwidth;
   std::ostream* progress = nullptr;  // one plain line a case; nullptr: silent
-  double batch_seconds = 60;         // cases are interleaved in batches of about that measuring time
+  double batch_seconds = 20;         // cases are interleaved in batches of about that measuring time: lost by a kill
   // Where devices and passes come from; tests put failing ones there.
   DevicePool::Open open_device = experiments::open_device;
   PreparePass prepare = backends::prepare;

@@ -4,13 +4,16 @@
 
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
+#include <string_view>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "backends/cpu/cpu_info.h"
+#include "backends/cpu/crew.h"
 #include "ecmv_build.h"
 #include "ecmv_revision.h"
 #include "experiments/fill_record.h"
@@ -60,6 +63,26 @@ std::vector<reports::GpuRecord> describe_gpus() {
   return gpus;
 }
 
+std::string host_name() {
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "";
+}
+
+// Variables that change how many threads run, and where.
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view line = *entry;
+    const size_t equals = line.find('=');
+    const std::string_view name = line.substr(0, equals);
+    if (equals == std::string_view::npos) continue;
+    if (name.starts_with("OMP_") || name.starts_with("GOMP_") || name.starts_with("KMP_") ||
+        name == "CUDA_VISIBLE_DEVICES" || name == "HIP_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES")
+      found.emplace(name, line.substr(equals + 1));
+  }
+  return found;
+}
+
 }  // namespace
 
 reports::RunRecord make_run_record(const Experiment& experiment, const std::vector<std::string>& arguments) {
@@ -85,6 +108,10 @@ reports::RunRecord make_run_record(const Experiment& experiment, const std::vect
   record.os = operating_system();
   record.governor = governor();
   record.cores = sysconf(_SC_NPROCESSORS_ONLN);
+  record.host = host_name();
+  record.allowed_cores = backends::cpu::Crew::available_cores();
+  if (const double quota = backends::cpu::cpu_quota_cores(); quota > 0) record.cpu_quota_cores = quota;
+  record.environment = environment();
   record.l1d_bytes = cpu.l1d_bytes;
   record.l2_bytes = cpu.l2_bytes;
   record.llc_bytes = cpu.llc_bytes;

@@ -4,10 +4,12 @@
 #include <algorithm>
 
 #include "experiments/fill_record.h"
+#include "experiments/running_case.h"
 
 namespace ecmv::experiments {
 
 void SampleCheck::before_sample() {
+  set_running_case(key_, name_);
   const KernelSpec& kernel = admitted_.one->kernel;
   if (const bool change = !one_pass_ && samples_ % 2 == 1; change != changed_) {
     changed_ = change;
@@ -17,6 +19,7 @@ void SampleCheck::before_sample() {
 }
 
 void SampleCheck::before_pass() {
+  set_running_case(key_, name_);
   if (!one_pass_) admitted_.pass->mark_outputs(passes_++ % 2);
 }
 

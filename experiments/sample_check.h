@@ -14,7 +14,11 @@ class SampleCheck final : public SampleObserver {
   // `every`: after each sample; otherwise finish() compares alone, and timed passes are looked at as ever. `one_pass`:
   // a profiler watches, and nothing but the timed pass runs.
   SampleCheck(AdmittedCase& admitted, bool every, bool one_pass)
-      : admitted_(admitted), every_(every), one_pass_(one_pass) {}
+      : admitted_(admitted),
+        key_(admitted.one->key()),
+        name_(admitted.one->name()),
+        every_(every),
+        one_pass_(one_pass) {}
   void before_sample() override;
   void before_pass() override;
   Outcome after_pass() override;
@@ -25,6 +29,7 @@ class SampleCheck final : public SampleObserver {
  private:
   Outcome compare(size_t layers);
   AdmittedCase& admitted_;
+  const std::string key_, name_;
   bool every_, one_pass_;
   bool changed_ = false;  // the inputs are
   int samples_ = 0, passes_ = 0;

@@ -283,6 +283,11 @@ double number_of(const CaseRecord& record, const Context& context, std::string_v
   return number;
 }
 
+bool stores_below_entropy(const CaseRecord& record) {
+  return is_exact(record) && record.size.entropy_bits_per_element > 0 &&
+         record.size.bits_per_element < 0.999 * record.size.entropy_bits_per_element;
+}
+
 std::vector<std::string> contradictions(const RecordSet& records) {
   std::vector<std::string> found;
   auto differ = [](double a, double b) { return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b)); };
@@ -302,6 +307,12 @@ std::vector<std::string> contradictions(const RecordSet& records) {
                                   r.size.bits_per_element, expected_bits));
     }
     if (r.status != Status::ok) continue;
+    if (stores_below_entropy(r))
+      found.push_back(
+          fmt::format("{}: stores {:.4f} bits an element, less than the entropy of independent elements "
+                      "({:.4f}): either the elements depend on each other and the codec uses it, or it "
+                      "keeps data where nobody counts them",
+                      name, r.size.bits_per_element, r.size.entropy_bits_per_element));
     if (r.kernel.op == "size") {
       if (r.check.decode.empty()) found.push_back(fmt::format("{}: the status is ok, but nothing was checked", name));
       continue;

@@ -53,6 +53,9 @@ class Contexts {
 // A metric's value or, when `name` is a numeric field (see fields.h), that field's.
 double number_of(const CaseRecord& record, const Context& context, std::string_view name);
 
+// Fewer bits than independent elements of these values can be stored in, without loss.
+bool stores_below_entropy(const CaseRecord& record);
+
 // Sentences about records that contradict themselves: sizes by role that do not add up, bits that do not
 // follow from the bytes, medians that are not the samples'. An empty list is the good case.
 std::vector<std::string> contradictions(const RecordSet& records);

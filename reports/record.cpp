@@ -254,6 +254,10 @@ RunRecord run_from(const Json& json) {
   take(machine, "cpu_model", record.cpu_model);
   take(machine, "os", record.os);
   take(machine, "governor", record.governor);
+  take(machine, "host", record.host);
+  take(machine, "allowed_cores", record.allowed_cores);
+  take(machine, "cpu_quota_cores", record.cpu_quota_cores);
+  take(machine, "environment", record.environment);
   take(machine, "cores", record.cores);
   take(machine, "threads", record.threads);
   take(machine, "l1d_bytes", record.l1d_bytes);
@@ -412,6 +416,12 @@ std::string to_json_line(const RunRecord& r) {
                      {"memory_bytes", r.memory_bytes},
                      {"simd_targets", r.simd_targets},
                      {"gpus", gpus}};
+  if (!r.host.empty()) {
+    json["machine"]["host"] = r.host;
+    json["machine"]["allowed_cores"] = r.allowed_cores;
+    json["machine"]["cpu_quota_cores"] = number(r.cpu_quota_cores);
+    json["machine"]["environment"] = r.environment;
+  }
   json["config"] = {{"name", r.config_name}, {"hash", r.config_hash}, {"text", r.config_text}};
   return dump(json);
 }

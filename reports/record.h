@@ -152,6 +152,10 @@ struct RunRecord {
   std::int64_t l1d_bytes = 0, l2_bytes = 0, llc_bytes = 0, memory_bytes = 0;
   std::vector<std::string> simd_targets;
   std::vector<GpuRecord> gpus;
+  std::string host;                                // its name
+  std::int64_t allowed_cores = 0;                  // by affinity and the quota of the control group
+  double cpu_quota_cores = kUnknown;               // of the control group
+  std::map<std::string, std::string> environment;  // OMP_*, GOMP_*, CUDA_VISIBLE_DEVICES and the like, where set
   std::string config_name, config_hash, config_text;
   std::uint64_t seed = 0;
   std::vector<std::string> arguments;

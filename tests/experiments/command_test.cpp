@@ -116,6 +116,24 @@ TEST_CASE("an ad hoc run writes records, a table and its config, and can be repe
   CHECK(ecmv::reports::read_records(ecmv.folder / "again.jsonl").cases[0].case_key == records.cases[0].case_key);
 }
 
+TEST_CASE("a case that a run died of is left out of the run that resumes, with a record, and tried by the next") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const fs::path file = ecmv.folder / "r.jsonl";
+  REQUIRE(ecmv(small({"-o", "r.jsonl"})) == 0);
+  const std::string key = ecmv::reports::read_records(file).cases.at(0).case_key;
+  fs::remove(file);
+  std::ofstream(ecmv.folder / "r.jsonl.running") << key << "\nits name\n";
+  CHECK(ecmv(small({"-o", "r.jsonl", "--resume"})) != 0);
+  const auto records = ecmv::reports::read_records(file);
+  REQUIRE(records.cases.size() == 1);
+  CHECK(records.cases[0].status == ecmv::reports::Status::error);
+  CHECK_THAT(records.cases[0].reason, ContainsSubstring("ended while this case ran"));
+  CHECK_FALSE(fs::exists(ecmv.folder / "r.jsonl.running"));
+  CHECK(ecmv(small({"-o", "r.jsonl", "--resume"})) == 0);
+  CHECK(ecmv::reports::read_records(file).cases.back().status == ecmv::reports::Status::ok);
+}
+
 TEST_CASE("an old record file is set aside, continued or replaced as asked") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
