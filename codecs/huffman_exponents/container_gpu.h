@@ -18,7 +18,7 @@
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::container_gpu {
 
 namespace gpu = backends::gpu;
-using namespace huffman_exponents::container;
+using container::kBlockThreads, container::kMaxSymbols, container::kThreadBits, container::kThreadBytes;
 
 inline constexpr int kMostCodes = 4;  // of a look-up
 inline constexpr int kTeamLanes = 32;

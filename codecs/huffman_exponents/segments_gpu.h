@@ -13,7 +13,7 @@
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
 namespace gpu = backends::gpu;
-using namespace huffman_exponents::segments;
+using segments::kGroupRows, segments::kMaxCodeBits, segments::kOrderByte, segments::kUnitCols;
 
 using Team = gpu::Lanes<kGroupRows>;
 inline constexpr int kThreads = 512, kTilesOfBlock = kThreads / kGroupRows;

@@ -14,7 +14,7 @@
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::gaps {
 
 namespace gpu = backends::gpu;
-using namespace huffman_lut::hierarchical;
+using hierarchical::kBlockThreads, hierarchical::kGapBits, hierarchical::kMaxSymbols, hierarchical::kThreadBytes;
 
 inline constexpr int kPairBits = 11, kPairEntries = 1 << kPairBits;
 inline constexpr int kThreadBits = 8 * kThreadBytes;

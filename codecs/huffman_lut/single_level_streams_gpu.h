@@ -11,7 +11,7 @@
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {
 
 namespace gpu = backends::gpu;
-using namespace huffman_lut::single_level;
+using single_level::CodeHeader, single_level::kPatchBytes, single_level::kTileCols;
 
 inline constexpr int kPieceBytes = 16, kRingPieces = 4;  // of a copy; copies in a lane's ring
 inline constexpr int kLineLanes = 32,
