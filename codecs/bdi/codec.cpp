@@ -207,7 +207,7 @@ const Codec& codec() {
       .source = "Pekhimenko et al.: Base-delta-immediate compression, PACT 2012",
       .format_version = 1,
       .lossless = true,
-      .settings = block_settings({"32", "64", "128"}),
+      .settings = block_settings({32, 64, 128}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -180,7 +180,7 @@ const Codec& codec() {
       .source = "Chen et al.: C-Pack, IEEE TVLSI 18(8), 2010",
       .format_version = 1,
       .lossless = true,
-      .settings = block_settings({"32", "64", "128"}),
+      .settings = block_settings({32, 64, 128}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -124,7 +124,7 @@ const Codec& codec() {
       .source = "Alameldeen, Wood: Frequent pattern compression, UW-Madison TR 1500, 2004",
       .format_version = 1,
       .lossless = true,
-      .settings = block_settings({"32", "64", "128"}),
+      .settings = block_settings({32, 64, 128}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

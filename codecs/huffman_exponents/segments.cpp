@@ -22,10 +22,10 @@ struct Tiling {
   int64_t cols_of(int64_t segment) const { return std::min(segment_cols, cols - segment * segment_cols); }
 };
 
-int code_bits_of(const Settings& settings) { return std::stoi(settings.text("code_bits")); }
+int code_bits_of(const Settings& settings) { return static_cast<int>(settings.integer("code_bits")); }
 
 Tiling tiling_of(datasets::Shape shape, const Settings& settings) {
-  return {shape.rows, shape.cols, std::stoll(settings.text("segment_cols"))};
+  return {shape.rows, shape.cols, settings.integer("segment_cols")};
 }
 
 uint32_t read_u32(std::span<const std::byte> bytes, int64_t index) {

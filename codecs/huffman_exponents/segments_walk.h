@@ -26,7 +26,7 @@ struct Stored {
         tiles(section_bytes(matrix, kTiles)),
         rows(matrix.shape.rows),
         cols(matrix.shape.cols),
-        segment_cols(std::stoll(matrix.settings->text("segment_cols"))) {}
+        segment_cols(matrix.settings->integer("segment_cols")) {}
   int64_t buffer_bytes() const { return segment_cols + kSlackBytes; }
 };
 

@@ -60,8 +60,8 @@ struct Plan {
 };
 
 Plan plan_of(datasets::Shape shape, const Settings& settings) {
-  Plan plan{std::stoi(settings.text("tuple")),
-            std::stoi(settings.text("streams")),
+  Plan plan{static_cast<int>(settings.integer("tuple")),
+            static_cast<int>(settings.integer("streams")),
             static_cast<int>(settings.integer("table_bits")),
             shape.rows,
             shape.cols,

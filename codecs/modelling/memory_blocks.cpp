@@ -27,14 +27,13 @@ void check_position(const CompressedView& view, int64_t group, int64_t position)
 
 }  // namespace
 
-std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices,
-                                        std::vector<SettingInfo> own) {
+std::vector<SettingInfo> block_settings(std::vector<int64_t> block_bytes_values, std::vector<SettingInfo> own) {
   std::vector<SettingInfo> settings = {
       {.name = "block_bytes",
        .unit = "B",
        .help = "size of the blocks that are coded by themselves",
-       .default_value = std::string("32"),
-       .choices = std::move(block_bytes_choices)},
+       .default_value = int64_t{32},
+       .values = std::move(block_bytes_values)},
       {.name = "escape",
        .unit = "",
        .help =
@@ -51,7 +50,7 @@ std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_byte
   return settings;
 }
 
-int64_t block_bytes(const Settings& settings) { return std::stoll(settings.text("block_bytes")); }
+int64_t block_bytes(const Settings& settings) { return settings.integer("block_bytes"); }
 
 int64_t block_count(datasets::MatrixView matrix, const Settings& settings) {
   return blocks_of(static_cast<int64_t>(matrix.elements.size()), block_bytes(settings));

@@ -43,8 +43,7 @@ struct BlockTable {
 };
 
 // The settings of every such codec, its own ones after them.
-std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices,
-                                        std::vector<SettingInfo> own = {});
+std::vector<SettingInfo> block_settings(std::vector<int64_t> block_bytes_values, std::vector<SettingInfo> own = {});
 
 int64_t block_bytes(const Settings& settings);
 int64_t block_count(datasets::MatrixView matrix, const Settings& settings);
