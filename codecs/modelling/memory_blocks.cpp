@@ -19,7 +19,7 @@ int64_t bits_of(const BlockCoder& coder, std::span<const std::byte> block) {
 bool is_raw(int64_t coded_bits, size_t block_bytes) { return coded_bits > 8 * static_cast<int64_t>(block_bytes); }
 
 void check_position(const CompressedView& view, int64_t group, int64_t position) {
-  const uint64_t stored = load_word(view.sections[kMemoryPositions].bytes, static_cast<size_t>(8 * group), 8);
+  const auto stored = load<uint64_t>(view.sections[kMemoryPositions].bytes, static_cast<size_t>(8 * group));
   if (stored != static_cast<uint64_t>(position))
     throw MalformedStream("Group " + std::to_string(group) + " of the blocks begins at bit " +
                           std::to_string(position) + ", but the index says " + std::to_string(stored) + ".");
@@ -64,10 +64,7 @@ CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& sett
   std::vector<std::byte> positions;
   int64_t index = 0;
   for_each_block(matrix.elements, block_bytes(settings), [&](std::span<const std::byte> block) {
-    if (index++ % group == 0) {
-      positions.resize(positions.size() + 8);
-      store_word(positions, positions.size() - 8, 8, static_cast<uint64_t>(blocks.bit_count()));
-    }
+    if (index++ % group == 0) append<uint64_t>(positions, static_cast<uint64_t>(blocks.bit_count()));
     const bool raw = flags && is_raw(bits_of(coder, block), block.size());
     if (flags) blocks.put(raw, 1);
     if (!raw) return coder.encode(block, blocks);

@@ -19,6 +19,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/modelling/bit_io.h"
+#include "codecs/modelling/bytes.h"
 
 namespace ecmv::codecs::modelling {
 
@@ -72,23 +73,7 @@ template <class BitsOf>
 BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings,
                       BitsOf bits_of);
 
-// ---- words of a block ----
-
-// The little-endian word of `bytes` (1..8) bytes at `offset`, zero-extended.
-inline uint64_t load_word(std::span<const std::byte> block, size_t offset, int bytes) {
-  uint64_t word = 0;
-  for (int i = bytes - 1; i >= 0; --i) word = word << 8 | std::to_integer<uint64_t>(block[offset + i]);
-  return word;
-}
-inline void store_word(std::span<std::byte> block, size_t offset, int bytes, uint64_t word) {
-  for (int i = 0; i < bytes; ++i, word >>= 8) block[offset + i] = static_cast<std::byte>(word & 0xff);
-}
-inline uint32_t load_word32(std::span<const std::byte> block, size_t index) {
-  return static_cast<uint32_t>(load_word(block, 4 * index, 4));
-}
-inline void store_word32(std::span<std::byte> block, size_t index, uint32_t word) {
-  store_word(block, 4 * index, 4, word);
-}
+// ---- words of a block (bytes.h), as numbers and fields ----
 
 // The low `bits` (1..64) bits of `word` as a signed number.
 inline int64_t sign_extend(uint64_t word, int bits) { return static_cast<int64_t>(word << (64 - bits)) >> (64 - bits); }
