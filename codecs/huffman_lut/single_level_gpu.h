@@ -71,11 +71,6 @@ ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
   gpu::sync_block();
 }
 
-// a + b in each byte.
-ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
-  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
 // Threads of a block. A lane of four streams works on four times as much at once as one of sixteen, and gets twice the
 // registers: 64 are enough for the others on NVIDIA devices, and 40 spill. Where waves have 64 lanes a block of 1024
 // never had the shared memory anyway.
@@ -198,7 +193,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
           else if constexpr (Form::kPlain)
             sum = gpu::dot4_unsigned_signed(offsets, inputs, sum);
           else
-            sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), inputs, sum);
+            sum = gpu::dot4(static_cast<int32_t>(gpu::add_bytes(offsets, in_each_byte(lowest))), inputs, sum);
         },
         [&](int column, uint32_t offset) {
           sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * x[column];
@@ -230,7 +225,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix
         matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()),
         matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
-          const uint32_t elements = add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
+          const uint32_t elements = gpu::add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
           const gpu::Pointer<int8_t> at = out + (quad / 16 * 64 + quad % 16 * 2);
           if (even) {
             *gpu::cast<uint16_t>(at) = static_cast<uint16_t>(elements);

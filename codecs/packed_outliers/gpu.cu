@@ -151,11 +151,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
   }
 }
 
-// Adds bytes, each modulo 256.
-ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
-  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
 ECMV_GPU_DEVICE void store_elements(gpu::Pointer<int8_t> row, int col, int, gpu::uint4 elements) {
   *gpu::cast<gpu::uint4>(row + col) = elements;
 }
@@ -188,7 +183,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
       for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
         uint32_t words[kWords<Chunk>];
         ECMV_GPU_UNROLL
-        for (int i = 0; i < kWords<Chunk>; ++i) words[i] = add_bytes(fields_of<kBits>(planes, strip, i), lowest);
+        for (int i = 0; i < kWords<Chunk>; ++i) words[i] = gpu::add_bytes(fields_of<kBits>(planes, strip, i), lowest);
         const int col = place.col + strip * place.width;
         if constexpr (kWords<Chunk> == 4)
           store_elements(out + int64_t{r} * cols, col, cols, gpu::uint4{words[0], words[1], words[2], words[3]});

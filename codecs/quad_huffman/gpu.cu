@@ -60,11 +60,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   }
 }
 
-// Adds bytes, each modulo 256.
-ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
-  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
 // A worker decodes one tile after the other. A row's quads are stored four at once where every row begins at a multiple
 // of 16 bytes.
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
@@ -86,7 +81,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointe
     const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
     uint32_t words[4];
     tile.decode(table, [&](int, int segment, int quad, uint32_t bytes) {
-      words[quad % 4] = add_bytes(TileOf::kDoubled ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
+      words[quad % 4] = gpu::add_bytes(TileOf::kDoubled ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
       const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
       if (quad % 4 != 3 || !exists) return;
       if (whole && tile.first_col() + col < matrix.cols) {

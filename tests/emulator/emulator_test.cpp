@@ -354,6 +354,8 @@ TEST_CASE("more blocks than the device has room for do not run together") {
 TEST_CASE("portable forms of device instructions are right") {
   CHECK(gpu::dot4(0x01FF807F, 0x02037F80, 10) == 10 + 1 * 2 + -1 * 3 + -128 * 127 + 127 * -128);
   CHECK(gpu::dot4_unsigned_signed(0xFF000001u, static_cast<int32_t>(0x80000002u), 1) == 1 + 255 * -128 + 2);
+  CHECK(gpu::add_bytes(0x01FF7F80u, 0x0201017Fu) == 0x030080FFu);
+  CHECK(gpu::add_bytes(0xFF80FF00u, 0xFF80017Fu) == 0xFE00007Fu);
   CHECK(gpu::byte_permute(0x33221100u, 0x77665544u, 0x7106) == 0x77110066u);
   CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 8) == 0x6789ABCDu);
   CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 32) == 0x89ABCDEFu);
