@@ -131,4 +131,23 @@ std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Set
   return {std::move(stream), std::move(with_raw)};
 }
 
+Codec make_block_codec(Codec description, const PlainBlockCodec& blocks) {
+  description.refuses = [](datasets::MatrixView, const Settings&) { return std::string(); };
+  description.encode = [blocks](datasets::MatrixView matrix, const Settings& settings) {
+    return encode_blocks(matrix, settings, *blocks.coder(settings));
+  };
+  description.decode = [blocks](const CompressedView& view, std::span<std::byte> out) {
+    decode_blocks(view, *blocks.coder(*view.settings), out);
+  };
+  description.max_stored_bytes = [blocks](datasets::Shape bytes, const Settings& settings) {
+    return max_stored_block_bytes(bytes, settings, blocks.most_block_bits(settings));
+  };
+  description.block_sizes = [blocks](datasets::MatrixView matrix, const Settings& settings) {
+    std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, *blocks.coder(settings));
+    for (const BlockAccounting& count : blocks.accountings) sizes.push_back(count(matrix, settings));
+    return sizes;
+  };
+  return description;
+}
+
 }  // namespace ecmv::codecs::modelling

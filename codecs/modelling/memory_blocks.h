@@ -13,6 +13,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -72,6 +74,26 @@ std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Set
 template <class BitsOf>
 BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings,
                       BitsOf bits_of);
+
+// The same as a function of a matrix, each time with a fresh copy of bits_of.
+using BlockAccounting = std::function<BlockSizes(datasets::MatrixView, const Settings&)>;
+template <class BitsOf>
+BlockAccounting accounting(std::string_view name, BitsOf bits_of) {
+  return [=](datasets::MatrixView matrix, const Settings& settings) {
+    return count_bits(name, matrix, settings, bits_of);
+  };
+}
+
+// ---- a whole codec ----
+
+// What a codec of blocks adds to its description where the settings alone make its coder, so that nothing is stored
+// beside the blocks.
+struct PlainBlockCodec {
+  std::function<std::unique_ptr<const BlockCoder>(const Settings&)> coder;
+  std::function<int64_t(const Settings&)> most_block_bits;
+  std::vector<BlockAccounting> accountings = {};  // after those of count_stream_bits()
+};
+Codec make_block_codec(Codec description, const PlainBlockCodec& blocks);
 
 // ---- words of a block (bytes.h), as numbers and fields ----
 
