@@ -62,7 +62,7 @@ reports::Cell id_cell(const codecs::CodecEntry& entry) {
 
 // Where loaded codecs come from; no table without any.
 std::vector<Table> library_tables() {
-  Table libraries = make_table("libraries", "Codecs from shared objects", {"codec", "file", "sha256"});
+  Table libraries = make_table("libraries", "Codecs from shared objects", {"codec", "file", "hash"});
   for (const codecs::CodecEntry& entry : codecs::all_codecs())
     if (entry.loaded())
       libraries.rows.push_back(

@@ -60,7 +60,7 @@ struct CaseRecord {
     std::string id;
     std::int64_t format_version = 0;
     Values settings;
-    // For a codec from a shared object, JSON "library": the file and its SHA-256. Empty for codecs of the build.
+    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the build.
     std::string library_path = {}, library_hash = {};
   } codec;
 
