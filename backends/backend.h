@@ -62,9 +62,9 @@ class Device {
 
 // How a backend is asked for a device.
 struct DeviceRequest {
-  int threads = 0;          // 0: all that the process may use
-  std::string simd_target;  // "": the best or first; otherwise one that DeviceInfo::simd_target names
-  int index = -1;           // GPUs: number in the backend's list; -1: the first that fits
+  int threads = 0;               // 0: all that the process may use
+  std::string simd_target = {};  // "": the best or first; otherwise one that DeviceInfo::simd_target names
+  int index = -1;                // GPUs: number in the backend's list; -1: the first that fits
 };
 
 struct Backend {

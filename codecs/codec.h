@@ -30,15 +30,20 @@ struct MalformedStream : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One setting. Integers have min and max; texts have `choices`. Checked centrally by resolve_settings().
+// One setting. Integers lie between min and max or are one of `values`; texts are one of `choices`. Checked centrally
+// by resolve_settings().
 struct SettingInfo {
   std::string_view name;
   std::string_view unit;  // "" for texts and pure numbers
   std::string_view help;
   SettingValue default_value;
-  int64_t min = 0, max = 0;                    // inclusive, for integers
+  int64_t min = 0, max = 0;                    // inclusive, for integers without `values`
   std::vector<std::string_view> choices = {};  // for texts
+  std::vector<int64_t> values = {};            // for integers of which few are possible
 };
+
+// The values of a setting that can be listed, as they are written in configs; none of a range of integers.
+std::vector<std::string> listed_values(const SettingInfo& info);
 
 // A chain as the original programs store it in one file: compressed layers, first vector and what the file
 // promises about the results. Or modules of a model, each by its name: then there is no first vector and the layers

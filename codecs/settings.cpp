@@ -1,6 +1,7 @@
 // Central checking of codec settings.
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "codecs/codec.h"
 #include "codecs/did_you_mean.h"
@@ -8,30 +9,51 @@
 namespace ecmv::codecs {
 namespace {
 
-void check_one(const SettingInfo& info, const std::string& text, Settings& settings, std::vector<std::string>& errors) {
+std::optional<int64_t> parse_integer(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Texts are compared, so that numbers of a list are written in one way.
+void check_listed(const SettingInfo& info, const std::vector<std::string>& listed, const std::string& text,
+                  Settings& settings, std::vector<std::string>& errors) {
   const std::string name(info.name);
-  if (std::holds_alternative<int64_t>(info.default_value)) {
-    int64_t value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size())
-      errors.push_back("Setting '" + name + "' must be an integer, not '" + text + "'.");
-    else if (value < info.min || value > info.max)
-      errors.push_back("Setting '" + name + "' must lie between " + std::to_string(info.min) + " and " +
-                       std::to_string(info.max) + ", not " + text + ".");
+  const auto found = std::find(listed.begin(), listed.end(), text);
+  if (found != listed.end()) {
+    if (info.values.empty())
+      settings.set(name, text);
     else
-      settings.set(name, value);
-    return;
-  }
-  if (std::find(info.choices.begin(), info.choices.end(), text) != info.choices.end()) {
-    settings.set(name, text);
+      settings.set(name, info.values[static_cast<size_t>(found - listed.begin())]);
     return;
   }
   std::string choices;
-  for (std::string_view choice : info.choices) choices += (choices.empty() ? "" : ", ") + std::string(choice);
+  for (const std::string& choice : listed) choices += (choices.empty() ? "" : ", ") + choice;
   errors.push_back("Setting '" + name + "' must be one of " + choices + ", not '" + text + "'.");
 }
 
+void check_one(const SettingInfo& info, const std::string& text, Settings& settings, std::vector<std::string>& errors) {
+  if (const std::vector<std::string> listed = listed_values(info); !listed.empty())
+    return check_listed(info, listed, text, settings, errors);
+  const std::string name(info.name);
+  const std::optional<int64_t> value = parse_integer(text);
+  if (!value)
+    errors.push_back("Setting '" + name + "' must be an integer, not '" + text + "'.");
+  else if (*value < info.min || *value > info.max)
+    errors.push_back("Setting '" + name + "' must lie between " + std::to_string(info.min) + " and " +
+                     std::to_string(info.max) + ", not " + text + ".");
+  else
+    settings.set(name, *value);
+}
+
 }  // namespace
+
+std::vector<std::string> listed_values(const SettingInfo& info) {
+  std::vector<std::string> out(info.choices.begin(), info.choices.end());
+  for (const int64_t value : info.values) out.push_back(std::to_string(value));
+  return out;
+}
 
 Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std::string, std::string>& given,
                           std::vector<std::string>& errors) {

@@ -44,8 +44,8 @@ std::string kernels_of(const codecs::CodecEntry& entry) {
 }
 
 std::string range_of(const codecs::SettingInfo& info) {
-  return std::holds_alternative<int64_t>(info.default_value) ? fmt::format("{}..{}", info.min, info.max)
-                                                             : fmt::format("{}", fmt::join(info.choices, " | "));
+  const std::vector<std::string> listed = codecs::listed_values(info);
+  return listed.empty() ? fmt::format("{}..{}", info.min, info.max) : fmt::format("{}", fmt::join(listed, " | "));
 }
 
 std::string default_of(const codecs::SettingInfo& info) {
@@ -62,7 +62,7 @@ reports::Cell id_cell(const codecs::CodecEntry& entry) {
 
 // Where loaded codecs come from; no table without any.
 std::vector<Table> library_tables() {
-  Table libraries = make_table("libraries", "Codecs from shared objects", {"codec", "file", "sha256"});
+  Table libraries = make_table("libraries", "Codecs from shared objects", {"codec", "file", "hash"});
   for (const codecs::CodecEntry& entry : codecs::all_codecs())
     if (entry.loaded())
       libraries.rows.push_back(

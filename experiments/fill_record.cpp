@@ -66,6 +66,13 @@ backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& en
       fmt::format("The codec '{}' has no kernel {} on the backend '{}'.", entry.id, spec.name(), spec.backend));
 }
 
+// Records have one from a list as a text, also where it is a number: stored records do.
+bool is_listed(const codecs::Codec& codec, std::string_view setting) {
+  return std::any_of(codec.settings.begin(), codec.settings.end(), [&](const codecs::SettingInfo& info) {
+    return info.name == setting && !codecs::listed_values(info).empty();
+  });
+}
+
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id) {
   reports::CaseRecord record;
   record.case_key = one.key();
@@ -81,15 +88,19 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   for (const auto& [name, value] : one.data.texts) record.data.parameters[name] = value;
   record.codec.id = one.codec.id;
   record.codec.format_version = one.codec.format_version;
-  if (const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id); entry != nullptr && entry->loaded()) {
+  const codecs::CodecEntry* const entry = codecs::find_codec(one.codec.id);
+  if (entry != nullptr && entry->loaded()) {
     record.codec.library_path = entry->library_path;
     record.codec.library_hash = entry->library_hash;
   }
   for (const auto& [name, value] : one.codec.settings.values()) {
-    if (std::holds_alternative<int64_t>(value))
-      record.codec.settings[name] = std::get<int64_t>(value);
-    else
+    const auto* const integer = std::get_if<int64_t>(&value);
+    if (integer == nullptr)
       record.codec.settings[name] = std::get<std::string>(value);
+    else if (entry != nullptr && is_listed(*entry->codec, name))
+      record.codec.settings[name] = std::to_string(*integer);
+    else
+      record.codec.settings[name] = *integer;
   }
   record.kernel.backend = one.kernel.backend;
   record.kernel.op = backends::op_name(one.kernel.op);

@@ -205,8 +205,8 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
   }
 }
 
-// A codec with its defaults, then with each setting alone at other values: every choice of a text, every value of a
-// narrow range, the ends of a wide one. For configs that must not name codecs.
+// A codec with its defaults, then with each setting alone at other values: every listed value, every value of a narrow
+// range, the ends of a wide one. For configs that must not name codecs.
 void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out) {
   const codecs::Codec& codec = *entry.codec;
   out.push_back({std::string(entry.id), codecs::default_settings(codec), codec.format_version});
@@ -218,8 +218,9 @@ void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& ou
     if (problems.empty() && std::find(out.begin(), out.end(), spec) == out.end()) out.push_back(std::move(spec));
   };
   for (const codecs::SettingInfo& info : codec.settings) {
-    for (const std::string_view choice : info.choices) append(info.name, std::string(choice));
-    if (!std::holds_alternative<int64_t>(info.default_value)) continue;
+    const std::vector<std::string> listed = codecs::listed_values(info);
+    for (const std::string& value : listed) append(info.name, value);
+    if (!listed.empty()) continue;
     for (int64_t value = info.min; info.max - info.min <= 6 && value < info.max; ++value)
       append(info.name, std::to_string(value));
     append(info.name, std::to_string(info.min));

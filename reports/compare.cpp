@@ -234,8 +234,8 @@ Table comparison_table(const ComparisonResult& result) {
       const std::int64_t bytes = r ? r->size.stored_bytes : 0;
       return bytes > 0 ? Cell{bytes_text(static_cast<double>(bytes)), bytes} : number_cell(kUnknown, "–");
     };
-    Cell change{fmt::format("{:+d}", row.stored_bytes_change), row.stored_bytes_change};
-    if (row.stored_bytes_change == 0) change.text = "0";
+    const std::int64_t bytes_change = row.stored_bytes_change;
+    Cell change{bytes_change == 0 ? "0" : fmt::format("{:+d}", bytes_change), bytes_change};
     if (!row.base || !row.other) change = number_cell(kUnknown, "–");
     std::vector<Cell> cells = {verdict,
                                ratio(row.speed_ratio.middle),

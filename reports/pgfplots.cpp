@@ -81,7 +81,8 @@ struct Writer {
     auto list = [](const std::vector<std::string>& names, bool positions) {
       std::string text;
       for (std::size_t i = 0; i < names.size(); ++i) {
-        text += (i ? "," : "") + (positions ? std::to_string(i) : "{" + latex_escaped(names[i]) + "}");
+        text.append(i ? "," : "")
+            .append(positions ? std::to_string(i) : fmt::format("{{{}}}", latex_escaped(names[i])));
       }
       return text;
     };

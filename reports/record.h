@@ -60,7 +60,7 @@ struct CaseRecord {
     std::string id;
     std::int64_t format_version = 0;
     Values settings;
-    // For a codec from a shared object, JSON "library": the file and its SHA-256. Empty for codecs of the build.
+    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the build.
     std::string library_path = {}, library_hash = {};
   } codec;
 
@@ -94,7 +94,7 @@ struct CaseRecord {
     bool unfused = false;    // decoded to memory first, then multiplied by the harness
     std::int64_t batch = 1;  // tokens of a matmul
     // GPUs only.
-    std::string launch;                  // "graph": the pass replays one captured graph; "plain": a launch a kernel
+    std::string launch = {};             // "graph": the pass replays one captured graph; "plain": a launch a kernel
     std::int64_t compute_units = 0;      // streaming multiprocessors
     double highest_clock_hz = kUnknown;  // that the compute units may reach
   } kernel;
@@ -109,9 +109,9 @@ struct CaseRecord {
     // GPUs: the compute units' clock before and after the batch that this case was measured in, and what was then true.
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
-    std::string throttle_reasons;  // "none", or "power cap, ..."; "": unknown
+    std::string throttle_reasons = {};  // "none", or "power cap, ..."; "": unknown
     // Samples during which threads of the run had to wait for a core, by number; kept like the others.
-    std::vector<std::int64_t> disturbed_samples;
+    std::vector<std::int64_t> disturbed_samples = {};
   } time;
 
   // What else the machine did while the batch of this case was measured; unknown in older records.
@@ -134,7 +134,7 @@ bool is_disturbed(const CaseRecord& record);
 // A GPU as the driver describes it; 0 and "" where it does not tell.
 struct GpuRecord {
   std::string id;  // "cuda:0"
-  std::string name, architecture, driver;
+  std::string name = {}, architecture = {}, driver = {};
   std::int64_t compute_units = 0, wave_size = 0;
   std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared: that a thread block may have
   double highest_clock_hz = kUnknown, memory_clock_hz = kUnknown;

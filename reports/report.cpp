@@ -174,7 +174,10 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", warning);
   std::string latex = "% Needs \\usepackage{booktabs,longtable}.\n";
   for (const auto* tables : {&page.problems, &page.results, &page.sizes, &page.provenance}) {
-    for (const Table& table : *tables) markdown += "\n" + to_markdown(table), latex += "\n" + to_latex(table);
+    for (const Table& table : *tables) {
+      markdown.append("\n").append(to_markdown(table));
+      latex.append("\n").append(to_latex(table));
+    }
   }
   write("report.html", to_html(page));
   write("results.md", markdown);

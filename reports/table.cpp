@@ -96,10 +96,10 @@ std::string to_csv(const Table& table) {
     return result + "\"";
   };
   std::string text;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) text += (i ? "," : "") + quoted(table.columns[i].id);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) text.append(i ? "," : "").append(quoted(table.columns[i].id));
   text += "\n";
   for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += (i ? "," : "") + quoted(value_text(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) text.append(i ? "," : "").append(quoted(value_text(row[i])));
     text += "\n";
   }
   return text;

@@ -27,7 +27,7 @@ Table library_table(const RecordSet& records) {
               {},
               {}};
   table.columns = {
-      {"codec", "codec", ""}, {"file", "file", ""}, {"sha256", "SHA-256", ""}, {"cases", "cases", "", Align::right}};
+      {"codec", "codec", ""}, {"file", "file", ""}, {"hash", "hash", ""}, {"cases", "cases", "", Align::right}};
   std::map<std::tuple<std::string, std::string, std::string>, std::int64_t> cases;
   for (const CaseRecord& r : records.cases)
     if (!r.codec.library_path.empty()) ++cases[{codec_name(r), r.codec.library_path, r.codec.library_hash}];

@@ -18,7 +18,8 @@
 namespace ecmv::tests {
 
 inline std::filesystem::path golden_folder(const codecs::CodecEntry& entry, uint32_t version) {
-  return std::filesystem::path(ECMV_SOURCE_DIR) / "codecs" / entry.id / "golden" / ("v" + std::to_string(version));
+  return std::filesystem::path(ECMV_SOURCE_DIR) / "codecs" / entry.id / "golden" /
+         std::string("v").append(std::to_string(version));
 }
 
 // The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both.

@@ -1,5 +1,5 @@
-// Which settings of a codec are tested: the defaults, then each setting alone at its least, greatest and some middle
-// values, and at every choice of a text.
+// Which settings of a codec are tested: the defaults, then each setting alone at every listed value, or at its least,
+// its greatest and some middle values.
 #pragma once
 
 #include <map>
@@ -18,8 +18,9 @@ inline std::vector<codecs::Settings> settings_to_test(const codecs::Codec& codec
     if (errors.empty() && settings != out.front()) out.push_back(std::move(settings));
   };
   for (const codecs::SettingInfo& info : codec.settings) {
-    for (std::string_view choice : info.choices) add(info.name, std::string(choice));
-    if (!std::holds_alternative<int64_t>(info.default_value)) continue;
+    const std::vector<std::string> listed = codecs::listed_values(info);
+    for (const std::string& value : listed) add(info.name, value);
+    if (!listed.empty()) continue;
     add(info.name, std::to_string(info.min));
     // Powers of two are where lane counts live; of narrow ranges every value is tried.
     for (int64_t value = 1; value < info.max; value *= 2)

@@ -8,11 +8,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/always_inline.h"
 #include "datasets/matrix.h"
 
 namespace ecmv::backends::cpu {
-
-#define ECMV_INLINE [[gnu::always_inline]] inline
 
 ECMV_INLINE float bf16_number(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 

@@ -1,5 +1,6 @@
-// Operations of one lane that devices have an instruction for: dot products of four bytes, byte permutation, funnel
-// shifts, bit counts. The portable forms run in the emulator and define what the others must compute.
+// Operations of one lane on the bytes and bits of registers, most of which devices have an instruction for: dot products
+// of four bytes, sums of bytes, byte permutation, funnel shifts, bit counts. The portable forms run in the emulator and
+// define what the others must compute.
 #pragma once
 
 #include <bit>
@@ -75,6 +76,11 @@ ECMV_GPU_DEVICE uint32_t select_bytes(uint32_t bytes, uint32_t selectors) {
 #else
   return byte_permute(bytes, 0, selectors);
 #endif
+}
+
+// a + b in each of four bytes, modulo 256.
+ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
+  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
 }
 
 // Bits [n, n + 32) of the 64 that low and high make up, n taken modulo 32.

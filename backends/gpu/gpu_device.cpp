@@ -131,7 +131,8 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
       known += (known.empty() ? "" : ", ") + std::to_string(i) + " (" + info.simd_target + ")";
   }
   if (known.empty()) throw std::invalid_argument(devices.front().unavailable);
-  const std::string number = request.index < 0 ? "" : " " + std::to_string(request.index);
+  std::string number;
+  if (request.index >= 0) number.append(" ").append(std::to_string(request.index));
   const std::string target = request.simd_target.empty() ? "" : " '" + request.simd_target + "'";
   throw std::invalid_argument("There is no device" + number + target + " here; there are: " + known + ".");
 }

@@ -19,8 +19,8 @@ ECMV_GPU_DEVICE void multiply_panels(uint4 a, uint2 b, int32_t (&c)[4]) {
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
 #else
-  using Group = Lanes<32>;
-  const int g = Group::lane() / 4, t = Group::lane() % 4;
+  using LaneGroup = Lanes<32>;
+  const int g = LaneGroup::lane() / 4, t = LaneGroup::lane() % 4;
   const uint64_t upper = uint64_t{a.z} << 32 | a.x, lower = uint64_t{a.w} << 32 | a.y,
                  column = uint64_t{b.y} << 32 | b.x;
   const auto dot = [](uint64_t bytes, uint64_t with, int32_t sum) {
@@ -28,8 +28,9 @@ ECMV_GPU_DEVICE void multiply_panels(uint4 a, uint2 b, int32_t (&c)[4]) {
     return dot4_unsigned_signed(static_cast<uint32_t>(bytes >> 32), static_cast<int32_t>(with >> 32), sum);
   };
   for (int part = 0; part < 4; ++part) {
-    const uint64_t row = Group::shuffle(upper, 4 * g + part), row_below = Group::shuffle(lower, 4 * g + part);
-    const uint64_t left = Group::shuffle(column, 8 * t + part), right = Group::shuffle(column, 8 * t + 4 + part);
+    const uint64_t row = LaneGroup::shuffle(upper, 4 * g + part), row_below = LaneGroup::shuffle(lower, 4 * g + part);
+    const uint64_t left = LaneGroup::shuffle(column, 8 * t + part),
+                   right = LaneGroup::shuffle(column, 8 * t + 4 + part);
     c[0] = dot(row, left, c[0]);
     c[1] = dot(row, right, c[1]);
     c[2] = dot(row_below, left, c[2]);

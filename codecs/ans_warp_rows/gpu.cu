@@ -10,13 +10,13 @@ namespace {
 
 namespace gpu = backends::gpu;
 namespace quads = modelling::ECMV_GPU_NAMESPACE;
-using Group = quads::QuadGroup;
+using LaneGroup = quads::QuadGroup;
 using Queue = quads::QuadQueue<1>;
 
 [[maybe_unused]] constexpr int kResidentWaves = 48;  // that must fit on a multiprocessor
 
 ECMV_GPU_DEVICE int64_t row_of_group() {
-  return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  return gpu::block_index() * (gpu::block_size() / LaneGroup::size()) + LaneGroup::group();
 }
 
 template <typename Tables>
@@ -29,13 +29,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
   if (row < stream.queues) words.begin(stream, row);
   const Tables tables(stream);
   if (row >= stream.queues) return;
-  const gpu::Pointer<const int32_t> x_quads = gpu::cast<const int32_t>(x) + Group::lane();
+  const gpu::Pointer<const int32_t> x_quads = gpu::cast<const int32_t>(x) + LaneGroup::lane();
   int32_t sum = 0;
   quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) {
-    sum = gpu::dot4(static_cast<int32_t>(symbols), gpu::load_shared_by_many(x_quads + chunk * Group::size()), sum);
+    sum = gpu::dot4(static_cast<int32_t>(symbols), gpu::load_shared_by_many(x_quads + chunk * LaneGroup::size()), sum);
   });
-  const int32_t total = Group::reduce_add(sum);
-  if (Group::lane() == 0) epilogue.store(row, total);
+  const int32_t total = LaneGroup::reduce_add(sum);
+  if (LaneGroup::lane() == 0) epilogue.store(row, total);
 }
 
 template <typename Tables>
@@ -48,9 +48,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
   const Tables tables(stream);
   if (row >= stream.queues) return;
   const gpu::Pointer<uint32_t> out =
-      gpu::cast<uint32_t>(decoded) + (row * stream.chunks * Group::size() + Group::lane());
+      gpu::cast<uint32_t>(decoded) + (row * stream.chunks * LaneGroup::size() + LaneGroup::lane());
   quads::for_each_quad(stream.chunks, tables, words,
-                       [&](int chunk, uint32_t symbols) { out[chunk * Group::size()] = symbols; });
+                       [&](int chunk, uint32_t symbols) { out[chunk * LaneGroup::size()] = symbols; });
 }
 
 using Layers = std::span<const backends::Layer>;

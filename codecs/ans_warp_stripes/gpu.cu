@@ -10,14 +10,14 @@ namespace {
 
 namespace gpu = backends::gpu;
 namespace quads = modelling::ECMV_GPU_NAMESPACE;
-using Group = quads::QuadGroup;
+using LaneGroup = quads::QuadGroup;
 // Few waves are there to wait for each other's loads: three groups ahead are about 20 steps.
 using Queue = quads::QuadQueue<3>;
 
 constexpr int kResidentWaves = 16;  // that must fit on a multiprocessor
 
 ECMV_GPU_DEVICE int64_t stripe_of_group() {
-  return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  return gpu::block_index() * (gpu::block_size() / LaneGroup::size()) + LaneGroup::group();
 }
 
 template <typename Tables>
@@ -33,15 +33,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
   // The lanes hold x of 32 chunks, loaded 32 chunks before.
   const gpu::Pointer<const int32_t> x_quads = gpu::cast<const int32_t>(x);
   const auto load_x = [&](int chunk) { return chunk < stream.chunks ? gpu::load_shared_by_many(x_quads + chunk) : 0; };
-  int32_t x_now = 0, x_ahead = load_x(Group::lane()), sum = 0;
+  int32_t x_now = 0, x_ahead = load_x(LaneGroup::lane()), sum = 0;
   quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) {
-    if (chunk % Group::size() == 0) {
+    if (chunk % LaneGroup::size() == 0) {
       x_now = x_ahead;
-      x_ahead = load_x(chunk + Group::size() + Group::lane());
+      x_ahead = load_x(chunk + LaneGroup::size() + LaneGroup::lane());
     }
-    sum = gpu::dot4(static_cast<int32_t>(symbols), Group::shuffle(x_now, chunk), sum);
+    sum = gpu::dot4(static_cast<int32_t>(symbols), LaneGroup::shuffle(x_now, chunk), sum);
   });
-  epilogue.store(stripe * kStripeRows + Group::lane(), sum);
+  epilogue.store(stripe * kStripeRows + LaneGroup::lane(), sum);
 }
 
 template <typename Tables>
@@ -54,7 +54,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
   const Tables tables(stream);
   if (stripe >= stream.queues) return;
   const gpu::Pointer<uint32_t> out =
-      gpu::cast<uint32_t>(decoded) + (stripe * kStripeRows + Group::lane()) * stream.chunks;
+      gpu::cast<uint32_t>(decoded) + (stripe * kStripeRows + LaneGroup::lane()) * stream.chunks;
   quads::for_each_quad(stream.chunks, tables, words, [&](int chunk, uint32_t symbols) { out[chunk] = symbols; });
 }
 

@@ -180,40 +180,22 @@ int64_t cal22_bits(std::span<const std::byte> block) {
   return kTagBits + least;
 }
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return encode_blocks(matrix, settings, Coder());
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(), out); }
-
-int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
-  return max_stored_block_bytes(bytes, settings, kTagBits + 8 * block_bytes(settings));
-}
-
-std::vector<BlockSizes> block_sizes(datasets::MatrixView matrix, const Settings& settings) {
-  std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, Coder());
-  sizes.push_back(count_bits("cal22", matrix, settings, cal22_bits));
-  sizes.push_back(count_bits("pact12", matrix, settings, pact12_bits));
-  return sizes;
-}
+int64_t most_block_bits(const Settings& settings) { return kTagBits + 8 * block_bytes(settings); }
 
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "base-delta-immediate compression of memory blocks",
-      .source = "Pekhimenko et al.: Base-delta-immediate compression, PACT 2012",
-      .format_version = 1,
-      .lossless = true,
-      .settings = block_settings({"32", "64", "128"}),
-      .refuses = refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-      .block_sizes = block_sizes,
-  };
+  static const Codec codec = make_block_codec(
+      {
+          .summary = "base-delta-immediate compression of memory blocks",
+          .source = "Pekhimenko et al.: Base-delta-immediate compression, PACT 2012",
+          .format_version = 1,
+          .lossless = true,
+          .settings = block_settings({32, 64, 128}),
+      },
+      {.coder = [](const Settings&) { return std::make_unique<Coder>(); },
+       .most_block_bits = most_block_bits,
+       .accountings = {accounting("cal22", cal22_bits), accounting("pact12", pact12_bits)}});
   return codec;
 }
 

@@ -29,6 +29,9 @@ Format format_of(int64_t block_bytes, bool scaled) {
   return {deltas, static_cast<int>(std::bit_width(static_cast<uint32_t>(deltas - 1))), deltas,
           (uint32_t{1} << deltas) - 1};
 }
+Format format_of(const Settings& settings) {
+  return format_of(block_bytes(settings), settings.text("widths") == "scaled");
+}
 
 using Planes = std::array<uint32_t, kPlanes>;
 
@@ -108,8 +111,7 @@ void encode_planes(const Planes& planes, const Format& format, BitWriter& out) {
 
 class Coder : public BlockCoder {
  public:
-  explicit Coder(const Settings& settings)
-      : format_(format_of(block_bytes(settings), settings.text("widths") == "scaled")) {}
+  explicit Coder(const Settings& settings) : format_(format_of(settings)) {}
 
   void encode(std::span<const std::byte> block, BitWriter& out) const override {
     encode_base(load_word32(block, 0), out);
@@ -182,46 +184,30 @@ int64_t cal22_bits(std::span<const std::byte> block) {
   return 3 + 4 + counter.bit_count();
 }
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return encode_blocks(matrix, settings, Coder(settings));
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(*view.settings), out); }
-
-int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
-  const Format format = format_of(block_bytes(settings), settings.text("widths") == "scaled");
-  const int64_t plane_bits = std::max(1 + format.raw_bits, 5 + format.position_bits);
-  return max_stored_block_bytes(bytes, settings, kMaxBaseBits + kPlanes * plane_bits);
-}
-
-std::vector<BlockSizes> block_sizes(datasets::MatrixView matrix, const Settings& settings) {
-  std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, Coder(settings));
-  sizes.push_back(count_bits("cal22", matrix, settings, cal22_bits));
-  return sizes;
+int64_t most_block_bits(const Settings& settings) {
+  const Format format = format_of(settings);
+  return kMaxBaseBits + kPlanes * std::max(1 + format.raw_bits, 5 + format.position_bits);
 }
 
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "bit-plane compression of memory blocks",
-      .source = "Kim et al.: Bit-plane compression, ISCA 2016",
-      .format_version = 1,
-      .lossless = true,
-      .settings = block_settings(
-          {"32", "64", "128"}, {{.name = "widths",
-                                 .unit = "",
-                                 .help = "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
-                                 .default_value = std::string("scaled"),
-                                 .choices = {"scaled", "literal"}}}),
-      .refuses = refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-      .block_sizes = block_sizes,
-  };
+  static const Codec codec = make_block_codec(
+      {
+          .summary = "bit-plane compression of memory blocks",
+          .source = "Kim et al.: Bit-plane compression, ISCA 2016",
+          .format_version = 1,
+          .lossless = true,
+          .settings = block_settings(
+              {32, 64, 128}, {{.name = "widths",
+                               .unit = "",
+                               .help = "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
+                               .default_value = std::string("scaled"),
+                               .choices = {"scaled", "literal"}}}),
+      },
+      {.coder = [](const Settings& settings) { return std::make_unique<Coder>(settings); },
+       .most_block_bits = most_block_bits,
+       .accountings = {accounting("cal22", cal22_bits)}});
   return codec;
 }
 

@@ -38,37 +38,23 @@ bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out)
   return result == BZ_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0;
 }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return modelling::library_encode(matrix, settings, compress);
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { modelling::library_decode(view, out, decompress); }
-
-int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  return modelling::library_max_stored_bytes(shape, settings, 100, 601);
-}
-
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "libbz2 on blocks of rows, a yardstick",
-      .source = "bzip2 1.0 (Seward), through libbz2",
-      .format_version = 1,
-      .lossless = true,
-      .portable_bytes = false,
-      .settings = {{.name = "level",
-                    .unit = "100 kB",
-                    .help = "size of the blocks that are sorted at once",
-                    .default_value = int64_t{9},
-                    .min = 1,
-                    .max = 9},
-                   modelling::block_kib_setting(128)},
-      .refuses = modelling::library_refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-  };
+  static const Codec codec = modelling::make_library_codec(
+      {
+          .summary = "libbz2 on blocks of rows, a yardstick",
+          .source = "bzip2 1.0 (Seward), through libbz2",
+          .format_version = 1,
+          .lossless = true,
+          .settings = {{.name = "level",
+                        .unit = "100 kB",
+                        .help = "size of the blocks that are sorted at once",
+                        .default_value = int64_t{9},
+                        .min = 1,
+                        .max = 9}},
+      },
+      {.compress = compress, .decompress = decompress, .spread = 100, .constant = 601});
   return codec;
 }
 

@@ -9,10 +9,12 @@
 #include "codecs/coding_pairs/coders.h"
 #include "codecs/coding_pairs/format.h"
 #include "codecs/coding_pairs/pairs.h"
+#include "codecs/modelling/bytes.h"
 
 namespace ecmv::codecs::coding_pairs {
 namespace {
 
+using modelling::append, modelling::append_word, modelling::load, modelling::load_word;
 using modelling::BitReader;
 
 const PairFormat& format_of(const Settings& settings) { return find_format(settings.text("pairs")); }
@@ -53,16 +55,6 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
          std::to_string(most_codes(layout.coder)) + " that the coder " + settings.text("coder") + " can tell apart.";
 }
 
-void append(std::vector<std::byte>& bytes, uint64_t value, int count) {
-  for (int i = 0; i < count; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
-}
-
-uint64_t read(std::span<const std::byte> bytes, size_t at, int count) {
-  uint64_t value = 0;
-  for (int i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
-  return value;
-}
-
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {
@@ -82,10 +74,10 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   }
   const std::vector<uint32_t> weights = fit_weights(layout.coder, counts);
   std::vector<std::byte>& model = compressed.sections[kModel].bytes;
-  append(model, codes.size(), 4);
-  for (const uint32_t code : codes) append(model, code, 2);
+  append<uint32_t>(model, static_cast<uint32_t>(codes.size()));
+  for (const uint32_t code : codes) append<uint16_t>(model, static_cast<uint16_t>(code));
   for (const uint32_t weight : weights)
-    append(model, weight_bytes(layout.coder) == 2 ? weight - 1 : weight, weight_bytes(layout.coder));
+    append_word(model, weight_bytes(layout.coder), weight_bytes(layout.coder) == 2 ? weight - 1 : weight);
 
   const std::unique_ptr<Coder> coder = make_coder(layout.coder, weights);
   BitStack bits;
@@ -107,9 +99,9 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   compressed.sections[kPayload].bytes = bits.finish();
   const auto total = static_cast<int64_t>(compressed.sections[kPayload].bytes.size()) * 8;
   for (const Checkpoint& checkpoint : checkpoints) {
-    append(compressed.sections[kCheckpoints].bytes, static_cast<uint64_t>(total - checkpoint.bits_after),
-           kPositionBytes);
-    append(compressed.sections[kCheckpoints].bytes, checkpoint.state, state_bytes(layout.coder));
+    append_word(compressed.sections[kCheckpoints].bytes, kPositionBytes,
+                static_cast<uint64_t>(total - checkpoint.bits_after));
+    append_word(compressed.sections[kCheckpoints].bytes, state_bytes(layout.coder), checkpoint.state);
   }
   return compressed;
 }
@@ -120,16 +112,16 @@ class Reader final : public PairSource {
       : type_(compressed.type), format_(format), bits_(compressed.sections[kPayload].bytes) {
     const auto model = compressed.sections[kModel].bytes;
     const size_t each = 2 + static_cast<size_t>(weight_bytes(layout.coder));
-    const uint64_t count = model.size() < 4 ? 0 : read(model, 0, 4);
+    const uint64_t count = model.size() < 4 ? 0 : load<uint32_t>(model, 0);
     if (count == 0 || count > 65536 || model.size() != 4 + count * each)
       throw MalformedStream("The model of a pair stream has an impossible size.");
     std::vector<uint32_t> weights;
     for (size_t i = 0; i < count; ++i) {
-      codes_.push_back(static_cast<uint32_t>(read(model, 4 + 2 * i, 2)));
+      codes_.push_back(load<uint16_t>(model, 4 + 2 * i));
       if (codes_.back() >= format.codes(type_) || (i > 0 && codes_[i] <= codes_[i - 1]))
         throw MalformedStream("The codes of a pair stream's model do not ascend, or are none of its format.");
       const auto weight =
-          static_cast<uint32_t>(read(model, 4 + 2 * count + (each - 2) * i, static_cast<int>(each) - 2));
+          static_cast<uint32_t>(load_word(model, 4 + 2 * count + (each - 2) * i, static_cast<int>(each) - 2));
       weights.push_back(each == 4 ? weight + 1 : weight);
     }
     check_weights(layout.coder, weights);
@@ -175,8 +167,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const int64_t width = datasets::element_bytes(compressed.type);
   for (int64_t segment = 0; segment < layout.segments; ++segment) {
     const auto at = static_cast<size_t>(segment * layout.entry_bytes());
-    const auto position = static_cast<int64_t>(read(index, at, kPositionBytes));
-    const uint64_t state = read(index, at + kPositionBytes, state_bytes(layout.coder));
+    const auto position = static_cast<int64_t>(load_word(index, at, kPositionBytes));
+    const uint64_t state = load_word(index, at + kPositionBytes, state_bytes(layout.coder));
     if (segment == 0) {
       if (position > 7) throw MalformedStream("A pair stream begins past its first byte.");
       if (BitReader(compressed.sections[kPayload].bytes).read(static_cast<int>(position)) != 0)

@@ -154,39 +154,22 @@ class Cal22 {
   std::array<uint32_t, kDictionaryWords> words_ = {};
 };
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return encode_blocks(matrix, settings, Coder());
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(), out); }
-
-int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
-  return max_stored_block_bytes(bytes, settings, block_bytes(settings) / 4 * kMaxWordBits);
-}
-
-std::vector<BlockSizes> block_sizes(datasets::MatrixView matrix, const Settings& settings) {
-  std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, Coder());
-  sizes.push_back(count_bits("cal22", matrix, settings, Cal22()));
-  return sizes;
-}
+int64_t most_block_bits(const Settings& settings) { return block_bytes(settings) / 4 * kMaxWordBits; }
 
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "C-Pack: words of memory blocks by a small dictionary",
-      .source = "Chen et al.: C-Pack, IEEE TVLSI 18(8), 2010",
-      .format_version = 1,
-      .lossless = true,
-      .settings = block_settings({"32", "64", "128"}),
-      .refuses = refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-      .block_sizes = block_sizes,
-  };
+  static const Codec codec = make_block_codec(
+      {
+          .summary = "C-Pack: words of memory blocks by a small dictionary",
+          .source = "Chen et al.: C-Pack, IEEE TVLSI 18(8), 2010",
+          .format_version = 1,
+          .lossless = true,
+          .settings = block_settings({32, 64, 128}),
+      },
+      {.coder = [](const Settings&) { return std::make_unique<Coder>(); },
+       .most_block_bits = most_block_bits,
+       .accountings = {accounting("cal22", Cal22())}});
   return codec;
 }
 

@@ -45,44 +45,30 @@ bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out)
   return result == Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0;
 }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return modelling::library_encode(matrix, settings, compress);
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { modelling::library_decode(view, out, decompress); }
-
-int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  // deflateBound with its largest overhead (small memory or window): n + n / 8 + n / 64 + 5 and the wrapper; n / 7
-  // covers both.
-  return modelling::library_max_stored_bytes(shape, settings, 7, 32);
-}
-
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "zlib's deflate on blocks of rows, a yardstick",
-      .source = "DEFLATE, RFC 1951, through zlib",
-      .format_version = 1,
-      .lossless = true,
-      .portable_bytes = false,
-      .settings = {{.name = "level",
-                    .unit = "",
-                    .help = "zlib's effort in finding matches",
-                    .default_value = int64_t{6},
-                    .min = 1,
-                    .max = 9},
-                   {.name = "strategy",
-                    .unit = "",
-                    .help = "huffman_only looks for no matches",
-                    .default_value = std::string("huffman_only"),
-                    .choices = {"default", "huffman_only"}},
-                   modelling::block_kib_setting(128)},
-      .refuses = modelling::library_refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-  };
+  static const Codec codec = modelling::make_library_codec(
+      {
+          .summary = "zlib's deflate on blocks of rows, a yardstick",
+          .source = "DEFLATE, RFC 1951, through zlib",
+          .format_version = 1,
+          .lossless = true,
+          .settings = {{.name = "level",
+                        .unit = "",
+                        .help = "zlib's effort in finding matches",
+                        .default_value = int64_t{6},
+                        .min = 1,
+                        .max = 9},
+                       {.name = "strategy",
+                        .unit = "",
+                        .help = "huffman_only looks for no matches",
+                        .default_value = std::string("huffman_only"),
+                        .choices = {"default", "huffman_only"}}},
+      },
+      // deflateBound with its largest overhead (small memory or window): n + n / 8 + n / 64 + 5 and the wrapper; n / 7
+      // covers both.
+      {.compress = compress, .decompress = decompress, .spread = 7, .constant = 32});
   return codec;
 }
 

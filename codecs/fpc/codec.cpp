@@ -98,39 +98,22 @@ int64_t cal22_bits(std::span<const std::byte> block) {
   return bits;
 }
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return encode_blocks(matrix, settings, Coder());
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { decode_blocks(view, Coder(), out); }
-
-int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
-  return max_stored_block_bytes(bytes, settings, block_bytes(settings) / 4 * kMaxWordBits);
-}
-
-std::vector<BlockSizes> block_sizes(datasets::MatrixView matrix, const Settings& settings) {
-  std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, Coder());
-  sizes.push_back(count_bits("cal22", matrix, settings, cal22_bits));
-  return sizes;
-}
+int64_t most_block_bits(const Settings& settings) { return block_bytes(settings) / 4 * kMaxWordBits; }
 
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "frequent pattern compression of 32-bit words in memory blocks",
-      .source = "Alameldeen, Wood: Frequent pattern compression, UW-Madison TR 1500, 2004",
-      .format_version = 1,
-      .lossless = true,
-      .settings = block_settings({"32", "64", "128"}),
-      .refuses = refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-      .block_sizes = block_sizes,
-  };
+  static const Codec codec = make_block_codec(
+      {
+          .summary = "frequent pattern compression of 32-bit words in memory blocks",
+          .source = "Alameldeen, Wood: Frequent pattern compression, UW-Madison TR 1500, 2004",
+          .format_version = 1,
+          .lossless = true,
+          .settings = block_settings({32, 64, 128}),
+      },
+      {.coder = [](const Settings&) { return std::make_unique<Coder>(); },
+       .most_block_bits = most_block_bits,
+       .accountings = {accounting("cal22", cal22_bits)}});
   return codec;
 }
 

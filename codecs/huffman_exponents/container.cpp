@@ -11,6 +11,7 @@
 #include "codecs/huffman_exponents/elements.h"
 #include "codecs/huffman_exponents/format.h"
 #include "codecs/modelling/bit_io.h"
+#include "codecs/modelling/bytes.h"
 #include "codecs/modelling/lut_code.h"
 
 namespace ecmv::codecs::huffman_exponents::container {
@@ -20,17 +21,6 @@ std::array<uint64_t, kBf16Exponents> count_exponents(const datasets::MatrixView&
   std::array<uint64_t, kBf16Exponents> counts{};
   for (int64_t i = 0; i < matrix.shape.elements(); ++i) ++counts[exponent_of(matrix.elements, matrix.type, i)];
   return counts;
-}
-
-void append_u32(std::vector<std::byte>& bytes, uint64_t value) {
-  for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::byte>(value >> shift & 0xff));
-}
-
-uint64_t read_number(std::span<const std::byte> bytes, int64_t index, int width) {
-  uint64_t value = 0;
-  for (int i = 0; i < width; ++i)
-    value |= std::to_integer<uint64_t>(bytes[static_cast<size_t>(index * width + i)]) << (8 * i);
-  return value;
 }
 
 std::vector<std::byte> signs_and_mantissas(const datasets::MatrixView& matrix) {
@@ -51,7 +41,7 @@ void check_splits(std::span<const std::byte> splits, int64_t elements) {
   if (splits.size() % 8 != 0) throw MalformedStream("The split positions must be whole 64-bit integers.");
   int64_t before = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(splits.size() / 8); ++i) {
-    const int64_t split = static_cast<int64_t>(read_number(splits, i, 8));
+    const int64_t split = modelling::load<int64_t>(splits, static_cast<size_t>(8 * i));
     if (split < before || split > elements)
       throw MalformedStream("The split positions must rise and stay within the elements.");
     before = split;
@@ -90,7 +80,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const auto enter_threads = [&](int64_t element) {
     for (; threads * kThreadBits <= bits.bit_count(); ++threads) {
       gaps.put(static_cast<uint64_t>(bits.bit_count() - threads * kThreadBits), gap_bits(matrix.type));
-      if (threads % kBlockThreads == 0) append_u32(positions, static_cast<uint64_t>(element));
+      if (threads % kBlockThreads == 0) modelling::append<uint32_t>(positions, static_cast<uint32_t>(element));
     }
   };
   for (int64_t i = 0; i < elements; ++i) {
@@ -102,7 +92,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   if (bits.bit_count() % kThreadBits != 0) enter_threads(elements);
   const int fill = static_cast<int>(-bits.bit_count() & 7), end_length = code.lengths[end_symbol];
   for (int i = 0; i < fill; ++i) bits.put(code.codes[end_symbol] >> (end_length - 1 - i % end_length), 1);
-  append_u32(positions, static_cast<uint64_t>(elements));
+  modelling::append<uint32_t>(positions, static_cast<uint32_t>(elements));
 
   std::vector<std::byte> encoded = bits.finish(), gap_bytes = gaps.finish();
   encoded.resize(encoded.size() + kSpareBytes);
@@ -132,7 +122,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   const int64_t positions = static_cast<int64_t>(section(kOutputPositions).size() / 4);
   if (section(kOutputPositions).size() % 4 != 0 || positions == 0 || positions < blocks || positions > blocks + 1)
     throw MalformedStream("There must be an output position for each 4096 coded bytes and one at the end.");
-  if (static_cast<int64_t>(read_number(section(kOutputPositions), positions - 1, 4)) != elements)
+  if (int64_t{modelling::load_word32(section(kOutputPositions), static_cast<size_t>(positions - 1))} != elements)
     throw MalformedStream("The last output position is not the number of elements.");
   const int64_t gap_bytes = static_cast<int64_t>(section(kGaps).size());
   if (gap_bytes < ceil_div(threads * gap_bits(type), 8) + 1 ||
@@ -148,7 +138,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
       if (element < elements && gap != reader.position() - thread * kThreadBits)
         throw MalformedStream("A gap does not lead to the first code of its 8 bytes.");
       if (thread % kBlockThreads == 0 &&
-          static_cast<int64_t>(read_number(section(kOutputPositions), thread / kBlockThreads, 4)) != element)
+          int64_t{modelling::load_word32(section(kOutputPositions), static_cast<size_t>(thread / kBlockThreads))} !=
+              element)
         throw MalformedStream("An output position is not the number of elements before its block.");
     }
   };

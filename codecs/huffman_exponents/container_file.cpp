@@ -11,6 +11,7 @@
 
 #include "codecs/huffman_exponents/elements.h"
 #include "codecs/huffman_exponents/format.h"
+#include "codecs/modelling/bytes.h"
 #include "datasets/safetensors.h"
 #include "datasets/source.h"
 
@@ -101,8 +102,7 @@ CompressedMatrix read_module(const datasets::Safetensors& file, const std::strin
 
   const Bytes& positions = matrix.sections[kOutputPositions].bytes;
   if (positions.size() < 4) fail("the module \"" + module + "\" has no output positions.");
-  int64_t elements = 0;
-  for (size_t i = 0; i < 4; ++i) elements |= std::to_integer<int64_t>(positions[positions.size() - 4 + i]) << (8 * i);
+  const int64_t elements = modelling::load<uint32_t>(positions, positions.size() - 4);
   const int64_t raw = static_cast<int64_t>(matrix.sections[kSignMantissa].bytes.size());
   if (raw != elements && raw != ceil_div(elements, 2))
     fail("the module \"" + module + "\" has " + std::to_string(elements) + " elements and " + std::to_string(raw) +

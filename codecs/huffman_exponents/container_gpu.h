@@ -18,11 +18,11 @@
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::container_gpu {
 
 namespace gpu = backends::gpu;
-using namespace huffman_exponents::container;
+using container::kBlockThreads, container::kMaxSymbols, container::kThreadBits, container::kThreadBytes;
 
 inline constexpr int kMostCodes = 4;  // of a look-up
-inline constexpr int kTeamLanes = 32;
-using Team = gpu::Lanes<kTeamLanes>;
+inline constexpr int kGroupLanes = 32;
+using LaneGroup = gpu::Lanes<kGroupLanes>;
 
 // A thread's exponents that fit its column, 4 a word: 36 codes in 64 bits. Threads with more decode again.
 inline constexpr int kColumnWords = 9;
@@ -189,11 +189,11 @@ class Tail {
 };
 
 // The sum of `count` over the threads of the block before this one. All threads take part.
-ECMV_GPU_DEVICE int sum_before(int count, gpu::Pointer<int32_t> team_sums) {
-  const int before = Team::prefix_add(count), lane = Team::lane();
-  if (lane == kTeamLanes - 1) team_sums[Team::group()] = before + count;
+ECMV_GPU_DEVICE int sum_before(int count, gpu::Pointer<int32_t> group_sums) {
+  const int before = LaneGroup::prefix_add(count), lane = LaneGroup::lane();
+  if (lane == kGroupLanes - 1) group_sums[LaneGroup::group()] = before + count;
   gpu::sync_block();
-  return before + Team::reduce_add(lane < Team::group() ? team_sums[lane] : 0);
+  return before + LaneGroup::reduce_add(lane < LaneGroup::group() ? group_sums[lane] : 0);
 }
 
 // An element of its exponent and the matrix's raw bits.
@@ -223,7 +223,7 @@ ECMV_GPU_DEVICE uint32_t join_four(uint32_t exponents, uint32_t raw) {
   return (bits & 0x08080808u) << 4 | exponents << kF8MantissaBits | (bits & 0x07070707u);
 }
 
-// Shared memory: the table, the teams' sums, and the columns or the buffer.
+// Shared memory: the table, the lane groups' sums, and the columns or the buffer.
 ECMV_GPU_BOTH constexpr int64_t table_bytes_of(int bits) { return int64_t{8} << bits; }
 inline constexpr int64_t kSumBytes = 32 * 4;
 ECMV_GPU_BOTH constexpr int64_t shared_bytes_of(int bits, int threads) {

@@ -68,7 +68,7 @@ inline FirstCode first_code(const uint16_t* joined, int64_t entries, uint32_t wi
 }
 
 template <class Join>
-ECMV_EXPONENTS_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
+ECMV_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
   const int64_t begin = args.rows.begin * bound.cols, end = args.rows.end * bound.cols;
   if (begin >= end) return;
   const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows

@@ -104,7 +104,7 @@ backends::BoundKernel bind_container(const backends::Policy& policy, Layers laye
 constexpr int kTokensAtOnce = 8;
 
 int64_t segments_of(const codecs::CompressedView& matrix) {
-  const int64_t cols = std::stoll(matrix.settings->text("segment_cols"));
+  const int64_t cols = matrix.settings->integer("segment_cols");
   return (matrix.shape.cols + cols - 1) / cols;
 }
 
@@ -131,9 +131,9 @@ struct Tiles {
     stored.tiles = words_of(matrix, kTiles);
     stored.rows = matrix.shape.rows;
     stored.cols = static_cast<int>(matrix.shape.cols);
-    stored.segment_cols = std::stoi(matrix.settings->text("segment_cols"));
+    stored.segment_cols = static_cast<int>(matrix.settings->integer("segment_cols"));
     stored.segments = static_cast<int>(segments_of(matrix));
-    stored.code_bits = std::stoi(matrix.settings->text("code_bits"));
+    stored.code_bits = static_cast<int>(matrix.settings->integer("code_bits"));
   }
 
   bool empty() const { return stored.rows == 0 || stored.cols == 0; }

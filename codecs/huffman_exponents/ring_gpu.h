@@ -46,8 +46,8 @@ class RingLane {
     const int line = before_ + static_cast<int>((position_ & kPosition) >> 5);
     before_ = line & ~(kRingLines - 1);
     position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5 | (position_ & 31);
-    const int most = Team::reduce_max(line), least = -Team::reduce_max(-line);
-    Team::sync();  // all lanes have read what the copies overwrite
+    const int most = LaneGroup::reduce_max(line), least = -LaneGroup::reduce_max(-line);
+    LaneGroup::sync();  // all lanes have read what the copies overwrite
     copy(least + kRingLines - kCopiedLines);
     const int needed = most + reach_ < count_ + 1 ? most + reach_ : count_ + 1;
     if (needed <= landed_) {
@@ -58,7 +58,7 @@ class RingLane {
       landed_ = copied_;
     }
     copied_before_ = copied_;
-    Team::sync();
+    LaneGroup::sync();
     return needed <= landed_;
   }
 
@@ -90,20 +90,20 @@ class RingLane {
     for (; copied_ <= last && copied_ <= count_; copied_ += kCopiedLines) {
       const int place = copied_ & (kRingLines - 1);
       const gpu::Pointer<const std::byte> from =
-          gpu::cast<const std::byte>(lines_ + copied_ * kGroupRows) + 16 * Team::lane();
-      gpu::copy_async<16>(ring_ + (place * kLineBytes + 16 * Team::lane()), from);
-      if (place == 0) gpu::copy_async<16>(ring_ + (kRingLines * kLineBytes + 16 * Team::lane()), from);
+          gpu::cast<const std::byte>(lines_ + copied_ * kGroupRows) + 16 * LaneGroup::lane();
+      gpu::copy_async<16>(ring_ + (place * kLineBytes + 16 * LaneGroup::lane()), from);
+      if (place == 0) gpu::copy_async<16>(ring_ + (kRingLines * kLineBytes + 16 * LaneGroup::lane()), from);
     }
     gpu::commit_copies();
   }
   ECMV_GPU_DEVICE uint32_t window_in_ring() const {
     const gpu::Pointer<const uint32_t> word = gpu::cast<const uint32_t>(
-        ring_ + static_cast<int>((position_ << 2 & (kRingLines - 1) * kLineBytes) + 4 * Team::lane()));
+        ring_ + static_cast<int>((position_ << 2 & (kRingLines - 1) * kLineBytes) + 4 * LaneGroup::lane()));
     return gpu::funnel_shift_left(word[kGroupRows], word[0], position_);
   }
   ECMV_GPU_DEVICE uint32_t window_in_memory() const {
     const gpu::Pointer<const uint32_t> word =
-        lines_ + ((before_ + static_cast<int>((position_ & kPosition) >> 5)) * kGroupRows + Team::lane());
+        lines_ + ((before_ + static_cast<int>((position_ & kPosition) >> 5)) * kGroupRows + LaneGroup::lane());
     return gpu::funnel_shift_left(word[kGroupRows], word[0], position_);
   }
   ECMV_GPU_DEVICE uint32_t long_pair(uint32_t window) {
@@ -128,7 +128,7 @@ template <int kBits, typename Load, typename Quad, typename One>
 ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<std::byte> ring,
                                            gpu::Pointer<const uint32_t> pairs, int tile, const Load& load,
                                            const Quad& quad, const One& one) {
-  const int group = tile / matrix.segments, segment = tile % matrix.segments, row = Team::lane();
+  const int group = tile / matrix.segments, segment = tile % matrix.segments, row = LaneGroup::lane();
   const int first_col = segment * matrix.segment_cols, rest = matrix.cols - first_col;
   const int cols = rest < matrix.segment_cols ? rest : matrix.segment_cols;
   gpu::Pointer<const gpu::uint4> raw =
@@ -173,7 +173,7 @@ ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<st
     }
   }
   gpu::wait_copies<0>();  // the next tile's lines come to the same place
-  Team::sync();
+  LaneGroup::sync();
   const int whole = cols / kUnitCols * kUnitCols;
   ECMV_GPU_NO_UNROLL
   for (int last = whole; last < cols; ++last) {
@@ -197,7 +197,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
                                                                   int x_stride, int tokens, gpu::Pointer<float> partial,
                                                                   int64_t segment_stride) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits, kThreadsOfBlock>(matrix);
-  const gpu::Pointer<std::byte> ring = gpu::shared_memory() + ((4 << kBits) + Team::group() * kRingBytes);
+  const gpu::Pointer<std::byte> ring = gpu::shared_memory() + ((4 << kBits) + LaneGroup::group() * kRingBytes);
   constexpr int kGroups = kThreadsOfBlock / kGroupRows;
   const int tiles = static_cast<int>(matrix.rows / kGroupRows) * matrix.segments;
   int x_offsets[kTokens];
@@ -206,7 +206,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
   const auto load = [&](int t, int col) {
     return gpu::load_shared_by_many(gpu::cast<const gpu::uint4>(x + (x_offsets[t] + col)));
   };
-  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + Team::group(); tile < tiles;
+  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + LaneGroup::group(); tile < tiles;
        tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     float sums[kTokens] = {};
     for_each_quad_in_ring<kBits>(
@@ -224,7 +224,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
           ECMV_GPU_UNROLL
           for (int t = 0; t < kTokens; ++t) sums[t] += gpu::float_of(bits) * x[x_offsets[t] + col];
         });
-    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + Team::lane();
+    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + LaneGroup::lane();
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTokens; ++t)
       if (t < tokens) partial[tile % matrix.segments * segment_stride + t * matrix.rows + row] = sums[t];
@@ -237,14 +237,14 @@ template <int kBits, int kThreadsOfBlock, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings(Matrix matrix,
                                                                                  gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits, kThreadsOfBlock>(matrix);
-  const gpu::Pointer<std::byte> ring = gpu::shared_memory() + ((4 << kBits) + Team::group() * kRingBytes);
+  const gpu::Pointer<std::byte> ring = gpu::shared_memory() + ((4 << kBits) + LaneGroup::group() * kRingBytes);
   constexpr int kGroups = kThreadsOfBlock / kGroupRows;
   const int tiles = static_cast<int>(matrix.rows / kGroupRows) * matrix.segments;
   const bool aligned = matrix.cols % 8 == 0;  // every row begins at a multiple of 16 bytes
-  const bool odd = Team::lane() % 2 == 1;
-  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + Team::group(); tile < tiles;
+  const bool odd = LaneGroup::lane() % 2 == 1;
+  for (int tile = static_cast<int>(gpu::block_index()) * kGroups + LaneGroup::group(); tile < tiles;
        tile += static_cast<int>(gpu::grid_size()) * kGroups) {
-    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + Team::lane();
+    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + LaneGroup::lane();
     const gpu::Pointer<uint16_t> out = gpu::cast<uint16_t>(decoded) + row * matrix.cols;
     // This lane's pair of rows, even and odd; each lane stores its half of a unit.
     const gpu::Pointer<uint16_t> even_out = out + ((odd ? 8 : 0) - (odd ? matrix.cols : 0)),
@@ -267,7 +267,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings
           if (number < 3) return;
           uint32_t other[4];
           ECMV_GPU_UNROLL
-          for (int i = 0; i < 4; ++i) other[i] = Team::shuffle_xor(odd ? two[i] : two[4 + i], 1);
+          for (int i = 0; i < 4; ++i) other[i] = LaneGroup::shuffle_xor(odd ? two[i] : two[4 + i], 1);
           const int unit = col - 12;
           *gpu::cast<gpu::uint4>(even_out + unit) =
               odd ? gpu::uint4{other[0], other[1], other[2], other[3]} : gpu::uint4{two[0], two[1], two[2], two[3]};

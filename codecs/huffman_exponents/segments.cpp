@@ -7,10 +7,13 @@
 
 #include "codecs/huffman_exponents/elements.h"
 #include "codecs/huffman_exponents/format.h"
+#include "codecs/modelling/bytes.h"
 #include "codecs/modelling/code_lengths.h"
 
 namespace ecmv::codecs::huffman_exponents::segments {
 namespace {
+
+using modelling::load_word32, modelling::store_word32;
 
 constexpr auto kBf16 = datasets::ElementType::bf16;
 
@@ -22,21 +25,10 @@ struct Tiling {
   int64_t cols_of(int64_t segment) const { return std::min(segment_cols, cols - segment * segment_cols); }
 };
 
-int code_bits_of(const Settings& settings) { return std::stoi(settings.text("code_bits")); }
+int code_bits_of(const Settings& settings) { return static_cast<int>(settings.integer("code_bits")); }
 
 Tiling tiling_of(datasets::Shape shape, const Settings& settings) {
-  return {shape.rows, shape.cols, std::stoll(settings.text("segment_cols"))};
-}
-
-uint32_t read_u32(std::span<const std::byte> bytes, int64_t index) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; ++i) value |= std::to_integer<uint32_t>(bytes[static_cast<size_t>(4 * index + i)]) << (8 * i);
-  return value;
-}
-
-void write_u32(std::vector<std::byte>& bytes, int64_t index, uint32_t value) {
-  for (int i = 0; i < 4; ++i)
-    bytes[static_cast<size_t>(4 * index + i)] = static_cast<std::byte>(value >> (8 * i) & 0xff);
+  return {shape.rows, shape.cols, settings.integer("segment_cols")};
 }
 
 // Words of 32 bits, the first bit most significant.
@@ -135,15 +127,15 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
       }
       longest = std::max(longest, own.words.size());
     }
-    write_u32(tiles, tile, static_cast<uint32_t>(words));
+    store_word32(tiles, tile, static_cast<uint32_t>(words));
     const int64_t added = static_cast<int64_t>(longest) * rows;
     streams.resize(streams.size() + static_cast<size_t>(4 * added));
     for (int64_t r = 0; r < rows; ++r)
       for (size_t k = 0; k < of_rows[static_cast<size_t>(r)].words.size(); ++k)
-        write_u32(streams, words + static_cast<int64_t>(k) * rows + r, of_rows[static_cast<size_t>(r)].words[k]);
+        store_word32(streams, words + static_cast<int64_t>(k) * rows + r, of_rows[static_cast<size_t>(r)].words[k]);
     words += added;
   }
-  write_u32(tiles, tiling.tiles(), static_cast<uint32_t>(words));
+  store_word32(tiles, tiling.tiles(), static_cast<uint32_t>(words));
   streams.resize(streams.size() + 4 * kSpareWords);
 
   std::vector<std::byte> raw(static_cast<size_t>(tiling.rows * padded_cols(tiling.cols)));
@@ -151,7 +143,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     for (int64_t col = 0; col < tiling.cols; ++col) {
       const uint32_t bits = raw_of(matrix.elements, kBf16, row * tiling.cols + col);
       const int64_t word = raw_index(tiling.rows, tiling.cols, row, col) / 4;
-      write_u32(raw, word, read_u32(raw, word) | raw_part(bits >> 7, bits & 0x7f, static_cast<int>(col % 4)));
+      store_word32(raw, word, load_word32(raw, word) | raw_part(bits >> 7, bits & 0x7f, static_cast<int>(col % 4)));
     }
   const int64_t raw_padding = tiling.rows * (padded_cols(tiling.cols) - tiling.cols);
   CompressedMatrix compressed = make_compressed(matrix, settings);
@@ -174,20 +166,20 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     throw MalformedStream("There must be a first word for each tile, and the number of words.");
   if (static_cast<int64_t>(section(kSignMantissa).size()) != tiling.rows * padded_cols(tiling.cols))
     throw MalformedStream("There must be a sign and a mantissa for each element.");
-  if (read_u32(section(kTiles), 0) != 0 || read_u32(section(kTiles), tiling.tiles()) != words)
+  if (load_word32(section(kTiles), 0) != 0 || load_word32(section(kTiles), tiling.tiles()) != words)
     throw MalformedStream("The tiles do not cover the streams.");
 
   for (int64_t tile = 0; tile < tiling.tiles(); ++tile) {
     const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(),
                   rows = rows_of_group(tiling.rows, group);
-    const int64_t begin = read_u32(section(kTiles), tile), end = read_u32(section(kTiles), tile + 1);
+    const int64_t begin = load_word32(section(kTiles), tile), end = load_word32(section(kTiles), tile + 1);
     if (begin > end || end > words || (end - begin) % rows != 0)
       throw MalformedStream("A tile's words lie outside the streams or are not as many for each row.");
     const int64_t bits = (end - begin) / rows * 32;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t row = group * kGroupRows + r;
       const auto word = [&](int64_t k) {
-        return 32 * k < bits ? read_u32(section(kStreams), begin + k * rows + r) : 0u;
+        return 32 * k < bits ? load_word32(section(kStreams), begin + k * rows + r) : 0u;
       };
       int64_t position = 0;
       for (int64_t c = 0; c < tiling.cols_of(segment); ++c) {
@@ -197,7 +189,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
         position += length;
         if (position > bits) throw MalformedStream("A row's codes are longer than its stream.");
         const int64_t col = segment * tiling.segment_cols + c;
-        const uint32_t raw = read_u32(section(kSignMantissa), raw_index(tiling.rows, tiling.cols, row, col) / 4);
+        const uint32_t raw = load_word32(section(kSignMantissa), raw_index(tiling.rows, tiling.cols, row, col) / 4);
         const int shift = static_cast<int>(8 * (col % 4));
         const uint32_t turned = shift == 0 ? raw : raw << shift | raw >> (32 - shift);
         store_element(out, kBf16, row * tiling.cols + col, exponent, (turned >> 24 & 0x80) | (turned >> 16 & 0x7f));

@@ -13,9 +13,9 @@
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
 namespace gpu = backends::gpu;
-using namespace huffman_exponents::segments;
+using segments::kGroupRows, segments::kMaxCodeBits, segments::kOrderByte, segments::kUnitCols;
 
-using Team = gpu::Lanes<kGroupRows>;
+using LaneGroup = gpu::Lanes<kGroupRows>;
 inline constexpr int kThreads = 512, kTilesOfBlock = kThreads / kGroupRows;
 inline constexpr uint32_t kLength = 31;  // bits 0..4 of a pair; 0: it is longer than the index
 
@@ -158,7 +158,7 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint
                                    const One& one) {
   const int group = tile / matrix.segments, segment = tile % matrix.segments, group_rows = matrix.rows_of(group);
   // Lanes without a row follow the last one's.
-  const int row = Team::lane() < group_rows ? Team::lane() : group_rows - 1;
+  const int row = LaneGroup::lane() < group_rows ? LaneGroup::lane() : group_rows - 1;
   Lane<kBits> lane(pairs, matrix, matrix.streams + (static_cast<int64_t>(matrix.tiles[tile]) + row), group_rows);
   const int first_col = segment * matrix.segment_cols, rest = matrix.cols - first_col;
   const int cols = rest < matrix.segment_cols ? rest : matrix.segment_cols;
@@ -214,7 +214,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix
   int x_offsets[kTokens];
   ECMV_GPU_UNROLL
   for (int t = 0; t < kTokens; ++t) x_offsets[t] = (t < tokens ? t : tokens - 1) * x_stride;
-  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + Team::group(); tile < tiles;
+  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + LaneGroup::group(); tile < tiles;
        tile += static_cast<int>(gpu::grid_size()) * kTilesOfBlock) {
     float sums[kTokens] = {};
     for_each_quad<kBits>(
@@ -231,7 +231,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix
           ECMV_GPU_UNROLL
           for (int t = 0; t < kTokens; ++t) sums[t] += gpu::float_of(bits) * x[x_offsets[t] + col];
         });
-    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + Team::lane();
+    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + LaneGroup::lane();
     if (row < matrix.rows) {
       ECMV_GPU_UNROLL
       for (int t = 0; t < kTokens; ++t)
@@ -255,9 +255,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);
   const int tiles = static_cast<int>((matrix.rows + kGroupRows - 1) / kGroupRows) * matrix.segments;
   const bool aligned = matrix.cols % 8 == 0;  // every row begins at a multiple of 16 bytes
-  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + Team::group(); tile < tiles;
+  for (int tile = static_cast<int>(gpu::block_index()) * kTilesOfBlock + LaneGroup::group(); tile < tiles;
        tile += static_cast<int>(gpu::grid_size()) * kTilesOfBlock) {
-    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + Team::lane();
+    const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + LaneGroup::lane();
     const gpu::Pointer<uint16_t> out = gpu::cast<uint16_t>(decoded) + row * matrix.cols;
     gpu::uint2 even{};
     for_each_quad<kBits>(

@@ -26,7 +26,7 @@ struct Stored {
         tiles(section_bytes(matrix, kTiles)),
         rows(matrix.shape.rows),
         cols(matrix.shape.cols),
-        segment_cols(std::stoll(matrix.settings->text("segment_cols"))) {}
+        segment_cols(matrix.settings->integer("segment_cols")) {}
   int64_t buffer_bytes() const { return segment_cols + kSlackBytes; }
 };
 
@@ -54,7 +54,7 @@ struct Canonical {
 };
 
 template <class Join>
-ECMV_EXPONENTS_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
+ECMV_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
   const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
   const int64_t rows = stored.rows, cols = stored.cols, segment_cols = stored.segment_cols,
                 segments = (cols + segment_cols - 1) / segment_cols;

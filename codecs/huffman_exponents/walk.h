@@ -11,10 +11,9 @@
 #include <cstring>
 #include <string>
 
+#include "backends/cpu/always_inline.h"
 #include "backends/kernel.h"
 #include "codecs/huffman_exponents/format.h"
-
-#define ECMV_EXPONENTS_INLINE inline __attribute__((always_inline))
 
 namespace ecmv::codecs::huffman_exponents {
 
@@ -59,8 +58,8 @@ inline void build_runs(uint64_t* runs, const First& first_code) {
 // position)`: the 57 bits or more from there, the first most significant. Positions and pointers are local arrays that
 // never escape, so that the stores cannot alias them and they stay in registers.
 template <int kStreams, class WindowAt, class First>
-ECMV_EXPONENTS_INLINE void walk(const uint64_t* runs, const WindowAt& window_at, const First& first_code,
-                                const uint64_t* positions, const int64_t* counts, uint8_t* const* outs) {
+ECMV_INLINE void walk(const uint64_t* runs, const WindowAt& window_at, const First& first_code,
+                      const uint64_t* positions, const int64_t* counts, uint8_t* const* outs) {
   uint64_t at[kStreams];
   uint8_t* out[kStreams];
   const uint8_t* end[kStreams];

@@ -145,7 +145,7 @@ constexpr ThreadPolicy kThreadPolicies[] = {
 int table_bits_of(const codecs::CompressedView& matrix) {
   return static_cast<int>(matrix.settings->integer("table_bits"));
 }
-int streams_of(const codecs::CompressedView& matrix) { return std::stoi(matrix.settings->text("streams")); }
+int streams_of(const codecs::CompressedView& matrix) { return static_cast<int>(matrix.settings->integer("streams")); }
 int64_t quads_of(const codecs::CompressedView& matrix) {
   return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile;
 }
@@ -185,8 +185,8 @@ TuplesForm form_of_streams(int streams, int raw_bits) {
 }
 TuplesForm form_of(const codecs::CompressedView& matrix) {
   const int streams = streams_of(matrix), raw_bits = raw_bits_of(matrix);
-  return matrix.settings->text("tuple") == "2" ? form_of_streams<2>(streams, raw_bits)
-                                               : form_of_streams<4>(streams, raw_bits);
+  return matrix.settings->integer("tuple") == 2 ? form_of_streams<2>(streams, raw_bits)
+                                                : form_of_streams<4>(streams, raw_bits);
 }
 
 int64_t tuples_shared_bytes(const codecs::CompressedView& matrix, int threads, bool with_x) {

@@ -6,6 +6,7 @@
 
 #include "codecs/huffman_lut/format.h"
 #include "codecs/modelling/bit_io.h"
+#include "codecs/modelling/bytes.h"
 #include "codecs/modelling/histogram.h"
 #include "codecs/modelling/lut_code.h"
 
@@ -27,16 +28,6 @@ Range range_of(const modelling::Histogram& histogram) {
     range.largest = element;
   }
   return range;
-}
-
-void append_u32(std::vector<std::byte>& bytes, uint64_t value) {
-  for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::byte>(value >> shift & 0xff));
-}
-
-uint32_t read_u32(std::span<const std::byte> bytes, int64_t at) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) value |= std::to_integer<uint32_t>(bytes[static_cast<size_t>(at) + i]) << (8 * i);
-  return value;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -72,7 +63,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const auto enter_threads = [&](int64_t element) {
     for (; threads * kThreadBits <= bits.bit_count(); ++threads) {
       gaps.put(static_cast<uint64_t>(bits.bit_count() - threads * kThreadBits), kGapBits);
-      if (threads % kBlockThreads == 0) append_u32(positions, static_cast<uint64_t>(element));
+      if (threads % kBlockThreads == 0) modelling::append<uint32_t>(positions, static_cast<uint32_t>(element));
     }
   };
   for (size_t i = 0; i < elements.size(); ++i) {
@@ -85,10 +76,10 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const int fill = static_cast<int>(-bits.bit_count() & 7);
   const int end_length = code.lengths[kEndSymbol];
   for (int i = 0; i < fill; ++i) bits.put(code.codes[kEndSymbol] >> (end_length - 1 - i % end_length), 1);
-  append_u32(positions, elements.size());
+  modelling::append<uint32_t>(positions, static_cast<uint32_t>(elements.size()));
 
   std::vector<std::byte> offset, encoded = bits.finish(), gap_bytes = gaps.finish();
-  append_u32(offset, static_cast<uint32_t>(range.smallest));
+  modelling::append<int32_t>(offset, range.smallest);
   encoded.resize(encoded.size() + kSpareBytes);
   gap_bytes.push_back(std::byte{0});
   CompressedMatrix compressed = make_compressed(matrix, settings);
@@ -114,9 +105,9 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     throw MalformedStream("There must be an output position for each 4096 coded bytes and one at the end.");
   if (static_cast<int64_t>(section(kGaps).size()) != ceil_div(threads * kGapBits, 8) + 1)
     throw MalformedStream("There must be a gap for each 8 coded bytes, and a spare byte.");
-  if (read_u32(section(kOutputPositions), 4 * blocks) != elements)
+  if (modelling::load<uint32_t>(section(kOutputPositions), 4 * blocks) != elements)
     throw MalformedStream("The last output position is not the number of elements.");
-  const int32_t offset = static_cast<int32_t>(read_u32(section(kOffset), 0));
+  const int32_t offset = modelling::load<int32_t>(section(kOffset), 0);
   if (offset < -128 || offset > 127) throw MalformedStream("The offset does not fit int8.");
 
   modelling::BitReader reader(encoded), gaps(section(kGaps));
@@ -125,7 +116,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     for (; thread < threads && thread * kThreadBits <= reader.position(); ++thread) {
       if (static_cast<int64_t>(gaps.read(kGapBits)) != reader.position() - thread * kThreadBits)
         throw MalformedStream("A gap does not lead to the first code of its 8 bytes.");
-      if (thread % kBlockThreads == 0 && read_u32(section(kOutputPositions), thread / kBlockThreads * 4) != element)
+      if (thread % kBlockThreads == 0 &&
+          modelling::load<uint32_t>(section(kOutputPositions), thread / kBlockThreads * 4) != element)
         throw MalformedStream("An output position is not the number of elements before its block.");
     }
   };

@@ -14,14 +14,14 @@
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::gaps {
 
 namespace gpu = backends::gpu;
-using namespace huffman_lut::hierarchical;
+using hierarchical::kBlockThreads, hierarchical::kGapBits, hierarchical::kMaxSymbols, hierarchical::kThreadBytes;
 
 inline constexpr int kPairBits = 11, kPairEntries = 1 << kPairBits;
 inline constexpr int kThreadBits = 8 * kThreadBytes;
 inline constexpr int kMostElements = kThreadBits;  // of a thread: codes of one bit
 inline constexpr int kColumnWords = kMostElements / 4;
-inline constexpr int kTeamLanes = 32, kTeams = kBlockThreads / kTeamLanes;
-using Team = gpu::Lanes<kTeamLanes>;
+inline constexpr int kGroupLanes = 32, kLaneGroups = kBlockThreads / kGroupLanes;
+using LaneGroup = gpu::Lanes<kGroupLanes>;
 
 struct Stream {
   gpu::Pointer<const uint8_t> luts, encoded, gaps, offset;
@@ -86,9 +86,9 @@ static ECMV_GPU_KERNEL void lay_out_pairs(Stream stream, gpu::Pointer<uint32_t> 
   pairs[index] = entry;
 }
 
-// Shared memory: tables, the teams' sums, then 32 KiB for elements.
+// Shared memory: tables, the lane groups' sums, then 32 KiB for elements.
 ECMV_GPU_BOTH int64_t table_bytes_of(int tables, bool pairs) { return tables * 512 + (pairs ? kPairEntries * 4 : 0); }
-inline constexpr int64_t kSumBytes = kTeams * 4;
+inline constexpr int64_t kSumBytes = kLaneGroups * 4;
 inline constexpr int64_t kElementBytes = int64_t{kBlockThreads} * kMostElements;
 
 template <bool kPairs>
@@ -154,11 +154,11 @@ struct Part {
 };
 
 // The sum of `count` over the threads of the block before this one. All threads take part.
-ECMV_GPU_DEVICE int sum_before(int count, gpu::Pointer<int32_t> team_sums) {
-  const int before = Team::prefix_add(count), lane = Team::lane();
-  if (lane == kTeamLanes - 1) team_sums[Team::group()] = before + count;
+ECMV_GPU_DEVICE int sum_before(int count, gpu::Pointer<int32_t> group_sums) {
+  const int before = LaneGroup::prefix_add(count), lane = LaneGroup::lane();
+  if (lane == kGroupLanes - 1) group_sums[LaneGroup::group()] = before + count;
   gpu::sync_block();
-  return before + Team::reduce_add(lane < Team::group() ? team_sums[lane] : 0);
+  return before + LaneGroup::reduce_add(lane < LaneGroup::group() ? group_sums[lane] : 0);
 }
 
 template <bool kPairs>
@@ -269,10 +269,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void fused(Stream stream, uint
       }
     }
     // Mostly all lanes are in one row.
-    const uint32_t team_row = Team::shuffle(row, 0);
-    if (Team::all(count <= 0 || row == team_row)) {
-      const int32_t total = Team::reduce_add(sum);
-      if (Team::lane() == 0 && count > 0) gpu::atomic_add(y + team_row, total);
+    const uint32_t group_row = LaneGroup::shuffle(row, 0);
+    if (LaneGroup::all(count <= 0 || row == group_row)) {
+      const int32_t total = LaneGroup::reduce_add(sum);
+      if (LaneGroup::lane() == 0 && count > 0) gpu::atomic_add(y + group_row, total);
     } else if (count > 0) {
       gpu::atomic_add(y + row, sum);
     }

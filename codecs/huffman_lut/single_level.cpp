@@ -10,9 +10,12 @@
 
 #include "codecs/huffman_lut/format.h"
 #include "codecs/huffman_lut/tuple_code.h"
+#include "codecs/modelling/bytes.h"
 
 namespace ecmv::codecs::huffman_lut::single_level {
 namespace {
+
+using modelling::append, modelling::load;
 
 // Bits to bytes, the first one least significant.
 class LsbWriter {
@@ -40,28 +43,14 @@ class LsbWriter {
   int pending_bits_ = 0;
 };
 
-template <class Integer>
-void append(std::vector<std::byte>& bytes, Integer value) {
-  for (size_t i = 0; i < sizeof(Integer); ++i)
-    bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i) & 0xff));
-}
-
-template <class Integer>
-Integer read(std::span<const std::byte> bytes, int64_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(Integer); ++i)
-    value |= std::to_integer<uint64_t>(bytes[static_cast<size_t>(at) + i]) << (8 * i);
-  return static_cast<Integer>(value);
-}
-
 struct Plan {
   int tuple, streams, table_bits;
   int64_t rows, cols, block_rows, blocks, units;
 };
 
 Plan plan_of(datasets::Shape shape, const Settings& settings) {
-  Plan plan{std::stoi(settings.text("tuple")),
-            std::stoi(settings.text("streams")),
+  Plan plan{static_cast<int>(settings.integer("tuple")),
+            static_cast<int>(settings.integer("streams")),
             static_cast<int>(settings.integer("table_bits")),
             shape.rows,
             shape.cols,
@@ -83,13 +72,13 @@ class BlockEncoder {
   std::vector<std::byte> streams, raw_bits, patches, blocks;
 
   void encode(const int8_t* rows, int64_t row_count) {
-    append(blocks, static_cast<uint64_t>(streams.size()));
-    append(blocks, static_cast<uint64_t>(patches.size() / kPatchBytes));
+    append<uint64_t>(blocks, streams.size());
+    append<uint64_t>(blocks, patches.size() / kPatchBytes);
     since_patch_ = 0;
     for (int64_t row = 0; row < row_count; ++row) encode_row(rows + row * plan_.cols);
     for (int j = 0; j < plan_.streams; ++j) {
       const std::vector<std::byte> bytes = writers_[j].finish();
-      append(blocks, static_cast<uint32_t>(bytes.size()));
+      append<uint32_t>(blocks, bytes.size());
       streams.insert(streams.end(), bytes.begin(), bytes.end());
     }
   }
@@ -134,8 +123,8 @@ class BlockEncoder {
     }
   }
   void put_patch(uint16_t gap, int32_t addend) {
-    append(patches, gap);
-    append(patches, static_cast<int8_t>(addend));
+    append<uint16_t>(patches, gap);
+    append<int8_t>(patches, addend);
   }
 
   void put_raw(int64_t first, int64_t cols) {
@@ -165,12 +154,12 @@ class BlockEncoder {
 // tuple.
 std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& plan, CodeHeader& header) {
   if (bytes.size() < sizeof(CodeHeader)) throw MalformedStream("The tuple code is shorter than its header.");
-  header.lowest = read<int32_t>(bytes, 0);
-  header.raw_bits = read<uint32_t>(bytes, 4);
+  header.lowest = load<int32_t>(bytes, 0);
+  header.raw_bits = load<uint32_t>(bytes, 4);
   int64_t codes = 0;
   uint64_t share = 0;
   for (int length = 0; length < kMaxTableBits + 2; ++length) {
-    header.codes_of_length[length] = read<uint16_t>(bytes, 8 + 2 * length);
+    header.codes_of_length[length] = load<uint16_t>(bytes, 8 + 2 * length);
     codes += header.codes_of_length[length];
     if (length > plan.table_bits && header.codes_of_length[length] > 0)
       throw MalformedStream("The tuple code has codes longer than table_bits.");
@@ -188,7 +177,7 @@ std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& pl
   size_t next = 0;
   for (uint32_t length = 0, rank = 0; length <= static_cast<uint32_t>(plan.table_bits); ++length)
     for (int i = 0; i < header.codes_of_length[length]; ++i, ++rank) {
-      const uint32_t tuple = read<uint16_t>(bytes, static_cast<int64_t>(sizeof(CodeHeader) + 2 * rank));
+      const uint32_t tuple = load<uint16_t>(bytes, sizeof(CodeHeader) + 2 * rank);
       for (size_t fill = 0; fill < windows >> length; ++fill, ++next) {
         size_t reversed = 0;
         for (int bit = 0; bit < plan.table_bits; ++bit) reversed |= (next >> bit & 1) << (plan.table_bits - 1 - bit);
@@ -267,19 +256,19 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   for (int64_t block = 0; block < plan.blocks; ++block)
     encoder.encode(matrix.i8().data() + block * plan.block_rows * plan.cols,
                    std::min(plan.block_rows, plan.rows - block * plan.block_rows));
-  append(encoder.blocks, static_cast<uint64_t>(encoder.streams.size()));
-  append(encoder.blocks, static_cast<uint64_t>(encoder.patches.size() / kPatchBytes));
+  append<uint64_t>(encoder.blocks, encoder.streams.size());
+  append<uint64_t>(encoder.blocks, encoder.patches.size() / kPatchBytes);
   encoder.blocks.resize(static_cast<size_t>((plan.blocks + 1) * block_record_bytes(plan.streams)));
   encoder.streams.resize(encoder.streams.size() + kStreamPadding);
   encoder.patches.resize(encoder.patches.size() + kPatchPadding);
 
   std::vector<std::byte> table;
-  append(table, code.lowest);
-  append(table, static_cast<uint32_t>(code.raw_bits));
+  append<int32_t>(table, code.lowest);
+  append<uint32_t>(table, code.raw_bits);
   uint16_t of_length[kMaxTableBits + 2] = {};
   for (const uint16_t tuple : code.order) ++of_length[code.lengths[tuple]];
-  for (const uint16_t count : of_length) append(table, count);
-  for (const uint16_t tuple : code.order) append(table, tuple);
+  for (const uint16_t count : of_length) append<uint16_t>(table, count);
+  for (const uint16_t tuple : code.order) append<uint16_t>(table, tuple);
 
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {{"streams", Role::payload, 64, std::move(encoder.streams), kStreamPadding},
@@ -309,8 +298,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     throw MalformedStream("A section of the streams or patches lacks its spare bytes.");
   const uint64_t stream_end = streams.size() - kStreamPadding,
                  patch_end = (patches.size() - kPatchPadding) / kPatchBytes;
-  const auto stream_begin = [&](int64_t block) { return read<uint64_t>(blocks, block * record); };
-  const auto patch_begin = [&](int64_t block) { return read<uint64_t>(blocks, block * record + 8); };
+  const auto stream_begin = [&](int64_t block) { return load<uint64_t>(blocks, block * record); };
+  const auto patch_begin = [&](int64_t block) { return load<uint64_t>(blocks, block * record + 8); };
   if (stream_begin(0) != 0 || patch_begin(0) != 0 || stream_begin(plan.blocks) != stream_end ||
       patch_begin(plan.blocks) != patch_end)
     throw MalformedStream("The block index does not span the streams and patches.");
@@ -323,7 +312,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
       throw MalformedStream("The block index is not monotone.");
     StreamReader readers[kMaxStreams];
     for (int j = 0; j < plan.streams; ++j) {
-      const uint32_t bytes = read<uint32_t>(blocks, block * record + 16 + 4 * j);
+      const uint32_t bytes = load<uint32_t>(blocks, block * record + 16 + 4 * j);
       if (bytes > stream_end - position) throw MalformedStream("A stream ends past its section.");
       readers[j].bytes = streams.subspan(static_cast<size_t>(position), bytes);
       position += bytes;
@@ -336,10 +325,10 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
 
     uint64_t element = 0;
     for (uint64_t patch = patch_begin(block); patch < patch_begin(block + 1); ++patch) {
-      element += read<uint16_t>(patches, static_cast<int64_t>(patch * kPatchBytes));
+      element += load<uint16_t>(patches, patch * kPatchBytes);
       if (element >= static_cast<uint64_t>(row_count * plan.cols))
         throw MalformedStream("A patch lies past its block.");
-      elements[element] += read<int8_t>(patches, static_cast<int64_t>(patch * kPatchBytes + 2));
+      elements[element] += load<int8_t>(patches, patch * kPatchBytes + 2);
     }
     for (int64_t i = 0; i < row_count * plan.cols; ++i) {
       if (elements[static_cast<size_t>(i)] < -128 || elements[static_cast<size_t>(i)] > 127)

@@ -71,11 +71,6 @@ ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
   gpu::sync_block();
 }
 
-// a + b in each byte.
-ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
-  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
 // Threads of a block. A lane of four streams works on four times as much at once as one of sixteen, and gets twice the
 // registers: 64 are enough for the others on NVIDIA devices, and 40 spill. Where waves have 64 lanes a block of 1024
 // never had the shared memory anyway.
@@ -92,7 +87,7 @@ struct Form {
   static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
   static constexpr bool kPlain = kTuple == 4 ? kRaw <= 4 : kRaw == 0;
   static constexpr int kMostThreads = most_threads(kStreams);
-  using Group = gpu::Lanes<kStreams>;
+  using LaneGroup = gpu::Lanes<kStreams>;
 };
 
 // Calls quad(number of the quad in the row, its four offsets from the lowest element) for the full tiles of a row, and
@@ -103,12 +98,12 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
                                    gpu::Pointer<const uint8_t> raw, const Quad& quad, const Last& last) {
   constexpr int kTuple = Form::kTuple, kRaw = Form::kRaw, kStreams = Form::kStreams, kBases = 16 / kStreams;
   constexpr int64_t kTileRawBytes = kTileCols / 8 * kRaw;
-  const int lane = Form::Group::lane(), tiles = matrix.cols / kTileCols;
+  const int lane = Form::LaneGroup::lane(), tiles = matrix.cols / kTileCols;
   const bool aligned = matrix.row_bytes % 16 == 0;
   RawBits<kRaw, kStreams> raw_bits;
   RawRing<kRaw, kStreams> ring(rings);
   if constexpr (kRaw > 0) {
-    Form::Group::sync();  // the row before is done with the ring
+    Form::LaneGroup::sync();  // the row before is done with the ring
     for (int tile = 0; tile < 2; ++tile) {
       if (tile < tiles) ring.copy(raw, tile, aligned);
       gpu::commit_copies();
@@ -120,7 +115,7 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
     if constexpr (kRaw > 0) {
       // All but the last two groups of copies have come, so this tile's planes have. The slot that is written next was
       // last read before the sync of the tile before this one.
-      Form::Group::sync();
+      Form::LaneGroup::sync();
       raw_bits.load(ring, tile);
     }
     ECMV_GPU_UNROLL
@@ -167,7 +162,7 @@ ECMV_GPU_DEVICE uint32_t in_each_byte(int value) { return 0x01010101u * static_c
 template <typename Form>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x,
                                                                    gpu::Epilogue epilogue) {
-  using Group = typename Form::Group;
+  using LaneGroup = typename Form::LaneGroup;
   const int lowest = lowest_of(matrix);
   // lowest * (sum of x), where the product is of offsets.
   const gpu::Pointer<int32_t> bias =
@@ -180,11 +175,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
   if (Form::kPlain && gpu::Wave::lane() == 0) gpu::atomic_add(bias, sum_of_x * lowest);
   gpu::sync_block();
 
-  const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  const int64_t index = gpu::block_index() * (gpu::block_size() / LaneGroup::size()) + LaneGroup::group();
   if (index >= matrix.block_count) return;
-  const Block<Group> block(matrix, index);
+  const Block<LaneGroup> block(matrix, index);
   Bits bits(matrix, block.stream_begin(), block.stream_bytes());
-  typename Patches<Group>::Cursor cursor;
+  typename Patches<LaneGroup>::Cursor cursor;
   for (int i = 0; i < block.rows; ++i) {
     const int64_t row = block.first_row + i;
     int32_t sum = 0;
@@ -198,28 +193,28 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
           else if constexpr (Form::kPlain)
             sum = gpu::dot4_unsigned_signed(offsets, inputs, sum);
           else
-            sum = gpu::dot4(static_cast<int32_t>(add_bytes(offsets, in_each_byte(lowest))), inputs, sum);
+            sum = gpu::dot4(static_cast<int32_t>(gpu::add_bytes(offsets, in_each_byte(lowest))), inputs, sum);
         },
         [&](int column, uint32_t offset) {
           sum += static_cast<int8_t>(offset + static_cast<uint32_t>(lowest)) * x[column];
         });
-    const Patches<Group> patches(matrix, block);
+    const Patches<LaneGroup> patches(matrix, block);
     const int first = i * matrix.cols;
     patches.for_each(cursor, first + matrix.cols, [&](int position, int patch) {
       if (position >= first && position < first + matrix.cols) sum += patches.addend(patch) * x[position - first];
     });
-    const int32_t total = Group::reduce_add(sum);
-    if (Group::lane() == 0) epilogue.store(row, total + *bias);
+    const int32_t total = LaneGroup::reduce_add(sum);
+    if (LaneGroup::lane() == 0) epilogue.store(row, total + *bias);
   }
 }
 
 template <typename Form>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
-  using Group = typename Form::Group;
+  using LaneGroup = typename Form::LaneGroup;
   load_table(matrix);
-  const int64_t index = gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  const int64_t index = gpu::block_index() * (gpu::block_size() / LaneGroup::size()) + LaneGroup::group();
   if (index >= matrix.block_count) return;
-  const Block<Group> block(matrix, index);
+  const Block<LaneGroup> block(matrix, index);
   Bits bits(matrix, block.stream_begin(), block.stream_bytes());
   const uint32_t lowest = static_cast<uint32_t>(lowest_of(matrix));
   const bool even = matrix.cols % 2 == 0;
@@ -230,7 +225,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix
         matrix, bits, gpu::shared_memory() + raw_offset(matrix.table_bits, gpu::block_size()),
         matrix.raw_bits + row * matrix.row_bytes,
         [&](int quad, uint32_t offsets) {
-          const uint32_t elements = add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
+          const uint32_t elements = gpu::add_bytes(offsets, in_each_byte(static_cast<int>(lowest)));
           const gpu::Pointer<int8_t> at = out + (quad / 16 * 64 + quad % 16 * 2);
           if (even) {
             *gpu::cast<uint16_t>(at) = static_cast<uint16_t>(elements);
@@ -244,11 +239,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void decode(Matrix matrix
         },
         [&](int column, uint32_t offset) { out[column] = static_cast<int8_t>(offset + lowest); });
   }
-  Group::sync();
+  LaneGroup::sync();
   // The lane with the first patch of an element adds all of them.
   const gpu::Pointer<int8_t> out = decoded + block.first_row * matrix.cols;
-  const Patches<Group> patches(matrix, block);
-  typename Patches<Group>::Cursor cursor;
+  const Patches<LaneGroup> patches(matrix, block);
+  typename Patches<LaneGroup>::Cursor cursor;
   patches.for_each(cursor, INT32_MAX, [&](int position, int patch) {
     if (patches.leads(patch)) out[position] = static_cast<int8_t>(out[position] + patches.total_addend(patch));
   });

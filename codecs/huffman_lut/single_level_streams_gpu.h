@@ -11,7 +11,7 @@
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {
 
 namespace gpu = backends::gpu;
-using namespace huffman_lut::single_level;
+using single_level::CodeHeader, single_level::kPatchBytes, single_level::kTileCols;
 
 inline constexpr int kPieceBytes = 16, kRingPieces = 4;  // of a copy; copies in a lane's ring
 inline constexpr int kLineLanes = 32,
@@ -120,16 +120,16 @@ class RawRing {
   static constexpr int kBytes = kTiles * kTileBytes + (2 * kStreams < 16 ? 16 : 2 * kStreams);
 
   ECMV_GPU_DEVICE explicit RawRing(gpu::Pointer<std::byte> rings)
-      : ring_(gpu::cast<uint8_t>(rings + Group::group() * kBytes)) {}
+      : ring_(gpu::cast<uint8_t>(rings + LaneGroup::group() * kBytes)) {}
   // Copies start at multiples of 16 bytes, in rows that do; other rows are copied byte by byte.
   ECMV_GPU_DEVICE void copy(gpu::Pointer<const uint8_t> row, int tile, bool aligned) {
     const gpu::Pointer<const uint8_t> from = row + int64_t{tile} * kTileBytes;
     const gpu::Pointer<uint8_t> to = slot(tile);
     if (aligned) {
-      for (int at = Group::lane() * 16; at < kTileBytes; at += kStreams * 16)
+      for (int at = LaneGroup::lane() * 16; at < kTileBytes; at += kStreams * 16)
         gpu::copy_async<16>(gpu::cast<std::byte>(to + at), gpu::cast<const std::byte>(from + at));
     } else {
-      for (int at = Group::lane(); at < kTileBytes; at += kStreams) to[at] = from[at];
+      for (int at = LaneGroup::lane(); at < kTileBytes; at += kStreams) to[at] = from[at];
     }
   }
   // Two bytes of 32 that lie `half` times 32 after the tile's first ones.
@@ -138,7 +138,7 @@ class RawRing {
   }
 
  private:
-  using Group = gpu::Lanes<kStreams>;
+  using LaneGroup = gpu::Lanes<kStreams>;
   ECMV_GPU_DEVICE gpu::Pointer<uint8_t> slot(int tile) const { return ring_ + tile % kTiles * kTileBytes; }
   gpu::Pointer<uint8_t> ring_;
 };
@@ -193,7 +193,7 @@ ECMV_GPU_DEVICE uint32_t raw_of_column(gpu::Pointer<const uint8_t> planes, int c
 }
 
 // A group's block of rows.
-template <typename Group>
+template <typename LaneGroup>
 struct Block {
   int64_t first_row;
   int rows;
@@ -202,22 +202,22 @@ struct Block {
   ECMV_GPU_DEVICE Block(const Matrix& matrix, int64_t block) : first_row(block * matrix.rows_per_block) {
     const int64_t left = matrix.rows - first_row;
     rows = left < matrix.rows_per_block ? static_cast<int>(left) : matrix.rows_per_block;
-    const int record_bytes = 16 + 4 * Group::size();
+    const int record_bytes = 16 + 4 * LaneGroup::size();
     record = gpu::cast<const uint64_t>(matrix.blocks + block * record_bytes);
     next_record = record + record_bytes / 8;
   }
-  ECMV_GPU_DEVICE uint32_t stream_bytes() const { return gpu::cast<const uint32_t>(record + 2)[Group::lane()]; }
+  ECMV_GPU_DEVICE uint32_t stream_bytes() const { return gpu::cast<const uint32_t>(record + 2)[LaneGroup::lane()]; }
   ECMV_GPU_DEVICE int64_t stream_begin() const {
-    return static_cast<int64_t>(record[0]) + Group::prefix_add(stream_bytes());
+    return static_cast<int64_t>(record[0]) + LaneGroup::prefix_add(stream_bytes());
   }
 };
 
 // The patches of a block, one for each lane of the group at a time. Little is kept between two visits, because
 // registers are scarce in the loop between them.
-template <typename Group>
+template <typename LaneGroup>
 class Patches {
  public:
-  ECMV_GPU_DEVICE Patches(const Matrix& matrix, const Block<Group>& block)
+  ECMV_GPU_DEVICE Patches(const Matrix& matrix, const Block<LaneGroup>& block)
       : patches_(matrix.patches + static_cast<int64_t>(block.record[1]) * kPatchBytes),
         count_(static_cast<int>(block.next_record[1] - block.record[1])) {}
 
@@ -229,12 +229,12 @@ class Patches {
   template <typename Use>
   ECMV_GPU_DEVICE void for_each(Cursor& cursor, int end, const Use& use) const {
     while (cursor.patch < count_) {
-      const int patch = cursor.patch + Group::lane(), distance = patch < count_ ? gap(patch) : 0;
-      const int position = cursor.position + Group::prefix_add(distance) + distance;
+      const int patch = cursor.patch + LaneGroup::lane(), distance = patch < count_ ? gap(patch) : 0;
+      const int position = cursor.position + LaneGroup::prefix_add(distance) + distance;
       if (patch < count_) use(position, patch);
-      const int last = Group::shuffle(position, Group::size() - 1);
+      const int last = LaneGroup::shuffle(position, LaneGroup::size() - 1);
       if (last >= end) break;  // the next row needs some of these
-      cursor = {cursor.patch + Group::size(), last};
+      cursor = {cursor.patch + LaneGroup::size(), last};
     }
   }
   ECMV_GPU_DEVICE int addend(int patch) const {

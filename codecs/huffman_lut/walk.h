@@ -15,10 +15,10 @@
 #include <string>
 #include <type_traits>
 
+#include "backends/cpu/always_inline.h"
 #include "backends/kernel.h"
 #include "codecs/huffman_lut/format.h"
-
-#define ECMV_HUFFMAN_INLINE inline __attribute__((always_inline))
+#include "codecs/modelling/marked_window.h"
 
 namespace ecmv::codecs::huffman_lut::single_level {
 
@@ -26,7 +26,7 @@ namespace ecmv::codecs::huffman_lut::single_level {
 inline constexpr int64_t kSegmentCols = 4096;
 inline constexpr int kMaxSegmentUnits = kSegmentCols / 2;
 
-ECMV_HUFFMAN_INLINE uint64_t load_u64(const uint8_t* p) {
+ECMV_INLINE uint64_t load_u64(const uint8_t* p) {
   uint64_t value;
   std::memcpy(&value, p, 8);
   if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap64(value);
@@ -61,8 +61,8 @@ inline Stored open_stored(const CompressedView& matrix) {
           .blocks = bytes(kBlocks),
           .lowest = header.lowest,
           .raw_bits = header.raw_bits,
-          .tuple = std::stoi(settings.text("tuple")),
-          .stream_count = std::stoi(settings.text("streams")),
+          .tuple = static_cast<int>(settings.integer("tuple")),
+          .stream_count = static_cast<int>(settings.integer("streams")),
           .table_bits = static_cast<int>(settings.integer("table_bits")),
           .cols = cols,
           .rows_per_block = rows_per_block(cols, settings.integer("block_elements")),
@@ -99,40 +99,15 @@ inline uint32_t build_table(const Stored& stored, uint32_t* table) {
   return largest;
 }
 
-// Where the streams of a block stand. A window holds the next bits, the first one least significant, under a
-// marker bit: the zeros above the marker tell how many bits of the 64 loaded at `next` were consumed.
+// Where the streams of a block stand (modelling/marked_window.h).
 template <int kStreamCount>
 struct Streams {
   const uint8_t* next[kStreamCount];
   uint64_t window[kStreamCount];
 };
 
-inline constexpr uint64_t kMarker = uint64_t{1} << 63;
-
-// Zeros above the highest set bit of a window, which always has its marker. `kLzcnt`: the instruction set has
-// LZCNT. Highway's AVX2 does not tell the compiler so, though every CPU with BMI2 has it; without it this is
-// a BSR, 4 cycles on Zen.
-template <bool kLzcnt>
-ECMV_HUFFMAN_INLINE uint64_t leading_zeros(uint64_t window) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  if constexpr (kLzcnt) {
-    uint64_t zeros;
-    asm("lzcnt %1, %0" : "=r"(zeros) : "r"(window) : "cc");
-    return zeros;
-  }
-#endif
-  return static_cast<uint64_t>(std::countl_zero(window | 1));
-}
-
-template <bool kLzcnt, int kStreamCount>
-ECMV_HUFFMAN_INLINE void refill(Streams<kStreamCount>& s, int stream) {
-  const uint64_t consumed = leading_zeros<kLzcnt>(s.window[stream]);
-  s.next[stream] += consumed >> 3;
-  s.window[stream] = (load_u64(s.next[stream]) | kMarker) >> (consumed & 7);
-}
-
 template <int kStreamCount>
-ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
+ECMV_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
   uint32_t entry = table[s.window[stream] & mask];
   // Hides that neighbouring entries are stored side by side: a compiler that vectorised the look-ups into
   // gathers would ruin the walk (a third of the speed). Also keeps the streams interleaved as written.
@@ -149,8 +124,8 @@ ECMV_HUFFMAN_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const ui
 // buffer. Measured on Zen 4, quads a second: 2.21 G interleaved, 1.84 G when a stream takes its four look-ups
 // in a row, 1.48 G with four streams.
 template <bool kLzcnt, int kStreamCount>
-ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask, int64_t units,
-                              uint32_t* entries) {
+ECMV_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask, int64_t units,
+                      uint32_t* entries) {
   constexpr int kGroup = kStreamCount < 8 ? kStreamCount : 8;
   Streams<kStreamCount> s = state;
   for (; units >= 4 * kStreamCount; units -= 4 * kStreamCount, entries += 4 * kStreamCount) {
@@ -161,14 +136,14 @@ ECMV_HUFFMAN_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* tabl
 #pragma GCC unroll 8
         for (int j = group; j < group + kGroup; ++j) entries[i * kStreamCount + j] = take(s, j, table, mask);
 #pragma GCC unroll 8
-      for (int j = group; j < group + kGroup; ++j) refill<kLzcnt>(s, j);
+      for (int j = group; j < group + kGroup; ++j) modelling::refill<kLzcnt>(s.next[j], s.window[j]);
     }
   }
   state = s;
   if (units > 0) {
     for (int64_t unit = 0; unit < units; ++unit)
       entries[unit] = take(state, static_cast<int>(unit % kStreamCount), table, mask);
-    for (int j = 0; j < kStreamCount; ++j) refill<kLzcnt>(state, j);
+    for (int j = 0; j < kStreamCount; ++j) modelling::refill<kLzcnt>(state.next[j], state.window[j]);
   }
 }
 
@@ -179,7 +154,7 @@ inline void open_block(const Stored& stored, int64_t block, Streams<kStreamCount
   const uint8_t* stream = stored.streams + load_u64(record);
   for (int j = 0; j < kStreamCount; ++j) {
     s.next[j] = stream;
-    s.window[j] = load_u64(stream) | kMarker;
+    s.window[j] = modelling::load_window(stream);
     uint32_t bytes;
     std::memcpy(&bytes, record + 16 + 4 * j, 4);
     stream += bytes;
@@ -193,7 +168,7 @@ struct PatchList {
   int64_t left, position;
   int32_t addend;
 
-  ECMV_HUFFMAN_INLINE void advance() {
+  ECMV_INLINE void advance() {
     if (--left < 0) {
       position = INT64_MAX;
       return;
@@ -206,7 +181,7 @@ struct PatchList {
   }
 };
 
-ECMV_HUFFMAN_INLINE PatchList open_patches(const Stored& stored, int64_t block) {
+ECMV_INLINE PatchList open_patches(const Stored& stored, int64_t block) {
   const int64_t record = block_record_bytes(stored.stream_count);
   const int64_t begin = static_cast<int64_t>(load_u64(stored.blocks + block * record + 8));
   const int64_t end = static_cast<int64_t>(load_u64(stored.blocks + (block + 1) * record + 8));
@@ -284,7 +259,7 @@ inline constexpr bool kIsMatvec = std::is_same_v<Args, backends::MatvecArgs>;
 
 // kRows(args, stored, table, the largest high part) for a call that has elements; others are done here.
 template <auto kRows, typename Args>
-ECMV_HUFFMAN_INLINE void build_and_run(const Stored& bound, const Args& args) {
+ECMV_INLINE void build_and_run(const Stored& bound, const Args& args) {
   if (args.rows.begin >= args.rows.end) return;
   if (bound.cols == 0) {
     if constexpr (kIsMatvec<Args>) std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,7 +22,6 @@
 
 #include "codecs/loaded/adapt.h"
 #include "codecs/loaded/text.h"
-#include "codecs/sha256.h"
 
 namespace ecmv::codecs {
 namespace {
@@ -115,11 +116,16 @@ void try_loading(const std::string& file, int seconds) {
   fail(file, how_it_ended(status));
 }
 
+// Sixteen hexadecimal digits. It names the file in records, as other hashes of content do.
 std::string hash_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::vector<char> bytes{std::istreambuf_iterator<char>(stream), {}};
   if (!stream) fail(file.string(), "cannot be read.");
-  return sha256(std::as_bytes(std::span(bytes)));
+  const datasets::MatrixView content{
+      {1, static_cast<int64_t>(bytes.size())}, datasets::ElementType::u8, std::as_bytes(std::span(bytes))};
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016" PRIx64, datasets::content_hash(content));
+  return digits;
 }
 
 bool is_loaded(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "codecs/matvans_warp_per_row/format.h"
+#include "codecs/modelling/bytes.h"
 
 namespace ecmv::codecs::matvans_warp_per_row {
 
@@ -15,6 +16,7 @@ const Codec& codec();
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using modelling::append, modelling::append_bytes;
 
 class Reader {
  public:
@@ -84,12 +86,6 @@ FileFields read_fields(std::span<const std::byte> bytes) {
 
 Bytes bytes_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
-void append(Bytes& out, std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-
-void append_u32(Bytes& out, uint64_t value) {
-  for (int i = 0; i < 4; ++i) out.push_back(std::byte(value >> (8 * i)));
-}
-
 }  // namespace
 
 bool recognises_file(std::span<const std::byte> bytes) {
@@ -154,27 +150,27 @@ std::vector<std::byte> write_file(const ChainFile& chain) {
     const uint64_t words = payload.size() / 2;
     if (layer.shape.rows > UINT32_MAX || layer.shape.cols > UINT32_MAX || words > UINT32_MAX)
       throw std::invalid_argument("The matvansWarpPerRow file stores rows, columns and words in 32 bits.");
-    append_u32(matrices, static_cast<uint64_t>(layer.shape.rows));
-    append_u32(matrices, static_cast<uint64_t>(layer.shape.cols));
-    append_u32(matrices, std::bit_cast<uint32_t>(1.0f));
-    append(matrices, layer.sections[kCursors].bytes);
-    append_u32(matrices, words);
-    append(matrices, layer.sections[kMinValue].bytes);
+    append<uint32_t>(matrices, static_cast<uint64_t>(layer.shape.rows));
+    append<uint32_t>(matrices, static_cast<uint64_t>(layer.shape.cols));
+    append<uint32_t>(matrices, std::bit_cast<uint32_t>(1.0f));
+    append_bytes(matrices, layer.sections[kCursors].bytes);
+    append<uint32_t>(matrices, words);
+    append_bytes(matrices, layer.sections[kMinValue].bytes);
     matrices.push_back(std::byte(cdf.size() - 1));
-    append(matrices, cdf);
+    append_bytes(matrices, cdf);
     matrices.resize(matrices.size() + cdf.size() % 2);
-    append(matrices, layer.sections[kPpf].bytes);
-    append(matrices, payload);
+    append_bytes(matrices, layer.sections[kPpf].bytes);
+    append_bytes(matrices, payload);
     matrices.resize(matrices.size() + words % 2 * 2);
     max_word_count = std::max(max_word_count, word_count(static_cast<uint64_t>(layer.shape.rows), cdf.size(), words));
   }
-  append_u32(out, chain.layers.size());
-  append_u32(out, chain.hashes.at(last));
-  append_u32(out, max_word_count);
-  append_u32(out, chain.initial_vector.size());
-  append(out, std::as_bytes(std::span(chain.initial_vector)));
+  append<uint32_t>(out, chain.layers.size());
+  append<uint32_t>(out, chain.hashes.at(last));
+  append<uint32_t>(out, max_word_count);
+  append<uint32_t>(out, chain.initial_vector.size());
+  append_bytes(out, std::as_bytes(std::span(chain.initial_vector)));
   out.resize((out.size() + 3) / 4 * 4);
-  append(out, matrices);
+  append_bytes(out, matrices);
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace ecmv::codecs::matvans_warp_per_row::ECMV_GPU_NAMESPACE {
 namespace {
 
 namespace gpu = backends::gpu;
-using Group = gpu::Lanes<kFormatLanes>;
+using LaneGroup = gpu::Lanes<kFormatLanes>;
 
 constexpr int kLineBytes = kFormatLanes * 4;  // a word of 32 bits for each lane
 constexpr int kTableBytes = kSlots * kLineBytes;
@@ -32,9 +32,9 @@ struct Stream {
 class Table {
  public:
   // All threads of the block take part.
-  ECMV_GPU_DEVICE explicit Table(const Stream& stream) : lane_offset_(static_cast<uint32_t>(Group::lane()) * 4) {
+  ECMV_GPU_DEVICE explicit Table(const Stream& stream) : lane_offset_(static_cast<uint32_t>(LaneGroup::lane()) * 4) {
     constexpr int kSlotsOfLane = kSlots / kFormatLanes;
-    const int lane = Group::lane();
+    const int lane = LaneGroup::lane();
     const uint32_t min_value = *stream.min_value;
     uint32_t entries[kSlotsOfLane];
     ECMV_GPU_UNROLL
@@ -44,10 +44,10 @@ class Table {
       entries[i] = ((stream.cdf[value + 1] - first) & 0xFF) | (slot - first) << 8 | ((min_value + value) & 0xFF) << 16;
     }
     const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
-    for (int source = Group::group(); source < kFormatLanes; source += gpu::block_size() / Group::size()) {
+    for (int source = LaneGroup::group(); source < kFormatLanes; source += gpu::block_size() / LaneGroup::size()) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < kSlotsOfLane; ++i)
-        table[(source * kSlotsOfLane + i) * kFormatLanes + lane] = Group::shuffle(entries[i], source);
+        table[(source * kSlotsOfLane + i) * kFormatLanes + lane] = LaneGroup::shuffle(entries[i], source);
     }
     gpu::sync_block();
   }
@@ -64,10 +64,10 @@ class Table {
 class Queue {
  public:
   ECMV_GPU_DEVICE Queue(const Stream& stream, int64_t row)
-      : lines_(gpu::shared_memory() + (kTableBytes + Group::group() * kQueueBytes + Group::lane() * 4)) {
+      : lines_(gpu::shared_memory() + (kTableBytes + LaneGroup::group() * kQueueBytes + LaneGroup::lane() * 4)) {
     const int64_t begin = stream.cursors[row], end = row + 1 < stream.rows ? stream.cursors[row + 1] : stream.words;
     units_ = static_cast<int>((end - begin) / (kUnitWords * kFormatLanes));
-    next_ = stream.units + (begin / kUnitWords + Group::lane());
+    next_ = stream.units + (begin / kUnitWords + LaneGroup::lane());
     ahead_ = load();
     fill();
   }
@@ -151,7 +151,7 @@ ECMV_GPU_DEVICE void for_each_group(const Stream& stream, const Table& table, in
 }
 
 ECMV_GPU_DEVICE int64_t row_of_group() {
-  return gpu::block_index() * (gpu::block_size() / Group::size()) + Group::group();
+  return gpu::block_index() * (gpu::block_size() / LaneGroup::size()) + LaneGroup::group();
 }
 
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
@@ -160,13 +160,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   const Table table(stream);
   const int64_t row = row_of_group();
   if (row >= stream.rows) return;
-  const gpu::Pointer<const gpu::uint4> x_units = gpu::cast<const gpu::uint4>(x) + Group::lane();
+  const gpu::Pointer<const gpu::uint4> x_units = gpu::cast<const gpu::uint4>(x) + LaneGroup::lane();
   int32_t sum = 0;
   for_each_group(stream, table, row, [&](int group, gpu::uint4 symbols) {
     sum = gpu::dot(symbols, gpu::load_shared_by_many(x_units + group * kFormatLanes), sum);
   });
-  const int32_t total = Group::reduce_add(sum);
-  if (Group::lane() == 0) epilogue.store(row, total);
+  const int32_t total = LaneGroup::reduce_add(sum);
+  if (LaneGroup::lane() == 0) epilogue.store(row, total);
 }
 
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
@@ -175,7 +175,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   const int64_t row = row_of_group();
   if (row >= stream.rows) return;
   const gpu::Pointer<gpu::uint4> out =
-      gpu::cast<gpu::uint4>(decoded) + (row * stream.groups * kFormatLanes + Group::lane());
+      gpu::cast<gpu::uint4>(decoded) + (row * stream.groups * kFormatLanes + LaneGroup::lane());
   for_each_group(stream, table, row, [&](int group, gpu::uint4 symbols) { out[group * kFormatLanes] = symbols; });
 }
 

@@ -23,34 +23,22 @@ inline constexpr int kBlockPayload = 0, kBlockOffsets = 1;
 // The longest block that every library takes in one call (bzip2 and zlib count in 32 bits).
 inline constexpr int64_t kMaxBlockBytes = int64_t{1} << 30;
 
-// The setting `block_kib` of every library codec.
-SettingInfo block_kib_setting(int64_t default_kib);
-
 // Whole rows of a block: as many as fit into block_kib, at least one.
-int64_t library_rows_per_block(datasets::Shape shape, const Settings& settings);
 int64_t library_rows_per_block(const CompressedView& view);
-// Bytes of the largest block before compression.
-int64_t library_block_bytes(datasets::Shape shape, const Settings& settings);
-// 0 for matrices without elements.
-int64_t library_block_count(datasets::Shape shape, const Settings& settings);
-
 datasets::Shape library_shape(const CompressedView& view);
 
-// "" or why the matrix cannot be cut into blocks.
-std::string library_refuses(datasets::MatrixView matrix, const Settings& settings);
+// A library's calls, and its bound: a block of n bytes takes at most n + n / spread + constant.
+struct BlockLibrary {
+  // Appends the compressed bytes of the block to `payload`.
+  void (*compress)(std::span<const std::byte> block, const Settings&, std::vector<std::byte>& payload);
+  // True if the stream gave exactly out.size() bytes and ended with its last byte.
+  bool (*decompress)(std::span<const std::byte> compressed, std::span<std::byte> out);
+  int64_t spread, constant;
+};
 
-// Upper bound of the stored bytes, where a block of n bytes takes at most n + n / spread + constant.
-int64_t library_max_stored_bytes(datasets::Shape shape, const Settings& settings, int64_t spread, int64_t constant);
-
-// compress(block) -> its compressed bytes, appended to `payload`.
-CompressedMatrix library_encode(datasets::MatrixView matrix, const Settings& settings,
-                                void (*compress)(std::span<const std::byte> block, const Settings&,
-                                                 std::vector<std::byte>& payload));
-
-// decompress(compressed, out) -> true if the stream gave exactly out.size() bytes and ended with its last byte. Throws
-// MalformedStream where it did not, or where the offsets are damaged.
-void library_decode(const CompressedView& view, std::span<std::byte> out,
-                    bool (*decompress)(std::span<const std::byte> compressed, std::span<std::byte> out));
+// The codec of that description: with the setting `block_kib` after its own and with all functions. Its decoder throws
+// MalformedStream where a block does not decode and where the offsets are damaged.
+Codec make_library_codec(Codec description, const BlockLibrary& library);
 
 // The compressed bytes of one block; trusts the offsets.
 std::span<const std::byte> library_block(const std::byte* payload, const std::byte* offsets, int64_t block);

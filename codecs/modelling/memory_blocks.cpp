@@ -19,7 +19,7 @@ int64_t bits_of(const BlockCoder& coder, std::span<const std::byte> block) {
 bool is_raw(int64_t coded_bits, size_t block_bytes) { return coded_bits > 8 * static_cast<int64_t>(block_bytes); }
 
 void check_position(const CompressedView& view, int64_t group, int64_t position) {
-  const uint64_t stored = load_word(view.sections[kMemoryPositions].bytes, static_cast<size_t>(8 * group), 8);
+  const auto stored = load<uint64_t>(view.sections[kMemoryPositions].bytes, static_cast<size_t>(8 * group));
   if (stored != static_cast<uint64_t>(position))
     throw MalformedStream("Group " + std::to_string(group) + " of the blocks begins at bit " +
                           std::to_string(position) + ", but the index says " + std::to_string(stored) + ".");
@@ -27,14 +27,13 @@ void check_position(const CompressedView& view, int64_t group, int64_t position)
 
 }  // namespace
 
-std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices,
-                                        std::vector<SettingInfo> own) {
+std::vector<SettingInfo> block_settings(std::vector<int64_t> block_bytes_values, std::vector<SettingInfo> own) {
   std::vector<SettingInfo> settings = {
       {.name = "block_bytes",
        .unit = "B",
        .help = "size of the blocks that are coded by themselves",
-       .default_value = std::string("32"),
-       .choices = std::move(block_bytes_choices)},
+       .default_value = int64_t{32},
+       .values = std::move(block_bytes_values)},
       {.name = "escape",
        .unit = "",
        .help =
@@ -51,7 +50,7 @@ std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_byte
   return settings;
 }
 
-int64_t block_bytes(const Settings& settings) { return std::stoll(settings.text("block_bytes")); }
+int64_t block_bytes(const Settings& settings) { return settings.integer("block_bytes"); }
 
 int64_t block_count(datasets::MatrixView matrix, const Settings& settings) {
   return blocks_of(static_cast<int64_t>(matrix.elements.size()), block_bytes(settings));
@@ -65,10 +64,7 @@ CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& sett
   std::vector<std::byte> positions;
   int64_t index = 0;
   for_each_block(matrix.elements, block_bytes(settings), [&](std::span<const std::byte> block) {
-    if (index++ % group == 0) {
-      positions.resize(positions.size() + 8);
-      store_word(positions, positions.size() - 8, 8, static_cast<uint64_t>(blocks.bit_count()));
-    }
+    if (index++ % group == 0) append<uint64_t>(positions, static_cast<uint64_t>(blocks.bit_count()));
     const bool raw = flags && is_raw(bits_of(coder, block), block.size());
     if (flags) blocks.put(raw, 1);
     if (!raw) return coder.encode(block, blocks);
@@ -133,6 +129,25 @@ std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Set
   stream.side_bits = with_raw.side_bits = side_bits;
   if (has_flags(settings)) std::swap(stream, with_raw);
   return {std::move(stream), std::move(with_raw)};
+}
+
+Codec make_block_codec(Codec description, const PlainBlockCodec& blocks) {
+  description.refuses = [](datasets::MatrixView, const Settings&) { return std::string(); };
+  description.encode = [blocks](datasets::MatrixView matrix, const Settings& settings) {
+    return encode_blocks(matrix, settings, *blocks.coder(settings));
+  };
+  description.decode = [blocks](const CompressedView& view, std::span<std::byte> out) {
+    decode_blocks(view, *blocks.coder(*view.settings), out);
+  };
+  description.max_stored_bytes = [blocks](datasets::Shape bytes, const Settings& settings) {
+    return max_stored_block_bytes(bytes, settings, blocks.most_block_bits(settings));
+  };
+  description.block_sizes = [blocks](datasets::MatrixView matrix, const Settings& settings) {
+    std::vector<BlockSizes> sizes = count_stream_bits(matrix, settings, *blocks.coder(settings));
+    for (const BlockAccounting& count : blocks.accountings) sizes.push_back(count(matrix, settings));
+    return sizes;
+  };
+  return description;
 }
 
 }  // namespace ecmv::codecs::modelling

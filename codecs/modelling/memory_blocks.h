@@ -13,12 +13,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "codecs/codec.h"
 #include "codecs/modelling/bit_io.h"
+#include "codecs/modelling/bytes.h"
 
 namespace ecmv::codecs::modelling {
 
@@ -43,8 +46,7 @@ struct BlockTable {
 };
 
 // The settings of every such codec, its own ones after them.
-std::vector<SettingInfo> block_settings(std::vector<std::string_view> block_bytes_choices,
-                                        std::vector<SettingInfo> own = {});
+std::vector<SettingInfo> block_settings(std::vector<int64_t> block_bytes_values, std::vector<SettingInfo> own = {});
 
 int64_t block_bytes(const Settings& settings);
 int64_t block_count(datasets::MatrixView matrix, const Settings& settings);
@@ -73,23 +75,27 @@ template <class BitsOf>
 BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings,
                       BitsOf bits_of);
 
-// ---- words of a block ----
+// The same as a function of a matrix, each time with a fresh copy of bits_of.
+using BlockAccounting = std::function<BlockSizes(datasets::MatrixView, const Settings&)>;
+template <class BitsOf>
+BlockAccounting accounting(std::string_view name, BitsOf bits_of) {
+  return [=](datasets::MatrixView matrix, const Settings& settings) {
+    return count_bits(name, matrix, settings, bits_of);
+  };
+}
 
-// The little-endian word of `bytes` (1..8) bytes at `offset`, zero-extended.
-inline uint64_t load_word(std::span<const std::byte> block, size_t offset, int bytes) {
-  uint64_t word = 0;
-  for (int i = bytes - 1; i >= 0; --i) word = word << 8 | std::to_integer<uint64_t>(block[offset + i]);
-  return word;
-}
-inline void store_word(std::span<std::byte> block, size_t offset, int bytes, uint64_t word) {
-  for (int i = 0; i < bytes; ++i, word >>= 8) block[offset + i] = static_cast<std::byte>(word & 0xff);
-}
-inline uint32_t load_word32(std::span<const std::byte> block, size_t index) {
-  return static_cast<uint32_t>(load_word(block, 4 * index, 4));
-}
-inline void store_word32(std::span<std::byte> block, size_t index, uint32_t word) {
-  store_word(block, 4 * index, 4, word);
-}
+// ---- a whole codec ----
+
+// What a codec of blocks adds to its description where the settings alone make its coder, so that nothing is stored
+// beside the blocks.
+struct PlainBlockCodec {
+  std::function<std::unique_ptr<const BlockCoder>(const Settings&)> coder;
+  std::function<int64_t(const Settings&)> most_block_bits;
+  std::vector<BlockAccounting> accountings = {};  // after those of count_stream_bits()
+};
+Codec make_block_codec(Codec description, const PlainBlockCodec& blocks);
+
+// ---- words of a block (bytes.h), as numbers and fields ----
 
 // The low `bits` (1..64) bits of `word` as a signed number.
 inline int64_t sign_extend(uint64_t word, int bits) { return static_cast<int64_t>(word << (64 - bits)) >> (64 - bits); }

@@ -3,8 +3,10 @@
 #include "codecs/modelling/quad_ans_file.h"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
+#include "codecs/modelling/bytes.h"
 #include "datasets/safetensors.h"
 #include "datasets/source.h"
 
@@ -38,16 +40,11 @@ std::span<const std::byte> vector_of(const datasets::Safetensors& file, const ch
   return require(file, name, dtype, tensor->shape).bytes;
 }
 
-void append(Bytes& out, std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-
-void append_word(Bytes& out, const void* word) { append(out, {static_cast<const std::byte*>(word), 4}); }
-
 // The same offsets counted from another start.
 Bytes moved_offsets(std::span<const std::byte> offsets, uint32_t distance) {
   Bytes moved;
   for (size_t i = 0; i < offsets.size() / 4; ++i) {
-    const uint32_t offset = quad_u32(offsets, static_cast<int64_t>(i)) + distance;
-    append_word(moved, &offset);
+    append<uint32_t>(moved, load_word32(offsets, i) + distance);
   }
   return moved;
 }
@@ -140,13 +137,13 @@ std::vector<std::byte> write_quad_file(const ChainFile& chain, QuadLayoutOf layo
       throw std::invalid_argument("The MatVANS container needs the hash of the vector after layer " +
                                   std::to_string(layer) + ".");
     const size_t distance = compressed.size() / (4 * kQuadOffsetWords);
-    append(compressed, matrix.sections[kQuadCompressed].bytes);
+    append_bytes(compressed, matrix.sections[kQuadCompressed].bytes);
     if (compressed.size() / (4 * kQuadOffsetWords) > UINT32_MAX)
       throw std::invalid_argument("The MatVANS container's 32-bit offsets cannot reach all layers of this chain.");
-    append(offsets, moved_offsets(matrix.sections[kQuadWarpOffsets].bytes, static_cast<uint32_t>(distance)));
-    for (int i = 0; i < 3; ++i) append(tables[i], matrix.sections[kQuadPpf + i].bytes);
-    append_word(scales, &chain.scales[layer]);
-    append_word(hashes, &chain.hashes.at(static_cast<int>(layer)));
+    append_bytes(offsets, moved_offsets(matrix.sections[kQuadWarpOffsets].bytes, static_cast<uint32_t>(distance)));
+    for (int i = 0; i < 3; ++i) append_bytes(tables[i], matrix.sections[kQuadPpf + i].bytes);
+    append<uint32_t>(scales, std::bit_cast<uint32_t>(chain.scales[layer]));
+    append<uint32_t>(hashes, chain.hashes.at(static_cast<int>(layer)));
   }
   const TensorView tensors[] = {
       {"initial_vector", "I8", {d}, std::as_bytes(std::span(chain.initial_vector))},

@@ -1,8 +1,7 @@
 // The fields of packed_outliers on a GPU: planes to bytes, and products of row segments. A segment is what 32 lanes
-// load of a row, a chunk of every plane each: 4096 columns with chunks of 16 bytes, stored without gaps. A wave keeps
-// one segment of x in registers and multiplies it by the same segment of many rows, which a feed brings: the ring
-// (several rows ahead, asynchronously, in shared memory) or registers (one row ahead). "Wave" means 32 lanes, on waves
-// of 64 as well.
+// load of a row, a chunk of every plane each: 4096 columns with chunks of 16 bytes, stored without gaps. A lane group
+// keeps one segment of x in registers and multiplies it by the same segment of many rows, which a feed brings: the ring
+// (several rows ahead, asynchronously, in shared memory) or registers (one row ahead).
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -14,7 +13,7 @@ namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::gpu;
 
 inline constexpr int kLanes = 32;
-using Team = gpu::Lanes<kLanes>;
+using LaneGroup = gpu::Lanes<kLanes>;
 
 struct Fields {
   gpu::Pointer<const uint8_t> bytes;
@@ -86,12 +85,12 @@ template <int kBits, typename Chunk>
 ECMV_GPU_DEVICE Place place_in(const Fields& fields, int segment) {
   using S = Segment<kBits, Chunk>;
   const int groups = fields.cols / static_cast<int>(kGroupCols), begin = segment * S::kGroups,
-            group = Team::lane() / S::kChunks;
-  const int first = Team::lane() % S::kChunks * S::kChunkBytes;
+            group = LaneGroup::lane() / S::kChunks;
+  const int first = LaneGroup::lane() % S::kChunks * S::kChunkBytes;
   if (begin + group < groups)
     return {true, group, first, S::kWidth, (begin + group) * static_cast<int>(kGroupCols) + first};
   // A tail of several strips' chunks follows in the lanes past the last full group.
-  const int tail = (Team::lane() - (groups - begin) * S::kChunks) * S::kChunkBytes;
+  const int tail = (LaneGroup::lane() - (groups - begin) * S::kChunks) * S::kChunkBytes;
   const bool any = tail < fields.tail_width;
   return {any, groups - begin, any ? tail : 0, fields.tail_width,
           any ? groups * static_cast<int>(kGroupCols) + tail : 0};
@@ -140,7 +139,8 @@ ECMV_GPU_DEVICE int32_t multiply(const Chunk (&planes)[kBits], const Inputs<Chun
   return sum;
 }
 
-// A wave's rows of one segment: `in_block` of every 16-row block, step_bytes apart, in blocks that lie a jump apart.
+// A lane group's rows of one segment: `in_block` of every 16-row block, step_bytes apart, in blocks that lie a jump
+// apart.
 struct RowWalk {
   gpu::Pointer<const uint8_t> at;  // the segment in the next row
   int64_t step_bytes, jump_bytes;  // jump: from past a block's last row
@@ -157,8 +157,8 @@ struct RowWalk {
   }
 };
 
-// kStages - 1 rows of the segment are under way while one is multiplied. The wave copies whole lines; the lane that
-// copied a byte is not the one that reads it, hence the barriers.
+// kStages - 1 rows of the segment are under way while one is multiplied. The lane group copies whole lines; the
+// lane that copied a byte is not the one that reads it, hence the barriers.
 template <int kBits, typename Chunk, int kStages>
 struct RingFeed {
   using S = Segment<kBits, Chunk>;
@@ -170,7 +170,7 @@ struct RingFeed {
 
   ECMV_GPU_DEVICE RingFeed(gpu::Pointer<std::byte> shared, const RowWalk& rows, const Place&, int segment_bytes)
       : ring(shared), walk(rows), bytes(segment_bytes) {
-    Team::sync();
+    LaneGroup::sync();
     ECMV_GPU_UNROLL
     for (int i = 0; i < kStages - 1; ++i) copy_row();
   }
@@ -178,7 +178,7 @@ struct RingFeed {
     if (walk.left > 0) {
       ECMV_GPU_UNROLL
       for (int p = 0; p < kBits; ++p) {
-        const int at = (p * kLanes + Team::lane()) * S::kChunkBytes;
+        const int at = (p * kLanes + LaneGroup::lane()) * S::kChunkBytes;
         if (at < bytes)
           gpu::copy_async<S::kChunkBytes>(ring + (write + at + at / S::kGroupBytes * S::kGap),
                                           gpu::cast<const std::byte>(walk.at + at));
@@ -190,7 +190,7 @@ struct RingFeed {
   }
   ECMV_GPU_DEVICE void next(const Place& place, Chunk (&planes)[kBits]) {
     gpu::wait_copies<kStages - 2>();
-    Team::sync();
+    LaneGroup::sync();
     copy_row();
     const gpu::Pointer<const std::byte> at = ring + (read + place.group * (S::kGroupBytes + S::kGap) + place.first);
     ECMV_GPU_UNROLL

@@ -1,8 +1,8 @@
 // GPU kernels of packed_outliers. The product: 16-row blocks are dealt to as many thread blocks as fit on the device,
-// in turn. The first waves of a thread block multiply fields: each keeps a segment of x in registers and takes every
-// n-th row of that segment in all of its blocks (fields_gpu.h). The others follow outlier records meanwhile
-// (records_gpu.h); long lists are shared by all waves once the fields are done. They synchronise once, at the end, so
-// that loads of fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
+// in turn. The first lane groups of a thread block multiply fields: each keeps a segment of x in registers and takes
+// every n-th row of that segment in all of its blocks (fields_gpu.h). The others follow outlier records meanwhile
+// (records_gpu.h); long lists are shared by all once the fields are done. They synchronise once, at the end, so that
+// loads of fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
 #include <algorithm>
 #include <type_traits>
 
@@ -25,24 +25,24 @@ struct Matrix {
 struct Plan {
   int most_blocks;             // 16-row blocks of a thread block
   int segments;                // of a row
-  int row_step, segment_step;  // waves that multiply fields: row_step x segment_step
+  int row_step, segment_step;  // lane groups that multiply fields: row_step x segment_step
 };
 
-// What the waves of a thread block share: partial sums, and which blocks' records are shared.
+// What the lane groups of a thread block share: partial sums, and which blocks' records are shared.
 struct SharedState {
   gpu::Pointer<int32_t> inputs;     // [segment_step] sums of x
   gpu::Pointer<int32_t> outliers;   // [most_blocks, 16] sums of rows
   gpu::Pointer<int32_t> fields;     // [most_blocks, 16, segment_step] sums of rows
-  gpu::Pointer<int32_t> many;       // [most_blocks] whether all waves share the records
-  gpu::Pointer<int32_t> distances;  // of a wave's records
+  gpu::Pointer<int32_t> many;       // [most_blocks] whether all lane groups share the records
+  gpu::Pointer<int32_t> distances;  // of a lane group's records
 };
-constexpr int kMostTeams = 22;
+constexpr int kMostLaneGroups = 22;
 // Rings begin at whole lines: copies whose two addresses differ modulo 32 bytes cost a sixth of the product's speed
 // (H200).
 ECMV_GPU_BOTH int shared_state_bytes(const Plan& plan) {
   constexpr int kLine = 128;
-  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostTeams) + kLine -
-          1) /
+  return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostLaneGroups) +
+          kLine - 1) /
          kLine * kLine;
 }
 ECMV_GPU_DEVICE SharedState shared_state(const Plan& plan) {
@@ -67,8 +67,8 @@ ECMV_GPU_DEVICE void add_outliers(RecordWalk walk, int cols, gpu::Pointer<const 
   if (sum != 0) gpu::atomic_add(sums + sum_row, sum);
 }
 
-// Up to this many records one wave follows alone while others multiply fields; started after the fields they would cost
-// three memory latencies.
+// Up to this many records one lane group follows alone while others multiply fields; started after the fields they
+// would cost three memory latencies.
 constexpr int64_t kFewRecords = 2 * kRecordsOfStep;
 
 template <int kBits, typename Chunk, typename Feed, int kWaves, int kFollowers, int kResident>
@@ -85,17 +85,18 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
     const int64_t rows = fields.rows - (mine + block * grid) * kBlockRows;
     return rows < kBlockRows ? static_cast<int>(rows) : kBlockRows;
   };
-  const int multipliers = plan.row_step * plan.segment_step, teams = gpu::block_size() / kLanes, team = Team::group();
+  const int multipliers = plan.row_step * plan.segment_step, lane_groups = gpu::block_size() / kLanes,
+            lane_group = LaneGroup::group();
   const SharedState shared = shared_state(plan);
   const int lowest = static_cast<int8_t>(matrix.header[1]);
-  if (team < multipliers) {
-    const int first = team / plan.segment_step, column = team % plan.segment_step;
+  if (lane_group < multipliers) {
+    const int first = lane_group / plan.segment_step, column = lane_group % plan.segment_step;
     const int in_block = (kBlockRows - first + plan.row_step - 1) / plan.row_step,
               in_last = (rows_of(blocks - 1) - first + plan.row_step - 1) / plan.row_step;
     const int64_t step_bytes = int64_t{plan.row_step} * fields.row_bytes;
     for (int segment = column; segment < plan.segments; segment += plan.segment_step) {
       const Place place = place_in<kBits, Chunk>(fields, segment);
-      Feed feed(gpu::shared_memory() + (shared_state_bytes(plan) + team * Feed::kSharedBytes),
+      Feed feed(gpu::shared_memory() + (shared_state_bytes(plan) + lane_group * Feed::kSharedBytes),
                 {fields.bytes + ((mine * kBlockRows + first) * fields.row_bytes + int64_t{segment} * S::kBytes),
                  step_bytes, grid * kBlockRows * fields.row_bytes - in_block * step_bytes, in_block,
                  (blocks - 1) * in_block + (in_last > 0 ? in_last : 0)},
@@ -103,8 +104,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
       gpu::wait_for_previous();  // x is its result; fields and records depend on no launch
       const Inputs<Chunk> inputs(x, place);
       const auto add = [&](gpu::Pointer<int32_t> sum, int32_t of_lane) {
-        const int32_t total = Team::reduce_add(of_lane);
-        if (Team::lane() == 0) *sum = segment == column ? total : *sum + total;
+        const int32_t total = LaneGroup::reduce_add(of_lane);
+        if (LaneGroup::lane() == 0) *sum = segment == column ? total : *sum + total;
       };
       if (first == 0) add(shared.inputs + column, inputs.sum());
       for (int block = 0; block < blocks; ++block) {
@@ -118,12 +119,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
       }
     }
   } else {
-    for (int block = team - multipliers; block < blocks; block += teams - multipliers) {
+    for (int block = lane_group - multipliers; block < blocks; block += lane_groups - multipliers) {
       const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
-      if (Team::lane() < kBlockRows) shared.outliers[block * kBlockRows + Team::lane()] = 0;
+      if (LaneGroup::lane() < kBlockRows) shared.outliers[block * kBlockRows + LaneGroup::lane()] = 0;
       const bool few = records.last - records.first <= kFewRecords;
-      if (Team::lane() == 0) shared.many[block] = !few;
-      Team::sync();
+      if (LaneGroup::lane() == 0) shared.many[block] = !few;
+      LaneGroup::sync();
       const RecordWalk walk(records, records.first, few ? records.last : records.first, 0);
       gpu::wait_for_previous();
       add_outliers(walk, fields.cols, x, shared.outliers + block * kBlockRows);
@@ -134,7 +135,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
   for (int block = 0; block < blocks; ++block) {
     if (shared.many[block] == 0) continue;
     const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
-    const Share share = share_records(records, team, teams, shared.distances);
+    const Share share = share_records(records, lane_group, lane_groups, shared.distances);
     add_outliers(RecordWalk(records, share.first, share.last, share.start), fields.cols, x,
                  shared.outliers + block * kBlockRows);
     gpu::sync_block();
@@ -151,11 +152,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
   }
 }
 
-// Adds bytes, each modulo 256.
-ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
-  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
 ECMV_GPU_DEVICE void store_elements(gpu::Pointer<int8_t> row, int col, int, gpu::uint4 elements) {
   *gpu::cast<gpu::uint4>(row + col) = elements;
 }
@@ -164,7 +160,7 @@ ECMV_GPU_DEVICE void store_elements(gpu::Pointer<int8_t> row, int col, int cols,
   for (int i = 0; i < 4 && col + i < cols; ++i) row[col + i] = static_cast<int8_t>(elements >> (8 * i));
 }
 
-constexpr int kDecodeTeams = 8;
+constexpr int kDecodeLaneGroups = 8;
 
 // Several records may meet at one element; the lane that has the first of them adds them all.
 template <int kBits, typename Chunk>
@@ -178,7 +174,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   const int segments = segments_of<kBits, Chunk>(cols, matrix.fields.tail_width);
   for (int segment = 0; segment < segments; ++segment) {
     const Place place = place_in<kBits, Chunk>(matrix.fields, segment);
-    for (int r = Team::group(); r < rows; r += kDecodeTeams) {
+    for (int r = LaneGroup::group(); r < rows; r += kDecodeLaneGroups) {
       if (!place.any) continue;
       Chunk planes[kBits];
       load_planes<kBits>(
@@ -188,7 +184,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
       for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
         uint32_t words[kWords<Chunk>];
         ECMV_GPU_UNROLL
-        for (int i = 0; i < kWords<Chunk>; ++i) words[i] = add_bytes(fields_of<kBits>(planes, strip, i), lowest);
+        for (int i = 0; i < kWords<Chunk>; ++i) words[i] = gpu::add_bytes(fields_of<kBits>(planes, strip, i), lowest);
         const int col = place.col + strip * place.width;
         if constexpr (kWords<Chunk> == 4)
           store_elements(out + int64_t{r} * cols, col, cols, gpu::uint4{words[0], words[1], words[2], words[3]});
@@ -199,7 +195,8 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   }
   gpu::sync_block();
   const Records records = records_of(matrix.header, matrix.records, gpu::block_index());
-  const Share share = share_records(records, Team::group(), kDecodeTeams, gpu::cast<int32_t>(gpu::shared_memory()));
+  const Share share =
+      share_records(records, LaneGroup::group(), kDecodeLaneGroups, gpu::cast<int32_t>(gpu::shared_memory()));
   RecordWalk(records, share.first, share.last, share.start).run(cols, [&](int64_t record, int row, int col, int delta) {
     if (record != records.first && records.distance(record) == 0) return;
     for (int64_t next = record + 1; next < records.last && records.distance(next) == 0; ++next)
@@ -235,12 +232,13 @@ void with_layout(const codecs::CompressedView& view, F f) {
 
 constexpr int kMostBlocks = 32;  // of 16 rows in a thread block
 
-// `waves` multipliers, or fewer if their feeds do not fit into the device's shared memory.
-Plan plan_of(int64_t grid, int64_t rows, int segments, int feed_bytes, int waves, const backends::DeviceInfo& device) {
+// `lane_groups` multipliers, or fewer if their feeds do not fit into the device's shared memory.
+Plan plan_of(int64_t grid, int64_t rows, int segments, int feed_bytes, int lane_groups,
+             const backends::DeviceInfo& device) {
   const int most = static_cast<int>((block_count(rows) + grid - 1) / grid);
-  for (; waves > 1; waves /= 2) {
-    const int segment_step = std::min(segments, waves),
-              row_step = segments == 0 ? 0 : std::min(waves / segment_step, kBlockRows);
+  for (; lane_groups > 1; lane_groups /= 2) {
+    const int segment_step = std::min(segments, lane_groups),
+              row_step = segments == 0 ? 0 : std::min(lane_groups / segment_step, kBlockRows);
     const Plan plan{most, segments, row_step, segment_step};
     if (shared_state_bytes(plan) + row_step * segment_step * feed_bytes <= device.shared_bytes) return plan;
   }
@@ -257,7 +255,7 @@ struct Multiply {
   }
 };
 
-// kRingBytes: of a wave's ring, 0 for the register feed. kResident blocks must fit on a multiprocessor.
+// kRingBytes: of a lane group's ring, 0 for the register feed. kResident blocks must fit on a multiprocessor.
 template <int kWaves, int kFollowers, int kRingBytes, int kResident>
 Multiply product(const codecs::CompressedView& view, const backends::DeviceInfo& device) {
   Multiply bound{};
@@ -275,8 +273,8 @@ Multiply product(const codecs::CompressedView& view, const backends::DeviceInfo&
     bound.plan = plan_of(grid, fields.rows, segments_of<kBits, Chunk>(fields.cols, fields.tail_width),
                          Feed::kSharedBytes, kWaves, device);
     const int multipliers = bound.plan.row_step * bound.plan.segment_step, groups = device.wave_size / kLanes;
-    const int teams = (multipliers + kFollowers + groups - 1) / groups * groups;
-    bound.shape = {grid, teams * kLanes, shared_state_bytes(bound.plan) + multipliers * Feed::kSharedBytes,
+    const int lane_groups = (multipliers + kFollowers + groups - 1) / groups * groups;
+    bound.shape = {grid, lane_groups * kLanes, shared_state_bytes(bound.plan) + multipliers * Feed::kSharedBytes,
                    gpu::have_early_launches(device)};
     // The registers of 7 and 8 planes, twice, leave room for one thread block less.
     constexpr int kFitting = kRingBytes == 0 && kBits > 6 ? kResident - 1 : kResident;
@@ -297,8 +295,8 @@ struct Decode {
   Matrix matrix;
   void (*kernel)(Matrix, gpu::Pointer<int8_t>);
   void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(kernel, {block_count(matrix.fields.rows), kDecodeTeams * kLanes, kDecodeTeams * 4}, stream, matrix,
-                reinterpret_cast<int8_t*>(args.out));
+    gpu::launch(kernel, {block_count(matrix.fields.rows), kDecodeLaneGroups * kLanes, kDecodeLaneGroups * 4}, stream,
+                matrix, reinterpret_cast<int8_t*>(args.out));
   }
 };
 

@@ -91,27 +91,27 @@ class RecordWalk {
     if (first_ >= last_) return;
     int base_row = start_ / cols, base_col = start_ % cols;
     for (; begin_ < last_; begin_ += kRecordsOfStep) {
-      const int64_t mine = begin_ + Team::lane() * kRecordsOfLane;
+      const int64_t mine = begin_ + LaneGroup::lane() * kRecordsOfLane;
       const Quad quad = next_;
       next_ = load(begin_ + kRecordsOfStep);
       int total = 0;
       ECMV_GPU_UNROLL
       for (int k = 0; k < kRecordsOfLane; ++k) total += quad.distances[k];
-      int row = base_row, col = base_col + Team::prefix_add(total);
+      int row = base_row, col = base_col + LaneGroup::prefix_add(total);
       ECMV_GPU_UNROLL
       for (int k = 0; k < kRecordsOfLane; ++k) {
         col += quad.distances[k];
         for (; col >= cols; col -= cols) ++row;
         if (mine + k >= first_ && mine + k < last_) visit(mine + k, row, col, quad.deltas[k]);
       }
-      base_row = Team::shuffle(row, kLanes - 1);
-      base_col = Team::shuffle(col, kLanes - 1);
+      base_row = LaneGroup::shuffle(row, kLanes - 1);
+      base_col = LaneGroup::shuffle(col, kLanes - 1);
     }
   }
 
  private:
   ECMV_GPU_DEVICE Quad load(int64_t begin) const {
-    return load_quad(records_, begin + Team::lane() * kRecordsOfLane, first_, last_);
+    return load_quad(records_, begin + LaneGroup::lane() * kRecordsOfLane, first_, last_);
   }
 
   const Records& records_;
@@ -120,24 +120,25 @@ class RecordWalk {
   Quad next_;
 };
 
-// The records of wave number `team` of `teams` and where they start: whole steps, so that few records are one wave's.
-// sums: one int32 a wave, in shared memory. All threads of the block take part.
+// The records of one of the block's lane groups and where they start: whole steps, so that few records are one group's.
+// sums: one int32 a lane group, in shared memory. All threads of the block take part.
 struct Share {
   int64_t first, last;
   int start;
 };
-ECMV_GPU_DEVICE Share share_records(const Records& records, int team, int teams, gpu::Pointer<int32_t> sums) {
+ECMV_GPU_DEVICE Share share_records(const Records& records, int lane_group, int lane_groups,
+                                    gpu::Pointer<int32_t> sums) {
   const int64_t steps = (records.last - records.first + kRecordsOfStep - 1) / kRecordsOfStep;
-  const int64_t each = (steps + teams - 1) / teams * kRecordsOfStep;
-  Share share{records.first + team * each, records.first + (team + 1) * each, 0};
+  const int64_t each = (steps + lane_groups - 1) / lane_groups * kRecordsOfStep;
+  Share share{records.first + lane_group * each, records.first + (lane_group + 1) * each, 0};
   if (share.first > records.last) share.first = records.last;
   if (share.last > records.last) share.last = records.last;
   int sum = 0;
-  for (int64_t i = share.first + Team::lane(); i < share.last; i += kLanes) sum += records.distance(i);
-  sum = Team::reduce_add(sum);
-  if (Team::lane() == 0) sums[team] = sum;
+  for (int64_t i = share.first + LaneGroup::lane(); i < share.last; i += kLanes) sum += records.distance(i);
+  sum = LaneGroup::reduce_add(sum);
+  if (LaneGroup::lane() == 0) sums[lane_group] = sum;
   gpu::sync_block();
-  for (int t = 0; t < team; ++t) share.start += sums[t];
+  for (int t = 0; t < lane_group; ++t) share.start += sums[t];
   return share;
 }
 

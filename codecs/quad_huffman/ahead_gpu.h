@@ -1,7 +1,7 @@
-// A whole chain in one launch, for layers of which every worker has one tile of 256 columns: while a layer's x is still
-// travelling between the blocks, its tile has been decoded to 64 registers of each lane, so that once x arrives only
-// products of bytes are left, and the next tile is decoded while this one's results travel. A block a row group, a
-// worker a column tile; a layer is
+// A whole chain in one launch, for layers of which every lane group has one tile of 256 columns: while a layer's x is
+// still travelling between the blocks, its tile has been decoded to 64 registers of each lane, so that once x arrives
+// only products of bytes are left, and the next tile is decoded while this one's results travel. A block a row group, a
+// lane group a column tile; a layer is
 //   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the
 //      one after it; make the next
 //      layer's table beside this one's
@@ -25,24 +25,24 @@ inline constexpr int ahead_bytes(int raw_bits) {
 }
 
 template <int kRawBits, int kSymbolsOfWindow>
-class AheadWorker {
+class AheadLanes {
  public:
   static constexpr bool kDoubled = entry_shift(8, kRawBits) > kRawBits;
   static constexpr int kSharedBytes = ahead_bytes(kRawBits);
 
-  ECMV_GPU_DEVICE AheadWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden)
+  ECMV_GPU_DEVICE AheadLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden),
         codes_(shared),
         raw_(shared + kAheadCodeBytes),
         arrival_(shared + (kAheadCodeBytes + kRawBytes)),
-        column_(Worker::uniform(Worker::group())) {}
+        column_(LaneGroup::uniform(LaneGroup::group())) {}
 
   // By all lanes, before a barrier of the block.
   ECMV_GPU_DEVICE void init() const {
-    if (Worker::lane() == 0) arrival_.init();
+    if (LaneGroup::lane() == 0) arrival_.init();
   }
 
-  // Whether this worker has a tile of the layer.
+  // Whether this lane group has a tile of the layer.
   ECMV_GPU_DEVICE bool has_tile(const Matrix& matrix) const {
     return gpu::block_index() < matrix.row_groups && column_ < matrix.column_tiles;
   }
@@ -52,17 +52,18 @@ class AheadWorker {
   ECMV_GPU_DEVICE void load_index(const Matrix& matrix) {
     if (!has_tile(matrix)) return;
     const int64_t number = tile_number(matrix);
-    index_ = Worker::lane() < 8 ? gpu::cast<const uint32_t>(matrix.streams.tiles)[4 * number + Worker::lane()] : 0;
-    if (kRawBits > 0 && Worker::lane() == 0) gpu::prefetch_l2(raw_of_tile(matrix), kRawBytes);
+    index_ =
+        LaneGroup::lane() < 8 ? gpu::cast<const uint32_t>(matrix.streams.tiles)[4 * number + LaneGroup::lane()] : 0;
+    if (kRawBits > 0 && LaneGroup::lane() == 0) gpu::prefetch_l2(raw_of_tile(matrix), kRawBytes);
   }
 
   // Starts the copies of the tile whose index was loaded last, and the loads of its first patches.
   ECMV_GPU_DEVICE void begin(const Matrix& matrix) {
     if (!has_tile(matrix)) return;
-    const int lane = Worker::lane();
-    const uint32_t first_unit = Worker::pick(index_, 0), lines = Worker::pick(index_, 3);
-    const int stored = static_cast<int>(Worker::pick(index_, 4) - first_unit) * kUnitBytes;
-    next_patches_ = {Worker::pick(index_, 1), Worker::pick(index_, 5) - Worker::pick(index_, 1), {}};
+    const int lane = LaneGroup::lane();
+    const uint32_t first_unit = LaneGroup::pick(index_, 0), lines = LaneGroup::pick(index_, 3);
+    const int stored = static_cast<int>(LaneGroup::pick(index_, 4) - first_unit) * kUnitBytes;
+    next_patches_ = {LaneGroup::pick(index_, 1), LaneGroup::pick(index_, 5) - LaneGroup::pick(index_, 1), {}};
     full_ = static_cast<int>(lines & 0xFFFF) * kBlockLines;
     partial_ = static_cast<int>(lines >> 16);
     if (lane == 0) {
@@ -83,10 +84,10 @@ class AheadWorker {
     patches_ = next_patches_;
     arrival_.wait(parity_);
     parity_ ^= 1;
-    Worker::sync();
+    LaneGroup::sync();
     const int mask_bytes = (partial_ + 3) / 4 * kUnitBytes;
     spread_partial_lines(mask_bytes);
-    const gpu::SharedWords lines(codes_ + (mask_bytes + 4 * Worker::lane()));
+    const gpu::SharedWords lines(codes_ + (mask_bytes + 4 * LaneGroup::lane()));
     uint32_t position = 0, used = 0, window = 0, raw[kBatchWords == 0 ? 1 : kBatchWords] = {};
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSegmentSymbols; ++i) {
@@ -104,7 +105,7 @@ class AheadWorker {
       bytes_[2 * i + 1] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2 + 1), entry.second);
     }
     gpu::order_before_bulk_copies();
-    Worker::sync();
+    LaneGroup::sync();
   }
 
   // Adds the products with x to the sums of the block's rows.
@@ -122,7 +123,7 @@ class AheadWorker {
       products[1] = gpu::dot4_unsigned_signed(bytes_[4 * i + 3], static_cast<int32_t>(input.w), products[1]);
     }
     const int32_t product = products[0] + products[1];
-    gpu::atomic_add(sums + Worker::lane(), kDoubled ? product / 2 : product);
+    gpu::atomic_add(sums + LaneGroup::lane(), kDoubled ? product / 2 : product);
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
       if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
@@ -141,7 +142,7 @@ class AheadWorker {
     uint32_t first, count;  // of the tile
     uint16_t own[kOwnPatches];
   };
-  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + Worker::lane()); }
+  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
   ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
                                         gpu::Pointer<int32_t> sums) {
     const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
@@ -159,25 +160,25 @@ class AheadWorker {
   // Partial lines come without gaps; from the last to the first they are moved to where lane l's word is word l. Words
   // that a lane has not are never used.
   ECMV_GPU_DEVICE void spread_partial_lines(int mask_bytes) {
-    const int lane = Worker::lane(), most = kAheadLines - 1 - full_, count = partial_ < most ? partial_ : most;
+    const int lane = LaneGroup::lane(), most = kAheadLines - 1 - full_, count = partial_ < most ? partial_ : most;
     const uint32_t own = lane < count ? gpu::cast<const uint32_t>(codes_)[lane] : 0;
-    int before = Worker::reduce_add(gpu::popcount(own));
+    int before = LaneGroup::reduce_add(gpu::popcount(own));
     const gpu::Pointer<std::byte> partial = codes_ + (mask_bytes + full_ * kLineBytes);
     ECMV_GPU_NO_UNROLL
     for (int line = count - 1; line > 0; --line) {
-      const uint32_t mask = Worker::pick(own, line);
+      const uint32_t mask = LaneGroup::pick(own, line);
       before -= gpu::popcount(mask);
       uint32_t word = 0;
-      if ((mask >> lane & 1) != 0) word = gpu::cast<const uint32_t>(partial)[before + Worker::count_before(mask)];
-      Worker::sync();
+      if ((mask >> lane & 1) != 0) word = gpu::cast<const uint32_t>(partial)[before + LaneGroup::count_before(mask)];
+      LaneGroup::sync();
       gpu::cast<uint32_t>(partial)[line * kLanes + lane] = word;
-      Worker::sync();
+      LaneGroup::sync();
     }
     if (count <= 0) return;
-    const uint32_t mask = Worker::pick(own, 0);
+    const uint32_t mask = LaneGroup::pick(own, 0);
     uint32_t word = 0;
-    if ((mask >> lane & 1) != 0) word = gpu::cast<const uint32_t>(partial)[Worker::count_before(mask)];
-    Worker::sync();
+    if ((mask >> lane & 1) != 0) word = gpu::cast<const uint32_t>(partial)[LaneGroup::count_before(mask)];
+    LaneGroup::sync();
     gpu::cast<uint32_t>(partial)[lane] = word;
   }
 
@@ -185,7 +186,7 @@ class AheadWorker {
     ECMV_GPU_UNROLL
     for (int i = 0; i < kBatchWords; i += kUnitWords) {
       const gpu::Pointer<const std::byte> unit =
-          raw_ + ((batch * kBatchWords + i) * kLineBytes + Worker::lane() * kUnitWords * 4);
+          raw_ + ((batch * kBatchWords + i) * kLineBytes + LaneGroup::lane() * kUnitWords * 4);
       if constexpr (kUnitWords == 4) {
         const gpu::uint4 v = *gpu::cast<const gpu::uint4>(unit);
         words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
@@ -233,7 +234,7 @@ class Inputs {
     }
     if (gpu::thread_index() * kColsOfPair < matrix.streams.row_segments * kAheadCols)
       gpu::cast<gpu::uint2>(shared_)[gpu::thread_index()] = values;
-    Worker::sync();
+    LaneGroup::sync();
     add_to(sum, static_cast<int32_t>(own));
   }
 
@@ -245,18 +246,18 @@ class Inputs {
   gpu::uint4 words_{};
 };
 
-// A worker hands out the results of the block's rows, a row a lane; the sums are zero again.
+// A lane group hands out the results of the block's rows, a row a lane; the sums are zero again.
 ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum,
                                    const gpu::Exchange& exchange, int number, bool last) {
-  const int lane = Worker::lane();
+  const int lane = LaneGroup::lane();
   const int64_t row = gpu::block_index() * kLanes + lane;
   if (gpu::block_index() >= layer.matrix.row_groups) return;
   const int32_t total = sums[lane] + layer.matrix.lowest * x_sum;
   sums[lane] = 0;
   const bool exists = row < layer.matrix.rows;
   uint32_t word = exists ? static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)) : 0u;
-  word |= Worker::shuffle_xor(word, 1) << 8;
-  word = (word & 0xFFFFu) | Worker::shuffle_xor(word, 2) << 16;
+  word |= LaneGroup::shuffle_xor(word, 1) << 8;
+  word = (word & 0xFFFFu) | LaneGroup::shuffle_xor(word, 2) << 16;
   if (!last && lane % kRowsOfWord == 0)
     exchange.put(number, gpu::block_index() * kWordsOfGroup + lane / kRowsOfWord, word);
   if (exists) layer.epilogue.store(row, total);
@@ -284,13 +285,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
     gpu::cast<uint32_t>(shared + kAheadLayers)[i] = gpu::cast<const uint32_t>(layers)[i];
   for (int i = gpu::thread_index(); i < kAheadLayers / 4; i += gpu::block_size()) x_sums[i] = 0;
   gpu::sync_block();
-  using Ahead = AheadWorker<kRawBits, kSymbolsOfWindow>;
-  Ahead worker(gpu::shared_memory() + (plan.rings + Worker::uniform(Worker::group()) * Ahead::kSharedBytes), hidden);
-  worker.init();
-  worker.load_index(layer_of(0).matrix);
+  using Ahead = AheadLanes<kRawBits, kSymbolsOfWindow>;
+  Ahead lanes(gpu::shared_memory() + (plan.rings + LaneGroup::uniform(LaneGroup::group()) * Ahead::kSharedBytes),
+              hidden);
+  lanes.init();
+  lanes.load_index(layer_of(0).matrix);
   gpu::sync_block();
-  worker.begin(layer_of(0).matrix);
-  if (count > 1) worker.load_index(layer_of(1).matrix);
+  lanes.begin(layer_of(0).matrix);
+  if (count > 1) lanes.load_index(layer_of(1).matrix);
   fill_table<8>(layer_of(0).matrix, plan, load_own_entry<8>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
   Entry entry = count > 1 ? load_own_entry<8>(layer_of(1).matrix) : Entry{};
@@ -301,24 +303,24 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
     const bool last = k + 1 == count;
     const ChainLayer& layer = layer_of(k);
     // 1.
-    worker.decode(layer.matrix, table_of<8>(layer.matrix, plan, table_at(k)));
+    lanes.decode(layer.matrix, table_of<8>(layer.matrix, plan, table_at(k)));
     if (k > 0) next_inputs.look(layer.matrix, k - 1);
     if (!last) {
-      worker.begin(layer_of(k + 1).matrix);
+      lanes.begin(layer_of(k + 1).matrix);
       fill_table<8>(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
     }
     if (k + 2 < count) {
-      worker.load_index(layer_of(k + 2).matrix);
+      lanes.load_index(layer_of(k + 2).matrix);
       entry = load_own_entry<8>(layer_of(k + 2).matrix);
     }
     // 2.
     if (k > 0) next_inputs.await(layer.matrix, k - 1, x_sums + k % 2);
     gpu::sync_block();
     // 3.
-    worker.multiply(layer.matrix, inputs, sums);
+    lanes.multiply(layer.matrix, inputs, sums);
     if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
     gpu::sync_block();
-    if (Worker::group() == k % plan.workers) hand_out_rows(layer, sums, x_sums[k % 2], exchange, k, last);
+    if (LaneGroup::group() == k % plan.lane_groups) hand_out_rows(layer, sums, x_sums[k % 2], exchange, k, last);
   }
   if (gpu::thread_index() == 0) exchange.end(count);
 }

@@ -1,5 +1,5 @@
-// What a thread block of the product kernels has in shared memory besides its workers' rings: copies of the table, sums
-// of rows, and x.
+// What a thread block of the product kernels has in shared memory besides its lane groups' rings: copies of the table,
+// sums of rows, and x.
 #pragma once
 
 #include "codecs/quad_huffman/segment_gpu.h"
@@ -19,9 +19,9 @@ struct Matrix {
 
 // Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
 struct Plan {
-  int copies, copy_shift;        // of the table
-  int workers, workers_of_rows;  // of a block; those that share rows
-  int rings, sums, inputs;       // the workers' rings; sums of rows and, after them, that of x; x
+  int copies, copy_shift;                // of the table
+  int lane_groups, lane_groups_of_rows;  // of a block; those that share rows
+  int rings, sums, inputs;               // the lane groups' rings; sums of rows and, after them, that of x; x
   int bytes;
 };
 
@@ -72,7 +72,7 @@ template <int kSymbolCols>
 ECMV_GPU_DEVICE Table<kSymbolCols> table_of(const Matrix& matrix, const Plan& plan,
                                             gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = kSymbolCols == 8 ? 8 : 4;
-  return {gpu::SharedWords(table + kEntryBytes * (Worker::lane() & (plan.copies - 1))),
+  return {gpu::SharedWords(table + kEntryBytes * (LaneGroup::lane() & (plan.copies - 1))),
           static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
 }
 
@@ -80,10 +80,10 @@ ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) {
   return gpu::dot4(0x01010101, static_cast<int32_t>(word), sum);
 }
 
-// Adds up what the threads of a worker have.
+// Adds up what the threads of a lane group have.
 ECMV_GPU_DEVICE void add_to(gpu::Pointer<int32_t> sum, int32_t own) {
-  own = Worker::reduce_add(own);
-  if (Worker::lane() == 0 && own != 0) gpu::atomic_add(sum, own);
+  own = LaneGroup::reduce_add(own);
+  if (LaneGroup::lane() == 0 && own != 0) gpu::atomic_add(sum, own);
 }
 
 // Copies x to shared memory, zeros past the last column, for there are codes as well, and adds its elements to *sum.
@@ -113,7 +113,7 @@ ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table<kSymbolCols>& table
   });
   ECMV_GPU_UNROLL
   for (int t = 0; t < kTiles; ++t)
-    gpu::atomic_add(sums + (t * kLanes + Worker::lane()), TileOf::kDoubled ? products[t] / 2 : products[t]);
+    gpu::atomic_add(sums + (t * kLanes + LaneGroup::lane()), TileOf::kDoubled ? products[t] / 2 : products[t]);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

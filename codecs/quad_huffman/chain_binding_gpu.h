@@ -41,13 +41,13 @@ struct Chain {
   }
 };
 
-inline std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, int workers,
+inline std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, int lane_groups,
                                  const backends::DeviceInfo& device) {
   if (!gpu::have_bulk_copies(device))
     return "Decoding ahead of the vector needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
   if (shape.symbol_cols != 8 || shape.tile_cols != kAheadCols)
     return "Decoding ahead of the vector takes tiles of one segment: 256 columns, 8 a symbol.";
-  if (column_tiles(matrix.cols, kAheadCols) > workers || row_groups(matrix.rows) > device.compute_units)
+  if (column_tiles(matrix.cols, kAheadCols) > lane_groups || row_groups(matrix.rows) > device.compute_units)
     return "Decoding ahead of the vector is for layers of at most 4096 columns and 32 rows for each multiprocessor.";
   return "";
 }
@@ -99,11 +99,11 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
     chain.layers.push_back({.matrix = matrix_of(*layer.matrix, shape_of(*layer.matrix)),
                             .epilogue = gpu::epilogue_of(layer),
                             .parts = 1,
-                            .workers_of_rows = policy.workers,
+                            .lane_groups_of_rows = policy.lane_groups,
                             .rounds = 1});
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
-  const int workers = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
-  const int64_t rings = int64_t{workers} * ahead_bytes(common.shape.raw_bits), inputs = tiles * kAheadCols;
+  const int lane_groups = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
+  const int64_t rings = int64_t{lane_groups} * ahead_bytes(common.shape.raw_bits), inputs = tiles * kAheadCols;
   for (int copies = policy.copies;; copies /= 2) {
     const int64_t table = 2 * (int64_t{4} * entry_words(8) << common.shape.table_bits) * copies;
     const int64_t bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
@@ -112,8 +112,8 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
       refuse_together("two tables, tiles, the longest vector and the descriptions of all layers", bytes, device);
     chain.plan = {.copies = copies,
                   .copy_shift = 0,
-                  .workers = workers,
-                  .workers_of_rows = workers,
+                  .lane_groups = lane_groups,
+                  .lane_groups_of_rows = lane_groups,
                   .rings = static_cast<int>(table),
                   .sums = static_cast<int>(table + rings + inputs),
                   .inputs = static_cast<int>(table + rings),
@@ -123,31 +123,32 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
   }
 }
 
-// As many workers as fit, up to the policy's.
+// As many lane groups as fit, up to the policy's.
 inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Common& common,
                             const backends::DeviceInfo& device) {
-  for (RingPolicy fewer = policy;; fewer.workers /= 2) {
+  for (RingPolicy fewer = policy;; fewer.lane_groups /= 2) {
     ChainPlan chain{};
     int64_t most_rows = 0;
     for (const backends::Layer& bound : layers) {
       ChainLayer layer{.matrix = matrix_of(*bound.matrix, shape_of(*bound.matrix)),
                        .epilogue = gpu::epilogue_of(bound),
                        .parts = 1,
-                       .workers_of_rows = 1,
+                       .lane_groups_of_rows = 1,
                        .rounds = 1};
-      while (layer.workers_of_rows * 2 <= fewer.workers && layer.workers_of_rows < layer.matrix.column_tiles)
-        layer.workers_of_rows *= 2;
+      while (layer.lane_groups_of_rows * 2 <= fewer.lane_groups &&
+             layer.lane_groups_of_rows < layer.matrix.column_tiles)
+        layer.lane_groups_of_rows *= 2;
       const int64_t groups = layer.matrix.row_groups;
-      layer.parts = static_cast<int>(
-          std::min<int64_t>(fewer.workers / layer.workers_of_rows, (groups + common.blocks - 1) / common.blocks));
+      layer.parts = static_cast<int>(std::min<int64_t>(fewer.lane_groups / layer.lane_groups_of_rows,
+                                                       (groups + common.blocks - 1) / common.blocks));
       layer.rounds = static_cast<int>((groups + common.blocks * layer.parts - 1) / (common.blocks * layer.parts));
       most_rows = std::max<int64_t>(most_rows, int64_t{layer.rounds} * layer.parts * kLanes);
       chain.layers.push_back(layer);
     }
     chain.plan =
         plan_of(fewer, common.shape, common.largest, InputType::int8, device.shared_bytes - chain_bytes(most_rows));
-    if (chain.plan.workers != fewer.workers) {
-      if (fewer.workers > 2) continue;
+    if (chain.plan.lane_groups != fewer.lane_groups) {
+      if (fewer.lane_groups > 2) continue;
       throw backends::Refused(
           "The layers of the chain do not fit together: the largest table, the rings of two waves, the longest vector "
           "and the sums of the most rows do not fit the shared memory of a thread block.");
@@ -159,13 +160,13 @@ inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Comm
   }
 }
 
-inline ChainKernel chain_kernel(const Shape& shape, int workers, bool ahead) {
+inline ChainKernel chain_kernel(const Shape& shape, int lane_groups, bool ahead) {
   return for_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) -> ChainKernel {
     if constexpr (symbol_cols == 8) {
       if (ahead) return chain_ahead<decltype(raw_bits)::value, decltype(symbols)::value>;
     }
     // Half the waves have twice the registers each.
-    if (workers <= 16)
+    if (lane_groups <= 16)
       return chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 512>;
     return chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>;
   });
@@ -189,10 +190,10 @@ inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers la
   bound.words = common.words;
   bound.plan = planned.plan;
   bound.launch_shape = {.grid = common.blocks,
-                        .block = planned.plan.workers * kLanes,
+                        .block = planned.plan.lane_groups * kLanes,
                         .shared_bytes = planned.plan.bytes,
                         .together = true};
-  bound.kernel = chain_kernel(common.shape, planned.plan.workers, policy.ahead);
+  bound.kernel = chain_kernel(common.shape, planned.plan.lane_groups, policy.ahead);
   return {bound, {.requantises = true}};
 }
 

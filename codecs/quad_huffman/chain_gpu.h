@@ -1,7 +1,7 @@
 // All layers of a chain in one launch of one thread block a multiprocessor. While results travel between the blocks
 // (exchange.h), everything of the next layer that does not depend on them is on its way: its tile's index, codes, raw
-// bits and patches, and the table is made. Workers of a block meet twice a layer:
-//   1. Each worker multiplies its tiles, adds to the sums, and begins its first tile of the next layer.
+// bits and patches, and the table is made. Lane groups of a block meet twice a layer:
+//   1. Each lane group multiplies its tiles, adds to the sums, and begins its first tile of the next layer.
 //   2. After the first barrier threads hand out the results, four rows a word; all make the next table, and fetch the
 //      next x as words arrive.
 //   3. After the second barrier the next layer begins.
@@ -17,8 +17,8 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 struct ChainLayer {
   Matrix matrix;
   gpu::Epilogue epilogue;
-  int parts;  // row groups of a block in a round; workers_of_rows workers share one
-  int workers_of_rows;
+  int parts;  // row groups of a block in a round; lane_groups_of_rows lane groups share one
+  int lane_groups_of_rows;
   int rounds;  // row group `part` of a block in a round is (round * grid + block) * parts + part
 };
 
@@ -30,45 +30,45 @@ inline constexpr int kSlots = 3;
 inline constexpr int kXSums = kSlots * static_cast<int>(kStoredLayerBytes), kRowSums = kXSums + 16;
 inline int chain_bytes(int64_t rows) { return kRowSums + static_cast<int>(rows) * 4; }
 
-// Which tile is a worker's turn.
+// Which tile is a lane group's turn.
 struct Turn {
   int round, column;
 };
 
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
-class ChainWorker {
-  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+class ChainLanes {
+  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
 
  public:
-  ECMV_GPU_DEVICE ChainWorker(const Plan& plan, const Hidden& hidden)
+  ECMV_GPU_DEVICE ChainLanes(const Plan& plan, const Hidden& hidden)
       : plan_(plan),
-        worker_(Worker::uniform(Worker::group())),
-        tile_(gpu::shared_memory() + (plan.rings + worker_ * TileOf::kSharedBytes), hidden) {}
+        lane_group_(LaneGroup::uniform(LaneGroup::group())),
+        tile_(gpu::shared_memory() + (plan.rings + lane_group_ * TileOf::kSharedBytes), hidden) {}
 
-  // Begins the worker's first tile of a layer, if it has one.
+  // Begins the lane group's first tile of a layer, if it has one.
   ECMV_GPU_DEVICE void begin_layer(const ChainLayer& layer) {
-    turn_ = {0, worker_ % layer.workers_of_rows};
-    if (worker_ / layer.workers_of_rows >= layer.parts) turn_.round = layer.rounds;
+    turn_ = {0, lane_group_ % layer.lane_groups_of_rows};
+    if (lane_group_ / layer.lane_groups_of_rows >= layer.parts) turn_.round = layer.rounds;
     begin_tile(layer);
   }
 
   ECMV_GPU_DEVICE void multiply_layer(const ChainLayer& layer, gpu::Pointer<int32_t> sums) {
     const Table<kSymbolCols> table = table_of<kSymbolCols>(layer.matrix, plan_);
-    const int part = worker_ / layer.workers_of_rows;
+    const int part = lane_group_ / layer.lane_groups_of_rows;
     while (turn_.round < layer.rounds) {
       multiply_tile<TileOf, kSymbolCols, 1>(tile_, table, gpu::shared_memory() + plan_.inputs,
                                             sums + (turn_.round * layer.parts + part) * kLanes);
-      turn_.column += layer.workers_of_rows;
+      turn_.column += layer.lane_groups_of_rows;
       begin_tile(layer);
     }
   }
 
  private:
   ECMV_GPU_DEVICE void begin_tile(const ChainLayer& layer) {
-    if (turn_.column >= layer.matrix.column_tiles) turn_ = {turn_.round + 1, worker_ % layer.workers_of_rows};
+    if (turn_.column >= layer.matrix.column_tiles) turn_ = {turn_.round + 1, lane_group_ % layer.lane_groups_of_rows};
     if (turn_.round >= layer.rounds) return;
     const int64_t group =
-        (turn_.round * gpu::grid_size() + gpu::block_index()) * layer.parts + worker_ / layer.workers_of_rows;
+        (turn_.round * gpu::grid_size() + gpu::block_index()) * layer.parts + lane_group_ / layer.lane_groups_of_rows;
     if (group >= layer.matrix.row_groups || turn_.column >= layer.matrix.column_tiles) {
       turn_.round = layer.rounds;
       return;
@@ -78,7 +78,7 @@ class ChainWorker {
   }
 
   const Plan& plan_;
-  int worker_;
+  int lane_group_;
   TileOf tile_;
   Turn turn_{};
 };
@@ -113,15 +113,15 @@ ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& 
   constexpr int kPairs = 2, kColsOfPair = 2 * kRowsOfWord;
   const int cols = (layer.matrix.cols + kLanes - 1) / kLanes * kLanes, pairs = cols / kColsOfPair;
   int32_t own = 0;
-  for (int first = gpu::thread_index(); first - Worker::lane() < pairs; first += kPairs * gpu::block_size()) {
+  for (int first = gpu::thread_index(); first - LaneGroup::lane() < pairs; first += kPairs * gpu::block_size()) {
     const int left = pairs - first, count = left > gpu::block_size() ? 2 : left > 0 ? 1 : 0;
     gpu::uint2 values[kPairs];
     // One lane looks until its words are there, and then the others, so that looking takes little of the L2's time.
     // (raw_int8, d = 4096: with that and a lighter loop 5.5 us a layer instead of 10.5; here no difference was
     // measured.)
-    if (Worker::lane() == 0)
+    if (LaneGroup::lane() == 0)
       while (!exchange.try_pairs(number, first, gpu::block_size(), count, values)) gpu::pause();
-    Worker::sync();
+    LaneGroup::sync();
     while (!exchange.try_pairs(number, first, gpu::block_size(), count, values)) gpu::pause();
     ECMV_GPU_UNROLL
     for (int i = 0; i < kPairs; ++i) {
@@ -139,7 +139,7 @@ template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const std::byte> layers, int count,
                                                             gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
                                                             Plan plan, Hidden hidden) {
-  constexpr int kSegmentCols = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>::kSegmentCols;
+  constexpr int kSegmentCols = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>::kSegmentCols;
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums),
@@ -160,8 +160,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
   for (int i = gpu::thread_index(); i < 4 + (plan.bytes - plan.sums - kRowSums) / 4; i += gpu::block_size())
     x_sums[i] = 0;
   gpu::sync_block();
-  ChainWorker<kSymbolCols, kRawBits, kSymbolsOfWindow> worker(plan, hidden);
-  worker.begin_layer(layer_of(0));
+  ChainLanes<kSymbolCols, kRawBits, kSymbolsOfWindow> lanes(plan, hidden);
+  lanes.begin_layer(layer_of(0));
   fill_table<kSymbolCols>(layer_of(0).matrix, plan, load_own_entry<kSymbolCols>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
   gpu::sync_block();
@@ -172,10 +172,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     uint32_t later_word = 0;
     if (k + 2 < count && gpu::thread_index() < kLayerWords) later_word = description_word(k + 2);
     if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
-    worker.multiply_layer(layer_of(k), sums);
+    lanes.multiply_layer(layer_of(k), sums);
     Entry entry{};
     if (!last) {
-      worker.begin_layer(layer_of(k + 1));
+      lanes.begin_layer(layer_of(k + 1));
       entry = load_own_entry<kSymbolCols>(layer_of(k + 1).matrix);
     }
     gpu::sync_block();

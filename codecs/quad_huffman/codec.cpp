@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 
 #include "codecs/quad_huffman/encode.h"
 #include "codecs/quad_huffman/model.h"
@@ -18,14 +17,10 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
-int number_of(const std::string& choice) {
-  int value = 0;
-  std::from_chars(choice.data(), choice.data() + choice.size(), value);
-  return value;
-}
+int number_of(const Settings& settings, std::string_view name) { return static_cast<int>(settings.integer(name)); }
 
 int tile_cols_for(datasets::Shape shape, const Settings& settings) {
-  const int tile_cols = number_of(settings.text("tile_cols"));
+  const int tile_cols = number_of(settings, "tile_cols");
   return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
 }
 
@@ -34,23 +29,22 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.type != datasets::ElementType::i8 && !floats) return "quad_huffman stores int8 and bf16 elements.";
   if (matrix.shape.elements() > kMostElements)
     return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
-  const int symbol_cols = number_of(settings.text("symbol_cols"));
+  const int symbol_cols = number_of(settings, "symbol_cols");
   if (floats && symbol_cols > most_float_symbol_cols())
     return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
   if (symbol_cols != 0 && settings.integer("raw_bits") > most_raw_bits(symbol_cols))
     return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
-  if (symbol_cols != 0 && number_of(settings.text("table_bits")) > most_table_bits(symbol_cols))
+  if (symbol_cols != 0 && number_of(settings, "table_bits") > most_table_bits(symbol_cols))
     return "quad_huffman has tables of at most 10 bits for symbols of 8 columns.";
   return "";
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Aim aim = settings.text("optimise") == "speed" ? Aim::speed : Aim::size;
-  const Model model =
-      make_model(matrix, number_of(settings.text("symbol_cols")), static_cast<int>(settings.integer("raw_bits")),
-                 number_of(settings.text("table_bits")), aim);
+  const Model model = make_model(matrix, number_of(settings, "symbol_cols"), number_of(settings, "raw_bits"),
+                                 number_of(settings, "table_bits"), aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
   encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
   return compressed;
@@ -265,7 +259,7 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
 // become any.
 int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
   const int64_t raw_bits = settings.integer("raw_bits");
-  const int symbol_cols = number_of(settings.text("symbol_cols"));
+  const int symbol_cols = number_of(settings, "symbol_cols");
   const int least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols,
             most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
   const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits),
@@ -318,18 +312,18 @@ const Codec& codec() {
                    {.name = "table_bits",
                     .unit = "bit",
                     .help = "longest code, index width of the table; 0: chosen for `optimise`",
-                    .default_value = "0",
-                    .choices = {"0", "8", "9", "10", "11", "12", "13"}},
+                    .default_value = int64_t{0},
+                    .values = {0, 8, 9, 10, 11, 12, 13}},
                    {.name = "tile_cols",
                     .unit = "column",
                     .help = "columns of a tile; 0: as many as leave about 4000 tiles",
-                    .default_value = "0",
-                    .choices = {"0", "256", "512", "1024", "2048"}},
+                    .default_value = int64_t{0},
+                    .values = {0, 256, 512, 1024, 2048}},
                    {.name = "symbol_cols",
                     .unit = "column",
                     .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",
-                    .default_value = "4",
-                    .choices = {"0", "2", "4", "8"}},
+                    .default_value = int64_t{4},
+                    .values = {0, 2, 4, 8}},
                    {.name = "optimise",
                     .unit = "",
                     .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "codecs/modelling/bytes.h"
 #include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
@@ -14,10 +15,12 @@
 namespace ecmv::codecs::quad_huffman {
 namespace {
 
-void append_u32(std::vector<std::byte>& bytes, uint64_t value) {
-  if (value > UINT32_MAX)
+using modelling::append;
+
+void append_count(std::vector<std::byte>& bytes, uint64_t count) {
+  if (count > UINT32_MAX)
     throw std::length_error("quad_huffman counts codes and patches in 32 bits; this matrix needs more.");
-  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i) & 0xff));
+  append<uint32_t>(bytes, static_cast<uint32_t>(count));
 }
 
 void store_u32(uint32_t value, std::byte* at) {
@@ -105,18 +108,18 @@ class Encoder {
     const int shortest = *std::min_element(lane_words.begin(), lane_words.end());
     const int full =
         std::max(shortest / kBlockLines, (lines - kMostPartialLines + kBlockLines - 1) / kBlockLines) * kBlockLines;
-    append_u32(tiles, codes.size() / kUnitBytes);
-    append_u32(tiles, static_cast<uint64_t>(patch_count_));
-    append_u32(tiles, static_cast<uint64_t>(append_patches()));
-    append_u32(tiles, static_cast<uint64_t>(full / kBlockLines) | static_cast<uint64_t>(lines - full) << 16);
+    append_count(tiles, codes.size() / kUnitBytes);
+    append_count(tiles, static_cast<uint64_t>(patch_count_));
+    append_count(tiles, static_cast<uint64_t>(append_patches()));
+    append_count(tiles, static_cast<uint64_t>(full / kBlockLines) | static_cast<uint64_t>(lines - full) << 16);
     append_codes(lines, full, lane_words);
   }
 
   void finish() {
-    append_u32(tiles, codes.size() / kUnitBytes);
-    append_u32(tiles, static_cast<uint64_t>(patch_count_));
-    append_u32(tiles, 0);
-    append_u32(tiles, 0);
+    append_count(tiles, codes.size() / kUnitBytes);
+    append_count(tiles, static_cast<uint64_t>(patch_count_));
+    append<uint32_t>(tiles, 0);
+    append<uint32_t>(tiles, 0);
   }
 
   std::vector<std::byte> tiles, schedule, codes, raw, patches;
@@ -201,7 +204,7 @@ class Encoder {
     if (model_.floats) {
       std::sort(tile_patches_.begin(), tile_patches_.end(),
                 [](uint32_t a, uint32_t b) { return (a & 0xffff) < (b & 0xffff); });
-      for (const uint32_t patch : tile_patches_) append_u32(patches, patch);
+      for (const uint32_t patch : tile_patches_) append<uint32_t>(patches, patch);
       return 0;
     }
     std::sort(tile_patches_.begin(), tile_patches_.end());
@@ -242,7 +245,7 @@ class Encoder {
     for (int line = full; line < lines; ++line) {
       uint32_t mask = 0;
       for (int lane = 0; lane < kLanes; ++lane) mask |= (line < lane_words[lane] ? 1u : 0) << lane;
-      append_u32(codes, mask);
+      append<uint32_t>(codes, mask);
     }
     fill_unit();
     const size_t begin = codes.size();
@@ -250,7 +253,7 @@ class Encoder {
     for (int i = 0; i < full * kLineWords; ++i) store_u32(lines_words_[i], codes.data() + begin + 4 * i);
     for (int line = full; line < lines; ++line)
       for (int lane = 0; lane < kLanes; ++lane)
-        if (line < lane_words[lane]) append_u32(codes, lines_words_[line * kLineWords + lane]);
+        if (line < lane_words[lane]) append<uint32_t>(codes, lines_words_[line * kLineWords + lane]);
     fill_unit();
   }
 
@@ -286,7 +289,7 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
                                    byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)))};
   if (model.floats) header.push_back(byte(encoder.largest_stand_in));
   std::vector<std::byte> table;
-  for (const uint32_t entry : model.table) append_u32(table, entry);
+  for (const uint32_t entry : model.table) append<uint32_t>(table, entry);
 
   const int64_t code_padding = static_cast<int64_t>(encoder.codes.size()) - (encoder.code_bits + 7) / 8;
   compressed.sections.push_back({"header", Role::table, 64, std::move(header)});

@@ -58,26 +58,26 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table<kSymbolCols>& ta
   return products[0] + products[1];
 }
 
-// One token. Workers share rows as in the products of int8; each has sums of its own, which are added in order at the
-// end.
+// One token. Lane groups share rows as in the products of int8; each has sums of its own, which are added in order at
+// the end.
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::TokenView tokens, int token) {
-  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
-  const int worker = Worker::uniform(Worker::group()), part = worker / plan.workers_of_rows,
-            parts = plan.workers / plan.workers_of_rows;
+  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
+            parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
   const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + plan.sums),
                             inputs = gpu::cast<float>(gpu::shared_memory() + plan.inputs);
-  const gpu::Pointer<float> own_sums = sums + worker * kLanes;
+  const gpu::Pointer<float> own_sums = sums + lane_group * kLanes;
 
-  TileOf tile(gpu::shared_memory() + (plan.rings + worker * TileOf::kSharedBytes), hidden);
-  int column = group < matrix.row_groups ? worker % plan.workers_of_rows : matrix.column_tiles;
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   if (column < matrix.column_tiles)
     tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
   fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
-  own_sums[Worker::lane()] = 0;
+  own_sums[LaneGroup::lane()] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
   load_token(tokens.x + token * tokens.x_stride, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols,
@@ -89,39 +89,39 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   float product = 0;
   while (column < matrix.column_tiles) {
     product += multiply_floats<TileOf, kSymbolCols>(tile, table, lowest, inputs, own_sums);
-    column += plan.workers_of_rows;
+    column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles)
       tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
   }
-  Worker::sync();
-  own_sums[Worker::lane()] += product;
+  LaneGroup::sync();
+  own_sums[LaneGroup::lane()] += product;
   gpu::sync_block();
   for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
     const int64_t row = gpu::block_index() * parts * kLanes + i;
     if (row >= matrix.rows) continue;
     float sum = 0;
-    for (int w = 0; w < plan.workers_of_rows; ++w)
-      sum += sums[(i / kLanes * plan.workers_of_rows + w) * kLanes + i % kLanes];
+    for (int w = 0; w < plan.lane_groups_of_rows; ++w)
+      sum += sums[(i / kLanes * plan.lane_groups_of_rows + w) * kLanes + i % kLanes];
     tokens.store(row, token, sum);
   }
 }
 
-// A worker decodes one tile after the other. A row's eight elements are stored at once where every row begins at a
+// A lane group decodes one tile after the other. A row's eight elements are stored at once where every row begins at a
 // multiple of 16 bytes.
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
-  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
-  TileOf tile(gpu::shared_memory() + (plan.rings + Worker::group() * TileOf::kSharedBytes), hidden);
+  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
   fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
   gpu::sync_block();
   const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   const bool whole = matrix.cols % 8 == 0;
-  for (int64_t number = gpu::block_index() * plan.workers + Worker::group();
-       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.workers) {
+  for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();
+       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
     const int64_t group = number / matrix.column_tiles;
     const int column = static_cast<int>(number % matrix.column_tiles);
-    const int64_t row = group * kLanes + Worker::lane();
+    const int64_t row = group * kLanes + LaneGroup::lane();
     const bool exists = row < matrix.rows;
     tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
     const gpu::Pointer<uint16_t> out = decoded + (row * matrix.cols + tile.first_col());
@@ -143,12 +143,12 @@ ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu:
       for (int i = 0; i < 8 && tile.first_col() + col + i < matrix.cols; ++i)
         out[col + i] = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
     });
-    Worker::sync();
+    LaneGroup::sync();
     at_begin.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
       decoded[(group * kLanes + patch.row) * matrix.cols + tile.first_col() + patch.col] =
           static_cast<uint16_t>((sign & 0x80) << 8 | patch.exponent << 7 | (sign & 0x7F));
     });
-    Worker::sync();
+    LaneGroup::sync();
   }
 }
 

@@ -1,11 +1,11 @@
-// GPU kernels of quad_huffman. A group of 32 lanes (a worker) decodes kTiles tiles at once, one below the other, a lane
-// one row of each: while one row waits for shared memory the other goes on, and both use the same x. The codes of a
-// tile come through a ring of lines in shared memory, filled by asynchronous copies as the tile's schedule says, so
+// GPU kernels of quad_huffman. A lane group of 32 decodes kTiles tiles at once, one below the other, a
+// lane one row of each: while one row waits for shared memory the other goes on, and both use the same x. The codes of
+// a tile come through a ring of lines in shared memory, filled by asynchronous copies as the tile's schedule says, so
 // that the decoder keeps nothing but a bit position; a window of 32 bits of the ring serves 2 or 3 symbols. All words
 // of a lane lie in its own bank, and the table has up to 32 copies, lane l reading copy l, so that lanes never wait for
 // each other. Raw bits go straight to registers, a segment ahead. x is in shared memory as a whole. Patches are added
-// to the sums there before the codes are multiplied. The workers of a block share rows: each has some of their column
-// tiles.
+// to the sums there before the codes are multiplied. The lane groups of a block share rows: each has some of their
+// column tiles.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -25,17 +25,17 @@ namespace {
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, kTiles>;
+  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, kTiles>;
   constexpr int kRowsOfSums = kTiles * kLanes;
-  const int worker = Worker::uniform(Worker::group()), part = worker / plan.workers_of_rows,
-            parts = plan.workers / plan.workers_of_rows;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
+            parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t stack = gpu::block_index() * parts + part;  // of kTiles row groups
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums),
                               x_sum = sums + parts * kRowsOfSums;
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
 
-  TileOf tile(gpu::shared_memory() + (plan.rings + worker * TileOf::kSharedBytes), hidden);
-  int column = stack * kTiles < matrix.row_groups ? worker % plan.workers_of_rows : matrix.column_tiles;
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  int column = stack * kTiles < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   if (column < matrix.column_tiles)
     tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
@@ -49,7 +49,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
   while (column < matrix.column_tiles) {
     multiply_tile<TileOf, kSymbolCols, kTiles>(tile, table, inputs, sums + part * kRowsOfSums);
-    column += plan.workers_of_rows;
+    column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles)
       tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
   }
@@ -60,33 +60,28 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   }
 }
 
-// Adds bytes, each modulo 256.
-ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
-  return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
-// A worker decodes one tile after the other. A row's quads are stored four at once where every row begins at a multiple
-// of 16 bytes.
+// A lane group decodes one tile after the other. A row's quads are stored four at once where every row begins at a
+// multiple of 16 bytes.
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
-  using TileOf = TileWorker<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
-  TileOf tile(gpu::shared_memory() + (plan.rings + Worker::group() * TileOf::kSharedBytes), hidden);
+  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
   fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
   gpu::sync_block();
   const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
   const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
   const bool whole = matrix.cols % 16 == 0;
-  for (int64_t number = gpu::block_index() * plan.workers + Worker::group();
-       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.workers) {
+  for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();
+       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
     const int64_t group = number / matrix.column_tiles;
     const int column = static_cast<int>(number % matrix.column_tiles);
-    const int64_t row = group * kLanes + Worker::lane();
+    const int64_t row = group * kLanes + LaneGroup::lane();
     const bool exists = row < matrix.rows;
     tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
     const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
     uint32_t words[4];
     tile.decode(table, [&](int, int segment, int quad, uint32_t bytes) {
-      words[quad % 4] = add_bytes(TileOf::kDoubled ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
+      words[quad % 4] = gpu::add_bytes(TileOf::kDoubled ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
       const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
       if (quad % 4 != 3 || !exists) return;
       if (whole && tile.first_col() + col < matrix.cols) {
@@ -96,9 +91,9 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointe
           out[col + i] = static_cast<int8_t>(words[i / 4] >> (i % 4 * 8));
       }
     });
-    Worker::sync();
+    LaneGroup::sync();
     tile.patch_elements(decoded + (group * kLanes * matrix.cols + tile.first_col()), matrix.cols);
-    Worker::sync();
+    LaneGroup::sync();
   }
 }
 
@@ -136,11 +131,11 @@ MatvecKernel matvec_kernel(const Shape& shape) {
   });
 }
 
-// Blocks of plan.workers_of_rows workers for each stack of policy.tiles row groups.
+// Blocks of plan.lane_groups_of_rows lane groups for each stack of policy.tiles row groups.
 gpu::LaunchShape launch_shape_of(const Matrix& matrix, const Plan& plan, const RingPolicy& policy,
                                  const backends::DeviceInfo& device) {
-  const int64_t rows_of_block = int64_t{plan.workers} / plan.workers_of_rows * policy.tiles * kLanes;
-  return {(matrix.rows + rows_of_block - 1) / rows_of_block, plan.workers * kLanes, plan.bytes,
+  const int64_t rows_of_block = int64_t{plan.lane_groups} / plan.lane_groups_of_rows * policy.tiles * kLanes;
+  return {(matrix.rows + rows_of_block - 1) / rows_of_block, plan.lane_groups * kLanes, plan.bytes,
           policy.early && gpu::have_early_launches(device)};
 }
 
@@ -149,10 +144,10 @@ backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, 
   const Shape shape = shape_of(*layers[0].matrix);
   const Matrix matrix = matrix_of(*layers[0].matrix, shape);
   const Plan plan = plan_of(policy, shape, layers[0].matrix->shape, InputType::int8, place.device().shared_bytes);
-  // At most 16 workers on a multiprocessor have twice the registers.
-  const MatvecKernel kernel = policy.tiles == 2                      ? matvec_kernel<2, 512>(shape)
-                              : policy.workers * policy.blocks <= 16 ? matvec_kernel<1, 512>(shape)
-                                                                     : matvec_kernel<1, 1024>(shape);
+  // At most 16 lane groups on a multiprocessor have twice the registers.
+  const MatvecKernel kernel = policy.tiles == 2                          ? matvec_kernel<2, 512>(shape)
+                              : policy.lane_groups * policy.blocks <= 16 ? matvec_kernel<1, 512>(shape)
+                                                                         : matvec_kernel<1, 1024>(shape);
   return {Multiply{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel}, {.requantises = true}};
 }
 
@@ -189,7 +184,7 @@ backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, 
   const Shape shape = shape_of(view);
   const Matrix matrix = matrix_of(view, shape);
   const Plan plan = plan_of(policy, shape, view.shape, InputType::float32, place.device().shared_bytes);
-  const MatmulKernel kernel = plan.workers <= 16 ? matmul_kernel<512>(shape) : matmul_kernel<1024>(shape);
+  const MatmulKernel kernel = plan.lane_groups <= 16 ? matmul_kernel<512>(shape) : matmul_kernel<1024>(shape);
   // Substitute exponents are multiplied too, and subtracted again.
   const int largest = largest_stand_in(view);
   const backends::ProductRounding rounding{.more_roundings = largest == 0 ? 0 : static_cast<int>(2 * view.shape.cols),
@@ -216,9 +211,9 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers,
   const Shape shape = shape_of(view);
   const Matrix matrix = matrix_of(view, shape);
   const Plan plan = plan_of(policy.as<RingPolicy>(), shape, view.shape, InputType::none, place.device().shared_bytes);
-  const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.workers - 1) / plan.workers;
-  const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, place.device().compute_units), plan.workers * kLanes,
-                                      plan.bytes};
+  const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
+  const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, place.device().compute_units),
+                                      plan.lane_groups * kLanes, plan.bytes};
   using Bytes = Decode<int8_t>;
   using Floats = Decode<uint16_t>;
   if (has_floats(view))
@@ -243,7 +238,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
   if (matrix.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
-  if (plan_of(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, kInputs, device.shared_bytes).workers == 0)
+  if (plan_of(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, kInputs, device.shared_bytes).lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
   if (kInputs == InputType::float32 && largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
@@ -255,7 +250,8 @@ std::string refuses_chain(const codecs::CompressedView& matrix, const backends::
   const auto& policy = named.as<ChainPolicy>();
   if (matrix.shape.elements() == 0) return "The kernel takes layers of at least one row and one column.";
   if (policy.ahead)
-    if (std::string refused = refuses_ahead(shape_of(matrix), matrix.shape, policy.workers, device); !refused.empty())
+    if (std::string refused = refuses_ahead(shape_of(matrix), matrix.shape, policy.lane_groups, device);
+        !refused.empty())
       return refused;
   return refuses<InputType::int8>(matrix, device, policy);
 }

@@ -43,20 +43,20 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
 // Whether the elements are bf16; those products are `matmul`.
 inline bool has_floats(const codecs::CompressedView& view) { return view.type == datasets::ElementType::bf16; }
 
-// Waves of 32 lanes a block, tiles a worker, copies of the table at most, blocks that are to fit on a multiprocessor,
-// early launches.
+// Lane groups a block, tiles a lane group, copies of the table at most, blocks that are to fit on a
+// multiprocessor, early launches.
 struct RingPolicy : backends::Policy {
-  int workers, tiles, copies, blocks;
+  int lane_groups, tiles, copies, blocks;
   bool early;
 };
 
 // Shared memory that every block needs besides its own.
 inline constexpr int64_t kSystemBytes = 1024;
 
-// What a kernel keeps of x in shared memory, in bytes a column. Sums of floats are each worker's own.
+// What a kernel keeps of x in shared memory, in bytes a column. Sums of floats are each lane group's own.
 enum class InputType { none = 0, int8 = 1, float32 = 4 };
 
-// The table gets as many copies as fit beside the rings and x; 0 workers if not even one does.
+// The table gets as many copies as fit beside the rings and x; 0 lane groups if not even one does.
 inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, InputType inputs,
                     int64_t block_bytes) {
   const int64_t shared_bytes = (block_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
@@ -66,20 +66,21 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
   // Pairs of words are loaded by halves of 32 lanes.
   const int most_copies = shape.symbol_cols == 8 ? std::min(policy.copies, kLanes / 2) : policy.copies;
   Plan plan{};
-  for (int workers = policy.workers; workers >= 2; workers /= 2) {
+  for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     int of_rows = 1;
-    while (of_rows * 2 <= workers && of_rows < tiles && workers % (of_rows * 2) == 0) of_rows *= 2;
-    const int64_t rings = int64_t{workers} * policy.tiles * kRingBytes,
-                  sums = (int64_t{workers} / (inputs == InputType::float32 ? 1 : of_rows) * policy.tiles * kLanes * 4 +
-                          16) /
-                         16 * 16;
+    while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
+    const int64_t rings = int64_t{lane_groups} * policy.tiles * kRingBytes,
+                  sums =
+                      (int64_t{lane_groups} / (inputs == InputType::float32 ? 1 : of_rows) * policy.tiles * kLanes * 4 +
+                       16) /
+                      16 * 16;
     for (int copies = most_copies; copies >= 1; copies /= 2) {
       const int64_t table = (int64_t{4} * entry_words(shape.symbol_cols) << shape.table_bits) * copies;
       if (table + rings + sums + input_bytes > shared_bytes) continue;
       plan.copies = copies;
       while (1 << plan.copy_shift < copies) ++plan.copy_shift;
-      plan.workers = workers;
-      plan.workers_of_rows = of_rows;
+      plan.lane_groups = lane_groups;
+      plan.lane_groups_of_rows = of_rows;
       plan.rings = static_cast<int>(table);
       plan.sums = static_cast<int>(table + rings);
       plan.inputs = static_cast<int>(table + rings + sums);

@@ -1,6 +1,6 @@
-// A worker (32 lanes) on its tiles: rings of code lines, the schedule, and the decoding of one segment of 32 symbols.
-// Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W symbols a
-// window:
+// A lane group (32 lanes) on its tiles: rings of code lines, the schedule, and the decoding of one segment of 32
+// symbols. Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W
+// symbols a window:
 //   a window: 1 and, 1 multiply-add, 2 loads, 1 funnel shift, 1 addition
 //   a symbol: 1 and, 1 multiply-add, 1 load, 1 and, 1 dot product (length), 1 - 1 / W shifts
 //   four columns: raw bits 0.5 to 2 shifts, 1 select (three-input logic); product: 1 dot product, 0.25 load of x
@@ -14,7 +14,7 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 namespace gpu = backends::gpu;
 
-using Worker = gpu::Lanes<kLanes>;
+using LaneGroup = gpu::Lanes<kLanes>;
 
 // A ring's first line is repeated after its last one, so that a window's second word needs no wrap.
 inline constexpr int kRingBytes = (kRingLines + 1) * kLineBytes;
@@ -99,7 +99,7 @@ struct FloatPatch {
 };
 
 template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kTiles>
-class TileWorker {
+class TileLanes {
   static_assert(kTiles <= 2);
 
  public:
@@ -109,19 +109,19 @@ class TileWorker {
   static constexpr int kCellBits = cell_bits(kRawBits);
   static constexpr bool kFloats = is_float(kRawBits), kDoubled = entry_shift(kSymbolCols, kRawBits) > kCellBits;
 
-  ECMV_GPU_DEVICE TileWorker(gpu::Pointer<std::byte> shared, const Hidden& hidden)
-      : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * Worker::lane()) {}
+  ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
+      : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
   // Starts the loads and copies of what comes first of the tiles of a stack. Row groups beyond the last one are the
   // last one again.
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t stack, int64_t row_groups, int column, int column_tiles,
                              int cols) {
-    const int lane = Worker::lane();
+    const int lane = LaneGroup::lane();
     patches_ = streams.patches;
     const int tile_cols = streams.tile_segments * kSegmentCols;
     first_col_ = column * tile_cols;
     const int cols_of_tile = cols - first_col_ < tile_cols ? cols - first_col_ : tile_cols;
-    segments_ = Worker::uniform((cols_of_tile + kSegmentCols - 1) / kSegmentCols);
+    segments_ = LaneGroup::uniform((cols_of_tile + kSegmentCols - 1) / kSegmentCols);
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const int64_t group = stack * kTiles + t < row_groups ? stack * kTiles + t : row_groups - 1;
@@ -132,7 +132,7 @@ class TileWorker {
       one.left_patches = index.z;
       one.patches =
           stack * kTiles + t < row_groups ? gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y : 0;
-      const uint32_t lines = Worker::pick(index.w, 0);
+      const uint32_t lines = LaneGroup::pick(index.w, 0);
       one.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
       const int partial = static_cast<int>(lines >> 16);
       one.lines = one.full + partial;
@@ -156,7 +156,7 @@ class TileWorker {
       prefetch_raw(1, kBatches - 1);
     else if constexpr (kPrefetched == 1)
       prefetch_raw(1, 1);
-    Worker::sync();
+    LaneGroup::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) {
       fetch_codes(s);
@@ -184,7 +184,7 @@ class TileWorker {
   ECMV_GPU_DEVICE void patch_elements(gpu::Pointer<int8_t> elements, int cols) {
     const Tile& one = tiles_[0];
     const auto place = [](uint32_t patch) { return patch & 0x7FFF; };
-    for (uint32_t i = static_cast<uint32_t>(Worker::lane()); i < one.patches; i += kLanes) {
+    for (uint32_t i = static_cast<uint32_t>(LaneGroup::lane()); i < one.patches; i += kLanes) {
       const uint32_t patch = patches_[one.first_patch + i];
       if (i > 0 && i != one.left_patches && place(patches_[one.first_patch + i - 1]) == place(patch)) continue;
       int delta = 0;
@@ -232,11 +232,11 @@ class TileWorker {
   ECMV_GPU_DEVICE void decode(const Table<kSymbolCols>& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
       if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
-      Worker::sync();
+      LaneGroup::sync();
       fetch_codes(s + kAhead);
       gpu::commit_copies();
       gpu::wait_copies<kAhead>();
-      Worker::sync();
+      LaneGroup::sync();
       decode_segment(table, s, visit);
     }
   }
@@ -254,7 +254,7 @@ class TileWorker {
   static constexpr int kSegmentQuads = kSegmentCols / 4;
 
   static constexpr int kPatchesAhead = 4;
-  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + Worker::lane()); }
+  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
   ECMV_GPU_DEVICE void add_patch(int t, uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x,
                                  gpu::Pointer<int32_t> sums) const {
     const int32_t input =
@@ -272,7 +272,7 @@ class TileWorker {
   // Patches of floats to the L2, but for parts of 16 bytes at both ends.
   ECMV_GPU_DEVICE void prefetch_float_patches() const {
     const uint32_t begin = (tiles_[0].first_patch + 3) / 4, end = (tiles_[0].first_patch + tiles_[0].patches) / 4;
-    if (Worker::lane() == 0 && begin < end)
+    if (LaneGroup::lane() == 0 && begin < end)
       gpu::prefetch_l2(gpu::cast<const std::byte>(gpu::cast<const uint32_t>(patches_) + 4 * begin),
                        static_cast<int>(end - begin) * 16);
   }
@@ -296,7 +296,7 @@ class TileWorker {
     if constexpr (kRawBits == 0) return;
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
-      const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(Worker::lane() * kUnitWords * 4);
+      const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * kUnitWords * 4);
       const gpu::Pointer<const std::byte> from = tiles_[t].raw + further;
       uint32_t* words = tiles_[t].words[batch % 2];
       ECMV_GPU_UNROLL
@@ -315,14 +315,14 @@ class TileWorker {
     }
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all workers hold
-  // what memory delivers in about its latency under load (some 1.3 us, by the waits in a profile), and no more. H200, d
-  // = 16384, TMAC/s without, batch by batch, segment by segment: K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B =
+  // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all lane groups
+  // hold what memory delivers in about its latency under load (some 1.3 us, by the waits in a profile), and no more.
+  // H200, d = 16384, TMAC/s without, batch by batch, segment by segment: K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B =
   // 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17
   static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 ? 0 : kRawBits <= 3 ? kBatches : 1;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
-    if (Worker::lane() != 0) return;
+    if (LaneGroup::lane() != 0) return;
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t)
       gpu::prefetch_l2(tiles_[t].raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
@@ -333,7 +333,7 @@ class TileWorker {
     ECMV_GPU_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       Tile& one = tiles_[t];
-      const int blocks = s < segments_ ? static_cast<int>(Worker::pick(one.schedule, s)) : 0;
+      const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(one.schedule, s)) : 0;
       ECMV_GPU_NO_UNROLL
       for (int b = 0; b < blocks; ++b) {
         if (one.fetched < one.full)
@@ -350,7 +350,7 @@ class TileWorker {
 
   ECMV_GPU_DEVICE void fetch_full_lines(int t) {
     Tile& one = tiles_[t];
-    const int lane = Worker::lane(), slot = one.fetched & (kRingLines - 1);
+    const int lane = LaneGroup::lane(), slot = one.fetched & (kRingLines - 1);
     const gpu::Pointer<std::byte> to = rings_ + (t * kRingBytes + slot * kLineBytes + lane * 16);
     gpu::copy_async<16>(to, one.codes + lane * 16);
     if (slot == 0 && lane < kLineBytes / 16) gpu::copy_async<16>(to + kRingLines * kLineBytes, one.codes + lane * 16);
@@ -360,14 +360,14 @@ class TileWorker {
   // Each lane copies its own words, which come without gaps.
   ECMV_GPU_DEVICE void fetch_partial_lines(int t) {
     Tile& one = tiles_[t];
-    const int lane = Worker::lane();
+    const int lane = LaneGroup::lane();
     ECMV_GPU_NO_UNROLL
     for (int line = one.fetched; line < one.fetched + kBlockLines && line < one.lines; ++line) {
-      const uint32_t mask = Worker::pick(one.mask, line - one.full);
+      const uint32_t mask = LaneGroup::pick(one.mask, line - one.full);
       if ((mask >> lane & 1) != 0) {
         const int slot = line & (kRingLines - 1);
         const gpu::Pointer<std::byte> to = rings_ + (t * kRingBytes + slot * kLineBytes + lane * 4);
-        const gpu::Pointer<const std::byte> from = one.codes + 4 * Worker::count_before(mask);
+        const gpu::Pointer<const std::byte> from = one.codes + 4 * LaneGroup::count_before(mask);
         gpu::copy_async<4>(to, from);
         if (slot == 0) gpu::copy_async<4>(to + kRingLines * kLineBytes, from);
       }

@@ -416,7 +416,7 @@ TEST_CASE("quad_huffman's bf16 takes a tenth of a bit more than the entropy of e
   const datasets::Matrix matrix = tests::bf16_matrix({512, 8192});
   std::map<int, double> counts;
   for (size_t i = 0; i < matrix.elements.size(); i += 2)
-    ++counts[std::to_integer<int>(matrix.elements[i + 1]) << 1 & 254 | std::to_integer<int>(matrix.elements[i]) >> 7];
+    ++counts[(std::to_integer<int>(matrix.elements[i + 1]) << 1 & 254) | std::to_integer<int>(matrix.elements[i]) >> 7];
   double entropy = 8;
   for (const auto& [exponent, count] : counts)
     entropy -= count / static_cast<double>(matrix.shape.elements()) *

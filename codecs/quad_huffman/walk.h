@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/always_inline.h"
+#include "codecs/modelling/marked_window.h"
 #include "codecs/quad_huffman/stored.h"
-
-#define ECMV_QUAD_HUFFMAN_INLINE inline __attribute__((always_inline))
 
 namespace ecmv::codecs::quad_huffman {
 
@@ -28,28 +28,6 @@ inline constexpr int kChunkQuads = kChunkSegments * kQuadsOfSegment;
 // Bytes of a lane's words: the longest codes of the widest tile, and what a window may see past them.
 inline constexpr int kLaneBytes = (kMostTileCols / 4 * kMostTableBits + 31) / 32 * 4 + 32;
 
-inline constexpr uint64_t kMarker = uint64_t{1} << 63;
-
-// Zeros above the highest set bit of a window. `kLzcnt`: the instruction set has LZCNT. Highway's AVX2 does not tell
-// the compiler so, though every CPU with BMI2 has it.
-template <bool kLzcnt>
-ECMV_QUAD_HUFFMAN_INLINE uint64_t leading_zeros(uint64_t window) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  if constexpr (kLzcnt) {
-    uint64_t zeros;
-    asm("lzcnt %1, %0" : "=r"(zeros) : "r"(window) : "cc");
-    return zeros;
-  }
-#endif
-  return static_cast<uint64_t>(std::countl_zero(window | 1));
-}
-
-ECMV_QUAD_HUFFMAN_INLINE uint64_t load_window(const uint8_t* p) {
-  uint64_t value;
-  std::memcpy(&value, p, 8);
-  return value | kMarker;
-}
-
 struct Walkers {
   alignas(64) std::array<std::array<uint8_t, kLaneBytes>, kWalkLanes> words;
   std::array<const uint8_t*, kWalkLanes> next;
@@ -57,7 +35,7 @@ struct Walkers {
 
   void place(int lane, int64_t position) {
     next[lane] = words[lane].data() + position / 8;
-    window[lane] = load_window(next[lane]) >> (position % 8);
+    window[lane] = modelling::load_window(next[lane], static_cast<uint64_t>(position % 8));
   }
   int64_t position(int lane) const { return (next[lane] - words[lane].data()) * 8 + std::countl_zero(window[lane]); }
   int64_t least_position() const {
@@ -70,8 +48,8 @@ struct Walkers {
 // The next `quads` entries of each lane, entries[lane][quad]. kTakes look-ups fit one window: kTakes * T <= 56.
 // Measured on Zen 4, T = 11: 1.53 cycles a quad with 5 look-ups a refill, 1.63 with 4.
 template <bool kLzcnt, int kTakes>
-ECMV_QUAD_HUFFMAN_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int quads,
-                                   std::array<uint32_t, kChunkQuads>* entries) {
+ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int quads,
+                      std::array<uint32_t, kChunkQuads>* entries) {
   std::array<const uint8_t*, kWalkLanes> next = walkers.next;
   std::array<uint64_t, kWalkLanes> window = walkers.window;
   uint32_t* out = entries[0].data();
@@ -84,11 +62,7 @@ ECMV_QUAD_HUFFMAN_INLINE void walk(Walkers& walkers, const uint32_t* table, uint
     out[lane * kChunkQuads + quad] = entry;
     window[lane] >>= entry & 63;
   };
-  const auto refill = [&](int lane) {
-    const uint64_t consumed = leading_zeros<kLzcnt>(window[lane]);
-    next[lane] += consumed >> 3;
-    window[lane] = load_window(next[lane]) >> (consumed & 7);
-  };
+  const auto refill = [&](int lane) { modelling::refill<kLzcnt>(next[lane], window[lane]); };
   for (; quads >= kTakes; quads -= kTakes, out += kTakes) {
 #pragma GCC unroll 8
     for (int i = 0; i < kTakes; ++i)

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "codecs/modelling/bytes.h"
 #include "codecs/raw_int8/format.h"
 #include "datasets/matvans.h"
 #include "datasets/safetensors.h"
@@ -15,27 +16,16 @@ namespace ecmv::codecs::raw_int8 {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-void append(Bytes& out, std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-
-void append_u32(Bytes& out, uint32_t value) {
-  for (int i = 0; i < 4; ++i) out.push_back(std::byte(value >> (8 * i)));
-}
-
-uint32_t u32_at(std::span<const std::byte> bytes, size_t offset) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) value |= uint32_t(bytes[offset + i]) << (8 * i);
-  return value;
-}
+using modelling::append, modelling::append_bytes, modelling::load;
 
 // The .bin has no magic: the sizes in it must lead exactly to its end.
 bool walks_to_the_end(std::span<const std::byte> bytes) {
   if (bytes.size() < 12) return false;
-  const uint32_t layers = u32_at(bytes, 0);
-  uint64_t at = 12 + (uint64_t{u32_at(bytes, 8)} + 3) / 4 * 4;
+  const uint32_t layers = load<uint32_t>(bytes, 0);
+  uint64_t at = 12 + (uint64_t{load<uint32_t>(bytes, 8)} + 3) / 4 * 4;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     if (at + 12 > bytes.size()) return false;
-    const uint64_t rows = u32_at(bytes, at), cols = u32_at(bytes, at + 4);
+    const uint64_t rows = load<uint32_t>(bytes, at), cols = load<uint32_t>(bytes, at + 4);
     if (cols != 0 && rows > bytes.size() / cols) return false;
     at += 12 + rows * cols;
   }
@@ -66,9 +56,9 @@ Bytes write_container(const ChainFile& chain) {
   for (int64_t layer = 0; layer < count; ++layer) {
     if (chain.layers[layer].shape != datasets::Shape{d, d})
       throw std::invalid_argument("The MatVANS container holds square matrices of the initial vector's size only.");
-    append(matrices, elements_of(chain.layers[layer]));
-    append_u32(scales, std::bit_cast<uint32_t>(chain.scales[layer]));
-    append_u32(hashes, hash_of(chain, static_cast<int>(layer)));
+    append_bytes(matrices, elements_of(chain.layers[layer]));
+    append<uint32_t>(scales, std::bit_cast<uint32_t>(chain.scales[layer]));
+    append<uint32_t>(hashes, hash_of(chain, static_cast<int>(layer)));
   }
   const datasets::TensorView tensors[] = {
       {"matrices", "I8", {count, d, d}, matrices},
@@ -81,18 +71,18 @@ Bytes write_container(const ChainFile& chain) {
 
 Bytes write_bin(const ChainFile& chain) {
   Bytes out;
-  append_u32(out, static_cast<uint32_t>(chain.layers.size()));
-  append_u32(out, hash_of(chain, static_cast<int>(chain.layers.size()) - 1));
-  append_u32(out, static_cast<uint32_t>(chain.initial_vector.size()));
-  append(out, std::as_bytes(std::span(chain.initial_vector)));
+  append<uint32_t>(out, static_cast<uint32_t>(chain.layers.size()));
+  append<uint32_t>(out, hash_of(chain, static_cast<int>(chain.layers.size()) - 1));
+  append<uint32_t>(out, static_cast<uint32_t>(chain.initial_vector.size()));
+  append_bytes(out, std::as_bytes(std::span(chain.initial_vector)));
   out.resize((out.size() + 3) / 4 * 4);
   for (const CompressedMatrix& layer : chain.layers) {
     if (layer.shape.rows > UINT32_MAX || layer.shape.cols > UINT32_MAX)
       throw std::invalid_argument("The MatVANS .bin file stores rows and columns in 32 bits.");
-    append_u32(out, static_cast<uint32_t>(layer.shape.rows));
-    append_u32(out, static_cast<uint32_t>(layer.shape.cols));
-    append_u32(out, std::bit_cast<uint32_t>(1.0f));
-    append(out, elements_of(layer));
+    append<uint32_t>(out, static_cast<uint32_t>(layer.shape.rows));
+    append<uint32_t>(out, static_cast<uint32_t>(layer.shape.cols));
+    append<uint32_t>(out, std::bit_cast<uint32_t>(1.0f));
+    append_bytes(out, elements_of(layer));
   }
   return out;
 }

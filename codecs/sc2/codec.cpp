@@ -126,7 +126,7 @@ const Codec& codec() {
       .format_version = 1,
       .lossless = true,
       .settings = block_settings(
-          {"32", "64", "128"},
+          {32, 64, 128},
           {{.name = "entries",
             .unit = "words",
             .help = "the most frequent words, which get codes",

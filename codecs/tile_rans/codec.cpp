@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "codecs/modelling/bytes.h"
 #include "codecs/tile_rans/encode.h"
 #include "codecs/tile_rans/format.h"
 #include "codecs/tile_rans/levels.h"
@@ -36,9 +37,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Levels levels = fit_levels(matrix);
   const uint32_t words[] = {std::bit_cast<uint32_t>(levels.scale), std::bit_cast<uint32_t>(levels.zero_point),
                             static_cast<uint32_t>(layout.tiles_down), static_cast<uint32_t>(layout.tiles_across)};
-  for (const uint32_t word : words)
-    for (int shift = 0; shift < 32; shift += 8)
-      compressed.sections[kLayer].bytes.push_back(static_cast<std::byte>(word >> shift));
+  for (const uint32_t word : words) modelling::append<uint32_t>(compressed.sections[kLayer].bytes, word);
   encode_symbols(layout, symbols_of(matrix, levels), compressed.sections);
   return compressed;
 }
@@ -51,10 +50,7 @@ class Reader {
   T at(size_t position) const {
     if (position > bytes_.size() || bytes_.size() - position < sizeof(T))
       throw MalformedStream("A section of a tile_rans stream ends too early.");
-    T value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i)
-      value = static_cast<T>(value | static_cast<uint64_t>(bytes_[position + i]) << (8 * i));
-    return value;
+    return modelling::load<T>(bytes_, position);
   }
   size_t size() const { return bytes_.size(); }
 
@@ -425,8 +421,8 @@ const Codec& codec() {
               {.name = "symbol_cols",
                .unit = "columns",
                .help = "rans_lanes, huffman_lanes: columns of a symbol, 2, or 4 and two bits of each stored plainly",
-               .default_value = std::string("4"),
-               .choices = {"2", "4"}},
+               .default_value = int64_t{4},
+               .values = {2, 4}},
               {.name = "prob_bits",
                .unit = "bits",
                .help = "rans_lanes: frequencies add up to 2^prob_bits",

@@ -15,7 +15,7 @@
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
-using Worker = gpu::Lanes<kLanes>;
+using LaneGroup = gpu::Lanes<kLanes>;
 
 inline constexpr int kDigits = 3, kUnitColumns = 8;         // columns of one operand of a matrix unit
 inline constexpr int kLargestDigits = 127 * 65793;          // three digits of 127
@@ -70,10 +70,10 @@ ECMV_GPU_DEVICE uint32_t largest_magnitude(gpu::Pointer<const float> x, int64_t 
   }
   ECMV_GPU_UNROLL
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    const uint32_t other = Worker::shuffle_xor(most, distance);
+    const uint32_t other = LaneGroup::shuffle_xor(most, distance);
     most = other > most ? other : most;
   }
-  if (Worker::lane() == 0) found[Worker::group()] = most;
+  if (LaneGroup::lane() == 0) found[LaneGroup::group()] = most;
   gpu::sync_block();
   for (int i = 0; i < gpu::block_size() / kLanes; ++i) most = found[i] > most ? found[i] : most;
   return most;
@@ -124,9 +124,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenVie
   }
 
   ECMV_GPU_UNROLL
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) sum += Worker::shuffle_xor(sum, distance);
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) sum += LaneGroup::shuffle_xor(sum, distance);
   const gpu::Pointer<int64_t> sums = gpu::cast<int64_t>(gpu::shared_memory()) + kDigitThreads / kLanes;
-  if (Worker::lane() == 0) sums[Worker::group()] = sum;
+  if (LaneGroup::lane() == 0) sums[LaneGroup::group()] = sum;
   gpu::sync_block();
   if (gpu::thread_index() != 0) return;
   for (int i = 1; i < gpu::block_size() / kLanes; ++i) sum += sums[i];

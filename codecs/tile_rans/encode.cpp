@@ -6,17 +6,14 @@
 #include <limits>
 #include <stdexcept>
 
+#include "codecs/modelling/bytes.h"
 #include "codecs/modelling/code_lengths.h"
 #include "codecs/modelling/normalise.h"
 
 namespace ecmv::codecs::tile_rans {
 namespace {
 
-template <class T>
-void append(std::vector<std::byte>& bytes, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i)
-    bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i)));
-}
+using modelling::append;
 
 uint32_t offset_of(size_t units) {
   if (units > std::numeric_limits<uint32_t>::max())
@@ -71,8 +68,8 @@ void encode_packed(const Layout& layout, std::span<const uint8_t> symbols, Secti
     for (int panel = 0; panel < tile.panels(); ++panel)
       for (int lane = 0; lane < kLanes; ++lane)
         for (int quad = 0; quad < kPanelQuads; quad += 2)
-          append(codes.bytes, quads.at(tile, lane, panel * kPanelQuads + quad) |
-                                  quads.at(tile, lane, panel * kPanelQuads + quad + 1) << 4);
+          append<uint32_t>(codes.bytes, quads.at(tile, lane, panel * kPanelQuads + quad) |
+                                            quads.at(tile, lane, panel * kPanelQuads + quad + 1) << 4);
   });
   codes.padding_bytes = static_cast<int64_t>(codes.bytes.size()) - (layout.shape.elements() + 1) / 2;
 }
@@ -93,9 +90,9 @@ void encode_tiles(const Layout& layout, std::span<const uint8_t> symbols, std::v
     const std::vector<uint32_t> frequency = modelling::normalise(counts, kTileProbBits);
     std::array<uint32_t, kLevels> first{};
     for (int s = 1; s < kLevels; ++s) first[s] = first[s - 1] + frequency[s - 1];
-    for (const uint32_t f : frequency) append(sections[kTables].bytes, static_cast<uint16_t>(f));
-    append(sections[kIndex].bytes, offset_of(codes.size()));
-    append(sections[kIndex].bytes, static_cast<uint32_t>(tile_symbols.size()));
+    for (const uint32_t f : frequency) append<uint16_t>(sections[kTables].bytes, static_cast<uint16_t>(f));
+    append<uint32_t>(sections[kIndex].bytes, offset_of(codes.size()));
+    append<uint32_t>(sections[kIndex].bytes, static_cast<uint32_t>(tile_symbols.size()));
 
     states.fill(kByteLower);
     backwards.clear();
@@ -108,7 +105,7 @@ void encode_tiles(const Layout& layout, std::span<const uint8_t> symbols, std::v
       }
       x = (x / f << kTileProbBits) + first[tile_symbols[i]] + x % f;
     }
-    for (int stream = 0; stream < layout.streams; ++stream) append(codes, states[stream]);
+    for (int stream = 0; stream < layout.streams; ++stream) append<uint32_t>(codes, states[stream]);
     for (size_t i = backwards.size(); i-- > 0;) codes.push_back(std::byte{backwards[i]});
   });
 }
@@ -140,7 +137,7 @@ class LaneSymbols {
         for (int quad = 0; quad < kPanelQuads; ++quad)
           words[static_cast<size_t>(raw_word(layout_, panel, lane))] |=
               (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
-    for (const uint32_t word : words) append(raw.bytes, word);
+    for (const uint32_t word : words) append<uint32_t>(raw.bytes, word);
   }
   void finish_raw(Section& raw) const {
     if (layout_.has_raw())
@@ -162,18 +159,18 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
   const std::vector<uint32_t> frequency = lane_frequencies(lane_symbols.counts(), layout.prob_bits);
   std::array<uint32_t, kLaneSymbols> first{};
   for (int s = 1; s < kLaneSymbols; ++s) first[s] = first[s - 1] + frequency[s - 1];
-  for (const uint32_t f : frequency) append(sections[kTables].bytes, static_cast<uint16_t>(f));
+  for (const uint32_t f : frequency) append<uint16_t>(sections[kTables].bytes, static_cast<uint16_t>(f));
 
   std::vector<std::byte>& codes = sections[kCodes].bytes;
   std::vector<uint16_t> backwards;
   for_each_tile(layout, [&](const Tile& tile) {
     const size_t tile_begin = codes.size();
-    append(sections[kIndex].bytes, offset_of(tile_begin / 2));
+    append<uint32_t>(sections[kIndex].bytes, offset_of(tile_begin / 2));
     for (int lane = 0; lane < kLanes; ++lane) {
       const size_t start = (codes.size() - tile_begin) / 2;
       if (start > std::numeric_limits<uint16_t>::max())
         throw std::length_error("A tile of a tile_rans matrix is longer than its lanes' starts of 16 bits reach.");
-      append(sections[kIndex].bytes, static_cast<uint16_t>(start));
+      append<uint16_t>(sections[kIndex].bytes, static_cast<uint16_t>(start));
       uint32_t x = kWordLower;
       backwards.clear();
       for (int i = lane_symbols.count(tile); i-- > 0;) {
@@ -184,12 +181,12 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
         }
         x = (x / f << layout.prob_bits) + first[symbol] + x % f;
       }
-      append(codes, x);
-      for (size_t i = backwards.size(); i-- > 0;) append(codes, backwards[i]);
+      append<uint32_t>(codes, x);
+      for (size_t i = backwards.size(); i-- > 0;) append<uint16_t>(codes, backwards[i]);
     }
     lane_symbols.append_raw(tile, sections[kRaw]);
   });
-  append(sections[kIndex].bytes, offset_of(codes.size() / 2));
+  append<uint32_t>(sections[kIndex].bytes, offset_of(codes.size() / 2));
   lane_symbols.finish_raw(sections[kRaw]);
 }
 
@@ -214,7 +211,7 @@ std::vector<PrefixCode> make_codes(const Layout& layout, std::span<const uint64_
     for (size_t i = code.bits; i < entries.size(); i += size_t{1} << code.length)
       entries[i] = huffman_entry(layout.symbol_cols, static_cast<uint32_t>(s), code.length);
   }
-  for (const uint32_t entry : entries) append(table, entry);
+  for (const uint32_t entry : entries) append<uint32_t>(table, entry);
   return codes;
 }
 
@@ -250,21 +247,22 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
     const size_t least = lines > kMostTailWords ? lines - kMostTailWords : 0,
                  full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
     most_lines = std::max({most_lines, lines, full});
-    append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
-    append(sections[kIndex].bytes, static_cast<uint32_t>(full));
+    append<uint32_t>(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
+    append<uint32_t>(sections[kIndex].bytes, static_cast<uint32_t>(full));
     const auto tail = [&](int lane) { return strings[lane].size() > full ? strings[lane].size() - full : 0; };
     for (int lane = 0; lane < kLanes; lane += 2)
-      append(codes.bytes, static_cast<uint8_t>(tail(lane) | tail(lane + 1) << 4));
+      append<uint8_t>(codes.bytes, static_cast<uint8_t>(tail(lane) | tail(lane + 1) << 4));
     for (size_t line = 0; line < full; ++line)
-      for (const std::vector<uint32_t>& words : strings) append(codes.bytes, line < words.size() ? words[line] : 0);
+      for (const std::vector<uint32_t>& words : strings)
+        append<uint32_t>(codes.bytes, line < words.size() ? words[line] : 0);
     for (const std::vector<uint32_t>& words : strings)
-      for (size_t line = full; line < words.size(); ++line) append(codes.bytes, words[line]);
+      for (size_t line = full; line < words.size(); ++line) append<uint32_t>(codes.bytes, words[line]);
     codes.bytes.resize((codes.bytes.size() + kCodesAlign - 1) / kCodesAlign * kCodesAlign);
     lane_symbols.append_raw(tile, sections[kRaw]);
   });
-  append(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
-  append(sections[kIndex].bytes, uint32_t{0});
-  append(sections[kLayer].bytes, static_cast<uint32_t>(most_lines));
+  append<uint32_t>(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
+  append<uint32_t>(sections[kIndex].bytes, 0);
+  append<uint32_t>(sections[kLayer].bytes, static_cast<uint32_t>(most_lines));
   codes.padding_bytes = static_cast<int64_t>(codes.bytes.size()) - (bits + 7) / 8;
   lane_symbols.finish_raw(sections[kRaw]);
 }

@@ -148,7 +148,7 @@ inline Layout layout_of(datasets::Shape shape, const Settings& settings) {
   layout.tile_rows = tile == "128x32" ? 128 : 64;
   layout.tile_cols = tile == "128x32" ? 32 : tile == "64x64" ? 64 : tile == "64x256" ? 256 : 512;
   layout.streams = static_cast<int>(settings.integer("streams"));
-  layout.symbol_cols = settings.text("symbol_cols") == "2" ? 2 : 4;
+  layout.symbol_cols = static_cast<int>(settings.integer("symbol_cols"));
   layout.prob_bits = static_cast<int>(settings.integer("prob_bits"));
   layout.table_bits = static_cast<int>(settings.integer("table_bits"));
   layout.shape = shape;

@@ -19,16 +19,16 @@ struct LevelBits {
   uint32_t bits[kLevels];
 };
 
-// The elements: each worker decodes and stores its own tiles.
+// The elements: each lane group decodes and stores its own tiles.
 template <class Coder, int kPanels, typename Element>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int workers, LevelBits levels,
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int lane_groups, LevelBits levels,
                                                              gpu::Pointer<Element> decoded) {
-  const int slots = workers * Coder::kTiles;
-  const int worker = Worker::uniform(Worker::group());
+  const int slots = lane_groups * Coder::kTiles;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group());
   const Strip strip = strip_of(stream, gpu::block_index(), kPanels);
-  const Walk walk{0, stream.tiles_across, worker, slots, stream.tile_shift, stream.steps};
+  const Walk walk{0, stream.tiles_across, lane_group, slots, stream.tile_shift, stream.steps};
   const gpu::Pointer<uint32_t> values = gpu::cast<uint32_t>(gpu::shared_memory() + stream.levels_place);
-  Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
+  Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   if (gpu::thread_index() == 0) ECMV_GPU_UNROLL
     for (int s = 0; s < kLevels; ++s) values[s] = levels.bits[s];
   auto round = begin_block(coder, stream, walk);
@@ -36,26 +36,26 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
     next_round(coder, walk, base, round);
     if (round.across[0] >= walk.end) break;
     for (int step = 0; step < stream.tile_steps && round.first[0] + step < stream.steps; step += Coder::kSteps) {
-      coder.decode(round, step, to_shared<Coder, kPanels>(worker));
-      Worker::sync();
+      coder.decode(round, step, to_shared<Coder, kPanels>(lane_group));
+      LaneGroup::sync();
       for (int column = 0; column < Coder::kTiles * Coder::kSteps; ++column) {
-        const int64_t tile = base + worker * Coder::kTiles + column / Coder::kSteps,
+        const int64_t tile = base + lane_group * Coder::kTiles + column / Coder::kSteps,
                       first_col = (tile * stream.tile_steps + step + column % Coder::kSteps) * kPanelCols;
         if (tile >= walk.end) continue;
         for (int rg = 0; rg < strip.panels_down; ++rg) {
           const gpu::Pointer<const uint8_t> bytes =
               gpu::cast<const uint8_t>(gpu::shared_memory()) +
-              ((worker * Coder::kTiles * Coder::kSteps + column) * kPanels + rg) * kPanelBytes;
+              ((lane_group * Coder::kTiles * Coder::kSteps + column) * kPanels + rg) * kPanelBytes;
           for (int row = 0; row < kPanelRows; ++row) {  // a lane a column
             const int64_t at = strip.down * kPanels * kPanelRows + rg * kPanelRows + row,
-                          col = first_col + Worker::lane();
+                          col = first_col + LaneGroup::lane();
             if (at < stream.rows && col < stream.cols)
               decoded[at * stream.cols + col] =
-                  static_cast<Element>(values[bytes[place_in_panel(row, Worker::lane())]]);
+                  static_cast<Element>(values[bytes[place_in_panel(row, LaneGroup::lane())]]);
           }
         }
       }
-      Worker::sync();
+      LaneGroup::sync();
     }
   }
 }
@@ -65,21 +65,21 @@ constexpr int64_t kMostCols = int64_t{1} << 19;
 std::string refuses_form(const CompressedView& view, const backends::DeviceInfo& device, const Form& form) {
   const Layout layout = layout_of(view.shape, *view.settings);
   if (layout.coder == Coder::rans && layout.tile_rows * layout.tile_cols != 4096)
-    return "A worker has room for 4096 elements of interleaved streams, not for tiles of " +
+    return "A lane group has room for 4096 elements of interleaved streams, not for tiles of " +
            std::to_string(layout.tile_rows * layout.tile_cols) + ".";
   if (view.shape.cols > kMostCols) return "Sums of more than 2^19 columns may not fit int32.";
   if (form.registers && layout.coder == Coder::rans)
     return "Interleaved streams are not decoded to where matrix units expect them in registers.";
   if (layout.tiles() == 0) return "";
-  if (form.workers > needs_of(view, layout, form).most_workers)
+  if (form.lane_groups > needs_of(view, layout, form).most_lane_groups)
     return "A thread block has registers for 16 waves that decode in this way, not for 32.";
   const Plan plan = plan_of(view, layout, form, device.shared_bytes);
-  if (plan.workers == 0)
+  if (plan.lane_groups == 0)
     return "Operands, table and rings of the least number of waves need more shared memory than a thread block may "
            "have: " +
            std::to_string(device.shared_bytes) + " bytes.";
-  if (form.blocks > 1 && plan.workers < form.workers &&
-      plan_of(view, layout, kPlainForm, device.shared_bytes).workers > plan.workers)
+  if (form.blocks > 1 && plan.lane_groups < form.lane_groups &&
+      plan_of(view, layout, kPlainForm, device.shared_bytes).lane_groups > plan.lane_groups)
     return "The shared memory of two thread blocks has not room for as many waves as that of one.";
   return "";
 }
@@ -91,7 +91,8 @@ std::string decode_refuses(const CompressedView& view, const backends::DeviceInf
 }
 
 constexpr int64_t kDigitSharedBytes = 512;
-constexpr int kMostRegisterTokens = 5;  // two operands, of which every worker has the sums of all panels in registers
+// Two operands, of which every lane group has the sums of all panels in registers.
+constexpr int kMostRegisterTokens = 5;
 constexpr int64_t kTokenBytes = backends::kMaxBatch * 8 * (1 + kDigitParts);  // units and sums
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -116,11 +117,11 @@ gpu::LaunchShape one_thread_each(int64_t count, bool early) {
   return {(count + kStoreThreads - 1) / kStoreThreads, kStoreThreads, 0, early};
 }
 
-// A launch of products; `operands` of a worker, `halves` as matmul_panels has them.
+// A launch of products; `operands` of a lane group, `halves` as matmul_panels has them.
 struct ProductLaunch {
   gpu::LaunchShape shape;
   Stream stream;
-  int workers;
+  int lane_groups;
   bool registers;
   int operands, halves;
   Digits digits;
@@ -134,11 +135,11 @@ void launch_products(const ProductLaunch& products, void* stream) {
     if constexpr (Coder::kIsForRegisters && kPanels * kOperands <= 8) {
       if (products.registers)
         return gpu::launch(matmul_registers<Coder, kPanels, kOperands>, products.shape, stream, products.stream,
-                           products.workers, products.digits.operands, products.output);
+                           products.lane_groups, products.digits.operands, products.output);
     }
     if constexpr (kOperands != 2)
-      gpu::launch(matmul_panels<Coder, kPanels, kOperands>, products.shape, stream, products.stream, products.workers,
-                  products.halves, products.digits.operands, products.output);
+      gpu::launch(matmul_panels<Coder, kPanels, kOperands>, products.shape, stream, products.stream,
+                  products.lane_groups, products.halves, products.digits.operands, products.output);
   };
   switch (products.operands) {
     case 1: return launch(Constant<1>{});
@@ -149,16 +150,16 @@ void launch_products(const ProductLaunch& products, void* stream) {
   }
 }
 
-// The operands of a worker, rounded up to a number that has a kernel; with the most of them, tokens may have twice as
-// many.
-int worker_operands(int batch, bool registers) {
+// The operands of a lane group, rounded up to a number that has a kernel; with the most of them, tokens may have twice
+// as many.
+int lane_group_operands(int batch, bool registers) {
   const int operands = operands_of(batch);
   if (operands <= 1) return 1;
   if (registers && operands == 2) return 2;
   return operands <= 3 ? 3 : operands <= 6 ? 6 : kMostOperands;
 }
 
-// How some number of tokens is multiplied; no workers: the device has too little shared memory for it.
+// How some number of tokens is multiplied; no lane groups: the device has too little shared memory for it.
 struct Way {
   Plan plan;
   int splits = 1;
@@ -167,7 +168,7 @@ struct Way {
 
 Way way_of(const CompressedView& view, const Layout& layout, Form form, const backends::DeviceInfo& device) {
   Plan plan = plan_of(view, layout, form, device.shared_bytes);
-  if (plan.workers == 0) plan = plan_of(view, layout, form = kPlainForm, device.shared_bytes);
+  if (plan.lane_groups == 0) plan = plan_of(view, layout, form = kPlainForm, device.shared_bytes);
   return {plan, splits_of(layout, plan, form.blocks, device), form.registers};
 }
 
@@ -194,16 +195,16 @@ struct Multiply {
     const int left = args.batch - first;
     constexpr int kTokensOfOperand = kUnitColumns / kDigits;
     const Way& meant = left <= kTokensOfOperand ? one_operand : left <= most_few ? few : many;
-    const bool by_operands = meant.plan.workers == 0;
+    const bool by_operands = meant.plan.lane_groups == 0;
     const Way& way = by_operands ? one_operand : meant;
-    const bool has_halves = way.plan.workers * kPanelRows > tile_rows;
+    const bool has_halves = way.plan.lane_groups * kPanelRows > tile_rows;
     gpu::TokenView tokens = gpu::tokens_of(args);
     tokens.x += first * tokens.x_stride;
     tokens.y += first * tokens.rows;
     tokens.batch = std::min(left, by_operands  ? kTokensOfOperand
                                   : has_halves ? backends::kMaxBatch
                                                : kMostOperands * kTokensOfOperand);
-    const int operands = worker_operands(tokens.batch, way.registers),
+    const int operands = lane_group_operands(tokens.batch, way.registers),
               halves = operands_of(tokens.batch) > operands ? 2 : 1;
     const Digits digits{reinterpret_cast<gpu::uint2*>(args.scratch),
                         reinterpret_cast<double*>(args.scratch + units_place),
@@ -214,9 +215,9 @@ struct Multiply {
                         .splits = way.splits};
     gpu::launch(make_digits, {int64_t{tokens.batch} * kDigitParts, kDigitThreads, kDigitSharedBytes, early}, gpu_stream,
                 tokens, stream.cols, operands * halves, digits);
-    launch({.shape = {tiles_down * way.splits, way.plan.workers * kLanes, way.plan.shared_bytes, early},
+    launch({.shape = {tiles_down * way.splits, way.plan.lane_groups * kLanes, way.plan.shared_bytes, early},
             .stream = planned(stream, way.plan),
-            .workers = way.plan.workers,
+            .lane_groups = way.plan.lane_groups,
             .registers = way.registers,
             .operands = operands,
             .halves = halves,
@@ -249,7 +250,7 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<cons
   bound.stream = stream_of(view, layout);
   Form form = policy.as<FormPolicy>().form;
   bound.one_operand = way_of(view, layout, form, device);
-  form.workers = std::min(form.workers, kMostWorkers);
+  form.lane_groups = std::min(form.lane_groups, kMostLaneGroups);
   bound.few = way_of(view, layout, form, device);
   form.registers = false;
   bound.many = way_of(view, layout, form, device);
@@ -267,7 +268,7 @@ struct Decode {
   void (*launch)(const Decode&, void* stream, const LevelBits&, std::byte* out);  // null: there are no elements
   Stream stream;
   gpu::LaunchShape shape;
-  int workers;
+  int lane_groups;
   Levels levels;
   datasets::ElementType type;
 
@@ -281,7 +282,7 @@ struct Decode {
 
 template <class Coder, int kPanels, typename Element>
 void launch_decode(const Decode& bound, void* stream, const LevelBits& bits, std::byte* out) {
-  gpu::launch(decode<Coder, kPanels, Element>, bound.shape, stream, bound.stream, bound.workers, bits,
+  gpu::launch(decode<Coder, kPanels, Element>, bound.shape, stream, bound.stream, bound.lane_groups, bits,
               reinterpret_cast<Element*>(out));
 }
 template <typename Element>
@@ -303,8 +304,8 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
                  : bytes == 2 ? launch_decode_of<uint16_t>(layout)
                               : launch_decode_of<uint32_t>(layout);
   bound.stream = planned(stream_of(view, layout), plan);
-  bound.shape = {layout.tiles_down, plan.workers * kLanes, plan.shared_bytes};
-  bound.workers = plan.workers;
+  bound.shape = {layout.tiles_down, plan.lane_groups * kLanes, plan.shared_bytes};
+  bound.lane_groups = plan.lane_groups;
   bound.levels = trusted_levels(view.sections[kLayer].host);
   bound.type = view.type;
   return bound;

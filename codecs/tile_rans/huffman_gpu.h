@@ -1,9 +1,9 @@
 // Tiles of huffman_lanes: a look-up gives two or four columns, and a lane needs no branch for its next bits: it keeps a
-// position in its string, whose words lie in a bank of their own, in the lines of the tile in shared memory. A worker
-// has room for one tile. The first lines of the next one come while the last pieces of a tile are decoded, as soon as
-// no lane needs what was there, the others at its end, while the first ones keep the lanes busy. Operations of four
-// columns: a quarter of 9 for a window (and, multiply-add, 3 loads, 2 funnel shifts, and, addition), 1 logical, 1 load,
-// 1 dot product, 3 / 4 of a shift, 7 / 4 for raw bits, a quarter of a product: 8.
+// position in its string, whose words lie in a bank of their own, in the lines of the tile in shared memory. A lane
+// group has room for one tile. The first lines of the next one come while the last pieces of a tile are decoded, as
+// soon as no lane needs what was there, the others at its end, while the first ones keep the lanes busy. Operations of
+// four columns: a quarter of 9 for a window (and, multiply-add, 3 loads, 2 funnel shifts, and, addition), 1 logical, 1
+// load, 1 dot product, 3 / 4 of a shift, 7 / 4 for raw bits, a quarter of a product: 8.
 #pragma once
 
 #include "codecs/tile_rans/panels_gpu.h"
@@ -16,16 +16,16 @@ struct HuffmanTiles {
   static constexpr int kTiles = 1, kSteps = kPiecePanels / kPanels;
   static constexpr int kSmallOperands = 0;
   static constexpr bool kIsForRegisters = true;
-  static constexpr int kMostWorkers = 32;
+  static constexpr int kMostLaneGroups = 32;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
   ECMV_GPU_DEVICE HuffmanTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
       : stream_(stream),
         strip_(strip),
-        table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))),
+        table_(table + 4 * (LaneGroup::lane() & ((1 << stream.copy_bits) - 1))),
         mask_(((1u << stream.table_bits) - 1) << (2 + stream.copy_bits)),
         lines_(gpu::shared_memory() + (own + kLineBytes)),
-        lane_lines_(lines_ + (4 * Worker::lane() - kLineBytes)) {}
+        lane_lines_(lines_ + (4 * LaneGroup::lane() - kLineBytes)) {}
 
   // A thread loads an entry once and stores all its copies, 16 bytes at a time, neighbours beginning with different
   // ones. (A load for each 16 bytes: 7 % of a profile.)
@@ -47,7 +47,7 @@ struct HuffmanTiles {
     asked_ = true;
   }
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool anew) {
-    Worker::sync();
+    LaneGroup::sync();
     if (!fetched_first_) fetch_first();
     fetched_first_ = false;
     fetch_rest();
@@ -60,7 +60,7 @@ struct HuffmanTiles {
   }
   ECMV_GPU_DEVICE void start() {
     gpu::wait_copies<1>();
-    Worker::sync();
+    LaneGroup::sync();
     has_rest_ = false;
     // A window's first code bits must be where an entry's number is in its address, so windows begin as many bits
     // before them: at the end of the line in front.
@@ -82,7 +82,7 @@ struct HuffmanTiles {
     }
     if (!has_rest_ && (step / kSteps + 1) * stream_.piece_lines + 3 > covered_) {  // a window is three words
       gpu::wait_copies<0>();
-      Worker::sync();
+      LaneGroup::sync();
       has_rest_ = true;
     }
     Window window{};
@@ -116,7 +116,7 @@ struct HuffmanTiles {
     position_ += used & 63;
     if (!fetched_first_ && 2 * step + 2 * kSteps >= stream_.tile_steps && round.after[0] < stream_.steps &&
         all_beyond_first_lines()) {
-      Worker::sync();
+      LaneGroup::sync();
       fetch_first();
       fetched_first_ = true;
     }
@@ -138,7 +138,7 @@ struct HuffmanTiles {
             gpu::funnel_shift_right(middle, lane_lines_.template at<2 * kLineBytes>(line), position_)};
   }
   ECMV_GPU_DEVICE bool all_beyond_first_lines() const {
-    return -Worker::reduce_max(-static_cast<int32_t>(position_)) >= 32 * (stream_.first_lines + 1);
+    return -LaneGroup::reduce_max(-static_cast<int32_t>(position_)) >= 32 * (stream_.first_lines + 1);
   }
 
   // Loads the index entry of the tile that begins with this step.
@@ -151,26 +151,26 @@ struct HuffmanTiles {
   // tails.
   ECMV_GPU_DEVICE void fetch_first() {
     const gpu::Pointer<const std::byte> counts = stream_.codes + int64_t{next_.x} * kCodesAlign;
-    tail_counts_ = gpu::cast<const uint32_t>(counts)[Worker::lane() / 8];
+    tail_counts_ = gpu::cast<const uint32_t>(counts)[LaneGroup::lane() / 8];
     next_lines_ = counts + kCountBytes;
-    next_full_ = Worker::uniform(static_cast<int32_t>(next_.y));
+    next_full_ = LaneGroup::uniform(static_cast<int32_t>(next_.y));
     next_covered_ = next_full_ < stream_.first_lines ? next_full_ : stream_.first_lines;
     fetch_full_lines(0, next_covered_);
     gpu::commit_copies();
   }
   ECMV_GPU_DEVICE void fetch_rest() {
     fetch_full_lines(next_covered_, next_full_);
-    const uint32_t tail_words = tail_counts_ >> (Worker::lane() % 8 * 4) & 15;
+    const uint32_t tail_words = tail_counts_ >> (LaneGroup::lane() % 8 * 4) & 15;
     gpu::Pointer<const std::byte> from =
-        next_lines_ + (next_full_ * kLineBytes + static_cast<int>(Worker::prefix_add(tail_words)) * 4);
-    gpu::Pointer<std::byte> to = lines_ + (next_full_ * kLineBytes + 4 * Worker::lane());
+        next_lines_ + (next_full_ * kLineBytes + static_cast<int>(LaneGroup::prefix_add(tail_words)) * 4);
+    gpu::Pointer<std::byte> to = lines_ + (next_full_ * kLineBytes + 4 * LaneGroup::lane());
     ECMV_GPU_NO_UNROLL
     for (uint32_t i = 0; i < tail_words; ++i, from += 4, to += kLineBytes) gpu::copy_async<4>(to, from);
     gpu::commit_copies();
   }
   ECMV_GPU_DEVICE void fetch_full_lines(int first, int end) const {
-    gpu::Pointer<const std::byte> from = next_lines_ + (first * kLineBytes + Worker::lane() * 16);
-    gpu::Pointer<std::byte> to = lines_ + (first * kLineBytes + Worker::lane() * 16);
+    gpu::Pointer<const std::byte> from = next_lines_ + (first * kLineBytes + LaneGroup::lane() * 16);
+    gpu::Pointer<std::byte> to = lines_ + (first * kLineBytes + LaneGroup::lane() * 16);
     ECMV_GPU_NO_UNROLL
     for (int line = first; line < end;
          line += kBlockLines, from += kBlockLines * kLineBytes, to += kBlockLines * kLineBytes)
@@ -183,12 +183,12 @@ struct HuffmanTiles {
   }
   ECMV_GPU_DEVICE void load_raw(int step, int zero) {
     if (step >= stream_.steps) return;
-    const gpu::Pointer<const gpu::uint4> words = gpu::cast<const gpu::uint4>(raw_of(step)) + (Worker::lane() | zero);
+    const gpu::Pointer<const gpu::uint4> words = gpu::cast<const gpu::uint4>(raw_of(step)) + (LaneGroup::lane() | zero);
     ahead_[0] = gpu::load_streaming_here(words);
     ahead_[1] = gpu::load_streaming_here(words + kLanes);
   }
   ECMV_GPU_DEVICE void prefetch_raw(int step) const {
-    if (kSymbolCols == 4 && step < stream_.steps && Worker::lane() == 0)
+    if (kSymbolCols == 4 && step < stream_.steps && LaneGroup::lane() == 0)
       gpu::prefetch_l2(raw_of(step), kPiecePanels * static_cast<int>(kRawPanelBytes));
   }
 

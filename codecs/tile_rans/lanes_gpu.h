@@ -82,37 +82,37 @@ struct LaneTiles {
   static constexpr int kTiles = 8 / kPanels, kSteps = 1;
   static constexpr int kSmallOperands = 0;
   static constexpr bool kIsForRegisters = true;
-  static constexpr int kMostWorkers = 16;
+  static constexpr int kMostLaneGroups = 16;
   static constexpr int64_t kSharedBytes = int64_t{kTiles} * kLanes * LaneWords::kRingBytes;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
   ECMV_GPU_DEVICE LaneTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
       : LaneTiles(stream, strip,
-                  gpu::SharedAddress(gpu::shared_memory() + (own + Worker::lane() * LaneWords::kRingBytes)), table,
+                  gpu::SharedAddress(gpu::shared_memory() + (own + LaneGroup::lane() * LaneWords::kRingBytes)), table,
                   std::make_index_sequence<kTiles>()) {}
 
   // Where each symbol's slots begin goes to the beginning of shared memory, which nobody uses yet.
   static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress) {
-    if (Worker::group() != 0) return;
+    if (LaneGroup::group() != 0) return;
     constexpr int kRounds = kLaneSymbols / kLanes;
     uint32_t own[kRounds], before = 0;
     ECMV_GPU_UNROLL
-    for (int i = 0; i < kRounds; ++i) own[i] = gpu::cast<const uint16_t>(stream.tables)[i * kLanes + Worker::lane()];
+    for (int i = 0; i < kRounds; ++i) own[i] = gpu::cast<const uint16_t>(stream.tables)[i * kLanes + LaneGroup::lane()];
     ECMV_GPU_UNROLL
     for (int i = 0; i < kRounds; ++i) {
-      const uint32_t prefix = Worker::prefix_add(own[i]);
-      gpu::cast<uint32_t>(gpu::shared_memory())[i * kLanes + Worker::lane()] = before + prefix;
-      before += Worker::shuffle(prefix + own[i], kLanes - 1);
+      const uint32_t prefix = LaneGroup::prefix_add(own[i]);
+      gpu::cast<uint32_t>(gpu::shared_memory())[i * kLanes + LaneGroup::lane()] = before + prefix;
+      before += LaneGroup::shuffle(prefix + own[i], kLanes - 1);
     }
   }
   static ECMV_GPU_DEVICE void finish_table(const Stream& stream, gpu::SharedAddress table) {
     const gpu::Pointer<const uint32_t> first = gpu::cast<const uint32_t>(gpu::shared_memory());
-    // A worker stores all copies of a symbol's entries, a word a lane.
-    for (int symbol = Worker::group(); symbol < kLaneSymbols; symbol += gpu::block_size() / kLanes) {
+    // A lane group stores all copies of a symbol's entries, a word a lane.
+    for (int symbol = LaneGroup::group(); symbol < kLaneSymbols; symbol += gpu::block_size() / kLanes) {
       const uint32_t begin = first[symbol],
                      end = symbol + 1 < kLaneSymbols ? first[symbol + 1] : 1u << stream.prob_bits;
       const gpu::SharedAddress place = table + static_cast<int>((begin << stream.copy_bits) * 4);
-      for (uint32_t word = static_cast<uint32_t>(Worker::lane()); word < (end - begin) << stream.copy_bits;
+      for (uint32_t word = static_cast<uint32_t>(LaneGroup::lane()); word < (end - begin) << stream.copy_bits;
            word += kLanes)
         (place + static_cast<int>(4 * word))
             .store(entry_of<kSymbolCols>(static_cast<uint32_t>(symbol), word >> stream.copy_bits, end - begin));
@@ -124,7 +124,8 @@ struct LaneTiles {
     for (int tile = 0; tile < kTiles; ++tile) {
       const gpu::Pointer<const std::byte> entry =
           stream_.index + (strip_.down * stream_.tiles_across + round.across[tile]) * kLaneIndexBytes;
-      first_[tile] = *gpu::cast<const uint32_t>(entry) + int64_t{gpu::cast<const uint16_t>(entry + 4)[Worker::lane()]};
+      first_[tile] =
+          *gpu::cast<const uint32_t>(entry) + int64_t{gpu::cast<const uint16_t>(entry + 4)[LaneGroup::lane()]};
     }
   }
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool anew) {
@@ -195,7 +196,7 @@ struct LaneTiles {
                             std::index_sequence<kTile...>)
       : stream_(stream),
         strip_(strip),
-        table_(table + 4 * (Worker::lane() & ((1 << stream.copy_bits) - 1))),
+        table_(table + 4 * (LaneGroup::lane() & ((1 << stream.copy_bits) - 1))),
         stride_(4u << stream.copy_bits),
         mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)),
         words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...} {}
@@ -212,7 +213,7 @@ struct LaneTiles {
     if constexpr (kSymbolCols != 4) return;
     if (step >= stream_.steps) return;
     load_panels<kPanels>(
-        gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)),
+        gpu::cast<const uint32_t>(stream_.raw) + (strip_.panel(step) * kLanes + (LaneGroup::lane() | zero)),
         strip_.panels_down, ahead_[tile]);
   }
   ECMV_GPU_DEVICE void prefetch_raw(int step, int steps) const {
@@ -220,7 +221,7 @@ struct LaneTiles {
   }
   // The codes of the tile that begins with this step; every lane reads them in a place of its own.
   ECMV_GPU_DEVICE void prefetch_codes(int step) const {
-    if (step >= stream_.steps || Worker::lane() != 0) return;
+    if (step >= stream_.steps || LaneGroup::lane() != 0) return;
     const gpu::Pointer<const std::byte> entry =
         stream_.index + (strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)) * kLaneIndexBytes;
     const int64_t first = int64_t{*gpu::cast<const uint32_t>(entry)} * 2 & -kCodesAlign,

@@ -1,4 +1,4 @@
-// How 32 lanes (a worker) bring the symbols of tiles to registers, as operands of matrix units: four quads of each
+// How 32 lanes (a lane group) bring the symbols of tiles to registers, as operands of matrix units: four quads of each
 // panel a lane, handed to a `sink` that multiplies them or stores them in shared memory. A coder walks the panels of
 // two tiles side by side (one where tiles have 128 rows), 32 columns a step; words that every lane knows the place of
 // are loaded a step ahead and on their way to the L2 cache before. Here what coders have in common, and plain packed
@@ -13,11 +13,11 @@
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
-using Worker = gpu::Lanes<kLanes>;
+using LaneGroup = gpu::Lanes<kLanes>;
 
-inline constexpr int kMostWorkers = 16;          // of a block, but for few tokens
+inline constexpr int kMostLaneGroups = 16;       // of a block, but for few tokens
 inline constexpr int kPanelBytes = kLanes * 16;  // as an operand
-inline constexpr int kWorkerPanels = 8;          // that a worker decodes in a step
+inline constexpr int kLaneGroupPanels = 8;       // that a lane group decodes in a step
 
 // Where an element's byte is in a panel that is an operand; for devices once more what format.h says.
 ECMV_GPU_DEVICE int place_in_panel(int row, int col) {
@@ -32,10 +32,10 @@ struct Stream {
   int tiles_across, steps;  // steps of 32 columns
   int tile_steps, tile_shift, tile_cols;
   int prob_bits, table_bits;
-  int table_bytes, copy_bits;              // of the table in shared memory, which has 2^copy_bits copies
-  int own_place, own_bytes, levels_place;  // in shared memory: what each worker has for itself, levels of the decode
-                                           // kernel; the table comes after them
-  int padded_steps;                        // huffman_lanes: of a strip
+  int table_bytes, copy_bits;  // of the table in shared memory, which has 2^copy_bits copies
+  // In shared memory: what each lane group has for itself, levels of the decode kernel; the table comes after them.
+  int own_place, own_bytes, levels_place;
+  int padded_steps;              // huffman_lanes: of a strip
   int first_lines, piece_lines;  // huffman_lanes: lines of a tile that are fetched early; lines that a piece may use up
   int line_bytes_of_bit;         // bytes of a line for one bit of a lane, which nvcc must not know: it would make three
                                  // instructions of an address
@@ -51,14 +51,14 @@ struct Strip {
   ECMV_GPU_DEVICE int64_t panel(int step) const { return first_panel + int64_t{step} * panels_down; }
 };
 
-// Steps that are on their way to the L2 cache before a worker loads them.
+// Steps that are on their way to the L2 cache before a lane group loads them.
 inline constexpr int kAheadSteps = 3;
 
 // Brings panels of kBytes of some steps to the L2 cache.
 template <int64_t kBytes>
 ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const Stream& stream, const Strip& strip,
                                     int step, int steps) {
-  if (step >= stream.steps || Worker::lane() != 0) return;
+  if (step >= stream.steps || LaneGroup::lane() != 0) return;
   if (steps > stream.steps - step) steps = stream.steps - step;
   gpu::prefetch_l2(panels + strip.panel(step) * kBytes, steps * strip.panels_down * static_cast<int>(kBytes));
 }
@@ -76,7 +76,7 @@ ECMV_GPU_DEVICE void load_panels(gpu::Pointer<const Words> words, int panels_dow
   }
 }
 
-// The tiles of a worker between two beginnings: each one's number, its first step, and that of the tile after it,
+// The tiles of a lane group between two beginnings: each one's number, its first step, and that of the tile after it,
 // beyond the matrix where there is none.
 template <int kTiles>
 struct Round {
@@ -86,11 +86,11 @@ struct Round {
 // kPanels: panels of a tile's column of panels, 4 or 8.
 template <int kPanels>
 struct PackedTiles {
-  static constexpr int kTiles = 8 / kPanels, kSteps = 1;  // tiles of a worker at once, steps that one call decodes
+  static constexpr int kTiles = 8 / kPanels, kSteps = 1;  // tiles of a lane group at once, steps that one call decodes
   static constexpr int kSmallOperands = 3;                // up to which 64 registers do
   static constexpr bool kIsForRegisters = true;           // hands out quads as matrix units take them
-  static constexpr int kMostWorkers = 16;                 // of a block for few tokens
-  static constexpr int64_t kSharedBytes = 0;              // of a worker
+  static constexpr int kMostLaneGroups = 16;              // of a block for few tokens
+  static constexpr int64_t kSharedBytes = 0;              // of a lane group
 
   ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress)
       : stream_(stream), strip_(strip) {}
@@ -143,7 +143,7 @@ struct PackedTiles {
   ECMV_GPU_DEVICE void load_words(int tile, int step, int zero) {
     if (step >= stream_.steps) return;
     load_panels<kPanels>(
-        gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (Worker::lane() | zero)),
+        gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (LaneGroup::lane() | zero)),
         strip_.panels_down, ahead_[tile]);
   }
 

@@ -53,8 +53,8 @@ auto with_coder(const Layout& layout, F f) {
 
 // How a product is laid out.
 struct Form {
-  int workers, blocks;  // of a block; on a multiprocessor
-  bool registers;       // for few tokens, multiplied where they are decoded
+  int lane_groups, blocks;  // of a block; on a multiprocessor
+  bool registers;           // for few tokens, multiplied where they are decoded
 };
 struct FormPolicy : backends::Policy {
   Form form;
@@ -67,11 +67,11 @@ inline constexpr FormPolicy kPolicies[] = {
 inline constexpr Form kPlainForm = kPolicies[0].form;  // of the decode kernel, and where another one has no room
 inline constexpr int64_t kSystemBytes = 1024;          // shared memory that every block needs besides its own
 
-// A block's workers and shared memory: operands or, without them, room for making the table; what workers have for
-// themselves; levels; the table.
+// A block's lane groups and shared memory: operands or, without them, room for making the table; what lane groups have
+// for themselves; levels; the table.
 struct Plan {
-  int workers = 0;  // 0: there is no room
-  int tiles = 0;    // of a worker at once
+  int lane_groups = 0;  // 0: there is no room
+  int tiles = 0;        // of a lane group at once
   int copy_bits = 0, table_bytes = 0, own_place = 0, own_bytes = 0, levels_place = 0;
   int64_t shared_bytes = 0;
 };
@@ -84,17 +84,17 @@ inline int64_t room_lines(const CompressedView& view) {
   return most + 3;
 }
 
-// What a coder needs for a worker, for a number of tokens that takes one operand.
+// What a coder needs for a lane group, for a number of tokens that takes one operand.
 struct Needs {
   int64_t own_bytes = 0;
-  int tiles = 0, most_workers = 0;
+  int tiles = 0, most_lane_groups = 0;
 };
 inline Needs needs_of(const CompressedView& view, const Layout& layout, const Form& form) {
   return with_coder(layout, [&](auto coder, auto) {
     using Type = typename decltype(coder)::type;
     Needs needs;
     needs.tiles = Type::kTiles;
-    needs.most_workers = form.registers ? Type::kMostWorkers : kMostWorkers;
+    needs.most_lane_groups = form.registers ? Type::kMostLaneGroups : kMostLaneGroups;
     if constexpr (requires { Type::kSharedBytes; })
       needs.own_bytes = Type::kSharedBytes;
     else
@@ -118,21 +118,22 @@ inline int most_copy_bits(const Layout& layout, const Form& form) {
   return 0;
 }
 
-// As many workers as fit, then as many copies of the table. Sums take the place of everything in the end.
+// As many lane groups as fit, then as many copies of the table. Sums take the place of everything in the end.
 inline Plan plan_of(const CompressedView& view, const Layout& layout, const Form& form, int64_t block_bytes) {
   const int64_t room = (block_bytes + kSystemBytes) / form.blocks - kSystemBytes;
   const Needs needs = needs_of(view, layout, form);
   const int most_copies = most_copy_bits(layout, form);
-  for (int workers = std::min(form.workers, needs.most_workers); workers * kPanelRows >= layout.tile_rows; workers /= 2)
+  for (int lane_groups = std::min(form.lane_groups, needs.most_lane_groups);
+       lane_groups * kPanelRows >= layout.tile_rows; lane_groups /= 2)
     for (int bits = most_copies; bits >= 0; --bits) {
       const int64_t table = has_table(layout) ? int64_t{4} << (entry_bits(layout) + bits) : 0,
-                    own_place = form.registers ? 4 * kLaneSymbols : workers * kWorkerPanels * kPanelBytes;
-      const int64_t levels_place = own_place + workers * needs.own_bytes, before = levels_place + 4 * kLevels;
+                    own_place = form.registers ? 4 * kLaneSymbols : lane_groups * kLaneGroupPanels * kPanelBytes;
+      const int64_t levels_place = own_place + lane_groups * needs.own_bytes, before = levels_place + 4 * kLevels;
       // Shared memory begins up to kReservedBytes after a multiple of everything.
       const int64_t needed = has_table(layout) ? (kReservedBytes + before + table - 1) / table * table + table : before;
       const int64_t sums = layout.tile_rows * (kMostOperands * kUnitColumns + 1) * 4, shared = std::max(needed, sums);
       if (shared <= room)
-        return {workers,
+        return {lane_groups,
                 needs.tiles,
                 bits,
                 static_cast<int>(table),
@@ -183,8 +184,8 @@ inline int most_splits(const Layout& layout) {
   return static_cast<int>(std::clamp<int64_t>(512 / std::max<int64_t>(1, layout.tiles_down), 1, kMostSplits));
 }
 inline int splits_of(const Layout& layout, const Plan& plan, int blocks, const backends::DeviceInfo& device) {
-  if (plan.workers == 0) return 1;
-  const int64_t slots = plan.workers * plan.tiles, units = std::max(1, device.compute_units * blocks);
+  if (plan.lane_groups == 0) return 1;
+  const int64_t slots = plan.lane_groups * plan.tiles, units = std::max(1, device.compute_units * blocks);
   const auto use = [](int64_t work, int64_t places) {
     return static_cast<double>(work) / static_cast<double>((work + places - 1) / places * places);
   };

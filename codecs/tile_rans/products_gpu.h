@@ -1,12 +1,10 @@
 // The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its
 // columns; tokens are digits (digits_gpu.h), sums exact integers, so no order of adding matters.
-//   matmul_panels     workers decode panels of many tiles to shared memory, then multiply them, a worker 16 rows and a
-//                     part of the columns with
-//                     all tokens, and again: a tile is decoded once for up to 64 tokens, whose sums are spread over the
-//                     workers.
-//   matmul_registers  for few tokens: a worker multiplies what it has decoded where it is, in registers, and adds up
-//                     its tiles; nobody waits
-//                     for others until the end.
+//   matmul_panels     lane groups decode panels of many tiles to shared memory, then multiply them, a lane group 16
+//                     rows and a part of the columns with all tokens, and again: a tile is decoded once for up to 64
+//                     tokens, whose sums are spread over the lane groups.
+//   matmul_registers  for few tokens: a lane group multiplies what it has decoded where it is, in registers, and adds
+//                     up its tiles; nobody waits for others until the end.
 #pragma once
 
 #include "backends/gpu/matrix_units.h"
@@ -15,8 +13,8 @@
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-inline constexpr int kMostThreads = kMostWorkers * kLanes;
-inline constexpr int kMostOperands = 12;  // of a worker: 32 tokens
+inline constexpr int kMostThreads = kMostLaneGroups * kLanes;
+inline constexpr int kMostOperands = 12;  // of a lane group: 32 tokens
 
 // Where results go: to y, or, of splits, to sums [splits][columns][rows].
 struct Output {
@@ -29,13 +27,14 @@ struct Output {
 // The columns of tiles that a block walks, `slots` at a time.
 struct Walk {
   int first, end;
-  int worker, slots, tile_shift, steps;  // a tile has 2^tile_shift steps
+  int lane_group, slots, tile_shift, steps;  // a tile has 2^tile_shift steps
 
-  // The worker's tiles of the round from `base`. Past the end it is the last tile again, whose operands are not used.
+  // The lane group's tiles of the round from `base`. Past the end it is the last tile again, whose operands are not
+  // used.
   template <int kTiles>
   ECMV_GPU_DEVICE Round<kTiles> round(int base) const {
     Round<kTiles> round;
-    const int first_tile = base + worker * kTiles;
+    const int first_tile = base + lane_group * kTiles;
     ECMV_GPU_UNROLL
     for (int i = 0; i < kTiles; ++i) {
       round.across[i] = first_tile + i < end ? first_tile + i : first_tile;
@@ -58,19 +57,19 @@ ECMV_GPU_DEVICE gpu::SharedAddress table_of(const Stream& stream) {
   return stream.table_bytes > 0 ? end.aligned(stream.table_bytes) : end;
 }
 
-// Stores a worker's quads as operands for all.
+// Stores a lane group's quads as operands for all.
 template <class Coder, int kPanels>
 struct ToShared {
-  gpu::Pointer<gpu::uint4> own;  // of this worker's first tile
+  gpu::Pointer<gpu::uint4> own;  // of this lane group's first tile
   ECMV_GPU_DEVICE void operator()(int tile, int panel, gpu::uint4 quads) const {
-    own[(tile * Coder::kSteps * kPanels + panel) * kLanes + Worker::lane()] = quads;
+    own[(tile * Coder::kSteps * kPanels + panel) * kLanes + LaneGroup::lane()] = quads;
   }
   ECMV_GPU_DEVICE gpu::Pointer<uint8_t> bytes() const { return gpu::cast<uint8_t>(own); }
 };
 
 template <class Coder, int kPanels>
-ECMV_GPU_DEVICE ToShared<Coder, kPanels> to_shared(int worker) {
-  return {gpu::cast<gpu::uint4>(gpu::shared_memory()) + worker * kWorkerPanels * kLanes};
+ECMV_GPU_DEVICE ToShared<Coder, kPanels> to_shared(int lane_group) {
+  return {gpu::cast<gpu::uint4>(gpu::shared_memory()) + lane_group * kLaneGroupPanels * kLanes};
 }
 
 // A strip's sums in shared memory, of kOperands operands.
@@ -86,14 +85,14 @@ struct StripSums {
     for (int i = gpu::thread_index(); i < rows * kStride; i += gpu::block_size()) shared[i] = 0;
     gpu::sync_block();
   }
-  // A worker's sums of a panel's rows.
+  // A lane group's sums of a panel's rows.
   ECMV_GPU_DEVICE void add(int rg, const int32_t (&sums)[kOperands][4]) const {
     ECMV_GPU_UNROLL
     for (int operand = 0; operand < kOperands; ++operand) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const int row = rg * kPanelRows + Worker::lane() / 4 + i / 2 * 8,
-                  column = operand * kUnitColumns + Worker::lane() % 4 * 2 + i % 2;
+        const int row = rg * kPanelRows + LaneGroup::lane() / 4 + i / 2 * 8,
+                  column = operand * kUnitColumns + LaneGroup::lane() % 4 * 2 + i % 2;
         gpu::atomic_add(shared + (row * kStride + column), sums[operand][i]);
       }
     }
@@ -152,32 +151,33 @@ constexpr int blocks_of() {
   return kOperands <= Coder::kSmallOperands ? 2 : 1;
 }
 
-// Workers of a block of matmul_registers: with one operand a coder may do with so few registers that there are more.
+// Lane groups of a block of matmul_registers: with one operand a coder may do with so few registers that there are
+// more.
 template <class Coder, int kOperands>
-constexpr int register_workers() {
-  return kOperands == 1 ? Coder::kMostWorkers : kMostWorkers;
+constexpr int register_lane_groups() {
+  return kOperands == 1 ? Coder::kMostLaneGroups : kMostLaneGroups;
 }
 
 // Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a
-// worker, which then has one half of them and twice the columns.
+// lane group, which then has one half of them and twice the columns.
 template <class Coder, int kPanels, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(
-    Stream stream, int workers, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
-  // Between two barriers a worker decodes kWorkerPanels panels, and multiplies as many: those of a row of panels in
-  // kWorkerPanels columns.
-  static_assert(Coder::kTiles * Coder::kSteps * kPanels == kWorkerPanels);
-  const int slots = workers * Coder::kTiles;
-  const int worker = Worker::uniform(Worker::group()), rg = worker % kPanels, half = worker / kPanels % halves,
-            part = worker / kPanels / halves;
+    Stream stream, int lane_groups, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
+  // Between two barriers a lane group decodes kLaneGroupPanels panels, and multiplies as many: those of a row of panels
+  // in kLaneGroupPanels columns.
+  static_assert(Coder::kTiles * Coder::kSteps * kPanels == kLaneGroupPanels);
+  const int slots = lane_groups * Coder::kTiles;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group()), rg = lane_group % kPanels,
+            half = lane_group / kPanels % halves, part = lane_group / kPanels / halves;
   const int split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
   const Walk walk{stream.tiles_across * split / output.splits,
                   stream.tiles_across * (split + 1) / output.splits,
-                  worker,
+                  lane_group,
                   slots,
                   stream.tile_shift,
                   stream.steps};
-  Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
+  Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
   gpu::wait_for_previous();
@@ -188,18 +188,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
     ECMV_GPU_NO_UNROLL
     for (int step = 0; step < stream.tile_steps; step += Coder::kSteps) {
       if (round.across[0] < walk.end && round.first[0] + step < stream.steps)
-        coder.decode(round, step, to_shared<Coder, kPanels>(worker));
-      // The columns of panels of this worker's part, kSteps of each tile, up to the end of the walk or of the matrix.
-      const int columns = kWorkerPanels * halves, column = part * columns;
+        coder.decode(round, step, to_shared<Coder, kPanels>(lane_group));
+      // The columns of panels of this lane group's part, kSteps of each tile, up to the end of the walk or of the
+      // matrix.
+      const int columns = kLaneGroupPanels * halves, column = part * columns;
       const int first = (base + column / Coder::kSteps) * stream.tile_steps + step + column % Coder::kSteps;
       const int room =
           (walk.end * stream.tile_steps < stream.steps ? walk.end * stream.tile_steps : stream.steps) - first;
       const gpu::Pointer<const gpu::uint4> operands =
-          gpu::cast<const gpu::uint4>(gpu::shared_memory()) + ((column * kPanels + rg) * kLanes + Worker::lane());
+          gpu::cast<const gpu::uint4>(gpu::shared_memory()) + ((column * kPanels + rg) * kLanes + LaneGroup::lane());
       // Inputs of a column of panels; zeros for what was not decoded. Those of the next one are on their way while one
       // is multiplied.
       gpu::Pointer<const gpu::uint2> inputs =
-          digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + Worker::lane());
+          digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + LaneGroup::lane());
       const int step_inputs = halves * kOperands * kLanes;
       int left = room;
       const auto load_inputs = [&](gpu::uint2(&input)[kOperands], bool odd) {
@@ -237,19 +238,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
 // The same for few tokens: quads are multiplied in the registers where they were decoded.
 template <class Coder, int kPanels, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
-    (register_workers<Coder, kOperands>() * kLanes),
-    (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int workers,
+    (register_lane_groups<Coder, kOperands>() * kLanes),
+    (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int lane_groups,
                                                            gpu::Pointer<const gpu::uint2> digits, Output output) {
-  const int slots = workers * Coder::kTiles, worker = Worker::uniform(Worker::group()),
+  const int slots = lane_groups * Coder::kTiles, lane_group = LaneGroup::uniform(LaneGroup::group()),
             split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
   const Walk walk{stream.tiles_across * split / output.splits,
                   stream.tiles_across * (split + 1) / output.splits,
-                  worker,
+                  lane_group,
                   slots,
                   stream.tile_shift,
                   stream.steps};
-  Coder coder(stream, strip, stream.own_place + worker * stream.own_bytes, table_of(stream));
+  Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
   gpu::wait_for_previous();
@@ -263,9 +264,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
       gpu::uint2 input[Coder::kTiles][Coder::kSteps][kOperands];
       ECMV_GPU_UNROLL
       for (int tile = 0; tile < Coder::kTiles; ++tile) {
-        const bool is_tile = base + worker * Coder::kTiles + tile < walk.end;
+        const bool is_tile = base + lane_group * Coder::kTiles + tile < walk.end;
         const gpu::Pointer<const gpu::uint2> inputs =
-            digits + (int64_t{round.first[tile] + step} * (kOperands * kLanes) + Worker::lane());
+            digits + (int64_t{round.first[tile] + step} * (kOperands * kLanes) + LaneGroup::lane());
         ECMV_GPU_UNROLL
         for (int i = 0; i < Coder::kSteps; ++i) {
           // Zeros for a tile that is none, and for steps beyond the matrix.

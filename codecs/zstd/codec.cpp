@@ -40,38 +40,24 @@ bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out)
   return ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size()) == out.size();
 }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  return modelling::library_encode(matrix, settings, compress);
-}
-
-void decode(const CompressedView& view, std::span<std::byte> out) { modelling::library_decode(view, out, decompress); }
-
-int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  // ZSTD_COMPRESSBOUND: n + n / 256, and up to 64 bytes for blocks below 128 KiB.
-  return modelling::library_max_stored_bytes(shape, settings, 256, 64);
-}
-
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = {
-      .summary = "libzstd on blocks of rows, a yardstick",
-      .source = "Zstandard, RFC 8878, through libzstd",
-      .format_version = 1,
-      .lossless = true,
-      .portable_bytes = false,
-      .settings = {{.name = "level",
-                    .unit = "",
-                    .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
-                    .default_value = int64_t{0},
-                    .min = 0,
-                    .max = 19},
-                   modelling::block_kib_setting(128)},
-      .refuses = modelling::library_refuses,
-      .encode = encode,
-      .decode = decode,
-      .max_stored_bytes = max_stored_bytes,
-  };
+  static const Codec codec = modelling::make_library_codec(
+      {
+          .summary = "libzstd on blocks of rows, a yardstick",
+          .source = "Zstandard, RFC 8878, through libzstd",
+          .format_version = 1,
+          .lossless = true,
+          .settings = {{.name = "level",
+                        .unit = "",
+                        .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
+                        .default_value = int64_t{0},
+                        .min = 0,
+                        .max = 19}},
+      },
+      // ZSTD_COMPRESSBOUND: n + n / 256, and up to 64 bytes for blocks below 128 KiB.
+      {.compress = compress, .decompress = decompress, .spread = 256, .constant = 64});
   return codec;
 }
 

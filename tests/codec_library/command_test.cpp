@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "codecs/sha256.h"
 #include "reports/record.h"
+#include "tests/codec_library/libraries.h"
 #include "tests/run_command.h"
 
 using namespace ecmv;
@@ -100,8 +100,7 @@ TEST_CASE("records of a loaded codec name its file, and reports mark it") {
     CHECK(record.status == reports::Status::ok);
     CHECK(record.codec.id == "example_codec");
     CHECK(record.codec.library_path == fs::canonical(ECMV_EXAMPLE_LIBRARY).string());
-    const std::string library = tests::text_of(ECMV_EXAMPLE_LIBRARY);
-    CHECK(record.codec.library_hash == codecs::sha256(std::as_bytes(std::span(library))));
+    CHECK(record.codec.library_hash == tests::content_hash_of(ECMV_EXAMPLE_LIBRARY));
     CHECK(record.size.index_bytes == 2 * (8 + 1) * 8);
     CHECK(record.size.stored_bytes < 2 * 64 * 64);
   }

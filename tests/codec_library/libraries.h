@@ -4,10 +4,15 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstdlib>
+#include <span>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
+#include "datasets/matrix.h"
+#include "tests/run_command.h"
 
 namespace ecmv::tests {
 
@@ -18,6 +23,14 @@ class Variant {
   Variant(const Variant&) = delete;
   ~Variant() { unsetenv("ECMV_TEST_VARIANT"); }
 };
+
+// As records and lists show it.
+inline std::string content_hash_of(const std::string& file) {
+  const std::string bytes = text_of(file);
+  return fmt::format("{:016x}", datasets::content_hash({{1, static_cast<int64_t>(bytes.size())},
+                                                        datasets::ElementType::u8,
+                                                        std::as_bytes(std::span(bytes))}));
+}
 
 inline const codecs::CodecEntry& loaded_codec(const std::string& file, const std::string& id) {
   codecs::load_codec_library(file);

@@ -25,7 +25,8 @@ TEST_CASE("a loaded codec stands behind the built-in ones with its file, setting
   CHECK(entry.loaded());
   CHECK_FALSE(first->loaded());
   CHECK(entry.library_path == fs::canonical(ECMV_EXAMPLE_LIBRARY).string());
-  CHECK(entry.library_hash.size() == 64);
+  CHECK(entry.library_hash == tests::content_hash_of(ECMV_EXAMPLE_LIBRARY));
+  CHECK(entry.library_hash != tests::variant_codec().library_hash);
   CHECK(entry.codec->format_version == 1);
   CHECK(entry.codec->lossless);
   REQUIRE(entry.codec->settings.size() == 2);

@@ -4,6 +4,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
+#include <algorithm>
+#include <functional>
+
 #include "codecs/registry.h"
 #include "tests/test_matrices.h"
 #include "tests/test_settings.h"
@@ -76,7 +79,11 @@ TEST_CASE("every codec says what it is") {
     for (const codecs::SettingInfo& info : entry.codec->settings) {
       INFO(info.name);
       CHECK(!info.help.empty());
-      if (std::holds_alternative<int64_t>(info.default_value)) {
+      if (!info.values.empty()) {
+        CHECK(info.choices.empty());
+        CHECK(std::adjacent_find(info.values.begin(), info.values.end(), std::greater_equal<>()) == info.values.end());
+        CHECK(std::count(info.values.begin(), info.values.end(), std::get<int64_t>(info.default_value)) == 1);
+      } else if (std::holds_alternative<int64_t>(info.default_value)) {
         CHECK(info.min <= std::get<int64_t>(info.default_value));
         CHECK(std::get<int64_t>(info.default_value) <= info.max);
       } else {

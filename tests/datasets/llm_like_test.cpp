@@ -33,7 +33,7 @@ double entropy(std::span<const int64_t> counts) {
 std::array<int64_t, 256> exponents(const Matrix& matrix) {
   std::array<int64_t, 256> counts{};
   for (size_t i = 0; i < matrix.elements.size(); i += 2)
-    ++counts[size_t(matrix.elements[i + 1]) << 1 & 255 | size_t(matrix.elements[i]) >> 7];
+    ++counts[(size_t(matrix.elements[i + 1]) << 1 & 255) | size_t(matrix.elements[i]) >> 7];
   return counts;
 }
 

@@ -38,24 +38,24 @@ void run(int wave_size, void (*kernel)(Parameters...), gpu::LaunchShape shape, A
 }
 
 ECMV_GPU_KERNEL void all_operations(gpu::Pointer<int32_t> wrong) {
-  using Group = gpu::Lanes<32>;
+  using LaneGroup = gpu::Lanes<32>;
   using Wave = gpu::Wave;
   int mistakes = 0;
-  const int lane = Group::lane();
-  const auto odd = Group::ballot(lane % 2 == 1);
+  const int lane = LaneGroup::lane();
+  const auto odd = LaneGroup::ballot(lane % 2 == 1);
   mistakes += odd != 0xAAAAAAAAu;
-  mistakes += Group::count_before(odd) != lane / 2;
-  mistakes += Group::shuffle(gpu::thread_index(), 5) != gpu::thread_index() / 32 * 32 + 5;
-  mistakes += Group::shuffle_xor(lane, 3) != (lane ^ 3);
-  mistakes += Group::shuffle_up(lane, 2) != (lane < 2 ? lane : lane - 2);
-  mistakes += Group::shuffle_down(lane, 2) != (lane > 29 ? lane : lane + 2);
-  mistakes += Group::reduce_add(lane) != 31 * 16;
-  mistakes += Group::prefix_add(lane) != lane * (lane - 1) / 2;
+  mistakes += LaneGroup::count_before(odd) != lane / 2;
+  mistakes += LaneGroup::shuffle(gpu::thread_index(), 5) != gpu::thread_index() / 32 * 32 + 5;
+  mistakes += LaneGroup::shuffle_xor(lane, 3) != (lane ^ 3);
+  mistakes += LaneGroup::shuffle_up(lane, 2) != (lane < 2 ? lane : lane - 2);
+  mistakes += LaneGroup::shuffle_down(lane, 2) != (lane > 29 ? lane : lane + 2);
+  mistakes += LaneGroup::reduce_add(lane) != 31 * 16;
+  mistakes += LaneGroup::prefix_add(lane) != lane * (lane - 1) / 2;
   mistakes += Wave::reduce_add(1) != gpu::wave_size();
   mistakes += Wave::any(Wave::lane() == 40) != (gpu::wave_size() == 64);
   mistakes += gpu::Lanes<8>::ballot(gpu::thread_index() % 8 == 2) != 4;
   // Groups of a wave may take different paths.
-  if (Group::group() % 2 == 0) mistakes += Group::reduce_add(1) != 32;
+  if (LaneGroup::group() % 2 == 0) mistakes += LaneGroup::reduce_add(1) != 32;
   wrong[gpu::block_index() * gpu::block_size() + gpu::thread_index()] = mistakes;
 }
 
@@ -354,6 +354,8 @@ TEST_CASE("more blocks than the device has room for do not run together") {
 TEST_CASE("portable forms of device instructions are right") {
   CHECK(gpu::dot4(0x01FF807F, 0x02037F80, 10) == 10 + 1 * 2 + -1 * 3 + -128 * 127 + 127 * -128);
   CHECK(gpu::dot4_unsigned_signed(0xFF000001u, static_cast<int32_t>(0x80000002u), 1) == 1 + 255 * -128 + 2);
+  CHECK(gpu::add_bytes(0x01FF7F80u, 0x0201017Fu) == 0x030080FFu);
+  CHECK(gpu::add_bytes(0xFF80FF00u, 0xFF80017Fu) == 0xFE00007Fu);
   CHECK(gpu::byte_permute(0x33221100u, 0x77665544u, 0x7106) == 0x77110066u);
   CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 8) == 0x6789ABCDu);
   CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 32) == 0x89ABCDEFu);

@@ -231,6 +231,64 @@ TEST_CASE("all_settings gives every codec with each setting at its ends and choi
                                            "tuned[lanes=64,mode=slow]", "tuned[lanes=4,mode=fast]"});
 }
 
+TEST_CASE("integers of a list are integers to the codec, and in keys and records what the same texts were") {
+  static const codecs::Codec codec = [] {
+    codecs::Codec made = tests::make_codec();
+    made.settings = {{.name = "lanes", .unit = "", .help = "h", .default_value = int64_t{8}, .values = {2, 8, 32}}};
+    return made;
+  }();
+  static const std::vector<backends::Kernel> kernels = {tests::make_kernel<tests::multiply>()};
+  const std::vector<codecs::CodecEntry> entries = {{"listed", &codec, kernels, {}}};
+  const auto cases_of = [&](const std::string& choice) {
+    return parse_experiment(with_block(kData + "    codecs: " + choice + "\n"), "x.yaml", {}, entries).cases;
+  };
+  const auto lanes_of = [](const Case& one) { return one.codec.settings.integer("lanes"); };
+
+  CHECK(lanes_of(cases_of("listed").at(0)) == 8);
+  const std::vector<Case> swept = cases_of("[listed: {lanes: [32, 2]}]");
+  REQUIRE(swept.size() == 2);
+  CHECK(lanes_of(swept[0]) == 32);
+  CHECK(lanes_of(swept[1]) == 2);
+  CHECK(swept[0].codec.name() == "listed[lanes=32]");
+
+  Case with_text = swept[0];
+  with_text.codec.settings.set("lanes", std::string("32"));
+  CHECK(with_text.key() == swept[0].key());
+
+  std::vector<std::string> names;
+  for (const Case& one : cases_of("all_settings")) names.push_back(one.codec.name());
+  CHECK(names == std::vector<std::string>{"listed[lanes=8]", "listed[lanes=2]", "listed[lanes=32]"});
+
+  for (const std::string value : {"4", "02", "x", "''"}) {
+    INFO(value);
+    try {
+      cases_of("[listed: {lanes: " + value + "}]");
+      FAIL("it was taken");
+    } catch (const ConfigError& error) {
+      REQUIRE(error.messages.size() == 1);
+      CHECK_THAT(error.messages[0], ContainsSubstring("Setting 'lanes' must be one of 2, 8, 32, not '"));
+    }
+  }
+}
+
+TEST_CASE("records hold settings of a list as texts, and integers of a range as numbers") {
+  int listed = 0;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
+    INFO(entry.id);
+    Case one = parse(with_block(kBlock)).cases[0];
+    one.codec = {std::string(entry.id), codecs::default_settings(*entry.codec), entry.codec->format_version};
+    const reports::Values recorded = describe_case(one, "x", "y").codec.settings;
+    REQUIRE(recorded.size() == entry.codec->settings.size());
+    for (const codecs::SettingInfo& info : entry.codec->settings) {
+      INFO(info.name);
+      const reports::Value& value = recorded.at(std::string(info.name));
+      CHECK(std::holds_alternative<std::string>(value) == !codecs::listed_values(info).empty());
+      listed += info.values.empty() ? 0 : 1;
+    }
+  }
+  if (listed == 0) SKIP("no codec of this build has a setting of listed integers");
+}
+
 TEST_CASE("edits replace axes and set values, and complain about what they cannot") {
   const std::string text = with_block(kBlock);
   CHECK(names_of(parse(text, {.axes = {"d=16,32"}})) ==

@@ -117,6 +117,18 @@ TEST_CASE("threads, clocks and device calls stay in their rooms") {
           }
 }
 
+TEST_CASE("no header brings all names of a namespace to those who include it") {
+  // Namespaces do not indent what they contain, so that at their scope a line begins with its first word.
+  for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments", "tests"})
+    for (const fs::path& path : sources_below(room)) {
+      if (path.extension() != ".h") continue;
+      for (const std::string& line : lines_of(path)) {
+        INFO(path.string() << ": " << line);
+        CHECK_FALSE(line.starts_with("using namespace"));
+      }
+    }
+}
+
 TEST_CASE("source files stay small") {
   for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments"})
     for (const fs::path& path : sources_below(room)) {
