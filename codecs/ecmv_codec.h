@@ -1,23 +1,25 @@
-/* ecmv_codec.h: a codec from outside the source tree, as a shared object in plain C11. ABI.md is the tutorial; `ecmv
- * new-codec NAME
- * --out-of-tree DIR` writes a folder to start from.
+/* ecmv_codec.h: a codec from outside the source tree, as a shared object in plain C11. ABI.md is the tutorial;
+ * `ecmv new-codec NAME --out-of-tree DIR` writes a folder to start from.
  *
  * The library exports one function, ecmv_codec_library_1, which hands out tables: codecs, their settings, their
  * kernels. Everything in the tables is static data of the library; the program reads it, never writes or frees it, and
  * never unloads the library.
  *
- * Sizes.   Every struct begins with struct_bytes, its size where it was made. The library sets it in the structs of its
- * tables to sizeof of the struct. Newer headers only append fields. A field that the program does not know yet has to
- * be 0; a field that the library does not know is not looked at. A library that reads a field appended to a struct of
- * the program checks that struct_bytes reaches it. A change that is not an appended field renames the exported function
- * (…_2). Errors.  Functions return NULL for success and otherwise one sentence that a user can read, in UTF-8. It is a
- * constant, or belongs to the library and stays until the next call on the same thread. Nothing may be thrown, and
- * nothing may call exit or abort. Threads. The program calls all functions from several threads at once, for different
- * matrices and for different rows of the same. Functions keep no state between calls. Memory.  Whoever allocates frees.
- * Stored bytes and results are in memory of the program. Nothing that a function gets a pointer to may be used after it
- * has returned, unless said otherwise. Shapes   are [rows, cols], row-major. Zero rows or columns are legal; pointers
- * to no elements may be NULL. Integers are in the machine's byte order, which is little-endian. Counts of bytes and
- * rows are int64_t and never negative.
+ * Sizes    Every struct begins with struct_bytes, its size where it was made. The library sets it in the structs of its
+ *          tables to sizeof of the struct. Newer headers only append fields. A field that the program does not know yet
+ *          has to be 0; a field that the library does not know is not looked at. A library that reads a field appended
+ *          to a struct of the program checks that struct_bytes reaches it. A change that is not an appended field
+ *          renames the exported function (..._2).
+ * Errors   Functions return NULL for success and otherwise one sentence that a user can read, in UTF-8, of more than 20
+ *          bytes and at most 500, with a full stop at its end. It is a constant, or belongs to the library and stays
+ *          until the next call on the same thread. Nothing may be thrown, and nothing may call exit or abort.
+ * Threads  The program calls all functions from several threads at once, for different matrices and for different rows
+ *          of the same. Functions keep no state between calls. Stacks are those of threads: large arrays are allocated.
+ * Memory   Whoever allocates frees. Stored bytes and results are in memory of the program. Nothing that a function gets
+ *          a pointer to may be used after it has returned, unless said otherwise.
+ * Shapes   are [rows, cols], row-major. Zero rows or columns are legal; pointers to no elements may be NULL.
+ * Integers are in the machine's byte order, which is little-endian. Counts of bytes and rows are int64_t and never
+ *          negative.
  */
 #ifndef ECMV_CODEC_H
 #define ECMV_CODEC_H
@@ -59,8 +61,7 @@ enum {
 /* What the bytes of a section are: tables of sizes are split by it. */
 enum { ECMV_PAYLOAD = 0, ECMV_TABLE = 1, ECMV_INDEX = 2, ECMV_SCALE = 3 };
 
-/* ---------------------------------------------------------------------------------------------------------- from the
- * program */
+/* ------------------------------------------------------------------------------------------------- from the program */
 
 /* Who loads the library. */
 typedef struct ecmv_host {
@@ -101,23 +102,25 @@ typedef struct ecmv_compressed {
 typedef struct ecmv_output {
   size_t struct_bytes;
   /* A new section: zeroed memory of byte_count bytes, aligned to 16 bytes, which may be written until encode() returns.
-   * `name` is in lower_snake_case and unique in the matrix; padding_bytes of the byte_count bytes carry nothing and are
-   * shown as padding. All sections together never exceed max_stored_bytes(). For 0 bytes the pointer may not be
-   * followed. NULL: the program has refused and noted why; encode() returns at once, with any value. */
+   * `name` is in lower_snake_case and unique in the matrix; padding_bytes of the byte_count bytes, wherever they lie,
+   * carry nothing and are shown as padding: they are counted, too. All sections together never exceed
+   * max_stored_bytes(). For 0 bytes the pointer may not be followed. NULL: the program has refused and noted why;
+   * encode() returns at once, with any value. */
   uint8_t* (*add_section)(struct ecmv_output* output, const char* name, uint32_t role, int64_t byte_count,
                           int64_t padding_bytes);
-  /* Cuts the section that was added last to byte_count bytes: for encoders that know their length only afterwards. */
+  /* Cuts the section that was added last to byte_count bytes, which still include its padding_bytes: for encoders that
+   * know their length only afterwards. */
   void (*shrink_last_section)(struct ecmv_output* output, int64_t byte_count);
 } ecmv_output;
 
 /* Where a kernel will run. A fact that is not known is 0 or "". */
 typedef struct ecmv_device {
   size_t struct_bytes;
-  const char* backend;     /* "scalar" or "simd" */
-  const char* simd_target; /* on simd the instruction set in use, by Highway's name: "AVX2", "NEON", ...; kernels refuse
-                              others than theirs */
-  const char* name;        /* model of the CPU */
-  int64_t threads;         /* that run kernels */
+  const char* backend; /* "scalar" or "simd" */
+  /* On simd the instruction set in use, by Highway's name: "AVX2", "NEON", ... Kernels refuse others than theirs. */
+  const char* simd_target;
+  const char* name;                /* model of the CPU */
+  int64_t threads;                 /* that run kernels */
   int64_t l1d_bytes, l2_bytes;     /* of one core */
   int64_t llc_bytes, memory_bytes; /* last-level cache, shared; total */
 } ecmv_device;
@@ -132,11 +135,11 @@ typedef struct ecmv_binding {
   void* parameters;
   uint32_t requantises; /* 0; 1: a matvec that writes v besides y */
   /* matmul: how far its results may lie from the exact product of the decoded elements, beyond float32 products summed
-   * in any order: with n = cols + more_roundings, u = 2^-24 and g = n u / (1 - n u), |error| <= (g + narrowing) * sum
-   * over the columns of
-   * (|w| + offset) * |x|. */
+   * in any order: with n = cols + more_roundings, u = 2^-24 and g = n u / (1 - n u),
+   * |error| <= (g + narrowing) * sum over the columns of (|w| + offset) * |x|. */
   uint32_t more_roundings; /* 0 */
-  double offset; /* 0; what is multiplied apart from the elements and added, e.g. twice the magnitude of a zero point */
+  /* 0; what is multiplied apart from the elements and added, e.g. twice the magnitude of a zero point. */
+  double offset;
   double narrowing; /* 0; relative error of rounding factors to a narrower type before they are multiplied */
 } ecmv_binding;
 
@@ -156,12 +159,13 @@ typedef struct ecmv_decode_args {
   void* out; /* [row_end - row_begin, cols] elements: row_begin's first element is written to its beginning */
 } ecmv_decode_args;
 
-/* y = W x of an int8 matrix, sums in int32. */
+/* y = W x, sums in int32. Only for matrices of ECMV_I8: of other types a matvec kernel sees none. */
 typedef struct ecmv_matvec_args {
   size_t struct_bytes;
   const int8_t* x; /* [cols], aligned to 64 bytes, zeros past it */
   int32_t* y;      /* [rows], the whole vector: y[row_begin] to y[row_end - 1] are written */
-  int8_t* v; /* [rows]: only of kernels that requantise: round half to even of (float)y * scale, cut to -128..127 */
+  /* [rows]: only of kernels that requantise: round half to even of (float)y * scale, cut to -128..127. */
+  int8_t* v;
   float scale;
 } ecmv_matvec_args;
 
@@ -169,15 +173,14 @@ typedef struct ecmv_matvec_args {
 typedef struct ecmv_matmul_args {
   size_t struct_bytes;
   int64_t batch; /* tokens, 1 to ECMV_MAX_BATCH */
-  const float*
-      x; /* [batch, cols]: token t begins at x + t * x_stride, aligned to 64 bytes, zeros past its cols elements */
+  /* [batch, cols]: token t begins at x + t * x_stride, aligned to 64 bytes, zeros past its cols elements. */
+  const float* x;
   int64_t x_stride; /* a multiple of 16, at least cols + 16 */
   float* y;         /* [batch, all rows]: y[t * y_stride + row] is written for the call's rows */
   int64_t y_stride;
 } ecmv_matmul_args;
 
-/* ---------------------------------------------------------------------------------------------------------- from the
- * library */
+/* ------------------------------------------------------------------------------------------------- from the library */
 
 /* One setting, an integer or a text. Functions get the settings of a codec as an array of int64_t in the order of their
  * declaration: of an integer its value, of a text the position of the choice. The program has checked them. */
@@ -201,8 +204,8 @@ typedef struct ecmv_kernel {
   const char* variant; /* names a method, not a machine, in lower_snake_case; unique with the operation */
   uint32_t on_scalar;  /* 1: offered on the backend `scalar` */
   uint32_t on_simd;    /* 1: offered on the backend `simd` */
-  const char* const*
-      policies;         /* [policy_count] names of its forms, in lower_snake_case; they choose nothing but speed */
+  /* [policy_count] names of its forms, in lower_snake_case; they choose nothing but speed. */
+  const char* const* policies;
   int64_t policy_count; /* 0: one form, "default" */
   /* Optional. A sentence if this kernel cannot run this matrix there. */
   const char* (*refuses)(const ecmv_compressed* matrix, const ecmv_device* device, uint32_t policy);
@@ -233,7 +236,7 @@ typedef struct ecmv_codec {
    * sentence says what is wrong with the bytes. */
   const char* (*decode)(const ecmv_compressed* matrix, void* out, int64_t out_bytes);
   /* The most that all sections together take, over all matrices of that many rows of row_bytes bytes. Every encode() is
-   * held to it. */
+   * held to it. Estimates ask for it, too, before refuses() is asked: any shape, settings that are checked. */
   const char* (*max_stored_bytes)(int64_t rows, int64_t row_bytes, const int64_t* settings, int64_t* bytes);
   /* Lossy codecs: |decoded - source| <= max(relative * |source|, absolute) for this matrix. NaN stays a NaN, infinities
    * stay themselves. */

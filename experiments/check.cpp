@@ -10,6 +10,7 @@
 
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/team.h"
+#include "codecs/guarded_output.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -108,8 +109,11 @@ Outcome encode_layer(const CodecChoice& choice, const datasets::Matrix& matrix, 
   const std::string refused = codec.refuses == nullptr ? "" : codec.refuses(matrix.view(), choice.settings);
   if (!refused.empty()) return {Status::refused, refused};
   codecs::CompressedMatrix compressed = codecs::encode_matrix(*choice.entry, matrix.view(), choice.settings);
-  std::vector<std::byte> decoded(matrix.elements.size(), std::byte{0x80});
-  codec.decode(compressed.view(), decoded);
+  codecs::GuardedOutput output(matrix.elements.size());
+  const std::span<const std::byte> decoded = output.elements();
+  codec.decode(compressed.view(), output.elements());
+  if (output.written_outside())
+    return {Status::incorrect, fmt::format("layer {}: the reference decode wrote outside the matrix", layer)};
   const bool lossy = !codec.lossless && codec.error_bound != nullptr;
   if (lossy) tally.allowed = codec.error_bound(matrix.view(), choice.settings);
   if (!tally.allowed.exact()) {
@@ -122,7 +126,7 @@ Outcome encode_layer(const CodecChoice& choice, const datasets::Matrix& matrix, 
                           "absolute {:.4g}), so keeping it shows nothing.",
                           layer, tally.allowed.relative, tally.allowed.absolute)};
     tally.bound_used = kept.used;
-  } else if (decoded != matrix.elements) {
+  } else if (!std::ranges::equal(decoded, matrix.elements)) {
     const auto* got = reinterpret_cast<const int8_t*>(decoded.data());
     return {Status::incorrect, first_difference<int8_t>({got, decoded.size()}, matrix.view().i8(), row_bytes(matrix),
                                                         "the reference decode", layer)};
@@ -139,7 +143,7 @@ Outcome encode_layer(const CodecChoice& choice, const datasets::Matrix& matrix, 
                                              compressed.stored_bytes(), bound)};
   }
   result.layers[layer] = std::move(compressed);
-  if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, std::move(decoded), {}, 0};
+  if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, output.take(), {}, 0};
   return {};
 }
 

@@ -13,6 +13,7 @@
 
 #include "codecs/did_you_mean.h"
 #include "codecs/loaded/library.h"
+#include "codecs/registry.h"
 #include "datasets/source.h"
 #include "experiments/measure.h"
 #include "reports/record.h"
@@ -27,6 +28,7 @@ void on_signal(int) {
   if (signals_caught > 1) _exit(kInterrupted);
   static constexpr char kMessage[] = "\necmv: stopping after what is under way; once more stops at once.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  codecs::tell_calls_of_loaded_codecs();
 }
 
 // "--sigma" for "--simga": option names of the verb that was typed.
@@ -51,6 +53,9 @@ int act(const CommandLine& line) {
     // Here, while there is one thread: a library is tried in a forked process first.
     for (const std::string& file : line.codec_libraries) codecs::load_codec_library(file);
     if (line.names_codecs) codecs::load_codecs_of_environment();
+    const auto codecs = codecs::all_codecs();
+    if (std::any_of(codecs.begin(), codecs.end(), [](const codecs::CodecEntry& entry) { return entry.loaded(); }))
+      codecs::tell_crashes_of_loaded_codecs();
     return line.action();
   } catch (const ConfigError& e) {
     std::cerr << e.what() << "\n";
@@ -126,8 +131,9 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ecmv 0.1.0"));
   app.footer(
-      "Exit codes: 0 fine, 1 internal error, 2 usage or config, 3 verification failed, 4 compare found a regression,\n"
-      "5 some case failed, 6 nothing ran or a required backend is missing, 130 interrupted.");
+      "Exit codes: 0 fine, 1 internal error, 2 usage or config, 3 verification failed or nothing verified,\n"
+      "4 compare found a regression, 5 some case failed, 6 nothing ran or a required backend is missing,\n"
+      "130 interrupted.");
   CommandLine line;
   add_library_option(app, line);
   for (const auto add :

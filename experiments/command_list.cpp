@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/backend.h"
+#include "codecs/did_you_mean.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
 #include "experiments/command.h"
@@ -60,22 +61,41 @@ reports::Cell id_cell(const codecs::CodecEntry& entry) {
   return cell;
 }
 
+// What is asked for: all codecs, or those that are named.
+using Named = std::span<const std::string>;
+
+std::vector<codecs::CodecEntry> chosen_codecs(Named named) {
+  const auto all = codecs::all_codecs();
+  if (named.empty()) return {all.begin(), all.end()};
+  std::vector<codecs::CodecEntry> chosen;
+  std::vector<std::string_view> known;
+  for (const codecs::CodecEntry& entry : all) known.push_back(entry.id);
+  for (const std::string& id : named) {
+    const codecs::CodecEntry* entry = codecs::find_codec(id);
+    if (entry == nullptr)
+      throw UsageError(fmt::format("There is no codec '{}'.{}", id, codecs::did_you_mean(id, known)));
+    chosen.push_back(*entry);
+  }
+  return chosen;
+}
+
 // Where loaded codecs come from; no table without any.
-std::vector<Table> library_tables() {
+std::vector<Table> library_tables(std::span<const codecs::CodecEntry> chosen) {
   Table libraries = make_table("libraries", "Codecs from shared objects", {"codec", "file", "hash"});
-  for (const codecs::CodecEntry& entry : codecs::all_codecs())
+  for (const codecs::CodecEntry& entry : chosen)
     if (entry.loaded())
       libraries.rows.push_back(
           {text_cell(std::string(entry.id)), text_cell(entry.library_path), text_cell(entry.library_hash)});
   return libraries.rows.empty() ? std::vector<Table>{} : std::vector<Table>{libraries};
 }
 
-std::vector<Table> codec_tables() {
+std::vector<Table> codec_tables(Named named) {
+  const std::vector<codecs::CodecEntry> chosen = chosen_codecs(named);
   Table codecs =
       make_table("codecs", "Codecs", {"codec", "summary", "source", "lossless", "format_version", "kernels"});
   Table settings =
       make_table("settings", "Settings of codecs", {"codec", "setting", "default", "range", "unit", "help"});
-  for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
+  for (const codecs::CodecEntry& entry : chosen) {
     const codecs::Codec& codec = *entry.codec;
     codecs.rows.push_back({id_cell(entry), text_cell(std::string(codec.summary)), text_cell(std::string(codec.source)),
                            text_cell(codec.lossless ? "yes" : "no"), count_cell(codec.format_version),
@@ -86,7 +106,7 @@ std::vector<Table> codec_tables() {
                                text_cell(std::string(info.unit)), text_cell(std::string(info.help))});
   }
   std::vector<Table> tables = {codecs, settings};
-  for (Table& table : library_tables()) tables.push_back(std::move(table));
+  for (Table& table : library_tables(chosen)) tables.push_back(std::move(table));
   return tables;
 }
 
@@ -137,10 +157,10 @@ std::vector<Table> dataset_tables() {
 }
 
 // One row for each codec, kernel, tuning and instruction set.
-std::vector<Table> coverage_tables() {
+std::vector<Table> coverage_tables(Named named) {
   Table table = make_table("coverage", "Kernels on this machine",
                            {"codec", "op", "backend", "simd_target", "variant", "tuning", "unfused", "state"});
-  for (const CoverageEntry& entry : coverage(codecs::all_codecs()))
+  for (const CoverageEntry& entry : coverage(chosen_codecs(named)))
     table.rows.push_back({text_cell(entry.codec), text_cell(entry.op), text_cell(entry.backend),
                           text_cell(entry.simd_target), text_cell(entry.variant), text_cell(entry.tuning),
                           text_cell(entry.unfused ? "yes" : "no"),
@@ -160,17 +180,18 @@ std::vector<Table> metric_tables() { return {reports::metrics_table()}; }
 }  // namespace
 
 void add_list(CLI::App& app, CommandLine& line) {
-  static const std::map<std::string, std::function<std::vector<Table>()>> kLists = {
+  static const std::map<std::string, std::function<std::vector<Table>(Named)>> kLists = {
       {"codecs", codec_tables},
-      {"backends", [] { return device_tables(false); }},
-      {"devices", [] { return device_tables(true); }},
-      {"datasets", dataset_tables},
-      {"metrics", metric_tables},
+      {"backends", [](Named) { return device_tables(false); }},
+      {"devices", [](Named) { return device_tables(true); }},
+      {"datasets", [](Named) { return dataset_tables(); }},
+      {"metrics", [](Named) { return metric_tables(); }},
       {"coverage", coverage_tables},
-      {"configs", config_tables},
+      {"configs", [](Named) { return config_tables(); }},
   };
   struct Options {
     std::string what;
+    std::vector<std::string> named;
     bool json = false, coverage = false;
   };
   auto options = std::make_shared<Options>();
@@ -179,6 +200,7 @@ void add_list(CLI::App& app, CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, tables] : kLists) names.push_back(name);
   verb->add_option("what", options->what, joined(names))->check(CLI::IsMember(names));
+  verb->add_option("codec", options->named, "of 'codecs' and 'coverage': only these codecs");
   verb->add_flag("--coverage", options->coverage, "the same as 'list coverage': codec x kernel x instruction set");
   verb->add_flag("--json", options->json, "JSON on stdout");
   add_codec_libraries(*verb, line);
@@ -188,7 +210,9 @@ void add_list(CLI::App& app, CommandLine& line) {
       if (options->what.empty())
         throw UsageError(
             "'ecmv list' needs to know what: codecs, backends, devices, datasets, metrics, coverage or configs.");
-      const std::vector<Table> tables = kLists.at(options->what)();
+      if (!options->named.empty() && options->what != "codecs" && options->what != "coverage")
+        throw UsageError(fmt::format("'ecmv list {}' takes no names of codecs.", options->what));
+      const std::vector<Table> tables = kLists.at(options->what)(options->named);
       if (options->json) {
         nlohmann::ordered_json all;
         for (const Table& table : tables) all[table.id] = table_json(table);

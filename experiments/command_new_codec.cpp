@@ -73,6 +73,17 @@ void write_files(const fs::path& folder, std::span<const TemplateFile> files, co
   std::cout << folder.string() << "\n";
 }
 
+// Where CMake finds the package of this program, installed or in its build folder; a word to replace elsewhere.
+std::string package_prefix() {
+  std::error_code ignored;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  if (fs::exists(folder / "ecmvConfig.cmake", ignored)) return folder.string();
+  for (const char* libraries : {"lib", "lib64"})
+    if (fs::exists(folder.parent_path() / libraries / "cmake/ecmv/ecmvConfig.cmake", ignored))
+      return folder.parent_path().string();
+  return "PREFIX";
+}
+
 int write_out_of_tree(const std::string& id, const fs::path& folder) {
   static constexpr std::string_view kTargets[] = {
       "all", "clean", "edit_cache", "help", "install", "list_install_components", "package", "rebuild_cache", "test"};
@@ -84,9 +95,9 @@ int write_out_of_tree(const std::string& id, const fs::path& folder) {
     throw UsageError(fmt::format("{} is there already and is no empty folder.", folder.string()));
   write_files(folder, kOutOfTreeFiles, id);
   std::cerr << fmt::format(
-      "Build it there: cmake -B build -DCMAKE_PREFIX_PATH=<where ecmv is installed or built> && cmake --build build\n"
-      "Then check it: ecmv verify --codec-library build/lib{}.so --filter /{}\n",
-      id, id);
+      "Build it there: cmake -B build -DCMAKE_PREFIX_PATH='{}' && cmake --build build\n"
+      "Then check it: ecmv verify --codec-library build/lib{}.so --filter /{} --corrupt\n",
+      package_prefix(), id, id);
   return kFine;
 }
 

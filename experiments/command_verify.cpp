@@ -111,16 +111,23 @@ class Verification {
       if (dataset.layers.empty() || loaded != one.data) dataset = load_dataset(loaded = one.data);
       if (dataset.layers.empty()) continue;
       const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id);
+      // Before it begins: a decoder that a damaged stream makes crash leaves nothing else.
+      if (entry->loaded()) std::cerr << fmt::format("decoding damaged streams of {}\n", one.codec.name());
       const CorruptionResult result =
           decode_damaged_streams(*entry, dataset.layers.front(), one.codec.settings, options_.flips, interrupted);
       if (!result.refused.empty()) continue;
       seen.insert(one.codec.name());
+      if (!result.not_encoded.empty()) {
+        add("damaged streams", one.codec.name(), JunitCase::Result::failed, result.not_encoded);
+        code = worse(code, kFailedCase);
+        continue;
+      }
       std::cout << fmt::format("damaged streams: {}: {} refused, {} decoded to something, {} ended otherwise{}\n",
                                one.codec.name(), result.threw, result.returned, result.other,
                                result.fine() ? "" : " (" + result.first_other + ")");
       add("damaged streams", one.codec.name(), result.fine() ? JunitCase::Result::passed : JunitCase::Result::failed,
           result.first_other);
-      if (!result.fine()) code = kUnverified;
+      if (!result.fine()) code = worse(code, kUnverified);
     }
     return seen.empty() ? static_cast<int>(kUnverified) : code;
   }
@@ -151,7 +158,9 @@ int verify(const VerifyVerbOptions& options) {
   std::cout << fmt::format("{} verified, {} failed, {} refused or unavailable\n", counts[0], counts[1], counts[2]);
   if (!options.junit.empty())
     write_output(options.junit, [&](std::ostream& out) { write_junit("ecmv verify", verification.cases(), out); });
-  return code == kFine && counts[0] == 0 ? static_cast<int>(kUnverified) : code;
+  if (code != kFine || counts[0] > 0) return code;
+  std::cerr << "ecmv: nothing was verified.\n";
+  return kUnverified;
 }
 
 }  // namespace

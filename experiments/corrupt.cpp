@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <random>
 
+#include "codecs/guarded_output.h"
+
 namespace ecmv::experiments {
 namespace {
 
@@ -19,7 +21,7 @@ class Damager {
     damage(damaged);
     for (codecs::Section& section : damaged.sections) section.bytes.shrink_to_fit();
     try {
-      entry_.codec->decode(damaged.view(), out_);
+      entry_.codec->decode(damaged.view(), out_.elements());
       ++result.returned;
     } catch (const codecs::MalformedStream&) {
       ++result.threw;
@@ -28,6 +30,9 @@ class Damager {
     } catch (...) {
       if (result.other++ == 0) result.first_other = "something that is no std::exception";
     }
+    if (!out_.written_outside()) return;
+    if (result.other++ == 0) result.first_other = "the decoder wrote outside the matrix";
+    out_.repair();
   }
 
   CorruptionResult result;
@@ -35,7 +40,7 @@ class Damager {
  private:
   const codecs::CodecEntry& entry_;
   const codecs::CompressedMatrix& whole_;
-  std::vector<std::byte> out_;
+  codecs::GuardedOutput out_;
 };
 
 }  // namespace
@@ -43,10 +48,18 @@ class Damager {
 CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
                                         const codecs::Settings& settings, int flips,
                                         const std::function<bool()>& interrupted) {
-  CorruptionResult refused;
-  refused.refused = entry.codec->refuses(matrix.view(), settings);
-  if (!refused.refused.empty()) return refused;
-  const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
+  CorruptionResult early;
+  codecs::CompressedMatrix whole;
+  try {
+    early.refused = entry.codec->refuses(matrix.view(), settings);
+    if (!early.refused.empty()) return early;
+    whole = codecs::encode_matrix(entry, matrix.view(), settings);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    early.not_encoded = e.what();
+    return early;
+  }
   Damager damager(entry, whole, matrix.elements.size());
   std::mt19937_64 random(1);  // its numbers are the same everywhere
   for (size_t s = 0; s < whole.sections.size() && !interrupted(); ++s) {

@@ -176,7 +176,9 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
   if (entry == codecs.end()) {
     std::vector<std::string_view> known;
     for (const codecs::CodecEntry& e : codecs) known.push_back(e.id);
-    return errors.add(node, fmt::format("There is no codec '{}'.{}", id, codecs::did_you_mean(id, known)));
+    std::string hint = codecs::did_you_mean(id, known);
+    if (hint.empty()) hint = " See 'ecmv list codecs'; --codec-library and ECMV_CODEC_PATH load others.";
+    return errors.add(node, fmt::format("There is no codec '{}'.{}", id, hint));
   }
   std::vector<Axis> axes;
   if (is_map) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "codecs/loaded/adapt.h"
+#include "codecs/loaded/calls.h"
 #include "codecs/loaded/text.h"
 
 namespace ecmv::codecs::loaded {
@@ -56,16 +57,22 @@ struct Body {
   }
 
  private:
+  Call entered(const char* function) const {
+    return Call(*kernel->tables, function, matrix.rows, matrix.cols, kernel->table.variant);
+  }
   const char* start(const ecmv_call& call, const DecodeArgs& args) const {
     const ecmv_decode_args table{sizeof(ecmv_decode_args), args.out};
+    const Call under_way = entered("decode");
     return kernel->table.decode(&call, &table);
   }
   const char* start(const ecmv_call& call, const MatvecArgs& args) const {
     const ecmv_matvec_args table{sizeof(ecmv_matvec_args), args.x, args.y, args.v, args.scale};
+    const Call under_way = entered("matvec");
     return kernel->table.matvec(&call, &table);
   }
   const char* start(const ecmv_call& call, const MatmulArgs& args) const {
     const ecmv_matmul_args table{sizeof(ecmv_matmul_args), args.batch, args.x, args.x_stride, args.y, args.y_stride};
+    const Call under_way = entered("matmul");
     return kernel->table.matmul(&call, &table);
   }
 };
@@ -120,6 +127,7 @@ BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer
   ecmv_binding binding{sizeof(ecmv_binding), 1, 0, body.parameters, 0, 0, 0, 0};
   if (kernel.table.bind != nullptr) {
     const ecmv_device device = device_table(place.device());
+    const Call under_way(*kernel.tables, "bind", body.matrix.rows, body.matrix.cols, kernel.table.variant);
     check(kernel, kernel.table.bind(&compressed.table(), &device, chosen.index, &binding));
   }
   return {body, facts_of(kernel, binding)};
@@ -130,6 +138,8 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo& info
   if (chosen.kernel->table.refuses == nullptr) return {};
   const CompressedTable compressed(*chosen.kernel->tables, view);
   const ecmv_device device = device_table(info);
+  const Call under_way(*chosen.kernel->tables, "refuses", view.shape.rows, view.shape.cols,
+                       chosen.kernel->table.variant);
   const char* reason = chosen.kernel->table.refuses(&compressed.table(), &device, chosen.index);
   return reason == nullptr ? "" : sentence(reason);
 }

@@ -145,6 +145,8 @@ void load_codec_library(const std::string& file, int seconds) {
   std::error_code error;
   const fs::path path = fs::canonical(file, error);
   if (error) throw LibraryError("There is no codec library '" + file + "'.");
+  if (fs::is_directory(path, error))
+    fail(file, std::string("is a folder: name a file in it, or the folder in ") + kCodecPathVariable + ".");
   if (!fs::is_regular_file(path, error)) fail(file, "is no file.");
   if (is_loaded(path.string())) return;
   const std::string hash = hash_of(path);
@@ -183,7 +185,13 @@ void load_codec_path(std::string_view path) {
 }
 
 void load_codecs_of_environment() {
-  if (const char* path = std::getenv(kCodecPathVariable); path != nullptr) load_codec_path(path);
+  const char* path = std::getenv(kCodecPathVariable);
+  if (path == nullptr) return;
+  try {
+    load_codec_path(path);
+  } catch (const LibraryError& e) {
+    throw LibraryError(std::string(e.what()) + " It is named by " + kCodecPathVariable + ".");
+  }
 }
 
 }  // namespace ecmv::codecs

@@ -26,4 +26,10 @@ void load_codec_path(std::string_view path);
 // What the variable names, if it is set.
 void load_codecs_of_environment();
 
+// For the program that a user runs, after it has loaded libraries: from now on a crash or an exit within a function of
+// a loaded codec is told on stderr with the names of both, and an exit there is a failure.
+void tell_crashes_of_loaded_codecs();
+// Tells on stderr what functions of loaded codecs are running now. For signal handlers, too.
+void tell_calls_of_loaded_codecs();
+
 }  // namespace ecmv::codecs

@@ -68,6 +68,7 @@ class Reader {
     require(reinterpret_cast<uintptr_t>(from) % alignof(T) == 0,
             "hands out an " + type + " at an address that is not aligned.");
     const size_t bytes = from->struct_bytes;
+    require(bytes != 0, "leaves struct_bytes of an " + type + " at 0; it is sizeof(" + type + ") there.");
     require(bytes >= kFirstBytes<T> && bytes <= kMostStructBytes,
             "was made for another version of ecmv_codec.h: its " + type + " has " + std::to_string(bytes) +
                 " bytes, here it has " + std::to_string(sizeof(T)) + ".");
@@ -139,9 +140,10 @@ class Reader {
     check_flag(codec.lossy, "'lossy'" + of);
     check_flag(codec.bytes_vary, "'bytes_vary'" + of);
     require(codec.reserved == 0, "sets a reserved field" + of + ".");
-    require(codec.refuses != nullptr && codec.encode != nullptr && codec.decode != nullptr &&
-                codec.max_stored_bytes != nullptr,
-            "lacks one of the functions refuses, encode, decode and max_stored_bytes" + of + ".");
+    require(codec.refuses != nullptr, "lacks the function refuses" + of + ".");
+    require(codec.encode != nullptr, "lacks the function encode" + of + ".");
+    require(codec.decode != nullptr, "lacks the function decode" + of + ".");
+    require(codec.max_stored_bytes != nullptr, "lacks the function max_stored_bytes" + of + ".");
     require(codec.lossy == 0 || codec.error_bound != nullptr, "gives no error_bound" + of + ", which is lossy.");
     CodecTables out;
     out.codec = codec;

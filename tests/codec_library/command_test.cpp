@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -75,6 +76,8 @@ TEST_CASE("a wrong library is found out by a run, not believed") {
        std::initializer_list<Wrong>{{"decode_wrongly", "the reference decode differs at row 0, column 0", 3},
                                     {"multiply_wrongly", "W x differs", 3},
                                     {"multiply_past_the_end", "The kernel wrote outside the accumulators", 3},
+                                    {"decode_past_the_end", "the reference decode wrote outside the matrix", 3},
+                                    {"decode_before_the_start", "the reference decode wrote outside the matrix", 3},
                                     {"encode_error", "The encoder gave up.", 5},
                                     {"kernel_error", "The kernel gave up.", 5},
                                     {"decode_error", "The decoder gave up.", 5}}) {
@@ -85,6 +88,105 @@ TEST_CASE("a wrong library is found out by a run, not believed") {
           wrong.code);
     CHECK_THAT(ecmv.err, ContainsSubstring(wrong.sentence));
   }
+}
+
+namespace {
+
+// verify of variants.c as that variant.
+int verify_variant(tests::Command& ecmv, const std::string& variant, bool corrupt = false) {
+  ecmv.environment["ECMV_TEST_VARIANT"] = variant;
+  std::vector<std::string> arguments = {
+      "verify", "--codec-library", ECMV_VARIANTS_LIBRARY, "--filter", "/variant_codec.*/(scalar|size)", "--flips", "2"};
+  if (corrupt) arguments.push_back("--corrupt");
+  return ecmv(arguments);
+}
+
+}  // namespace
+
+TEST_CASE("a crash in a loaded codec is told with the function's name") {
+  struct Wrong {
+    const char *variant, *sentence;
+    int signal;
+  };
+  tests::Command ecmv;
+  for (const Wrong& wrong : std::initializer_list<Wrong>{
+           {"decode_crash",
+            "ecmv: segmentation fault in decode() of the loaded codec 'variant_codec', for a matrix of ", SIGSEGV},
+           {"decode_abort", "ecmv: abort in decode() of the loaded codec 'variant_codec'", SIGABRT},
+           {"decode_overrun", "ecmv: segmentation fault in decode() of the loaded codec 'variant_codec'", SIGSEGV},
+           {"kernel_crash", "ecmv: segmentation fault in matvec() of the kernel 'rows' of the loaded codec",
+            SIGSEGV}}) {
+    INFO(wrong.variant);
+    const int code = verify_variant(ecmv, wrong.variant);
+    INFO(ecmv.err);
+    if (tests::kSanitized) {  // the sanitizer's own report stands instead
+      CHECK(code != 0);
+      continue;
+    }
+    CHECK(code == 1000 + wrong.signal);
+    CHECK_THAT(ecmv.err, ContainsSubstring(wrong.sentence));
+  }
+}
+
+TEST_CASE("a codec that ends the process is a failure") {
+  tests::Command ecmv;
+  CHECK(verify_variant(ecmv, "decode_exit") == 1);
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("ecmv: the process was ended in decode() of the loaded codec 'variant_codec'"));
+}
+
+TEST_CASE("an interruption names the call that does not end") {
+  tests::Command ecmv;
+  ecmv.environment["ECMV_TEST_VARIANT"] = "kernel_hang";
+  const pid_t child =
+      ecmv.start({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers",
+                  "2", "--sigma", "4", "--backend", "scalar", "--variant", "rows", "--threads", "2", "--profile"});
+  const auto says = [&](const std::string& what) {
+    for (int tries = 0; tries < 300; ++tries) {
+      if (tests::text_of(ecmv.folder / "stderr").find(what) != std::string::npos) return true;
+      usleep(100'000);
+    }
+    return false;
+  };
+  CHECK(says("The kernel hangs."));
+  kill(child, SIGINT);
+  CHECK(says("ecmv: under way: matvec() of the kernel 'rows' of the loaded codec 'variant_codec'"));
+  kill(child, SIGINT);
+  ecmv.wait_for(child);
+  CHECK(ecmv.code == 130);
+}
+
+TEST_CASE("damaged streams: what goes wrong is told and counted") {
+  tests::Command ecmv;
+  // An encoder that fails leaves no stream to damage: a failed case, and the summary stands.
+  CHECK(verify_variant(ecmv, "encode_error", true) == 5);
+  CHECK_THAT(ecmv.out, ContainsSubstring("FAILED damaged streams variant_codec") &&
+                           ContainsSubstring("could not encode: The encoder gave up.") &&
+                           ContainsSubstring("0 verified, "));
+  CHECK(ecmv.err.find("internal error") == std::string::npos);
+  CHECK(verify_variant(ecmv, "decode_damaged_past_the_end", true) == 3);
+  CHECK_THAT(ecmv.out, ContainsSubstring("1 ended otherwise (the decoder wrote outside the matrix)"));
+  CHECK(verify_variant(ecmv, "decode_believes", true) != 0);
+  CHECK_THAT(ecmv.err, ContainsSubstring("decoding damaged streams of variant_codec"));
+  if (!tests::kSanitized) {
+    CHECK(ecmv.code == 1000 + SIGSEGV);
+    CHECK_THAT(ecmv.err, ContainsSubstring("segmentation fault in decode() of the loaded codec 'variant_codec'"));
+  }
+}
+
+TEST_CASE("list shows the codecs that are named") {
+  tests::Command ecmv;
+  CHECK(ecmv({"list", "codecs", "example_codec", "--codec-library", ECMV_EXAMPLE_LIBRARY, "--codec-library",
+              ECMV_VARIANTS_LIBRARY}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("example_codec (loaded)") && ContainsSubstring("block_rows") &&
+                           ContainsSubstring(kLibrary));
+  CHECK(ecmv.out.find("variant_codec") == std::string::npos);
+  CHECK(ecmv({"list", "coverage", "example_codec", "--codec-library", ECMV_EXAMPLE_LIBRARY, "--codec-library",
+              ECMV_VARIANTS_LIBRARY}) == 0);
+  CHECK(ecmv.out.find("variant_codec") == std::string::npos);
+  CHECK(ecmv({"list", "codecs", "example_codek", "--codec-library", ECMV_EXAMPLE_LIBRARY}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("There is no codec 'example_codek'. Did you mean 'example_codec'?"));
+  CHECK(ecmv({"list", "backends", "example_codec"}) == 2);
 }
 
 TEST_CASE("records of a loaded codec name its file, and reports mark it") {
@@ -120,12 +222,14 @@ TEST_CASE("records of a loaded codec name its file, and reports mark it") {
 TEST_CASE("without the library its codec is not there") {
   tests::Command ecmv;
   CHECK(ecmv({"run", "--codec", "example_codec", "--d", "64"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("example_codec"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("There is no codec 'example_codec'.") && ContainsSubstring("--codec-library"));
 }
 
 TEST_CASE("new-codec writes a folder outside the tree that builds with the package and passes verification") {
   tests::Command ecmv;
   CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 0);
+  // What it says to type can be typed.
+  CHECK_THAT(ecmv.err, ContainsSubstring("-DCMAKE_PREFIX_PATH='" + fs::path(ECMV_BINARY).parent_path().string() + "'"));
   for (const char* file : {"CMakeLists.txt", "my_codec.c", "README.md"}) {
     const std::string text = tests::text_of(ecmv.folder / "here/mine" / file);
     CHECK_THAT(text, ContainsSubstring("my_codec"));

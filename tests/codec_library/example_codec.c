@@ -1,21 +1,20 @@
 /* A codec from outside the source tree, as codecs/ABI.md explains it step by step: Rice codes of int8 elements, in
  * blocks of rows that decode by themselves. Plain C11; it knows nothing of the program but ecmv_codec.h.
  *
- * An element is stored as its distance u from a centre, folded to 0..255 (0, -1, 1, -2, ... become 0, 1, 2, 3, ...): u
- * / 2^k zero bits, a one bit, and the k low bits of u. k is the one of 0..7 that makes the matrix shortest. For weights
+ * An element is stored as its distance u from a centre, folded to 0..255 (0, -1, 1, -2, ... become 0, 1, 2, 3, ...):
+ * u / 2^k zero bits, a one bit, and the k low bits of u. k is the one of 0..7 that makes the matrix shortest. For weights
  * that fall off like a Laplace distribution this is near the entropy, and the decoder needs no table.
  *
  *   section "model"   (table)    [ centre + 128 : 1 byte ][ k : 1 byte ]
  *   section "blocks"  (index)    where each block begins in "codes", and the end: [blocks + 1] x 8 bytes
  *   section "codes"   (payload)  block after block, rows in order, most significant bit first; each block ends with
- * zero bits up to a byte
+ *                                zero bits up to a byte
  */
 #include <ecmv_codec.h>
 
 #include <string.h>
 
-/* -------------------------------------------------------------------------------------------------------------
- * settings, layout */
+/* ------------------------------------------------------------------------------------------------- settings, layout */
 
 /* Positions in the array of settings that every function gets. */
 enum { SETTING_BLOCK_ROWS, SETTING_CENTRE };
@@ -61,8 +60,7 @@ static int64_t offset_at(const uint8_t* blocks, int64_t block) {
   return offset;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------------
- * encoder */
+/* ---------------------------------------------------------------------------------------------------------- encoder */
 
 static const char* refuses(const ecmv_matrix* matrix, const int64_t* settings) {
   (void)settings;
@@ -154,8 +152,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------- the reference
- * decoder, checked */
+/* ----------------------------------------------------------------------------------- the reference decoder, checked */
 
 /* The bytes may be damaged in any way, so nothing is believed: not the number of sections, not their lengths, not a
  * single code. */
@@ -197,8 +194,7 @@ static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_
   return NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------------
- * kernels */
+/* ---------------------------------------------------------------------------------------------------------- kernels */
 
 /* Kernels see only streams that decode() has read without a complaint, so they check no code; but they stay within the
  * sections. */
@@ -340,8 +336,7 @@ static const ecmv_kernel kKernels[] = {
     {.struct_bytes = sizeof(ecmv_kernel), .variant = "rows", .on_scalar = 1, .bind = bind, .matmul = multiply_batch},
 };
 
-/* -------------------------------------------------------------------------------------------------------------------
- * the tables */
+/* ------------------------------------------------------------------------------------------------------- the tables */
 
 static const ecmv_codec kCodecs[] = {{
     .struct_bytes = sizeof(ecmv_codec),

@@ -16,6 +16,13 @@
 
 namespace ecmv::tests {
 
+// Sanitizers have handlers of their own for crashes.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // While it lives, variants.c is this variant.
 class Variant {
  public:

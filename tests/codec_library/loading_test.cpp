@@ -4,6 +4,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -60,7 +62,9 @@ TEST_CASE("files that are no codec library are refused with a sentence") {
   };
   refusal("nothing.so", "There is no codec library");
   fs::create_directory(folder.folder / "folder.so");
-  refusal("folder.so", "is no file.");
+  refusal("folder.so", "is a folder: name a file in it, or the folder in ECMV_CODEC_PATH.");
+  REQUIRE(mkfifo((folder.folder / "pipe.so").c_str(), 0600) == 0);
+  refusal("pipe.so", "is no file.");
   std::ofstream(folder.folder / "empty.so");
   refusal("empty.so", "does not load: file too short.");
   std::ofstream(folder.folder / "text.so") << std::string(5000, 'x');
@@ -100,7 +104,7 @@ TEST_CASE("everything that is wrong with a library while it is loaded ends the c
        "was made for another version of ecmv_codec.h: its ecmv_codec_library has 18446744073709551615 bytes, here it "
        "has 24."},
       {"older_struct", "was made for another version of ecmv_codec.h: its ecmv_codec has 64 bytes"},
-      {"no_struct_bytes", "its ecmv_codec has 0 bytes"},
+      {"no_struct_bytes", "leaves struct_bytes of an ecmv_codec at 0; it is sizeof(ecmv_codec) there."},
       {"newer_field",
        "was made for a newer version of ecmv_codec.h and needs it: its ecmv_codec says something behind"},
       {"newer_setting_field", "its ecmv_setting says something behind"},
@@ -119,7 +123,10 @@ TEST_CASE("everything that is wrong with a library while it is loaded ends the c
       {"no_utf8", "gives a source of the codec"},
       {"version_0", "has a format version 0"},
       {"bad_flag", "sets 'bytes_vary' of the codec 'variant_codec' to 2"},
-      {"no_encode", "lacks one of the functions refuses, encode, decode and max_stored_bytes"},
+      {"no_refuses", "lacks the function refuses of the codec 'variant_codec'."},
+      {"no_encode", "lacks the function encode of the codec 'variant_codec'."},
+      {"no_decode", "lacks the function decode of the codec 'variant_codec'."},
+      {"no_max_stored_bytes", "lacks the function max_stored_bytes of the codec 'variant_codec'."},
       {"lossy_without_bound", "gives no error_bound"},
       {"too_many_settings", "has 17 settings of the codec 'variant_codec'; 0 to 16 are possible."},
       {"null_settings", "hands out a null pointer instead of an ecmv_setting."},
@@ -177,7 +184,7 @@ TEST_CASE("ECMV_CODEC_PATH names files and folders, and verbs without codecs do 
   CHECK(command({"list", "codecs", "--codec-library", "libraries/b.so"}) == 0);
   command.environment["ECMV_CODEC_PATH"] = "nowhere.so";
   CHECK(command({"list", "codecs"}) == 2);
-  CHECK_THAT(command.err, ContainsSubstring("There is no codec library 'nowhere.so'."));
+  CHECK_THAT(command.err, ContainsSubstring("There is no codec library 'nowhere.so'. It is named by ECMV_CODEC_PATH."));
   CHECK(command({"list", "devices", "--json"}) == 2);
   CHECK(command({"verify"}) == 2);
   CHECK(command({"run", "--codec", "example_codec"}) == 2);

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <ecmv_codec.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,18 @@
 static int is(const char* variant) {
   const char* chosen = getenv("ECMV_TEST_VARIANT");
   return chosen != NULL && strcmp(chosen, variant) == 0;
+}
+
+/* Something that runs for ever, which a compiler cannot prove. */
+static void hang(void) {
+  for (;;) sleep(1);
+}
+
+/* More of the stack than a thread has. */
+static int overrun(volatile int depth) {
+  volatile char room[1 << 16];
+  room[0] = (char)depth;
+  return depth < 0 ? room[0] : overrun(depth + 1) + room[0];
 }
 
 static void crash(void) {
@@ -24,8 +37,7 @@ __attribute__((constructor)) static void when_loaded(void) {
 }
 #endif
 
-/* ------------------------------------------------------------------------------------------------------------------------
- * codec */
+/* ------------------------------------------------------------------------------------------------------------ codec */
 
 static int64_t bytes_of(const ecmv_matrix* matrix) { return matrix->rows * matrix->cols * matrix->element_bytes; }
 
@@ -61,9 +73,17 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
 
 static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_bytes) {
   if (is("decode_error")) return "The decoder gave up.";
+  if (is("decode_damaged_past_the_end") && matrix->section_count == 0) ((uint8_t*)out)[out_bytes] ^= 1;
+  if (is("decode_crash")) crash();
+  if (is("decode_abort")) abort();
+  if (is("decode_exit")) exit(0);
+  if (is("decode_overrun")) return overrun(0) ? "The stack has no end." : NULL;
+  if (is("decode_believes") && matrix->section_count != 1) crash();
   if (matrix->section_count != 1 || matrix->sections[0]->byte_count != out_bytes)
     return "A stream of variant_codec has one section with all elements.";
   if (out_bytes > 0) memcpy(out, matrix->sections[0]->bytes, (size_t)out_bytes);
+  if (is("decode_past_the_end")) ((uint8_t*)out)[out_bytes] ^= 1;
+  if (is("decode_before_the_start")) ((uint8_t*)out)[-1] ^= 1;
   if (is("decode_wrongly") && out_bytes > 0) *(uint8_t*)out ^= 1;
   if (is("lossy") && out_bytes > 0) *(uint8_t*)out &= 0xFE;
   return NULL;
@@ -89,8 +109,7 @@ static const char* ideal_bits(const ecmv_matrix* matrix, const int64_t* settings
   return NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------------
- * kernels */
+/* ---------------------------------------------------------------------------------------------------------- kernels */
 
 static const char* kernel_refuses(const ecmv_compressed* matrix, const ecmv_device* device, uint32_t policy) {
   (void)matrix, (void)policy;
@@ -128,6 +147,11 @@ static const char* decode_rows(const ecmv_call* call, const ecmv_decode_args* ar
 static const char* multiply(const ecmv_call* call, const ecmv_matvec_args* args) {
   const int64_t cols = call->matrix->cols;
   const int8_t* elements = (const int8_t*)call->matrix->sections[0]->bytes;
+  if (is("kernel_crash")) crash();
+  if (is("kernel_hang")) {
+    fputs("The kernel hangs.\n", stderr);
+    hang();
+  }
   if (is("kernel_error")) return "The kernel gave up.";
   if (!call_is_right(call)) return "A call is not what it was bound to.";
   for (int64_t row = call->row_begin; row < call->row_end; ++row) {
@@ -139,8 +163,7 @@ static const char* multiply(const ecmv_call* call, const ecmv_matvec_args* args)
   return NULL;
 }
 
-/* -----------------------------------------------------------------------------------------------------------------------
- * tables */
+/* ----------------------------------------------------------------------------------------------------------- tables */
 
 /* Structs of a newer header: the same and one field more. */
 typedef struct {
@@ -233,7 +256,10 @@ static void break_tables(void) {
   if (is("no_utf8")) codec->source = "caf\xe9";
   if (is("version_0")) codec->format_version = 0;
   if (is("bad_flag")) codec->bytes_vary = 2;
+  if (is("no_refuses")) codec->refuses = NULL;
   if (is("no_encode")) codec->encode = NULL;
+  if (is("no_decode")) codec->decode = NULL;
+  if (is("no_max_stored_bytes")) codec->max_stored_bytes = NULL;
   if (is("lossy") || is("lossy_without_bound")) codec->lossy = 1;
   if (is("lossy")) {
     codec->id = "lossy_codec";
@@ -263,8 +289,7 @@ const char* ecmv_codec_library_1(const ecmv_host* host, const ecmv_codec_library
   if (is("crash")) crash();
   if (is("abort")) abort();
   if (is("exit")) exit(3);
-  if (is("hang"))
-    for (;;) sleep(1);
+  if (is("hang")) hang();
   if (is("unusable")) return "This CPU lacks what it needs.";
   set_up();
   break_tables();

@@ -37,7 +37,8 @@ foreach(file IN LISTS installed)
   endif()
 endforeach()
 foreach(file IN ITEMS bin/ecmv ${lib}/libecmv.so include/ecmv/ecmv.h include/ecmv/ecmv_codec.h ${lib}/cmake/ecmv/ecmvConfig.cmake ${lib}/cmake/ecmv/ecmvConfigVersion.cmake
-                      share/ecmv/configs/smoke.yaml share/doc/ecmv/LICENSE share/doc/ecmv/README.md)
+                      share/ecmv/configs/smoke.yaml share/doc/ecmv/LICENSE
+                      share/doc/ecmv/README.md share/doc/ecmv/ABI.md share/doc/ecmv/example_codec.c)
   if(NOT file IN_LIST installed)
     message(FATAL_ERROR "${file} is not installed. There are:\n${installed}")
   endif()

@@ -1,0 +1,44 @@
+// Memory for what a reference decoder writes, with zones before and behind it that show whether it wrote more.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace ecmv::codecs {
+
+class GuardedOutput {
+ public:
+  // The elements are preset to values that a decoder that leaves gaps would hardly have written.
+  explicit GuardedOutput(size_t bytes) : memory_(bytes + 2 * kGuardBytes, kGuard), bytes_(bytes) {
+    std::fill_n(elements().begin(), bytes, std::byte{0x80});
+  }
+
+  std::span<std::byte> elements() { return std::span(memory_).subspan(kGuardBytes, bytes_); }
+  bool written_outside() const {
+    const auto changed = [](std::byte b) { return b != kGuard; };
+    const auto end = memory_.end() - kGuardBytes;
+    return std::any_of(memory_.begin(), memory_.begin() + kGuardBytes, changed) ||
+           std::any_of(end, memory_.end(), changed);
+  }
+  void repair() {
+    std::fill_n(memory_.begin(), kGuardBytes, kGuard);
+    std::fill_n(memory_.end() - kGuardBytes, kGuardBytes, kGuard);
+  }
+  // The elements without their zones. Nothing else may be done with this afterwards.
+  std::vector<std::byte> take() {
+    std::copy_n(memory_.begin() + kGuardBytes, bytes_, memory_.begin());
+    memory_.resize(bytes_);
+    return std::move(memory_);
+  }
+
+ private:
+  static constexpr ptrdiff_t kGuardBytes = 64;
+  static constexpr std::byte kGuard{0xE5};
+
+  std::vector<std::byte> memory_;
+  size_t bytes_;
+};
+
+}  // namespace ecmv::codecs
