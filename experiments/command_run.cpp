@@ -111,14 +111,18 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
     return kNothingRan;
   }
   catch_interrupts();
-  const std::filesystem::path path = options.output.empty()
-                                         ? std::filesystem::path("out") / experiment.name / "records.jsonl"
-                                         : std::filesystem::path(options.output);
+  const std::filesystem::path path =
+      options.output.empty() ? std::filesystem::path("out") / experiment.name / "records.jsonl"
+                             : std::filesystem::path(options.output == "-" ? "/dev/stdout" : options.output);
+  const TableFiles& tables = options.tables;
+  check_places(path, experiment, tables);
   ResultFile results(path, experiment, arguments,
                      options.resume  ? WhenThere::resume
                      : options.force ? WhenThere::replace
                                      : WhenThere::set_aside,
                      std::cerr);
+  if (results.is_stream() && !(tables.json + tables.csv + tables.markdown).empty())
+    throw UsageError(fmt::format("Tables are made of the record file, and {} is none.", path.string()));
   std::set<std::string> backends = results.done_backends();
   RunOptions run_options;
   run_options.done = results.done();
@@ -134,7 +138,8 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
   const RunSummary summary = run_experiment(experiment, run_options);
 
-  write_tables(path, experiment, options.tables, options.config.empty() ? &std::cout : nullptr);
+  results.sync();
+  if (!results.is_stream()) write_tables(path, experiment, tables, options.config.empty() ? &std::cout : nullptr);
   print_summary(summary, path);
   if (summary.interrupted) std::cerr << "Interrupted. The rest runs with: " << resume_command(arguments) << "\n";
   const int code = summary.exit_code();
