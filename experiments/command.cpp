@@ -1,10 +1,12 @@
 // See command.h. CLI11 parses; its own exit codes and messages are replaced by ours.
 #include "experiments/command.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 
@@ -122,11 +124,11 @@ void write_output(const std::string& file, const std::function<void(std::ostream
   if (file == "-") return write(std::cout);
   std::ofstream stream(file);
   if (stream) write(stream);
-  stream.flush();
+  stream.close();
   if (!stream) throw UsageError(fmt::format("The file {} cannot be written.", file));
 }
 
-int run_command_line(int argc, char** argv) {
+static int parse_and_act(int argc, char** argv) {
   CLI::App app("ecmv: entropy-coded matrix-vector products, measured and verified.", "ecmv");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ecmv 0.1.0"));
@@ -177,6 +179,23 @@ int run_command_line(int argc, char** argv) {
     return usage_error(sentence, app);
   }
   return act(line);
+}
+
+// The numbers 0 to 2 must not be given to files of ours, which tables or messages would then be written into. Writing
+// to what stands in for them fails.
+static void occupy_standard_files() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(file, F_GETFD) < 0 && errno == EBADF) open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+int run_command_line(int argc, char** argv) {
+  occupy_standard_files();
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a write that fails, with its sentence
+  const int code = parse_and_act(argc, argv);
+  std::cout.flush();
+  if (std::cout) return code;
+  std::cerr << "ecmv: what was written to stdout has not arrived there completely: it is full or closed.\n";
+  return code == kFine ? static_cast<int>(kUsage) : code;
 }
 
 }  // namespace ecmv::experiments

@@ -62,6 +62,8 @@ void add_compare(CLI::App& app, CommandLine& line) {
         base = reports::without_superseded(base, superseded);
         result = reports::compare_with_baseline(base, codecs_of(options->baseline), options->limits);
       }
+      for (const auto* notes : {&base.notes, &other.notes})
+        for (const std::string& note : *notes) std::cerr << "ecmv: " << note << "\n";
       const reports::Table table = reports::comparison_table(result);
       if (options->json)
         std::cout << table_json(table).dump(2) << "\n";

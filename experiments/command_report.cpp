@@ -48,7 +48,6 @@ void add_report(CLI::App& app, CommandLine& line) {
       }
       const reports::WrittenReport written = reports::write_report(records, report, options->directory);
       std::cout << written.terminal_text;
-      for (const std::string& note : records.notes) std::cerr << "ecmv: " << note << "\n";
       for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";
       std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory,
                                options->directory);

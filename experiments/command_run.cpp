@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -130,16 +131,21 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
     return kNothingRan;
   }
   catch_interrupts();
-  const std::filesystem::path path = options.output.empty()
-                                         ? std::filesystem::path("out") / experiment.name / "records.jsonl"
-                                         : std::filesystem::path(options.output);
+  const std::filesystem::path path =
+      options.output.empty() ? std::filesystem::path("out") / experiment.name / "records.jsonl"
+                             : std::filesystem::path(options.output == "-" ? "/dev/stdout" : options.output);
+  const TableFiles& tables = options.tables;
+  check_places(path, experiment, tables);
   const std::optional<Journal::Entry> died = options.resume ? Journal::left_behind(path) : std::nullopt;
   ResultFile results(path, experiment, arguments,
                      options.resume  ? WhenThere::resume
                      : options.force ? WhenThere::replace
                                      : WhenThere::set_aside,
                      std::cerr);
-  const Journal journal(path);
+  if (results.is_stream() && !(tables.json + tables.csv + tables.markdown).empty())
+    throw UsageError(fmt::format("Tables are made of the record file, and {} is none.", path.string()));
+  std::optional<Journal> journal;
+  if (!results.is_stream()) journal.emplace(path);
   std::set<std::string> backends = results.done_backends();
   RunOptions run_options;
   run_options.done = results.done();
@@ -178,7 +184,8 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   if (!options.smoke && !options.profile) warn_of_load();
   const RunSummary summary = run_experiment(experiment, run_options);
 
-  write_tables(path, experiment, options.tables, options.config.empty() ? &std::cout : nullptr);
+  results.sync();
+  if (!results.is_stream()) write_tables(path, experiment, tables, options.config.empty() ? &std::cout : nullptr);
   print_summary(summary, path);
   if (summary.disturbed > 0)
     std::cerr << fmt::format(

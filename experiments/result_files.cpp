@@ -2,7 +2,10 @@
 #include "experiments/result_files.h"
 
 #include <fstream>
+#include <iterator>
 #include <ostream>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,12 +20,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path free_name(const fs::path& path) {
-  for (int i = 1;; ++i) {
-    fs::path candidate = path;
-    candidate.replace_extension(fmt::format("{}{}", i, path.extension().string()));
-    if (!fs::exists(candidate)) return candidate;
+// The same file, or what would be.
+bool same_place(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path first = fs::weakly_canonical(fs::absolute(a, error), error),
+                 second = fs::weakly_canonical(fs::absolute(b, error), error);
+  return !error && first == second;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+reports::Existing existing_of(WhenThere when) {
+  switch (when) {
+    case WhenThere::resume: return reports::Existing::append;
+    case WhenThere::replace: return reports::Existing::replace;
+    case WhenThere::set_aside: break;
   }
+  return reports::Existing::set_aside;
 }
 
 // Whether records of a new run belong to an old one.
@@ -34,31 +52,39 @@ bool same_run(const reports::RunRecord& a, const reports::RunRecord& b) {
 
 }  // namespace
 
+void check_places(const fs::path& records, const Experiment& experiment, const TableFiles& files) {
+  struct Place {
+    std::string what;
+    fs::path path;
+  };
+  std::vector<Place> places = {{"the records", records}};
+  for (const auto& [what, file] : {std::pair("--json", files.json), {"--csv", files.csv}, {"--md", files.markdown}})
+    if (!file.empty() && file != "-") places.push_back({what, file});
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto& [what, path] = places[i];
+    if (same_place(path, experiment.config_name))
+      throw UsageError(fmt::format("{} is the config itself; {} cannot go there.", path.string(), what));
+    for (size_t j = 0; j < i; ++j)
+      if (same_place(path, places[j].path))
+        throw UsageError(fmt::format("{} and {} cannot both go to {}.", places[j].what, what, path.string()));
+  }
+}
+
 ResultFile::ResultFile(fs::path path, const Experiment& experiment, const std::vector<std::string>& arguments,
                        WhenThere when, std::ostream& messages)
-    : path_(std::move(path)) {
-  if (fs::is_regular_file(path_) && fs::file_size(path_) > 0) {
-    if (when == WhenThere::resume) {
-      read_existing(messages);
-    } else if (when == WhenThere::replace) {
-      fs::remove(path_);
-    } else {
-      const fs::path aside = free_name(path_);
-      fs::rename(path_, aside);
-      messages << fmt::format("ecmv: the records that were in {} are now in {} (--resume would have continued them)\n",
-                              path_.string(), aside.string());
-    }
+    : path_(std::move(path)), writer_(path_, existing_of(when)) {
+  for (const std::string& note : writer_.notes()) messages << "ecmv: " << note << "\n";
+  if (when == WhenThere::resume) {
+    if (writer_.is_stream())
+      throw UsageError(fmt::format("{} is no file, so there is nothing in it to resume.", path_.string()));
+    read_existing(messages);
   }
-  writer_ = std::make_unique<reports::RecordWriter>(path_);
-  if (writer_->cut_bytes() > 0)
-    messages << fmt::format("ecmv: cut {} bytes of an incomplete last line from {}\n", writer_->cut_bytes(),
-                            path_.string());
   const reports::RunRecord record = make_run_record(experiment, arguments);
   run_id_ = record.run;
   for (const reports::RunRecord& run : existing_.runs)
     if (same_run(run, record)) run_id_ = run.run;
-  if (run_id_ == record.run) writer_->write(record);
-  write_config(experiment);
+  if (run_id_ == record.run) writer_.write(record);
+  if (!writer_.is_stream()) write_config(experiment, messages);
 }
 
 void ResultFile::read_existing(std::ostream& messages) {
@@ -71,19 +97,24 @@ void ResultFile::read_existing(std::ostream& messages) {
     }
 }
 
-// records.jsonl -> config.yaml, x.jsonl -> x.config.yaml; never over the config that is being run.
-void ResultFile::write_config(const Experiment& experiment) const {
+// records.jsonl -> config.yaml, x.jsonl -> x.config.yaml; never over the config that is being run, nor over another one.
+void ResultFile::write_config(const Experiment& experiment, std::ostream& messages) const {
   fs::path config =
       path_.parent_path() / (path_.stem() == "records" ? "config.yaml" : path_.stem().string() + ".config.yaml");
-  std::error_code ignored;
-  if (!fs::is_regular_file(path_)) return;  // a pipe or a device
-  if (fs::equivalent(config, experiment.config_name, ignored)) config = path_.parent_path() / "records.config.yaml";
+  if (same_place(config, experiment.config_name)) config = path_.parent_path() / "records.config.yaml";
+  std::error_code error;
+  if (fs::exists(config, error)) {
+    if (!fs::is_regular_file(config, error))
+      throw UsageError(fmt::format("{} is no file, and the config of the records goes there.", config.string()));
+    if (text_of(config) == experiment.config_text) return;
+    messages << fmt::format("ecmv: the config that was in {} is now in {}\n", config.string(),
+                            reports::set_aside(config).string());
+  }
   write_output(config.string(), [&](std::ostream& out) { out << experiment.config_text; });
 }
 
 void write_tables(const fs::path& records, const Experiment& experiment, const TableFiles& files, std::ostream* text) {
   if (text == nullptr && files.json.empty() && files.csv.empty() && files.markdown.empty()) return;
-  if (!fs::is_regular_file(records)) return;
   reports::RecordSet all = reports::read_records(records);
   std::set<std::string> keys;
   for (const Case& one : experiment.cases) keys.insert(one.key());

@@ -448,7 +448,7 @@ AnyRecord parse_record(std::string_view line) {
   take(json, "schema", schema);
   take(json, "kind", kind);
   if (schema > kRecordSchema) {
-    throw ReportError(fmt::format("schema {} is newer than this build's {}", schema, kRecordSchema));
+    throw NewerSchema(fmt::format("schema {} is newer than this build's {}", schema, kRecordSchema));
   }
   if (kind == "case") return case_from(json);
   if (kind == "run") return run_from(json);

@@ -175,8 +175,12 @@ std::string to_json_line(const CaseRecord& record);
 std::string to_json_line(const RunRecord& record);
 std::string to_json_line(const BandwidthRecord& record);
 
-// One line back into a record. Throws ReportError for a field of the wrong type, a missing kind or a newer
-// schema.
+// One line back into a record. Throws ReportError for a field of the wrong type or a missing kind, NewerSchema for a
+// record of a newer build.
+class NewerSchema : public ReportError {
+ public:
+  using ReportError::ReportError;
+};
 struct Incomplete {};  // not valid JSON: the line was cut
 struct UnknownKind {
   std::string kind;
@@ -184,12 +188,20 @@ struct UnknownKind {
 using AnyRecord = std::variant<Incomplete, UnknownKind, CaseRecord, RunRecord, BandwidthRecord>;
 AnyRecord parse_record(std::string_view line);
 
-// Appends records to a file, each with one write call, so a killed run loses at most the line being written.
-// A last line that a killed run left incomplete is cut off on opening (see cut_bytes), a complete one without
-// its newline gets it. Throws ReportError when the file cannot be opened or written.
+// What happens to records that a file already holds when it is opened for writing.
+enum class Existing { append, replace, set_aside };
+
+// Renames a file to NAME.1.EXT, the first number that is free, and gives the new name. Throws ReportError.
+std::filesystem::path set_aside(const std::filesystem::path& path);
+
+// Writes records to the end of a file, each with one write call, so a killed run loses at most the line being
+// written; a write that fails half-way is taken back. On opening a last line that a killed run left incomplete is cut
+// off, and a complete one without its newline gets it. The file is locked while the writer lives: a second writer is
+// refused, also one that would replace the file or set it aside. So is a file that holds something else than records.
+// What is no file (a pipe, a device, whatever stdout is) gets the lines and nothing else. Throws ReportError.
 class RecordWriter {
  public:
-  explicit RecordWriter(std::filesystem::path path);
+  explicit RecordWriter(std::filesystem::path path, Existing existing = Existing::append);
   ~RecordWriter();  // fsync, close
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
@@ -198,28 +210,42 @@ class RecordWriter {
   void write(const Record& record) {
     write_line(to_json_line(record));
   }
+  // Throws where what was written has not reached its place.
+  void sync() const;
+  // Not a file: there is nothing to continue, replace or read again.
+  bool is_stream() const { return is_stream_; }
   std::int64_t cut_bytes() const { return cut_bytes_; }
+  // What opening the file did that its user should know of, as sentences.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  void open_stream();
+  bool open_file(Existing existing);
+  bool lock();
+  void expect_records() const;
+  void repair_last_line();
   void write_line(std::string line);
+  [[noreturn]] void fail(const std::string& what, int error) const;
   std::filesystem::path path_;
   int file_ = -1;
+  bool is_stream_ = false;
   std::int64_t cut_bytes_ = 0;
+  std::vector<std::string> notes_;
 };
 
 struct RecordSet {
   std::vector<CaseRecord> cases;
   std::vector<RunRecord> runs;
   std::vector<BandwidthRecord> bandwidths;
-  std::vector<std::string> notes;  // truncated last lines and unknown kinds, as sentences
+  std::vector<std::string> notes;  // broken lines and unknown kinds, as sentences
 
   void append(RecordSet other);
   const RunRecord* find_run(std::string_view id) const;  // nullptr when there is none
 };
 
-// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted); a last line that is incomplete
-// and has no newline is noted; any other broken line throws ReportError "name:line: ...", as does a file of a
-// newer schema.
+// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted). A broken line is left out and noted with
+// its number, be it the last one of a killed run or any other. A file without one good line and a file of a newer
+// schema throw ReportError "name:line: ...".
 RecordSet read_records(const std::filesystem::path& path);
 RecordSet read_records(std::istream& stream, const std::string& name);
 

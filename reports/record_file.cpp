@@ -1,12 +1,4 @@
-// Files of records: the writer that a kill cannot corrupt and the reader that merges. Each record is one
-// write(2) to a file opened for appending, so lines never interleave and at most the last one is incomplete;
-// opening the file again (a resumed run) removes such a line, since text appended to it would be a broken
-// line in the middle.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
+// Sets of records, and the reader of files that merges them. A broken line costs that line and nothing else.
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -16,56 +8,34 @@
 #include "reports/record.h"
 
 namespace ecmv::reports {
+namespace {
 
-RecordWriter::RecordWriter(std::filesystem::path path) : path_(std::move(path)) {
-  if (path_.has_parent_path()) {
-    std::error_code failure;
-    std::filesystem::create_directories(path_.parent_path(), failure);
+// Lines that were left out, with the reasons.
+class BrokenLines {
+ public:
+  explicit BrokenLines(const std::string& name) : name_(name) {}
+  void add(std::int64_t line, const std::string& reason) {
+    last_ = line;
+    if (++count_ <= kNamed) messages_.push_back(fmt::format("{}:{}: {}", name_, line, reason));
   }
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file_ < 0) throw ReportError(fmt::format("cannot open {} for writing: {}", path_.string(), std::strerror(errno)));
-
-  std::ifstream existing(path_, std::ios::binary);
-  std::string last_line;
-  for (std::string line; std::getline(existing, line);) last_line = existing.eof() ? line : "";
-  if (last_line.empty()) return;
-  const bool complete = [&] {
-    try {
-      return !std::holds_alternative<Incomplete>(parse_record(last_line));
-    } catch (const ReportError&) {
-      return true;  // JSON, though no record of ours: not the writer's business
-    }
-  }();
-  if (complete) {
-    if (::write(file_, "\n", 1) == 1) return;
-  } else {
-    cut_bytes_ = static_cast<std::int64_t>(last_line.size());
-    const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path_));
-    if (::ftruncate(file_, size - cut_bytes_) == 0) return;
+  // As the notes of a file that holds good lines too, or as its error.
+  void tell(std::vector<std::string>& notes, bool any_good) const {
+    if (count_ == 0) return;
+    if (!any_good) throw ReportError(messages_.front());
+    for (const std::string& message : messages_) notes.push_back(message + "; the line was left out");
+    if (count_ > kNamed)
+      notes.push_back(fmt::format("{}: {} more broken lines were left out, the last of them is line {}", name_,
+                                  count_ - kNamed, last_));
   }
-  const std::string why = std::strerror(errno);
-  ::close(file_);
-  throw ReportError(fmt::format("cannot repair the incomplete last line of {}: {}", path_.string(), why));
-}
 
-RecordWriter::~RecordWriter() {
-  if (file_ < 0) return;
-  ::fsync(file_);
-  ::close(file_);
-}
+ private:
+  static constexpr std::int64_t kNamed = 5;
+  std::string name_;
+  std::int64_t count_ = 0, last_ = 0;
+  std::vector<std::string> messages_;
+};
 
-void RecordWriter::write_line(std::string line) {
-  line += '\n';
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(file_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      throw ReportError(fmt::format("cannot write a record to {}: {}", path_.string(), std::strerror(errno)));
-    }
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+}  // namespace
 
 void RecordSet::append(RecordSet other) {
   auto move_all = [](auto& from, auto& to) {
@@ -85,17 +55,20 @@ const RunRecord* RecordSet::find_run(std::string_view id) const {
 }
 
 RecordSet read_records(const std::filesystem::path& path) {
+  std::error_code failure;
+  if (std::filesystem::is_directory(path, failure))
+    throw ReportError(fmt::format("cannot read the record file {}: it is a folder", path.string()));
   std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path)) {
-    throw ReportError(fmt::format("cannot read the record file {}", path.string()));
-  }
+  if (!stream) throw ReportError(fmt::format("cannot read the record file {}", path.string()));
   return read_records(stream, path.string());
 }
 
 RecordSet read_records(std::istream& stream, const std::string& name) {
   RecordSet records;
   std::set<std::string> unknown_kinds;
+  BrokenLines broken(name);
   std::int64_t line_number = 0;
+  bool any_good = false;
   for (std::string line; std::getline(stream, line);) {
     ++line_number;
     const bool has_newline = !stream.eof();
@@ -107,7 +80,7 @@ RecordSet read_records(std::istream& stream, const std::string& name) {
       else if (auto* run = std::get_if<RunRecord>(&record))
         records.runs.push_back(std::move(*run));
       else if (auto* bandwidth = std::get_if<BandwidthRecord>(&record))
-        records.bandwidths.push_back(*bandwidth);
+        records.bandwidths.push_back(std::move(*bandwidth));
       else if (auto* unknown = std::get_if<UnknownKind>(&record))
         unknown_kinds.insert(unknown->kind);
       else if (has_newline)
@@ -117,11 +90,17 @@ RecordSet read_records(std::istream& stream, const std::string& name) {
             fmt::format("{}:{}: the last line is incomplete ({} bytes; the run was killed while writing it) "
                         "and was left out",
                         name, line_number, line.size()));
+        continue;
       }
-    } catch (const ReportError& broken) {
-      throw ReportError(fmt::format("{}:{}: {}", name, line_number, broken.what()));
+      any_good = true;
+    } catch (const NewerSchema& newer) {
+      throw ReportError(fmt::format("{}:{}: {}", name, line_number, newer.what()));
+    } catch (const ReportError& reason) {
+      broken.add(line_number, reason.what());
     }
   }
+  if (stream.bad()) throw ReportError(fmt::format("cannot read the record file {} to its end", name));
+  broken.tell(records.notes, any_good);
   for (const std::string& kind : unknown_kinds) {
     records.notes.push_back(fmt::format("{}: records of the unknown kind \"{}\" were ignored", name, kind));
   }

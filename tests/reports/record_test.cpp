@@ -129,18 +129,34 @@ TEST_CASE("a truncated last line is left out and noted, unknown kinds and fields
   CHECK_THAT(records.notes[1], ContainsSubstring("weather"));
 }
 
-TEST_CASE("a broken line in the middle is an error with file and line") {
-  CHECK_THROWS_MATCHES(fixture("broken_middle.jsonl"), ReportError,
-                       MessageMatches(ContainsSubstring("broken_middle.jsonl:2: broken")));
+TEST_CASE("a broken line in the middle costs that line, which is named") {
+  const RecordSet records = fixture("broken_middle.jsonl");
+  CHECK(records.runs.size() == 1);
+  CHECK(records.cases.size() == 1);
+  REQUIRE(records.notes.size() == 1);
+  CHECK_THAT(records.notes[0], ContainsSubstring("broken_middle.jsonl:2: broken") && ContainsSubstring("left out"));
+  // Of many the first are named.
+  const std::string good = to_json_line(CaseRecord{}) + "\n";
+  std::string text = good;
+  for (int i = 0; i < 100; ++i) text += "{\"half\n";
+  std::istringstream stream(text + "[1]\n{\"schema\":1}\n" + good);
+  const RecordSet many = read_records(stream, "many");
+  CHECK(many.cases.size() == 2);
+  REQUIRE(many.notes.size() == 6);
+  CHECK_THAT(many.notes[4], ContainsSubstring("many:6: "));
+  CHECK_THAT(many.notes[5], ContainsSubstring("97 more broken lines") && ContainsSubstring("line 103"));
 }
 
-TEST_CASE("a field of the wrong type, a newer schema and a missing kind are errors with the line") {
+TEST_CASE("a file without one good line, or of a newer schema, is an error with the line") {
   for (const char* text : {"{\"schema\":1,\"kind\":\"case\",\"status\":\"ok\",\"data\":{\"rows\":\"many\"}}\n",
                            "{\"schema\":99,\"kind\":\"case\"}\n", "{\"schema\":1}\n", "[1]\n",
                            "{\"schema\":1,\"kind\":\"case\",\"status\":\"splendid\"}\n"}) {
     std::istringstream stream(text);
     CHECK_THROWS_MATCHES(read_records(stream, "file"), ReportError, MessageMatches(ContainsSubstring("file:1: ")));
   }
+  std::istringstream newer(to_json_line(CaseRecord{}) + "\n{\"schema\":99,\"kind\":\"case\"}\n");
+  CHECK_THROWS_MATCHES(read_records(newer, "file"), ReportError,
+                       MessageMatches(ContainsSubstring("file:2: schema 99")));
 }
 
 TEST_CASE("a file that is not there is an error") {
