@@ -144,9 +144,9 @@ int64_t pact12_bits(std::span<const std::byte> block) {
 }
 
 // The released simulator of the MPC paper. Elements are zero-extended, so that negative ones are never near zero; a
-// number fits if it is non-negative and fits unsigned, or negative and fits signed, except -1; the base itself has no
-// delta (with no base one delta is still taken off); and where some delta does not fit, elements near zero are short
-// and the others raw.
+// difference is the base less the element, the other way round than above; a number fits if it is non-negative and fits
+// unsigned, or negative and fits signed, except -1; the base itself has no delta (with no base one delta is still taken
+// off); and where some delta does not fit, elements near zero are short and the others raw.
 bool cal22_fits(int64_t value, int bits) {
   if (value >= 0) return value < int64_t{1} << bits;
   return value != -1 && fits_signed(value, bits);
@@ -170,7 +170,7 @@ int64_t cal22_bits(std::span<const std::byte> block) {
       }
       if (!has_base) base = element;
       has_base = true;
-      const auto delta = static_cast<int64_t>(static_cast<uint64_t>(element) - static_cast<uint64_t>(base));
+      const auto delta = static_cast<int64_t>(static_cast<uint64_t>(base) - static_cast<uint64_t>(element));
       all_fit = all_fit && cal22_fits(delta, bits);
     }
     const int64_t others = elements - immediates;

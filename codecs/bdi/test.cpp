@@ -31,6 +31,42 @@ TEST_CASE("bdi counts as others count it") {
   CHECK(block_bits("bdi", ramp32(1, 1, 16), {{"block_bytes", "64"}}, "pact12") == std::vector<uint32_t>{160});
 }
 
+TEST_CASE("bdi takes differences from the released simulator's side: the base less the element") {
+  // Sizes are those of the simulator itself. It takes base - element, reads a difference that is not negative as
+  // unsigned and any other as signed, and never fits -1: so the limits are not symmetric.
+  const auto cal22 = [](const Bytes& block) { return block_bits("bdi", block, {}, "cal22").at(0); };
+  CHECK(cal22(from_hex("00000010c8000010c80000100000001000000010c80000100000001000000010")) == 156);
+  const auto off_base32 = [](int64_t difference) {
+    std::vector<uint32_t> words(8, 0x10000000);
+    words[3] = static_cast<uint32_t>(0x10000000 - difference);
+    return words32(words);
+  };
+  const auto off_base64 = [](int64_t difference) {
+    const uint64_t base = 0x0123456789ABCDEF;
+    return words64({base, base, base - static_cast<uint64_t>(difference), base});
+  };
+  struct Sizes {
+    int64_t difference;
+    uint32_t base4, base8;
+  };
+  for (const Sizes& sizes : {Sizes{255, 100, 96},
+                             {256, 156, 120},
+                             {-128, 100, 96},
+                             {-129, 156, 120},
+                             {-1, 156, 260},
+                             {-2, 100, 96},
+                             {65535, 156, 120},
+                             {65536, 156, 168},
+                             {-32768, 156, 120},
+                             {-32769, 220, 168},
+                             {INT32_MIN, 212, 168},
+                             {int64_t{INT32_MIN} - 1, 212, 260}}) {
+    INFO(sizes.difference);
+    CHECK(cal22(off_base32(sizes.difference)) == sizes.base4);
+    CHECK(cal22(off_base64(sizes.difference)) == sizes.base8);
+  }
+}
+
 TEST_CASE("bdi takes each pair of widths where it is the shortest") {
   const auto wide = [](uint64_t step) {
     return words64({0x0123456789ABCDEF, 0x0123456789ABCDEF + step, 0x0123456789ABCDEF - step, 7});

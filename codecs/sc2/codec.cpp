@@ -10,6 +10,8 @@ namespace {
 
 using namespace modelling;
 
+// The released simulator of the MPC paper has these two and at least 10000 blocks, which is more than most of the memory
+// images here have: so `sample_blocks` has another default.
 constexpr int64_t kSampleDivisor = 100, kMaxSampleBlocks = 1'000'000;
 constexpr int kMissBits = 33;  // of the released simulator: a bit and the word
 
@@ -136,7 +138,8 @@ const Codec& codec() {
            {.name = "sample_blocks",
             .unit = "blocks",
             .help =
-                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million",
+                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
+                "10000 is the rule of the simulator behind the accounting cal22",
             .default_value = int64_t{1024},
             .min = 1,
             .max = kMaxSampleBlocks}}),

@@ -43,6 +43,18 @@ TEST_CASE("sc2 counted as the released simulator does pays 33 bits for a sampled
         std::vector<uint32_t>{264, 4 + 4 + 6, 7 + 33});
 }
 
+TEST_CASE("sc2 samples as the released simulator does with sample_blocks=10000") {
+  // min(max(10000, blocks / 100), 10^6) blocks cost 33 bits a word. Here all words are one, whose code has one bit.
+  const auto sampled = [](size_t blocks) {
+    const std::vector<uint32_t> bits =
+        block_bits("sc2", Bytes(32 * blocks, std::byte{7}), {{"sample_blocks", "10000"}}, "cal22");
+    return std::find_if(bits.begin(), bits.end(), [](uint32_t size) { return size != 8 * 33; }) - bits.begin();
+  };
+  CHECK(sampled(9999) == 9999);
+  CHECK(sampled(10001) == 10000);
+  CHECK(sampled(1'000'300) == 10003);
+}
+
 TEST_CASE("sc2 lengths keep to 32 bits where Huffman's would not") {
   std::vector<uint64_t> fibonacci = {1, 1};
   while (fibonacci.size() < 40) fibonacci.push_back(fibonacci.end()[-1] + fibonacci.end()[-2]);
