@@ -285,7 +285,7 @@ double number_of(const CaseRecord& record, const Context& context, std::string_v
 
 bool stores_below_entropy(const CaseRecord& record) {
   return is_exact(record) && record.size.entropy_bits_per_element > 0 &&
-         record.size.bits_per_element < 0.999 * record.size.entropy_bits_per_element;
+         bits_per_element(record, {}) < 0.999 * record.size.entropy_bits_per_element;
 }
 
 std::vector<std::string> contradictions(const RecordSet& records) {

@@ -6,8 +6,10 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
+#include <map>
 
 #include "reports/metrics.h"
+#include "reports/tables.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;
@@ -216,4 +218,65 @@ TEST_CASE("a baseline that is not there, or with which nothing can be compared, 
   CHECK_THROWS_WITH(compare_with_baseline(records, "raw"), ContainsSubstring("nothing was compared"));
   records.cases.pop_back();
   CHECK_THROWS_WITH(compare_with_baseline(records, "raw"), ContainsSubstring("nothing was compared"));
+}
+
+TEST_CASE("a disturbed case decides nothing, however far apart the numbers are") {
+  CaseRecord quiet = timed("k", std::vector<double>(9, 1.0)), busy = timed("k", std::vector<double>(9, 3.0));
+  CHECK_FALSE(is_disturbed(quiet));
+  CHECK(compare_cases(quiet, busy).verdict == Verdict::slower);
+  busy.time.disturbed_samples = {4};  // more than a tenth of nine
+  CHECK(is_disturbed(busy));
+  for (const auto& [a, b] : {std::pair(&quiet, &busy), std::pair(&busy, &quiet), std::pair(&busy, &busy)}) {
+    const Comparison found = compare_cases(*a, *b);
+    CHECK(found.verdict == Verdict::unsure);
+    CHECK_THAT(found.note, ContainsSubstring("disturbed"));
+    CHECK(std::isfinite(found.speed_ratio.middle));  // the numbers stay
+  }
+  busy.time.disturbed_samples.clear();
+  busy.host.other_cores = 0.5;
+  CHECK(is_disturbed(busy));
+  busy.kernel.compute_units = 132;  // a GPU does not share the CPU's cores
+  CHECK_FALSE(is_disturbed(busy));
+}
+
+TEST_CASE("what a record says of disturbances is read back") {
+  CaseRecord record = of_codec("a", "k", 1);
+  record.time.disturbed_samples = {0, 3};
+  record.host = {1.5, 0.25, 0.125, 42};
+  const auto read = std::get<CaseRecord>(parse_record(to_json_line(record)));
+  CHECK(read.time.disturbed_samples == record.time.disturbed_samples);
+  CHECK(read.host.other_cores == 1.5);
+  CHECK(read.host.stolen_share == 0.25);
+  CHECK(read.host.waiting_share == 0.125);
+  CHECK(read.host.involuntary_switches == 42);
+  const auto old = std::get<CaseRecord>(parse_record(to_json_line(of_codec("a", "k", 1))));
+  CHECK(std::isnan(old.host.other_cores));
+  CHECK_FALSE(is_disturbed(old));
+}
+
+TEST_CASE("the speed-up over raw has a colour only where the interval decides") {
+  RecordSet records;
+  records.cases = {of_codec("plain", "1", 1.0), of_codec("fast", "2", 0.5), of_codec("alike", "3", 0.995),
+                   of_codec("busy", "4", 0.4)};
+  records.cases[3].host.other_cores = 2;
+  const Contexts contexts(records, "plain");
+  const Table table = results_tables(records, contexts).at(0);
+  const auto column = [&](std::string_view id) {
+    return static_cast<std::size_t>(
+        std::ranges::find(table.columns, id, [](const Column& c) { return std::string_view(c.id); }) -
+        table.columns.begin());
+  };
+  std::map<std::string, Cell> speedups, intervals, spreads;
+  for (const auto& row : table.rows) {
+    speedups[row[column("codec")].text] = row[column("speedup_vs_raw")];
+    intervals[row[column("codec")].text] = row[column("speedup_vs_raw_interval")];
+    spreads[row[column("codec")].text] = row[column("elements_per_s_spread")];
+  }
+  CHECK(speedups["fast"].tone == Cell::Tone::good);
+  CHECK(speedups["alike"].tone == Cell::Tone::plain);
+  CHECK(speedups["busy"].tone == Cell::Tone::plain);
+  CHECK_THAT(speedups["busy"].note, ContainsSubstring("disturbed"));
+  CHECK(intervals["fast"].text == "1.99 … 2.01");
+  CHECK(spreads["busy"].text.ends_with("!"));
+  CHECK_FALSE(spreads["fast"].text.ends_with("!"));
 }
