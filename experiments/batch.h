@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,7 @@ class Batch {
   DevicePool& devices_;
   Recorder& recorder_;
   std::vector<AdmittedCase> cases_;
+  std::map<std::string, double> bandwidths_;  // by device: the best that was measured, bytes/s
   double seconds_ = 0;
 };
 
