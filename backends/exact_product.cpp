@@ -88,10 +88,10 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     for (int64_t c = 0; c < cols; ++c)
       for (int t = 0; t < count; ++t)
         x[static_cast<size_t>(c * kTokensAtOnce + t)] = tokens[static_cast<size_t>((first + t) * cols + c)];
-    team.run([&](int thread) {
+    team.run([&](int thread, int threads) {
       std::vector<float> row(static_cast<size_t>(cols));
       std::array<double, kTokensAtOnce> sums{}, magnitudes{};
-      for (int64_t r = rows * thread / team.threads(); r < rows * (thread + 1) / team.threads(); ++r) {
+      for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
         cpu::elements_to_floats(matrix.type, matrix.elements.data() + r * row_bytes, cols, row.data());
         multiply_row(row.data(), cols, x.data(), sums, magnitudes);
         for (int t = 0; t < count; ++t) {

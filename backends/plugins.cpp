@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/own_file.h"
+#include "backends/shared_object.h"
 
 namespace ecmv::backends {
 namespace {
@@ -53,6 +54,8 @@ Loaded load(std::string_view id) {
   if (path.empty())
     return {nullptr, "This build has no plugin for the backend '" + std::string(id) + "' (" + name +
                          " is neither beside the program nor where it would be installed)."};
+  if (const std::string reason = why_not_loadable(path); !reason.empty())
+    return {nullptr, "The plugin does not load: the file " + path.string() + " " + reason};
   // Never closed: kernels, devices and exceptions of the plugin live until the program ends.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {nullptr, "The plugin does not load: " + std::string(dlerror()) + "."};

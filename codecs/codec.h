@@ -104,8 +104,8 @@ struct Codec {
   // matrix, whatever it stores beside them included, tables and indices not.
   std::function<double(datasets::MatrixView, const Settings&)> ideal_bits_per_element = nullptr;
 
-  // Optional: foreign chain files. `recognises_file` looks at the content only; `read_file` throws MalformedStream;
-  // `write_file` gives bytes that the original program reads (nullptr where the format is only read).
+  // Optional: foreign chain files. `recognises_file` looks at the content only; `read_file` finds the layers and is
+  // called by read_stream.h, which decodes them; `write_file` gives what the original reads (nullptr: only read).
   std::function<bool(std::span<const std::byte>)> recognises_file = nullptr;
   std::function<ChainFile(std::span<const std::byte>)> read_file = nullptr;
   std::function<std::vector<std::byte>(const ChainFile&)> write_file = nullptr;

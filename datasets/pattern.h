@@ -1,5 +1,7 @@
 // A regular expression (ECMAScript) as sources and filters use it. The library's matcher takes seconds to compile, so
-// it is in one source.
+// it is in one source. It calls itself once a level of the expression and once a character of the text, so both are
+// bounded; and it goes through all ways to match at once, where an expression has no reference back, so that none takes
+// for ever.
 #pragma once
 
 #include <memory>
@@ -15,7 +17,7 @@ struct PatternError : std::runtime_error {
 class Pattern {
  public:
   explicit Pattern(const std::string& expression);  // throws PatternError
-  bool found_in(const std::string& text) const;     // the library recurses once a character: not for long texts
+  bool found_in(const std::string& text) const;     // throws PatternError for a text that is too long
 
  private:
   struct Compiled;

@@ -3,6 +3,7 @@
 // The reader is strict; everything it returns lies inside the given bytes. The writer is deterministic.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@ namespace ecmv::datasets {
 struct Safetensors {
   std::vector<TensorView> tensors;  // in the order of their bytes in the file (empty ones by name)
   std::map<std::string, std::string> metadata;
+  std::vector<uint32_t> by_name;  // places in `tensors`
 
   const TensorView* find(std::string_view name) const;  // nullptr: no such tensor
 };
@@ -22,10 +24,10 @@ struct Safetensors {
 // True if the bytes begin as such a container: a length that fits and '{'. No promise about the rest.
 bool looks_like_safetensors(std::span<const std::byte> bytes);
 
-// Views into `bytes`, which must outlive them. Throws DatasetError for: truncation, a header over 100 MB, bad
-// JSON or UTF-8, duplicate keys, unknown or missing fields, unknown dtypes, sizes that overflow or do not
-// match the offsets, offsets out of bounds, overlaps, holes, bytes after the last tensor, metadata that is
-// not text.
+// Views into `bytes`, which must outlive them. Throws DatasetError for: truncation, a header over 100 MB or of more
+// than 200000 tensors, bad JSON or UTF-8, duplicate keys, unknown or missing fields, unknown dtypes, sizes that
+// overflow or do not match the offsets, offsets out of bounds, overlaps, holes, bytes after the last tensor, metadata
+// that is not text.
 Safetensors parse_safetensors(std::span<const std::byte> bytes);
 
 // Tensors in the given order, the header padded with spaces to a multiple of 8 bytes, so the data start

@@ -5,7 +5,7 @@
 #include <deque>
 #include <utility>
 
-#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/memory_limits.h"
 #include "experiments/fill_record.h"
 #include "experiments/measure.h"
 #include "experiments/sample_check.h"

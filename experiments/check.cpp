@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/memory_limits.h"
 #include "backends/cpu/team.h"
 #include "codecs/guarded_output.h"
 
@@ -180,7 +180,7 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
     if (!codecs[i].entry->codec->lossless) results[i].decoded = std::make_shared<std::vector<datasets::Matrix>>(count);
   }
   std::atomic<size_t> next = 0;
-  backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int) {
+  backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int, int) {
     for (size_t task = next++; task < tallies.size() && !interrupted(); task = next++) {
       const size_t codec = task / count, layer = task % count;
       Outcome& outcome = tallies[task].outcome;
@@ -202,9 +202,12 @@ size_t encoded_at_once(std::span<const CodecChoice> codecs, const std::vector<da
   int64_t bytes = 0;
   for (const CodecChoice& one : codecs) {
     for (const datasets::Matrix& matrix : matrices) {
-      const auto bound = one.entry->codec->max_stored_bytes;
+      const auto& bound = one.entry->codec->max_stored_bytes;
       const auto raw = static_cast<int64_t>(matrix.elements.size());
-      bytes += raw + (bound == nullptr ? 2 * raw : bound(codecs::shape_in_bytes(matrix.view()), one.settings));
+      int64_t stored = 2 * raw;
+      if (bound != nullptr)  // what it throws, it throws again when the layer is encoded
+        guarded([&] { stored = bound(codecs::shape_in_bytes(matrix.view()), one.settings); });
+      bytes += raw + stored;
     }
     if (count > 0 && ((count + 1) * std::max<size_t>(1, matrices.size()) > 4 * threads || bytes > available)) break;
     ++count;

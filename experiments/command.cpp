@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <new>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -74,8 +76,18 @@ int act(const CommandLine& line) {
   } catch (const datasets::DatasetError& e) {
     std::cerr << "ecmv: " << e.what() << "\n";
     return kUsage;
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::cerr << fmt::format("ecmv: {}{}{}: {}.\n", e.path1().string(), e.path2().empty() ? "" : " and ",
+                             e.path2().string(), e.code().message());
+    return kUsage;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "ecmv: there is not enough memory for this.\n";
+    return kFailedCase;
   } catch (const std::exception& e) {
     std::cerr << "ecmv: internal error: " << e.what() << "\n";
+    return kInternal;
+  } catch (...) {  // of a codec or a library
+    std::cerr << "ecmv: internal error: something was thrown that is no exception of the standard library's kind.\n";
     return kInternal;
   }
 }

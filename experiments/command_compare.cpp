@@ -66,7 +66,7 @@ void add_compare(CLI::App& app, CommandLine& line) {
         for (const std::string& note : *notes) std::cerr << "ecmv: " << note << "\n";
       const reports::Table table = reports::comparison_table(result);
       if (options->json)
-        std::cout << table_json(table).dump(2) << "\n";
+        std::cout << json_text(table_json(table)) << "\n";
       else if (options->markdown != "-")
         std::cout << reports::to_text(table);
       if (!options->markdown.empty())

@@ -14,12 +14,14 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/cpu_info.h"
+#include "backends/cpu/memory_limits.h"
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "experiments/command.h"
 #include "experiments/command_doctor.h"
 #include "experiments/expand.h"
 #include "experiments/fill_record.h"
+#include "experiments/table_json.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -228,7 +230,7 @@ void add_doctor(CLI::App& app, CommandLine& line) {
           std::cout << fmt::format("{:8} {}: {}{}\n", level, finding.what, finding.found,
                                    finding.advice.empty() ? "" : "\n         -> " + finding.advice);
       }
-      if (*json) std::cout << list.dump(2) << "\n";
+      if (*json) std::cout << json_text(list) << "\n";
       return static_cast<int>(kFine);
     };
   });

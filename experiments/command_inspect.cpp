@@ -66,7 +66,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
         else
           std::cout << reports::to_text(table) << "\n";
       }
-      if (options->json) std::cout << all.dump(2) << "\n";
+      if (options->json) std::cout << json_text(all) << "\n";
       return static_cast<int>(kFine);
     };
   });

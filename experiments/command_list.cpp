@@ -121,7 +121,7 @@ std::vector<Table> device_tables(bool devices_too) {
   for (const backends::Backend& backend : backends::all_backends()) {
     std::string state = "unavailable: it has no device here";
     for (const backends::DeviceInfo& info : backend.devices()) {
-      if (info.unavailable.empty()) state = "available";
+      if (state != "available") state = info.unavailable.empty() ? "available" : "unavailable: " + info.unavailable;
       devices.rows.push_back(
           {text_cell(info.backend), text_cell(info.name), text_cell(info.simd_target), count_cell(info.threads),
            text_cell(info.compute_units == 0 ? "" : std::to_string(info.compute_units)),
@@ -216,7 +216,7 @@ void add_list(CLI::App& app, CommandLine& line) {
       if (options->json) {
         nlohmann::ordered_json all;
         for (const Table& table : tables) all[table.id] = table_json(table);
-        std::cout << all.dump(2) << "\n";
+        std::cout << json_text(all) << "\n";
       } else {
         for (const Table& table : tables) std::cout << reports::to_text(table) << "\n";
       }

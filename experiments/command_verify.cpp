@@ -13,6 +13,7 @@
 #include "experiments/corrupt.h"
 #include "experiments/fill_record.h"
 #include "experiments/junit.h"
+#include "experiments/outcome.h"
 #include "experiments/run.h"
 #include "experiments/running_case.h"
 #include "experiments/verify_files.h"
@@ -113,8 +114,12 @@ class Verification {
       const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id);
       // Before it begins: a decoder that a damaged stream makes crash leaves nothing else.
       if (entry->loaded()) std::cerr << fmt::format("decoding damaged streams of {}\n", one.codec.name());
-      const CorruptionResult result =
-          decode_damaged_streams(*entry, dataset.layers.front(), one.codec.settings, options_.flips, interrupted);
+      CorruptionResult result;
+      const Outcome outcome = guarded([&] {
+        result =
+            decode_damaged_streams(*entry, dataset.layers.front(), one.codec.settings, options_.flips, interrupted);
+      });
+      if (!outcome.fine()) result.other = 1, result.first_other = outcome.reason;
       if (!result.refused.empty()) continue;
       seen.insert(one.codec.name());
       if (!result.not_encoded.empty()) {

@@ -2,17 +2,18 @@
 #include "experiments/corrupt.h"
 
 #include <algorithm>
+#include <new>
 #include <random>
 
-#include "codecs/guarded_output.h"
+#include "codecs/read_stream.h"
+#include "experiments/outcome.h"
 
 namespace ecmv::experiments {
 namespace {
 
 class Damager {
  public:
-  Damager(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& whole, size_t bytes)
-      : entry_(entry), whole_(whole), out_(bytes) {}
+  Damager(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& whole) : entry_(entry), whole_(whole) {}
 
   // Damages a copy and decodes it. Sections are copied to blocks of exactly their size, so that a sanitizer sees every
   // byte read past them.
@@ -21,7 +22,7 @@ class Damager {
     damage(damaged);
     for (codecs::Section& section : damaged.sections) section.bytes.shrink_to_fit();
     try {
-      entry_.codec->decode(damaged.view(), out_.elements());
+      codecs::read_stream(*entry_.codec, damaged.view());
       ++result.returned;
     } catch (const codecs::MalformedStream&) {
       ++result.threw;
@@ -30,9 +31,6 @@ class Damager {
     } catch (...) {
       if (result.other++ == 0) result.first_other = "something that is no std::exception";
     }
-    if (!out_.written_outside()) return;
-    if (result.other++ == 0) result.first_other = "the decoder wrote outside the matrix";
-    out_.repair();
   }
 
   CorruptionResult result;
@@ -40,7 +38,6 @@ class Damager {
  private:
   const codecs::CodecEntry& entry_;
   const codecs::CompressedMatrix& whole_;
-  codecs::GuardedOutput out_;
 };
 
 }  // namespace
@@ -56,11 +53,11 @@ CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const d
     whole = codecs::encode_matrix(entry, matrix.view(), settings);
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception& e) {
-    early.not_encoded = e.what();
+  } catch (...) {
+    early.not_encoded = outcome_of_exception().reason;
     return early;
   }
-  Damager damager(entry, whole, matrix.elements.size());
+  Damager damager(entry, whole);
   std::mt19937_64 random(1);  // its numbers are the same everywhere
   for (size_t s = 0; s < whole.sections.size() && !interrupted(); ++s) {
     const size_t size = whole.sections[s].bytes.size();

@@ -2,7 +2,6 @@
 // give, and in addition the instruction sets that this CPU lacks.
 #include "experiments/coverage.h"
 
-#include <exception>
 #include <optional>
 
 #include "backends/backend.h"
@@ -11,6 +10,7 @@
 #include "experiments/device_pool.h"
 #include "experiments/expand.h"
 #include "experiments/fill_record.h"
+#include "experiments/outcome.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -75,8 +75,8 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
         no_matvec = why_no_product(std::span(&sample, 1));
         refused.clear();
         break;
-      } catch (const std::exception& e) {
-        refused = e.what();
+      } catch (...) {
+        refused = outcome_of_exception().reason;
       }
     for (const KernelSpec& spec : expand_kernels(choice, entry)) {
       CoverageEntry answer{std::string(entry.id),

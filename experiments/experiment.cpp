@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -19,10 +20,34 @@
 namespace ecmv::experiments {
 namespace {
 
+constexpr int64_t kMostConfigBytes = 1 << 20;  // its tree takes some 200 times as much memory
+
 std::string join(const std::vector<std::string>& messages) {
   std::string all;
   for (const std::string& message : messages) all += (all.empty() ? "" : "\n") + message;
   return all;
+}
+
+// Each case once. Blocks may name the same dataset or codec again; cases that share them stand together, in the order
+// in which data and codecs are first named.
+std::vector<Case> together(std::vector<Case> cases) {
+  std::unordered_set<std::string> names;
+  std::erase_if(cases, [&](const Case& one) { return !names.insert(one.name()).second; });
+  std::unordered_map<std::string, size_t> data, codecs;  // to the order of appearance
+  struct Place {
+    size_t data, codec, index;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::vector<Place> places;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = cases[i].data.name();
+    places.push_back({data.try_emplace(name, data.size()).first->second,
+                      codecs.try_emplace(name + "/" + cases[i].codec.name(), codecs.size()).first->second, i});
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<Case> sorted;
+  for (const Place& place : places) sorted.push_back(std::move(cases[place.index]));
+  return sorted;
 }
 
 // The same nodes without positions: what came from the command line stands in no line of the file.
@@ -36,16 +61,24 @@ YAML::Node without_positions(const YAML::Node& node) {
   return out;
 }
 
+YAML::Node load_value(const std::string& text) {
+  const YAML::Node value = YAML::Load(text);
+  expect_finite(value);
+  return without_positions(value);
+}
+
 // "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") stays what it is.
 YAML::Node value_of(const std::string& text) {
-  if (text.starts_with('{') || text.starts_with('[')) return without_positions(YAML::Load(text));
+  if (text.starts_with('{') || text.starts_with('[')) return load_value(text);
   if (text.find(',') == std::string::npos) return YAML::Node(text);
-  return without_positions(YAML::Load("[" + text + "]"));
+  return load_value("[" + text + "]");
 }
 
 // "experiments.0.data.sigma": names of keys and, in lists, positions from 0. False where a part of the path leads
 // nowhere; the last key may be new.
 bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
+  constexpr int kLongestPath = 16;  // in keys
+  if (std::count(path.begin(), path.end(), '.') >= kLongestPath) return false;
   const size_t dot = path.find('.');
   const std::string key = path.substr(0, dot);
   if (key.empty()) return false;
@@ -149,6 +182,9 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
                             std::span<const codecs::CodecEntry> codecs) {
   static constexpr std::string_view kKeys[] = {"schema",  "name",   "question",   "seed",
                                                "measure", "verify", "experiments"};
+  if (static_cast<int64_t>(text.size()) > kMostConfigBytes)
+    throw ConfigError(
+        {fmt::format("{}: it has {} bytes, and a config at most {}.", file, text.size(), kMostConfigBytes)});
   YamlErrors errors(file);
   YAML::Node root;
   try {
@@ -156,6 +192,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
     if (documents.size() > 1)
       throw ConfigError({fmt::format("{}: a config is one YAML document, not {}.", file, documents.size())});
     if (!documents.empty()) root = documents[0];
+    expect_finite(root);
   } catch (const YAML::Exception& e) {
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, e.msg)});
   }
@@ -197,18 +234,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
       read_block(block, static_cast<uint64_t>(seed), codecs, experiment.cases, errors);
   if (!errors.messages().empty()) throw ConfigError(errors.messages());
 
-  // Blocks may name the same dataset or codec again; cases that share them run together, each once.
-  std::vector<Case> cases;
-  std::unordered_set<std::string> names;
-  for (const Case& one : experiment.cases)
-    if (names.insert(one.name()).second) {
-      auto place = std::find_if(cases.rbegin(), cases.rend(),
-                                [&](const Case& c) { return c.data == one.data && c.codec == one.codec; });
-      if (place == cases.rend())
-        place = std::find_if(cases.rbegin(), cases.rend(), [&](const Case& c) { return c.data == one.data; });
-      cases.insert(place == cases.rend() ? cases.end() : place.base(), one);
-    }
-  experiment.cases = std::move(cases);
+  experiment.cases = together(std::move(experiment.cases));
   write_defaults(root, seed, experiment);
   YAML::Emitter emitter;
   emitter << root;
@@ -235,8 +261,7 @@ void filter_cases(Experiment& experiment, const std::string& filter, const std::
       return (!filter.empty() && !keep.found_in(name)) || (!exclude.empty() && drop.found_in(name));
     });
   } catch (const datasets::PatternError& e) {
-    throw ConfigError(
-        {fmt::format("The expression of --filter or --exclude is not a regular expression: {}.", e.what())});
+    throw ConfigError({fmt::format("The expression of --filter or --exclude cannot be used: {}.", e.what())});
   }
 }
 
@@ -246,18 +271,12 @@ void measure_once(Experiment& experiment) {
 
 void shrink_to_smoke(Experiment& experiment) {
   measure_once(experiment);
-  std::vector<Case> cases;
-  std::unordered_set<std::string> names;
-  for (Case one : experiment.cases) {
+  for (Case& one : experiment.cases) {
     one.data.shape = shrunk(one.data.shape);
     one.data.layers = std::min(one.data.layers, 2);
-    if (names.insert(one.name()).second) cases.push_back(one);
   }
-  // Sizes that became equal join: cases of the same data and codec must stand together.
-  std::stable_sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
-    return std::pair(a.data.name(), a.codec.name()) < std::pair(b.data.name(), b.codec.name());
-  });
-  experiment.cases = std::move(cases);
+  // Sizes that became equal join.
+  experiment.cases = together(std::move(experiment.cases));
 }
 
 }  // namespace ecmv::experiments

@@ -2,6 +2,7 @@
 #include "experiments/outcome.h"
 
 #include <new>
+#include <stdexcept>
 
 #include "backends/backend.h"
 
@@ -13,6 +14,8 @@ Outcome outcome_of_exception() {
     throw;
   } catch (const backends::OutOfMemory& e) {
     return {Status::out_of_memory, e.what()};
+  } catch (const std::length_error&) {  // of a vector beyond its largest size
+    return {Status::out_of_memory, "The host has no memory for sizes like this case's."};
   } catch (const std::bad_alloc&) {
     return {Status::out_of_memory, "The host has no memory left for this case."};
   } catch (const backends::Refused& e) {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/memory_limits.h"
 #include "experiments/chain.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
@@ -26,6 +26,13 @@ class Plan {
 
   // "" or why this case will not run, as far as is known.
   std::string obstacle(const Case& one) {
+    std::string reason;
+    const Outcome asked = guarded([&] { reason = known_obstacle(one); });
+    return asked.fine() ? reason : fmt::format("{}: {}", reports::to_string(asked.status), asked.reason);
+  }
+
+ private:
+  std::string known_obstacle(const Case& one) {
     if (!known_ || *known_ != one.data) open(one.data);
     if (!opened_.fine()) return fmt::format("{}: {}", reports::to_string(opened_.status), opened_.reason);
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
@@ -43,8 +50,6 @@ class Plan {
         return "refused: " + reason;
     return {};
   }
-
- private:
   void open(const DataSpec& data) {
     known_ = data;
     first_layer_ = {};
@@ -77,7 +82,10 @@ class Plan {
 
 int64_t memory_needed_bytes(const DataSpec& data) {
   const datasets::DataSource* source = datasets::find_source(data.source);
-  return 4 * (source == nullptr ? 1 : source->element_bytes) * data.shape.elements() * data.layers;
+  int64_t needed = 4 * (source == nullptr ? 1 : source->element_bytes);
+  for (const int64_t factor : {data.shape.rows, data.shape.cols, int64_t{data.layers}})
+    if (__builtin_mul_overflow(needed, factor, &needed)) return INT64_MAX;
+  return needed;
 }
 
 std::string lacks_memory(const DataSpec& data) {

@@ -32,8 +32,8 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64
     const datasets::Matrix& matrix = matrices[layer];
     std::vector<float>& tokens = products.tokens.emplace_back(static_cast<size_t>(batch * matrix.shape.cols));
     const auto cols = static_cast<size_t>(matrix.shape.cols);
-    team.run([&](int thread) {
-      for (int token = thread; token < batch; token += team.threads()) {
+    team.run([&](int thread, int threads) {
+      for (int token = thread; token < batch; token += threads) {
         const auto numbers = std::span(tokens).subspan(static_cast<size_t>(token) * cols, cols);
         draw_token(seed, static_cast<uint32_t>(layer), token, numbers);
         for (size_t c = 0; c < cols; ++c)

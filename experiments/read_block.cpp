@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -21,12 +22,29 @@ constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads",
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",    "op",
                                              "batch",  "variant", "tuning", "simd_target"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
+// More is a slip of the pen, and would fill the memory before it could be seen.
+constexpr size_t kMostCases = 100'000, kMostRules = 1000;
+// Sources check parameters by making a matrix with them; beyond so many different ones that is left to the run.
+constexpr size_t kMostChecked = 1000;
 
 // One axis of a product: a key and the values it takes.
 struct Axis {
   std::string key;
   std::vector<YAML::Node> values;
 };
+
+// Whether there are more combinations than a config may have; then that is an error.
+bool too_many(const std::vector<Axis>& axes, const std::vector<std::string>& zip, std::string_view what,
+              const YAML::Node& where, YamlErrors& errors) {
+  double count = 1;
+  for (const Axis& axis : axes)
+    if (std::find(zip.begin(), zip.end(), axis.key) == zip.end() || axis.key == zip.front())
+      count *= static_cast<double>(axis.values.size());
+  if (count <= static_cast<double>(kMostCases)) return false;
+  errors.add(where,
+             fmt::format("'{}' has {:.6g} combinations; a config may have at most {} cases.", what, count, kMostCases));
+  return true;
+}
 
 // Every combination of the axes, the first axis slowest. Axes named in `zip` advance together.
 std::vector<std::map<std::string, YAML::Node>> product(const std::vector<Axis>& axes,
@@ -85,8 +103,11 @@ std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) 
 // A source checks its parameters itself: it is asked for a matrix of one element. Sources that read files are asked
 // when the run comes to them, because reading may take long.
 void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where,
-                      YamlErrors& errors) {
+                      std::set<std::string>& checked, YamlErrors& errors) {
   if (!source.uses_shape) return;
+  DataSpec parameters = spec;
+  parameters.shape = {};
+  if (checked.size() >= kMostChecked || !checked.insert(parameters.name()).second) return;
   try {
     source.load({{1, 1}, 1, spec.seed, spec.numbers, spec.texts});
   } catch (const std::exception& e) {
@@ -121,7 +142,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   for (const datasets::ParameterInfo& parameter : source->parameters) keys.push_back(parameter.name);
   if (!check_map(node, "data", keys, errors)) return {};
 
-  const size_t problems = errors.messages().size();
+  const size_t problems = errors.count();
   std::vector<Axis> axes;
   for (const auto& pair : node) {
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
@@ -132,10 +153,13 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   }
   if (source->uses_shape && child(node, "d").IsDefined() == child(node, "shapes").IsDefined())
     errors.add(node, "'data' takes either 'd' (square matrices) or 'shapes' (pairs [rows, cols]).");
-  if (errors.messages().size() > problems) return {};
+  if (errors.count() > problems) return {};
+  const std::vector<std::string> zip = read_zip(child(node, "zip"), axes, errors);
+  if (too_many(axes, zip, "data", node, errors)) return {};
+  std::set<std::string> checked;
   std::vector<DataSpec> out;
-  for (const auto& values : product(axes, read_zip(child(node, "zip"), axes, errors))) {
-    const size_t before = errors.messages().size();
+  for (const auto& values : product(axes, zip)) {
+    const size_t before = errors.count();
     DataSpec spec;
     spec.source = id;
     spec.seed = seed;
@@ -159,7 +183,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
           spec.numbers[key] = read_number(value, key, errors).value_or(0);
       }
     }
-    if (errors.messages().size() == before) check_parameters(*source, spec, node, errors);
+    if (errors.count() == before) check_parameters(*source, spec, node, checked, errors);
     out.push_back(spec);
   }
   return out;
@@ -194,6 +218,7 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
         axes.push_back({key, read_axis(pair.second, key, errors)});
       }
   }
+  if (too_many(axes, {}, id, node, errors)) return;
   for (const auto& values : product(axes, {})) {
     std::map<std::string, std::string> given;
     for (const auto& [key, value] : values) given[key] = value.IsScalar() ? value.Scalar() : "";
@@ -311,6 +336,16 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   return choice;
 }
 
+// Where and how a choice may run kernels at most; words that are given twice count twice.
+size_t places_of_choice(const KernelChoice& choice) {
+  size_t places = 1;
+  for (const size_t count :
+       {choice.backends.size(), choice.simd_targets.size(), choice.ops.size(), choice.batches.size(),
+        choice.threads.size() + choice.devices.size() * choice.launches.size()})
+    places = std::min<size_t>(places, SIZE_MAX / 1'000'000) * std::min<size_t>(count, 1'000'000);
+  return places;
+}
+
 // A partial match: every key given must be equal.
 bool excluded(const Case& one, const std::vector<std::map<std::string, std::string>>& rules) {
   const std::map<std::string, std::string> values = {
@@ -333,6 +368,10 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
   std::vector<std::map<std::string, std::string>> rules;
   if (!node.IsDefined()) return rules;
   if (!node.IsSequence()) errors.add(node, "'exclude' is a list of maps.");
+  if (node.size() > kMostRules) {
+    errors.add(node, fmt::format("'exclude' has {} rules, and at most {} are read.", node.size(), kMostRules));
+    return rules;
+  }
   for (const YAML::Node& rule : node) {
     if (!check_map(rule, "exclude", kExcludeKeys, errors)) continue;
     std::map<std::string, std::string> values;
@@ -349,7 +388,7 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
 void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
                 std::vector<Case>& cases, YamlErrors& errors) {
   if (!check_map(block, "experiments", kBlockKeys, errors)) return;
-  const size_t problems = errors.messages().size();
+  const size_t problems = errors.count();
   const std::vector<DataSpec> data = read_data(block, seed, errors);
   std::vector<CodecSpec> specs;
   const YAML::Node list = child(block, "codecs");
@@ -366,16 +405,30 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     for (const YAML::Node& node : list) read_codec(node, codecs, specs, errors);
   const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
   const auto rules = read_exclude(child(block, "exclude"), errors);
-  if (errors.messages().size() > problems) return;
-  for (const DataSpec& one_data : data)
-    for (const CodecSpec& codec : specs) {
+  if (errors.count() > problems) return;
+  const auto too_many = [&](double count) {
+    if (count <= static_cast<double>(kMostCases)) return false;
+    errors.add(block, fmt::format("The config has {:.6g} cases or more; at most {} are run.", count, kMostCases));
+    return true;
+  };
+  if (too_many(static_cast<double>(places_of_choice(choice)))) return;
+  std::map<std::string, std::vector<KernelSpec>> kernels;  // by codec
+  double count = 0;                                        // before anything is excluded
+  for (const CodecSpec& codec : specs) {
+    if (!kernels.contains(codec.id)) {
       const auto entry =
           std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == codec.id; });
-      for (KernelSpec& kernel : expand_kernels(choice, *entry)) {
-        Case one{one_data, codec, std::move(kernel), {}};
+      kernels[codec.id] = expand_kernels(choice, *entry);
+    }
+    count += static_cast<double>(kernels[codec.id].size() * data.size());
+  }
+  if (too_many(count + static_cast<double>(cases.size()))) return;
+  for (const DataSpec& one_data : data)
+    for (const CodecSpec& codec : specs)
+      for (const KernelSpec& kernel : kernels[codec.id]) {
+        Case one{one_data, codec, kernel, {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));
       }
-    }
 }
 
 void set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {

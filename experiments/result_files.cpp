@@ -122,7 +122,7 @@ void write_tables(const fs::path& records, const Experiment& experiment, const T
   const reports::Contexts contexts(all, std::string(kDefaultBaseline));
   if (!files.json.empty())
     write_output(files.json,
-                 [&](std::ostream& out) { out << table_json(reports::flat_table(all, contexts)).dump(2) << "\n"; });
+                 [&](std::ostream& out) { out << json_text(table_json(reports::flat_table(all, contexts))) << "\n"; });
   if (!files.csv.empty())
     write_output(files.csv, [&](std::ostream& out) { out << reports::to_csv(reports::flat_table(all, contexts)); });
   if (!files.markdown.empty())

@@ -55,9 +55,38 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
   return out;
 }
 
+constexpr int kDeepestNode = 64;
+constexpr int64_t kMostNodes = 250'000;
+
+void count_nodes(const YAML::Node& node, int depth, int64_t& count) {
+  if (depth > kDeepestNode)
+    throw YAML::Exception(node.Mark(),
+                          fmt::format("it is nested more than {} deep, or an alias contains itself", kDeepestNode));
+  if (++count > kMostNodes)
+    throw YAML::Exception(node.Mark(), fmt::format("it has more than {} values, aliases written out", kMostNodes));
+  if (node.IsSequence())
+    for (const YAML::Node& item : node) count_nodes(item, depth + 1, count);
+  if (node.IsMap())
+    for (const auto& pair : node) {
+      count_nodes(pair.first, depth + 1, count);
+      count_nodes(pair.second, depth + 1, count);
+    }
+}
+
 }  // namespace
 
+void expect_finite(const YAML::Node& root) {
+  int64_t count = 0;
+  count_nodes(root, 0, count);
+}
+
 void YamlErrors::add(const YAML::Node& where, const std::string& sentence) {
+  constexpr size_t kShown = 100;
+  if (++count_ > kShown) {
+    messages_.resize(kShown);
+    messages_.push_back(fmt::format("{}: {} more errors are not shown.", file_, count_ - kShown));
+    return;
+  }
   const YAML::Mark mark = where.IsDefined() ? where.Mark() : YAML::Mark::null_mark();
   if (mark.is_null())
     messages_.push_back(fmt::format("{}: {}", file_, sentence));

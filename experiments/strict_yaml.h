@@ -17,12 +17,19 @@ class YamlErrors {
  public:
   explicit YamlErrors(std::string file) : file_(std::move(file)) {}
   void add(const YAML::Node& where, const std::string& sentence);
+  // The first hundred, and a sentence about the others.
   const std::vector<std::string>& messages() const { return messages_; }
+  size_t count() const { return count_; }
 
  private:
   std::string file_;
   std::vector<std::string> messages_;
+  size_t count_ = 0;
 };
+
+// Throws YAML::Exception unless the tree can be walked and copied: an alias may lead back into itself, and aliases of
+// aliases grow without bound. Call it with whatever was parsed before anything else is done with it.
+void expect_finite(const YAML::Node& root);
 
 // `node` must be a map with keys among `allowed` only, each once. Returns whether it is a map at all, so that a caller
 // goes on and finds what else is wrong in it; foreign keys are errors already and must be passed over. A null node is

@@ -27,4 +27,8 @@ nlohmann::ordered_json table_json(const reports::Table& table) {
   return rows;
 }
 
+std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace ecmv::experiments

@@ -3,7 +3,6 @@
 #include "experiments/verify_files.h"
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -13,10 +12,12 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/dense_matvec.h"
+#include "codecs/read_stream.h"
 #include "codecs/registry.h"
 #include "datasets/file_bytes.h"
 #include "datasets/matvans.h"
 #include "experiments/check.h"
+#include "experiments/outcome.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -35,17 +36,6 @@ struct OpenedFile {
   bool is_chain() const { return chain.names.empty(); }
 };
 
-datasets::Matrix decode_layer(const CodecEntry& entry, const codecs::CompressedMatrix& layer) {
-  datasets::Matrix matrix;
-  matrix.shape = layer.shape;
-  matrix.type = layer.type;
-  matrix.elements.assign(static_cast<size_t>(layer.shape.elements() * datasets::element_bytes(layer.type)),
-                         std::byte{0x80});
-  entry.codec->decode(layer.view(), matrix.elements);
-  matrix.content_hash = datasets::content_hash(matrix.view());
-  return matrix;
-}
-
 OpenedFile open_file(std::span<const std::byte> bytes) {
   OpenedFile file;
   for (const CodecEntry& entry : codecs::all_codecs()) {
@@ -55,13 +45,14 @@ OpenedFile open_file(std::span<const std::byte> bytes) {
     file.entry = &entry;
   }
   if (file.entry == nullptr) throw std::runtime_error("It is no chain file of any codec in this build.");
-  file.chain = file.entry->codec->read_file(bytes);
+  codecs::ReadFile read = codecs::read_chain_file(*file.entry->codec, bytes);
+  file.chain = std::move(read.chain);
+  file.matrices = std::move(read.matrices);
   size_t length = file.chain.initial_vector.size();
   for (const codecs::CompressedMatrix& layer : file.chain.layers) {
     if (file.is_chain() && layer.shape.cols != static_cast<int64_t>(length))
       throw std::runtime_error("Its layers do not fit together as a chain.");
     length = static_cast<size_t>(layer.shape.rows);
-    file.matrices.push_back(decode_layer(*file.entry, layer));
   }
   return file;
 }
@@ -121,8 +112,8 @@ FileCheck compare_twin(const OpenedFile& file, const std::filesystem::path& twin
       if (twin.matrices[layer].shape != file.matrices[layer].shape ||
           twin.matrices[layer].elements != file.matrices[layer].elements)
         failure = fmt::format("layer {} has other elements", layer);
-  } catch (const std::exception& error) {
-    failure = error.what();
+  } catch (...) {
+    failure = outcome_of_exception().reason;
   }
   return make_check("twin " + twin_path.filename().string(), failure, "all elements equal");
 }
@@ -139,12 +130,12 @@ FileCheck compare_modules_reencoded(const OpenedFile& file) {
       failure = file.entry->codec->refuses(matrix.view(), settings);
       if (!failure.empty()) break;
       const codecs::CompressedMatrix again = codecs::encode_matrix(*file.entry, matrix.view(), settings);
-      if (decode_layer(*file.entry, again).elements != matrix.elements)
+      if (codecs::read_stream(*file.entry->codec, again.view()).elements != matrix.elements)
         failure = fmt::format("the module {} has other elements then", file.chain.names[layer]);
       stored += file.chain.layers[layer].stored_bytes();
       encoded += again.stored_bytes();
-    } catch (const std::exception& error) {
-      failure = error.what();
+    } catch (...) {
+      failure = outcome_of_exception().reason;
     }
   }
   return make_check("modules encoded again", failure,
@@ -159,7 +150,7 @@ FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std:
     if (!std::ranges::equal(written, bytes)) {
       success = file.chain.has_more ? "the same modules; the file's other tensors are not written"
                                     : "the same modules in another order or with another header";
-      const ChainFile again = file.entry->codec->read_file(written);
+      const ChainFile again = codecs::read_chain_file(*file.entry->codec, written).chain;
       const auto same = [](const codecs::CompressedMatrix& a, const codecs::CompressedMatrix& b) {
         return a.shape == b.shape && a.type == b.type &&
                std::ranges::equal(a.sections, b.sections, {}, &codecs::Section::bytes, &codecs::Section::bytes);
@@ -167,8 +158,8 @@ FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std:
       if (again.names != file.chain.names || !std::ranges::equal(again.layers, file.chain.layers, same))
         failure = "other modules are read from the written file";
     }
-  } catch (const std::exception& error) {
-    failure = error.what();
+  } catch (...) {
+    failure = outcome_of_exception().reason;
   }
   return make_check("modules written again", failure, success);
 }
@@ -190,7 +181,9 @@ std::optional<int64_t> unread_differences(const CodecEntry& entry, codecs::Compr
       }
   }
   try {
-    return count == 0 || decode_layer(entry, stored).elements == matrix.elements ? std::optional(count) : std::nullopt;
+    return count == 0 || codecs::read_stream(*entry.codec, stored.view()).elements == matrix.elements
+               ? std::optional(count)
+               : std::nullopt;
   } catch (const codecs::MalformedStream&) {
     return std::nullopt;
   }
@@ -217,8 +210,8 @@ FileCheck compare_reencoded(const OpenedFile& file, std::span<const std::byte> b
       if (unread == 0 ? !std::ranges::equal(written, bytes) : written.size() != bytes.size())
         failure = "the container around equal layers differs";
     }
-  } catch (const std::exception& error) {
-    failure = error.what();
+  } catch (...) {
+    failure = outcome_of_exception().reason;
   }
   return make_check("bytes encoded again", failure, success);
 }
@@ -228,8 +221,8 @@ FileCheck compare_rewritten(const OpenedFile& file, std::span<const std::byte> b
   try {
     if (!std::ranges::equal(file.entry->codec->write_file(file.chain), bytes))
       failure = "the bytes differ from the file's";
-  } catch (const std::exception& error) {
-    failure = error.what();
+  } catch (...) {
+    failure = outcome_of_exception().reason;
   }
   return make_check("bytes written again", failure, "identical");
 }
@@ -290,8 +283,8 @@ void check_backend(const OpenedFile& file, const Reference& reference, const bac
         for (const backends::Policy& policy : kernel.policies)
           checks.push_back(check_kernel(file, reference, *device, kernel, policy, uploaded));
       }
-    } catch (const std::exception& error) {
-      checks.push_back({name, Result::failed, error.what()});
+    } catch (...) {
+      checks.push_back({name, Result::failed, outcome_of_exception().reason});
     }
   }
 }
@@ -346,8 +339,8 @@ FileVerification verify_file(const std::string& path) {
   try {
     bytes.emplace(path);
     file = open_file(bytes->bytes());
-  } catch (const std::exception& error) {
-    verification.unreadable = error.what();
+  } catch (...) {
+    verification.unreadable = outcome_of_exception().reason;
     return verification;
   }
   verification.codec = file.entry->id;
@@ -361,8 +354,8 @@ FileVerification verify_file(const std::string& path) {
       elements == 0 ? 0 : 8.0 * static_cast<double>(stored_bytes) / static_cast<double>(elements);
   try {
     check_opened(path, bytes->bytes(), file, verification);
-  } catch (const std::exception& error) {
-    verification.checks.push_back({"verification", Result::failed, error.what()});
+  } catch (...) {
+    verification.checks.push_back({"verification", Result::failed, outcome_of_exception().reason});
   }
   return verification;
 }

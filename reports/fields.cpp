@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace ecmv::reports {
 namespace {
@@ -129,7 +130,11 @@ std::string shape_label(const CaseRecord& record) {
 }
 
 std::int64_t elements_of(const CaseRecord& record) {
-  return record.time.elements > 0 ? record.time.elements : record.data.rows * record.data.cols * record.data.layers;
+  if (record.time.elements > 0) return record.time.elements;
+  std::int64_t elements = 1;  // a case that was refused for its size may have more than there are numbers
+  for (const std::int64_t factor : {record.data.rows, record.data.cols, record.data.layers})
+    if (__builtin_mul_overflow(elements, factor, &elements)) return std::numeric_limits<std::int64_t>::max();
+  return elements;
 }
 
 double dimension_of(const CaseRecord& record) {

@@ -326,7 +326,7 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
     std::map<std::pair<std::int64_t, std::string>, double> places;  // shapes from small to large
     std::map<std::string, Cases> by_codec;
     for (const CaseRecord* record : facet.cases) {
-      if (!std::isfinite(number(*record, "speedup_vs_raw"))) continue;
+      if (const double speedup = number(*record, "speedup_vs_raw"); !(speedup > 0) || std::isinf(speedup)) continue;
       places[{elements_of(*record), shape_label(*record)}] = 0;
       by_codec[record->codec.id].push_back(record);
     }
@@ -347,11 +347,13 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
                     Series::Style::points,        {}};
       for (const CaseRecord* record : chosen) {
         const double speedup = number(*record, "speedup_vs_raw");
+        if (!(speedup > 0)) continue;
         slowest = std::min(slowest, speedup), fastest = std::max(fastest, speedup);
         series.points.push_back({places[{elements_of(*record), shape_label(*record)}], speedup});
       }
       plot.series.push_back(std::move(series));
     }
+    std::erase_if(plot.series, [](const Series& series) { return series.points.empty(); });
     if (plot.series.empty()) continue;
     choose_ticks(plot.y, slowest, fastest);
     for (const auto& [shape, at] : places)

@@ -30,7 +30,7 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
     for (const CaseRecord* record : cases) {
       const Point point{number(*record, "bits_per_element"), number(*record, "elements_per_s"),
                         number(*record, "elements_per_s_p10"), number(*record, "elements_per_s_p90")};
-      if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+      if (!std::isfinite(point.x) || !(point.y > 0)) continue;
       points.emplace_back(point, record);
       bits_min = std::min(bits_min, point.x), bits_max = std::max(bits_max, point.x);
       speed_min = std::min(speed_min, point.y), speed_max = std::max(speed_max, point.y);
@@ -89,7 +89,7 @@ std::vector<Figure> FigureMaker::roofline() const {
     for (const CaseRecord* record : fastest_kernels(facet.cases)) {
       const Context context = contexts_.of(*record);
       const Point point{8.0 / number(*record, "bits_per_element"), number(*record, "elements_per_s")};
-      if (!context.bandwidth || !std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+      if (!context.bandwidth || !std::isfinite(point.x) || !(point.y > 0)) continue;
       bandwidth = std::max(bandwidth, context.bandwidth->read_bytes_per_s);
       speed_min = std::min(speed_min, point.y), speed_max = std::max(speed_max, point.y);
       dense_min = std::min(dense_min, point.x), dense_max = std::max(dense_max, point.x);
@@ -225,7 +225,8 @@ std::vector<Figure> FigureMaker::size_by_role() const {
   std::vector<Figure> figures;
   for (const Facet& facet : facets("size", largest_of_each_source(ok_cases()), {"data"})) {
     std::map<std::string, const CaseRecord*> schemes;
-    for (const CaseRecord* record : facet.cases) schemes.emplace(codec_label(*record), record);
+    for (const CaseRecord* record : facet.cases)
+      if (std::isfinite(number(*record, "bits_per_element"))) schemes.emplace(codec_label(*record), record);
     if (schemes.size() < 2) continue;
     Cases cases;
     for (const auto& [label, record] : schemes) cases.push_back(record);

@@ -192,7 +192,7 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
   // Hollow twins and the front have no legend entry or share one; each labelled series has one.
   std::vector<std::size_t> labelled;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    if (!plot.series[i].label.empty()) labelled.push_back(i);
+    if (!plot.series[i].label.empty() && !plot.series[i].points.empty()) labelled.push_back(i);
   }
   const bool two_lines = labelled.size() <= 13;
   const double line = 15, entry = two_lines ? 2 * line + 4 : line + 3;

@@ -2,6 +2,7 @@
 // rest, so files of older and newer builds merge. Doubles that are not finite become null and come back as
 // NaN.
 #include "reports/record.h"
+#include "reports/plausible.h"
 
 #include <array>
 #include <cmath>
@@ -56,8 +57,13 @@ void take(const Json& object, const char* name, T& into) {
       if (!found->is_number_integer()) throw ReportError("");
     } else if constexpr (std::is_same_v<T, double>) {
       if (!found->is_number()) throw ReportError("");
+      if (is_beyond_measure(found->template get<double>()))
+        throw ReportError(fmt::format("the field \"{}\" has a value beyond all measure: {}", name, dump(*found)));
     }
     into = found->template get<T>();
+  } catch (const ReportError& error) {
+    if (*error.what() != 0) throw;
+    throw ReportError(fmt::format("the field \"{}\" has a value of the wrong type: {}", name, dump(*found)));
   } catch (const std::exception&) {
     throw ReportError(fmt::format("the field \"{}\" has a value of the wrong type: {}", name, dump(*found)));
   }
@@ -90,6 +96,8 @@ void take(const Json& object, const char* name, std::vector<double>& into) {
   for (const Json& value : *found) {
     if (!value.is_number() && !value.is_null()) throw ReportError(fmt::format("\"{}\" holds {}", name, dump(value)));
     into.push_back(value.is_null() ? kUnknown : value.get<double>());
+    if (is_beyond_measure(into.back()))
+      throw ReportError(fmt::format("\"{}\" holds {}, which is beyond all measure", name, dump(value)));
   }
 }
 
@@ -202,6 +210,7 @@ CaseRecord case_from(const Json& json) {
   take(check, "decode", record.check.decode);
   take(check, "outputs", record.check.outputs);
   take(check, "guards", record.check.guards);
+  expect_plausible(record);
   return record;
 }
 
@@ -440,6 +449,7 @@ std::string to_json_line(const BandwidthRecord& r) {
 }
 
 AnyRecord parse_record(std::string_view line) {
+  expect_shallow(line);
   const Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) return Incomplete{};
   if (!json.is_object()) throw ReportError("a record must be a JSON object");

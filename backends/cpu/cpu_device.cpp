@@ -108,6 +108,7 @@ DeviceInfo describe(std::string_view backend, int threads) {
   DeviceInfo info = describe_cpu();
   info.backend = backend;
   info.threads = threads == 0 ? Team::available_threads() : threads;
+  if (const std::string reason = Team::why_not(info.threads); !reason.empty()) throw std::invalid_argument(reason);
   return info;
 }
 

@@ -65,8 +65,6 @@ DeviceInfo describe_cpu() {
   return info;
 }
 
-int64_t available_memory_bytes() { return proc_kib("/proc/meminfo", "MemAvailable"); }
-
 double cpu_quota_cores() {
   // Version 2: "max 100000" or "200000 100000" in the process's group and all above it; the smallest holds.
   double least = 0;

@@ -8,9 +8,6 @@ namespace ecmv::backends::cpu {
 // name, caches and memory filled in; unknown sizes are 0. Reads /proc and /sys only.
 DeviceInfo describe_cpu();
 
-// Bytes of memory that the system could give out now without swapping; 0: unknown.
-int64_t available_memory_bytes();
-
 // Cores that the control group's quota is worth (cgroup v2 cpu.max, v1 cpu.cfs_quota_us); 0: no quota.
 double cpu_quota_cores();
 

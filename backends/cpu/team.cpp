@@ -2,32 +2,91 @@
 #include "backends/cpu/team.h"
 
 #include <omp.h>
+#include <pthread.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace ecmv::backends::cpu {
+namespace {
 
-void Team::run(const std::function<void(int)>& body) const {
-  // Without this the runtime may hand out fewer threads than asked for and rows would stay undone.
-  omp_set_dynamic(0);
-  int granted = threads_;
-#pragma omp parallel num_threads(threads_)
-  {
-    // The same on every thread; a limit (OMP_THREAD_LIMIT, a parallel region around this one) still applies.
-    if (omp_get_num_threads() == threads_) {
-      body(omp_get_thread_num());
-    } else if (omp_get_thread_num() == 0) {
-      granted = omp_get_num_threads();
-    }
-  }
-  if (granted != threads_)
-    throw std::runtime_error("OpenMP grants " + std::to_string(granted) + " of " + std::to_string(threads_) +
-                             " threads: OMP_THREAD_LIMIT, or a parallel region around this one, is in the way.");
+// Threads that wait until they may end.
+struct Waiting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+};
+
+void* wait_until_over(void* argument) {
+  auto& waiting = *static_cast<Waiting*>(argument);
+  std::unique_lock lock(waiting.mutex);
+  waiting.changed.wait(lock, [&] { return waiting.over; });
+  return nullptr;
 }
 
-int Team::available_threads() { return std::min(omp_get_max_threads(), omp_get_thread_limit()); }
+// How many threads, at most so many and this one among them, can live at once. The runtime ends the process where it
+// cannot create a thread, so it is tried before; what has once been possible is believed.
+int creatable_threads(int threads, int& error) {
+  static std::atomic<int> proven = 1;
+  if (threads <= proven) return threads;
+  Waiting waiting;
+  std::vector<pthread_t> created;
+  while (static_cast<int>(created.size()) + 1 < threads) {
+    pthread_t thread{};
+    error = pthread_create(&thread, nullptr, wait_until_over, &waiting);
+    if (error != 0) break;
+    created.push_back(thread);
+  }
+  {
+    const std::scoped_lock lock(waiting.mutex);
+    waiting.over = true;
+  }
+  waiting.changed.notify_all();
+  for (const pthread_t thread : created) pthread_join(thread, nullptr);
+  const int possible = static_cast<int>(created.size()) + 1;
+  int before = proven;
+  while (possible > before && !proven.compare_exchange_weak(before, possible)) {
+  }
+  return possible;
+}
+
+}  // namespace
+
+void Team::run(const std::function<void(int, int)>& body) const {
+  // Without this the runtime may hand out fewer threads than asked for.
+  omp_set_dynamic(0);
+  std::exception_ptr fault;
+  std::mutex mutex;
+#pragma omp parallel num_threads(threads_)
+  {
+    try {
+      body(omp_get_thread_num(), omp_get_num_threads());
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (fault == nullptr) fault = std::current_exception();
+    }
+  }
+  if (fault != nullptr) std::rethrow_exception(fault);
+}
+
+int Team::available_threads() {
+  int error = 0;
+  return creatable_threads(std::max(1, std::min(omp_get_max_threads(), omp_get_thread_limit())), error);
+}
+
+std::string Team::why_not(int threads) {
+  int error = 0;
+  const int possible = creatable_threads(threads, error);
+  if (possible >= threads) return {};
+  return "The system gives " + std::to_string(possible) + " of " + std::to_string(threads) +
+         " threads: " + std::strerror(error) + ".";
+}
 
 std::vector<int> Team::cores_of(int thread, int threads) {
   const int places = omp_get_num_places();

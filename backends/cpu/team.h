@@ -1,8 +1,9 @@
-// Team: OpenMP's threads that run one function together, for work that nobody times: encoding, references, checks. The
-// only place of the project that knows OpenMP, so that codecs stay free of pragmas. Timed passes have a Crew.
+// Team: threads that run one function together, for work that is not timed (passes have a crew, crew.h). The only place
+// of the project that knows OpenMP, so that codecs and passes stay free of pragmas.
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace ecmv::backends::cpu {
@@ -11,12 +12,14 @@ class Team {
  public:
   // threads >= 1.
   explicit Team(int threads) : threads_(threads) {}
-  int threads() const { return threads_; }
-  // Runs body(thread) on every thread, 0 <= thread < threads(), and returns when all have ended. body must not throw.
-  // Throws std::runtime_error, without having run anything, where OpenMP grants fewer threads.
-  void run(const std::function<void(int thread)>& body) const;
-  // Threads the process may use (its CPU affinity, OMP_NUM_THREADS, OMP_THREAD_LIMIT).
+  // Runs body(thread, threads) on every thread, 0 <= thread < threads, and returns when all have ended. `threads` is what
+  // was asked for, or less where OpenMP grants less (OMP_THREAD_LIMIT, a parallel region around this one). Throws what a
+  // body throws, of several one.
+  void run(const std::function<void(int thread, int threads)>& body) const;
+  // Threads the process may use: its CPU affinity, OMP_NUM_THREADS, OMP_THREAD_LIMIT, and how many can be created.
   static int available_threads();
+  // Why so many threads cannot live at once, as a sentence; "" if they can.
+  static std::string why_not(int threads);
   // The cores that OMP_PLACES and OMP_PROC_BIND give to one of `threads` threads, as numbers; empty: any.
   static std::vector<int> cores_of(int thread, int threads);
 

@@ -121,10 +121,6 @@ CompressedMatrix read_module(const datasets::Safetensors& file, const std::strin
       static_cast<uint64_t>(elements))
     fail("the module \"" + module + "\" has " + std::to_string(elements) + " elements, which do not make the shape " +
          shape->second + ".");
-
-  Bytes out(static_cast<size_t>(elements * datasets::element_bytes(matrix.type)));
-  decode(matrix.view(), out);
-  matrix.source_hash = datasets::content_hash({matrix.shape, matrix.type, out});
   return matrix;
 }
 

@@ -14,6 +14,7 @@
 #include "codecs/huffman_exponents/format.h"
 #include "codecs/huffman_exponents/test_streams.h"
 #include "codecs/modelling/bit_io.h"
+#include "codecs/read_stream.h"
 #include "datasets/numbers.h"
 #include "datasets/safetensors.h"
 #include "tests/test_matrices.h"
@@ -281,7 +282,7 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   std::fill_n(chain.layers[0].sections[container::kSplitPositions].bytes.begin() + 2, 6, std::byte{0});
   const Bytes file = entry().codec->write_file(chain);
   REQUIRE(entry().codec->recognises_file(file));
-  const codecs::ChainFile read = entry().codec->read_file(file);
+  const codecs::ChainFile read = codecs::read_chain_file(*entry().codec, file).chain;
   CHECK(read.names.size() == matrices.size());
   CHECK_FALSE(read.has_more);
   CHECK(read.initial_vector.empty());
@@ -305,7 +306,7 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
     if (tensor.name.starts_with("layers.0.")) tensors.push_back(tensor);
   const Bytes norm(8, std::byte{1});
   tensors.push_back({"norm.weight", "BF16", {4}, norm});
-  const codecs::ChainFile bare = entry().codec->read_file(datasets::write_safetensors(tensors));
+  const codecs::ChainFile bare = codecs::read_chain_file(*entry().codec, datasets::write_safetensors(tensors)).chain;
   REQUIRE(bare.layers.size() == 1);
   CHECK(bare.has_more);
   CHECK(bare.layers[0].shape == datasets::Shape{1, 40 * 300});
@@ -321,7 +322,8 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
         change(tensor, bytes);
         tensor.bytes = bytes;
       }
-    CHECK_THROWS_AS(entry().codec->read_file(datasets::write_safetensors(changed, metadata)), MalformedStream);
+    CHECK_THROWS_AS(codecs::read_chain_file(*entry().codec, datasets::write_safetensors(changed, metadata)),
+                    MalformedStream);
   };
   const auto nothing = [](datasets::TensorView&, Bytes&) {};
   refuses("layers.0.mlp.gaps", [](datasets::TensorView& t, Bytes&) { t.name = "layers.0.mlp.gap"; });
@@ -353,7 +355,7 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
       flipped[random.next() % (i % 2 == 0 ? flipped.size() : 2000)] ^= static_cast<std::byte>(1 + random.next() % 255);
     try {
       (void)entry().codec->recognises_file(flipped);
-      (void)entry().codec->read_file(flipped);
+      (void)codecs::read_chain_file(*entry().codec, flipped);
     } catch (const MalformedStream& error) {
       CHECK(std::string_view(error.what()).size() > 20);
       ++refused;
@@ -362,7 +364,7 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   CHECK(refused > 100);
   CHECK_FALSE(entry().codec->recognises_file(std::span(file).first(20)));
   for (size_t keep : {file.size() - 1, file.size() / 2, size_t{9}})
-    CHECK_THROWS_AS(entry().codec->read_file(std::span(file).first(keep)), MalformedStream);
+    CHECK_THROWS_AS(codecs::read_chain_file(*entry().codec, std::span(file).first(keep)), MalformedStream);
 }
 
 TEST_CASE("huffman_exponents_gpu_kernels_decode_codes_of_every_depth", "[emulator]") {

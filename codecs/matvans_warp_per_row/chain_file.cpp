@@ -11,8 +11,6 @@
 
 namespace ecmv::codecs::matvans_warp_per_row {
 
-const Codec& codec();
-
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -123,9 +121,6 @@ ChainFile read_file(std::span<const std::byte> bytes) {
         {"ppf", Role::table, 64, bytes_of(fields.ppf)},
         {"min_value", Role::table, 64, bytes_of(fields.min_value)},
     };
-    Bytes elements(static_cast<size_t>(layer.shape.elements()));
-    codec().decode(layer.view(), elements);
-    layer.source_hash = datasets::content_hash({layer.shape, layer.type, elements});
     chain.layers.push_back(std::move(layer));
     length = fields.rows;
   }

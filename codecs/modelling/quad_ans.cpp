@@ -177,6 +177,8 @@ CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& setti
 
 void decode_quads(const CompressedView& compressed, const QuadLayout& layout, std::span<std::byte> out) {
   if (compressed.sections.size() != kQuadSections) malformed(layout, "it does not have five sections.");
+  if (layout.queues * layout.chunks * (4 * kQuadFormatLanes) != compressed.shape.elements())
+    malformed(layout, "its rows or columns are no multiple of what a queue or a chunk has.");
   const QuadTables tables = read_tables(compressed, layout);
   const auto payload = compressed.sections[kQuadCompressed].bytes;
   const auto offsets = compressed.sections[kQuadWarpOffsets].bytes;

@@ -88,7 +88,6 @@ ChainFile read_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_o
   if (static_cast<int64_t>(compressed.size()) / (layers * layout.queues) < 4 * kQuadGroupWords)
     fail("it has fewer words than its queues' states.");
   if (begin_of(0) != 0) fail("its first layer does not begin with the first word.");
-  std::vector<std::byte> elements(static_cast<size_t>(d * d));
   for (int64_t layer = 0; layer < layers; ++layer) {
     const size_t begin = begin_of(layer), end = begin_of(layer + 1);
     if (begin > end || end > compressed.size())
@@ -110,8 +109,6 @@ ChainFile read_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_o
           require(file, kTableTensors[i], "U32", {layers, kTableWords}).bytes.subspan(layer * kQuadSlots, kQuadSlots);
       matrix.sections.push_back({kNames[i], Role::table, 64, {table.begin(), table.end()}});
     }
-    decode_quads(matrix.view(), layout, elements);
-    matrix.source_hash = datasets::content_hash({matrix.shape, matrix.type, elements});
     chain.layers.push_back(std::move(matrix));
     chain.hashes[static_cast<int>(layer)] = quad_u32(hashes, layer);
   }

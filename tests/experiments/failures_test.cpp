@@ -330,6 +330,33 @@ TEST_CASE("an encoder without memory is out_of_memory") {
   CHECK(finished.summary.counts.at(Status::out_of_memory) == 3);
 }
 
+TEST_CASE("whatever a codec throws, wherever, costs its own cases only") {
+  using Change = void (*)(codecs::Codec&);
+  const Change changes[] = {
+      [](codecs::Codec& c) {
+        c.refuses = [](datasets::MatrixView, const codecs::Settings&) -> std::string { throw 5; };
+      },
+      [](codecs::Codec& c) {
+        c.encode = [](datasets::MatrixView, const codecs::Settings&) -> codecs::CompressedMatrix { throw 5; };
+      },
+      [](codecs::Codec& c) { c.decode = [](const codecs::CompressedView&, std::span<std::byte>) { throw 5; }; },
+      [](codecs::Codec& c) {
+        c.max_stored_bytes = [](datasets::Shape, const codecs::Settings&) -> int64_t { throw 5; };
+      },
+      [](codecs::Codec& c) {
+        c.ideal_bits_per_element = [](datasets::MatrixView, const codecs::Settings&) -> double { throw 5; };
+      },
+  };
+  for (const Change change : changes) {
+    codecs::Codec codec = make_codec();
+    change(codec);
+    const Finished finished = run({}, {}, codec);
+    CHECK(finished.summary.counts.at(Status::error) == 3);
+    for (const reports::CaseRecord& record : finished.records)
+      CHECK_THAT(record.reason, ContainsSubstring("no exception of the standard library's kind"));
+  }
+}
+
 TEST_CASE("a record that cannot be kept ends the run and is not handed out again") {
   const codecs::Codec codec = make_codec();
   const std::vector<backends::Kernel> kernels = {make_kernel<multiply>("first"), make_kernel<multiply>("last")};

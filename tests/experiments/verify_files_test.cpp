@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include "backends/cpu/dense_matvec.h"
 #include "codecs/registry.h"
 #include "datasets/matvans.h"
+#include "datasets/safetensors.h"
 #include "experiments/verify_files.h"
 #include "tests/test_matrices.h"
 
@@ -182,6 +184,46 @@ TEST_CASE("verify_files says what it cannot read and exits with 2, and with 3 wh
   CHECK(printed({good, cut}, 2).find("It is no chain file of any codec") != std::string::npos);
   CHECK(printed({(folder.path / "missing").string()}, 2).find("missing") != std::string::npos);
   CHECK(printed({cut, wrong, good}, 3).find("the file says") != std::string::npos);
+}
+
+TEST_CASE("a container whose matrices its codec would refuse is refused before a kernel sees it") {
+  const codecs::CodecEntry* stripes = codecs::find_codec("ans_warp_stripes");
+  if (stripes == nullptr) SKIP("ans_warp_stripes is not in this build");
+  // One stripe of 32 rows with 40 columns, in a container that says d = 40.
+  const datasets::Matrix matrix = tests::gaussian_matrix({32, 40}, 4);
+  const codecs::CompressedMatrix layer =
+      codecs::encode_matrix(*stripes, matrix.view(), codecs::default_settings(*stripes->codec));
+  const std::vector<std::byte> vector(40, std::byte{1}), word(4);
+  std::vector<datasets::TensorView> tensors = {{"initial_vector", "I8", {40}, vector},
+                                               {"scales", "F32", {1}, word},
+                                               {"hashes", "U32", {1}, word},
+                                               {"all_warp_offsets", "U32", {1, 1}, layer.sections[1].bytes}};
+  const auto words_of = [&](int section) { return static_cast<int64_t>(layer.sections[section].bytes.size() / 4); };
+  tensors.push_back({"compressed", "U32", {words_of(0)}, layer.sections[0].bytes});
+  for (int i = 0; i < 3; ++i)
+    tensors.push_back({std::array{"all_ppfs", "all_ppfs_cum", "all_ppfs_prob"}[i],
+                       "U32",
+                       {1, words_of(2 + i)},
+                       layer.sections[2 + i].bytes});
+  const Folder folder;
+  const FileVerification verification = verify_file(folder.write("d40", datasets::write_safetensors(tensors)));
+  CHECK(verification.checks.empty());
+  CHECK(verification.unreadable.find("multiple") != std::string::npos);
+}
+
+TEST_CASE("a file that claims a matrix out of all proportion is refused before it is decoded") {
+  const codecs::CodecEntry* per_row = codecs::find_codec("matvans_warp_per_row");
+  if (per_row == nullptr) SKIP("matvans_warp_per_row is not in this build");
+  codecs::ChainFile chain;
+  codecs::CompressedMatrix layer = codecs::encode_matrix(*per_row, tests::gaussian_matrix({512, 512}, 4).view(),
+                                                         codecs::default_settings(*per_row->codec));
+  layer.shape = {512, int64_t{1} << 24};
+  chain.initial_vector.resize(size_t{1} << 24);
+  chain.hashes[0] = 0;
+  chain.layers = {layer};
+  const Folder folder;
+  const FileVerification verification = verify_file(folder.write("wide", per_row->codec->write_file(chain)));
+  CHECK(verification.unreadable.find("more than can be meant") != std::string::npos);
 }
 
 TEST_CASE("verify_files passes for the files of the original programs") {

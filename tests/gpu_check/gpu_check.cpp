@@ -95,8 +95,8 @@ void multiply_chain(Chain& chain, int64_t d) {
   for (const datasets::Matrix& matrix : chain.matrices) {
     v.resize(static_cast<size_t>(d + backends::kVectorPaddingBytes), 0);
     std::vector<int32_t> y(static_cast<size_t>(d));
-    team.run([&](int thread) {
-      const int64_t begin = d * thread / team.threads(), end = d * (thread + 1) / team.threads();
+    team.run([&](int thread, int threads) {
+      const int64_t begin = d * thread / threads, end = d * (thread + 1) / threads;
       backends::cpu::dense_matvec_scalar(matrix.view().i8().data() + begin * d, end - begin, d, v.data(),
                                          y.data() + begin);
     });
@@ -122,8 +122,8 @@ Chain make_chain(int64_t d, const Options& options) {
   chain.matrices.resize(options.layers);
   (void)weights(1, options, 0);  // the table, before threads
   const backends::cpu::Team team(backends::cpu::Team::available_threads());
-  team.run([&](int thread) {
-    for (int i = thread; i < options.layers; i += team.threads())
+  team.run([&](int thread, int threads) {
+    for (int i = thread; i < options.layers; i += threads)
       chain.matrices[i] = weights(d, options, static_cast<uint64_t>(i + 1));
   });
   if (options.op == backends::Op::matvec) multiply_chain(chain, d);
@@ -245,8 +245,8 @@ bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const 
   std::vector<codecs::CompressedMatrix> compressed(chain.matrices.size());
   std::vector<datasets::Matrix> decoded(entry.codec->lossless ? 0 : compressed.size());  // of lossy codecs
   const backends::cpu::Team team(backends::cpu::Team::available_threads());
-  team.run([&](int thread) {
-    for (size_t i = static_cast<size_t>(thread); i < compressed.size(); i += static_cast<size_t>(team.threads())) {
+  team.run([&](int thread, int threads) {
+    for (size_t i = static_cast<size_t>(thread); i < compressed.size(); i += static_cast<size_t>(threads)) {
       compressed[i] = codecs::encode_matrix(entry, chain.matrices[i].view(), settings);
       if (decoded.empty()) continue;
       decoded[i] = chain.matrices[i];

@@ -1,0 +1,14 @@
+// Shared objects are looked at before they are loaded: the dynamic linker maps what their headers promise and ends the
+// process with SIGBUS where the file is shorter, say because a build or a copy was interrupted.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace ecmv::backends {
+
+// Why this file cannot be a whole shared object for this machine, as the end of a sentence ("is cut short: ...."); ""
+// if its headers promise nothing that it does not have.
+std::string why_not_loadable(const std::filesystem::path& file);
+
+}  // namespace ecmv::backends

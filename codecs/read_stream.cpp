@@ -1,0 +1,91 @@
+// See read_stream.h.
+#include "codecs/read_stream.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "codecs/guarded_output.h"
+
+namespace ecmv::codecs {
+namespace {
+
+// A constant matrix has no bits an element, so that a few bytes may claim any size. What real weights are stored in is
+// above a bit; small files may do what they like.
+constexpr int64_t kMostExpansion = 8, kAnySizeBytes = int64_t{256} << 20;
+constexpr size_t kMostLayers = 16384;
+
+// Bytes of its elements, -1 if that is no number.
+int64_t decoded_bytes(datasets::Shape shape, datasets::ElementType type) {
+  int64_t bytes = 0;
+  if (shape.rows < 0 || shape.cols < 0 || __builtin_mul_overflow(shape.rows, shape.cols, &bytes) ||
+      __builtin_mul_overflow(bytes, datasets::element_bytes(type), &bytes))
+    return -1;
+  return bytes;
+}
+
+void expect_plausible_size(int64_t decoded, int64_t stored) {
+  if (decoded < 0) throw MalformedStream("Its shape is none that a matrix has.");
+  if (decoded > kAnySizeBytes && decoded - kAnySizeBytes > kMostExpansion * stored)
+    throw MalformedStream("It claims " + std::to_string(decoded) + " bytes of elements in " + std::to_string(stored) +
+                          " stored ones, which is more than can be meant.");
+}
+
+int64_t stored_bytes(const CompressedView& stored) {
+  int64_t bytes = 0;
+  for (const SectionView& section : stored.sections) bytes += static_cast<int64_t>(section.bytes.size());
+  return bytes;
+}
+
+// Every setting that the codec declares, each with a value that it may have.
+void expect_settings(const Codec& codec, const Settings& settings) {
+  std::map<std::string, std::string> given;
+  for (const auto& [name, value] : settings.values())
+    given[name] = std::holds_alternative<int64_t>(value) ? std::to_string(std::get<int64_t>(value))
+                                                         : std::get<std::string>(value);
+  std::vector<std::string> problems;
+  const Settings resolved = resolve_settings(codec.settings, given, problems);
+  if (!problems.empty()) throw MalformedStream(problems.front());
+  if (!(resolved == settings)) throw MalformedStream("It lacks settings of its codec.");
+}
+
+}  // namespace
+
+datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
+  if (stored.settings == nullptr) throw MalformedStream("It has no settings.");
+  expect_settings(codec, *stored.settings);
+  const int64_t bytes = decoded_bytes(stored.shape, stored.type);
+  expect_plausible_size(bytes, stored_bytes(stored));
+  GuardedOutput out(static_cast<size_t>(bytes));
+  codec.decode(stored, out.elements());
+  if (out.written_outside()) throw std::logic_error("the decoder wrote outside the matrix");
+  datasets::Matrix matrix;
+  matrix.shape = stored.shape;
+  matrix.type = stored.type;
+  matrix.elements = out.take();
+  if (const std::string reason = codec.refuses == nullptr ? "" : codec.refuses(matrix.view(), *stored.settings);
+      !reason.empty())
+    throw MalformedStream("It holds a matrix that the codec does not store. " + reason);
+  matrix.content_hash = datasets::content_hash(matrix.view());
+  return matrix;
+}
+
+ReadFile read_chain_file(const Codec& codec, std::span<const std::byte> bytes) {
+  ReadFile file{codec.read_file(bytes), {}};
+  if (file.chain.layers.size() > kMostLayers)
+    throw MalformedStream("It has " + std::to_string(file.chain.layers.size()) + " layers; at most " +
+                          std::to_string(kMostLayers) + " are read.");
+  int64_t decoded = 0, stored = 0;
+  for (const CompressedMatrix& layer : file.chain.layers) {
+    const int64_t more = decoded_bytes(layer.shape, layer.type);
+    if (more < 0 || __builtin_add_overflow(decoded, more, &decoded)) decoded = -1;
+    stored += layer.stored_bytes();
+    expect_plausible_size(decoded, stored);
+  }
+  for (CompressedMatrix& layer : file.chain.layers) {
+    file.matrices.push_back(read_stream(codec, layer.view()));
+    layer.source_hash = file.matrices.back().content_hash;
+  }
+  return file;
+}
+
+}  // namespace ecmv::codecs

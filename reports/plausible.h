@@ -1,0 +1,19 @@
+// What a line of a record file must keep before anything is made of it. Whoever has such a line may have edited it.
+#pragma once
+
+#include <string_view>
+
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+// JSON that is nested so deeply that functions which call themselves once a level would exhaust the stack throws.
+void expect_shallow(std::string_view text);
+
+// Larger or smaller than anything that is measured: figures and ratios of such numbers would be none.
+bool is_beyond_measure(double value);
+
+// Counts and times that no run can have written throw ReportError.
+void expect_plausible(const CaseRecord& record);
+
+}  // namespace ecmv::reports

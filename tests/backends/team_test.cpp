@@ -1,0 +1,54 @@
+// Claims about teams of threads: the whole work is done whatever the runtime gives, and an exception
+// arrives.
+#include "backends/cpu/team.h"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <stdexcept>
+#include <vector>
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using ecmv::backends::cpu::Team;
+
+namespace {
+
+// Every task once, split as executors split rows.
+bool does_all(const Team& team) {
+  std::vector<std::atomic<int>> done(100);
+  team.run([&](int thread, int threads) {
+    for (size_t i = 100 * static_cast<size_t>(thread) / static_cast<size_t>(threads);
+         i < 100 * static_cast<size_t>(thread + 1) / static_cast<size_t>(threads); ++i)
+      ++done[i];
+  });
+  for (const auto& count : done)
+    if (count != 1) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a team does the whole work, also within another team, where it is smaller") {
+  CHECK(does_all(Team(1)));
+  CHECK(does_all(Team(3)));
+  std::atomic<int> wrong = 0;
+  Team(2).run([&](int, int threads) {
+    if (threads != 2) ++wrong;
+    if (!does_all(Team(3))) ++wrong;
+  });
+  CHECK(wrong == 0);
+  CHECK(Team::why_not(Team::available_threads()).empty());
+}
+
+TEST_CASE("what a body throws arrives, once") {
+  for (const int threads : {1, 4})
+    CHECK_THROWS_MATCHES(Team(threads).run([](int, int) { throw std::out_of_range("here"); }), std::out_of_range,
+                         MessageMatches(ContainsSubstring("here")));
+  CHECK_THROWS_AS(Team(2).run([](int thread, int) {
+    if (thread == 1) throw 5;
+  }),
+                  int);
+  CHECK(does_all(Team(4)));
+}

@@ -1,0 +1,183 @@
+// Claims about surroundings that give less than is asked for, made of the built program: fewer threads, less memory,
+// names and places that the file system does not take. Each is a status or a sentence with a documented exit code.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "reports/record.h"
+#include "tests/run_command.h"
+
+using Catch::Matchers::ContainsSubstring;
+using ecmv::reports::Status;
+using ecmv::tests::Command;
+using ecmv::tests::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool lacks_baseline() { return ecmv::codecs::find_codec("raw_int8") == nullptr; }
+
+// Statuses of the cases of r.jsonl by their number of threads.
+std::map<int64_t, Status> by_threads(const fs::path& folder) {
+  std::map<int64_t, Status> statuses;
+  for (const auto& record : ecmv::reports::read_records(folder / "r.jsonl").cases)
+    statuses[record.kernel.threads] = record.status;
+  return statuses;
+}
+
+std::string reasons(const fs::path& folder) {
+  std::string all;
+  for (const auto& record : ecmv::reports::read_records(folder / "r.jsonl").cases) all += record.reason + "\n";
+  return all;
+}
+
+const std::string kThreads =
+    "run --codec raw_int8 --d 256 --layers 2 --sigma 4 --backend scalar --profile -o r.jsonl --threads ";
+
+}  // namespace
+
+TEST_CASE("threads that OpenMP does not give make no result incorrect") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  for (const auto& [variable, value] :
+       {std::pair("OMP_THREAD_LIMIT", "2"), {"OMP_THREAD_LIMIT", "1"}, {"OMP_MAX_ACTIVE_LEVELS", "0"}}) {
+    INFO(variable << "=" << value);
+    Command shell("/bin/sh");
+    shell.environment = {{variable, value}, {"OMP_NUM_THREADS", "4"}};
+    CHECK(shell({"-c", "exec " ECMV_BINARY " " + kThreads + "1,2,4,all --op matvec,matmul"}) == 0);
+    const auto records = ecmv::reports::read_records(shell.folder / "r.jsonl");
+    CHECK(records.cases.size() == 8);
+    for (const auto& record : records.cases) CHECK(record.status == Status::ok);
+  }
+}
+
+TEST_CASE("threads that cannot be created are unavailable") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command shell("/bin/sh");
+  // 400 stacks of 8 MiB and more do not fit.
+  CHECK(shell({"-c", "ulimit -s 8192; ulimit -v 2000000; exec " ECMV_BINARY " " + kThreads + "1,400"}) == 0);
+  CHECK_THAT(reasons(shell.folder), ContainsSubstring("of 400 threads: Resource temporarily unavailable"));
+  CHECK(by_threads(shell.folder)[1] == Status::ok);
+}
+
+TEST_CASE("memory that there is not is out_of_memory with the numbers, however much is asked for") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command shell("/bin/sh");
+  const auto run = [&](const std::string& words, const std::string& limit = "") {
+    return shell({"-c", limit +
+                            "exec " ECMV_BINARY " run --codec raw_int8 --sigma 4 --backend scalar --profile "
+                            "--force -o r.jsonl " +
+                            words});
+  };
+  CHECK(run("--d 16384 --layers 4", "ulimit -v 2000000; ") == 5);
+  CHECK_THAT(reasons(shell.folder), ContainsSubstring("needs about 4.00 GiB"));
+  for (const char* words :
+       {"--d 16777216 --layers 1", "--d 16777216 --layers 100000", "--d 16777216 --layers 100000 --op size"}) {
+    INFO(words);
+    CHECK(run(words) == 5);
+    const auto records = ecmv::reports::read_records(shell.folder / "r.jsonl");
+    REQUIRE(records.cases.size() == 1);
+    CHECK(records.cases[0].status == Status::out_of_memory);
+    CHECK(run(std::string(words) + " --dry-run") == 6);
+    CHECK_THAT(shell.out, ContainsSubstring("out_of_memory: The case needs about"));
+  }
+}
+
+TEST_CASE("places that the file system does not give end with 2 and a sentence") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const std::vector<std::string> small = {"run", "--codec", "raw_int8", "--d",       "64",     "--layers",
+                                          "2",   "--sigma", "4",        "--backend", "scalar", "--profile"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = small;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  REQUIRE(ecmv(with({"-o", "good.jsonl"})) == 0);
+  std::ofstream(ecmv.folder / "file") << "x";
+  std::ofstream(ecmv.folder / "out") << "x";
+  const std::string longest(300, 'n'), deep = longest + "/x", far(5000, 'f');
+  const std::vector<std::vector<std::string>> all = {
+      small,  // whose folder out/ is a file
+      with({"-o", "file/r.jsonl"}),
+      with({"-o", "/proc/nothing/r.jsonl"}),
+      with({"-o", "."}),
+      with({"-o", longest}),
+      with({"-o", deep}),
+      with({"-o", far}),
+      with({"-o", "r.jsonl", "--csv", "file/x"}),
+      with({"-o", "r.jsonl", "--json", longest}),
+      {"run", longest},
+      {"run", far + ".yaml"},
+      {"run", "--codec", "raw_int8", "--d", "64", "--set", "name=" + longest},
+      {"verify", longest},
+      {"verify", "."},
+      {"verify", "--junit", "file/x", "--filter", "nothing"},
+      {"report", "good.jsonl", "-o", "file"},
+      {"report", "good.jsonl", "-o", "file/x"},
+      {"report", "good.jsonl", "-o", "/proc/x"},
+      {"report", "good.jsonl", "-o", longest},
+      {"report", longest, "-o", "rep"},
+      {"report", ".", "-o", "rep"},
+      {"compare", longest, "good.jsonl"},
+      {"compare", "good.jsonl", "."},
+      {"compare", "good.jsonl", "good.jsonl", "--md", "file/x"},
+      {"inspect", longest},
+      {"inspect", "."},
+      {"new-codec", "my_codec", "--codecs-dir", longest},
+      {"new-codec", "my_codec", "--out-of-tree", "file/x"},
+      {"new-codec", "my_codec", "--out-of-tree", longest},
+      {"list", "codecs", "--codec-library", longest},
+      {"list", "codecs", "--codec-library", "."},
+  };
+  for (const std::vector<std::string>& arguments : all) {
+    std::string words;
+    for (const std::string& argument : arguments) words += argument.substr(0, 40) + " ";
+    INFO(words);
+    ecmv(arguments);
+    INFO(ecmv.err.substr(0, 1000));
+    CHECK((ecmv.code == 2 || (ecmv.code == 6 && arguments[0] == "verify")));
+    CHECK(ecmv.err.find("internal error") == std::string::npos);
+    CHECK(ecmv.err.find("filesystem error") == std::string::npos);
+    CHECK_FALSE((ecmv.err + ecmv.out).empty());
+  }
+  fs::create_directories(ecmv.folder / "rep2" / "figures");
+  fs::create_directories(ecmv.folder / "rep2" / "report.html");
+  CHECK(ecmv({"report", "good.jsonl", "-o", "rep2"}) == 2);
+  fs::create_directories(ecmv.folder / "rep3");
+  std::ofstream(ecmv.folder / "rep3" / "figures") << "x";
+  CHECK(ecmv({"report", "good.jsonl", "-o", "rep3"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("figures"));
+}
+
+TEST_CASE("names that are not UTF-8 are shown as well as they can be") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const std::string name = "we\xff\xc3ights";
+  REQUIRE(ecmv({"run",   "--codec",   "raw_int8", "--d",       "64", "--layers",      "2",      "--sigma",
+                "4",     "--backend", "scalar",   "--profile", "-o", name + ".jsonl", "--json", name + ".json",
+                "--csv", "-",         "--md",     name + ".md"}) == 0);
+  CHECK(ecmv({"compare", name + ".jsonl", name + ".jsonl", "--json"}) == 0);
+  CHECK(ecmv({"report", name + ".jsonl", "-o", name, "--title", name}) == 0);
+  std::ofstream(ecmv.folder / name) << "no weights";
+  fs::remove_all(ecmv.folder / name);
+  // A matrix as an npy file.
+  std::string header = "{'descr': '|i1', 'fortran_order': False, 'shape': (8, 8), }";
+  header.resize(117, ' ');
+  header += "\n";
+  std::ofstream(ecmv.folder / (name + ".npy"), std::ios::binary)
+      << "\x93NUMPY\x01" << std::string(1, '\0') << static_cast<char>(header.size()) << std::string(1, '\0') << header
+      << std::string(64, '\1');
+  CHECK(ecmv({"inspect", name + ".npy"}) == 0);
+  CHECK(ecmv({"inspect", name + ".npy", "--json"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("npy"));
+  CHECK(ecmv({"run", "--codec", name, "--d", "64"}) == 2);
+  CHECK(ecmv({"verify", name + ".npy"}) == 2);
+  CHECK(ecmv({"list", "codecs", "--codec-library", name}) == 2);
+}
