@@ -38,7 +38,10 @@ void exited_within_a_call();
 struct PlaceOfThread {
   ~PlaceOfThread() {
     if (this_thread == nullptr) return;
-    if (this_thread->function != nullptr) return exited_within_a_call();
+    if (this_thread->function != nullptr) {
+      exited_within_a_call();
+      return;
+    }
     stack_t stack{};
     if (sigaltstack(nullptr, &stack) == 0 && stack.ss_sp == this_thread->signal_stack) {
       stack.ss_flags = SS_DISABLE;
