@@ -1,16 +1,13 @@
 // Claims about the threads of timed passes: all of them run, once each, and wait for each other, however many they are.
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
 #include "backends/cpu/crew.h"
-#include "backends/cpu/team.h"
 
 using ecmv::backends::cpu::Crew;
-using ecmv::backends::cpu::Team;
 
 TEST_CASE("every thread of a crew runs every body once, also with more threads than cores") {
   for (const int threads : {1, 2, 3, Crew::available_cores() + 3}) {
@@ -58,19 +55,4 @@ TEST_CASE("callers from several threads take turns with one crew") {
   for (std::thread& caller : callers) caller.join();
   CHECK(together == 0);
   CHECK(runs == 4 * 50 * 2);
-}
-
-TEST_CASE("a team that OpenMP makes smaller than asked runs nothing and says so") {
-  std::atomic<int> runs = 0;
-  std::string said;
-  Team(2).run([&](int thread) {
-    if (thread != 0) return;
-    try {
-      Team(2).run([&](int) { ++runs; });  // inside a parallel region OpenMP gives one thread
-    } catch (const std::exception& e) {
-      said = e.what();
-    }
-  });
-  CHECK(runs == 0);
-  CHECK_THAT(said, Catch::Matchers::ContainsSubstring("OpenMP grants 1 of 2 threads"));
 }
