@@ -145,13 +145,12 @@ class StepPass final : public Pass {
     if (!layers_.empty()) decoded_bytes_ = matrix_bytes(*layers_.back().view);
     return executor_->time(steps_);
   }
-  bool run_first(int layers) override {
+  bool has_parts() const override { return !runs_chains() || !plan_.chained; }
+  void run_first(int layers) override {
     const auto count = static_cast<size_t>(layers);
-    if (count == 0 || count > layers_.size()) throw std::invalid_argument("A pass has no such layers.");
-    if (runs_chains() && plan_.chained && count < layers_.size()) return false;
+    if (count == 0 || count > layers_.size() || !has_parts()) throw std::invalid_argument("A pass has no such layers.");
     decoded_bytes_ = matrix_bytes(*layers_[count - 1].view);
     executor_->run({steps_.data(), count == layers_.size() ? steps_.size() : first_step_[count]});
-    return true;
   }
   void mark_outputs(int round) override {
     executor_->enqueue(marks_[round]);

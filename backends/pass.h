@@ -48,9 +48,10 @@ class Pass {
   // What the last run left where the host can look at no cost: matvec: the last layer's int8 vector; matmul: its
   // floats; decode: the bytes of the last layer on backends whose memory is the host's, else nothing.
   virtual std::span<const std::byte> result() const = 0;
-  // The first layers alone, as run() does them but for the clock; 1 <= layers. False, and nothing is done, where the
-  // kernel takes a chain as a whole.
-  virtual bool run_first(int layers) = 0;
+  // The first layers alone, as run() does them but for the clock; 1 <= layers. Only where the pass has parts: a kernel
+  // may take a chain as a whole.
+  virtual bool has_parts() const = 0;
+  virtual void run_first(int layers) = 0;
   // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes. In
   // chained passes only layer 0 has an input. Binds and allocates nothing.
   virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;

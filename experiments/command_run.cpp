@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -160,6 +161,7 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
     run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
   // A case that ends the process, or never ends, costs itself alone.
+  std::map<reports::Status, int> given_up;
   const auto give_up = [&](const Journal::Entry& entry, reports::Status status, const std::string& reason) {
     const auto one = std::ranges::find(experiment.cases, entry.key, &Case::key);
     if (one == experiment.cases.end() || results.done().contains(entry.key)) return;
@@ -168,6 +170,7 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
     record.reason = reason;
     results.write(record);
     run_options.done.insert(entry.key);
+    ++given_up[status];
     std::cerr << fmt::format("ecmv: {}: {}\n", one->name(), reason);
   };
   if (died)
@@ -182,7 +185,11 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
     ::_exit(kFailedCase);
   });
   if (!options.smoke && !options.profile) warn_of_load();
-  const RunSummary summary = run_experiment(experiment, run_options);
+  RunSummary summary = run_experiment(experiment, run_options);
+  for (const auto& [status, count] : given_up) {
+    summary.counts[status] += count;
+    summary.skipped -= count;
+  }
 
   results.sync();
   if (!results.is_stream()) write_tables(path, experiment, tables, options.config.empty() ? &std::cout : nullptr);

@@ -1,7 +1,6 @@
-// Tiles of rans: interleaved bytes as the design has them. A tile for each lane group, of 64 x 64 or 128 x 32 elements;
-// a lane has a stream, with 64 streams two; with fewer than 32 the other lanes are idle. Bytes come from global memory
-// as they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of
-// operands.
+// Tiles of rans: interleaved bytes as the design has them. A tile for each lane group, of 64 x 64 or 128 x 32 elements; a
+// lane has a stream, with 64 streams two; with fewer than 32 the other lanes are idle. Bytes come from global memory as
+// they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of operands.
 #pragma once
 
 #include "codecs/tile_rans/panels_gpu.h"
@@ -16,7 +15,7 @@ struct StreamTiles {
   static constexpr int kLanesUsed = kStreams < kLanes ? kStreams : kLanes, kStates = kStreams / kLanesUsed;
   static constexpr int64_t kSharedBytes =
       kTileSlots / 2 + 4 * kLevels;  // symbols of slots, two a byte; frequency | first << 16
-  using LaneGroup = gpu::Lanes<kLanesUsed>;
+  using StreamLanes = gpu::Lanes<kLanesUsed>;
 
   ECMV_GPU_DEVICE StreamTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress)
       : stream_(stream),
@@ -71,18 +70,18 @@ struct StreamTiles {
       states[i] = 0;
       ECMV_GPU_UNROLL
       for (int byte = 0; byte < 4; ++byte)
-        states[i] |= byte_at(next_ + 4 * (i * kLanesUsed + LaneGroup::lane()) + byte) << (8 * byte);
+        states[i] |= byte_at(next_ + 4 * (i * kLanesUsed + StreamLanes::lane()) + byte) << (8 * byte);
     }
     next_ += 4 * kStreams;
     const int64_t strip_rows = stream_.rows - strip_.down * (kPanels * kPanelRows);
     const int rows = strip_rows < kPanels * kPanelRows ? static_cast<int>(strip_rows) : kPanels * kPanelRows,
               count = rows * cols_;
-    int row = LaneGroup::lane() / cols_, col = LaneGroup::lane() % cols_;
+    int row = StreamLanes::lane() / cols_, col = StreamLanes::lane() % cols_;
     ECMV_GPU_NO_UNROLL
     for (int begin = 0; begin < count; begin += kStreams) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < kStates; ++i) {
-        const bool exists = begin + i * kLanesUsed + LaneGroup::lane() < count;
+        const bool exists = begin + i * kLanesUsed + StreamLanes::lane() < count;
         uint32_t& x = states[i];
         const uint32_t at = x & (kTileSlots - 1), symbol = uint32_t{slots_[at / 2]} >> (at % 2 * 4) & 15,
                        entry = symbols_[symbol];
@@ -90,8 +89,8 @@ struct StreamTiles {
           out[place(row, col)] = static_cast<uint8_t>(symbol);
           x = (entry & 0xFFFF) * (x >> kTileProbBits) + at - (entry >> 16);
         }
-        const auto once = LaneGroup::ballot(x < kByteLower), twice = LaneGroup::ballot(x < kByteLower >> 8);
-        const int64_t byte = next_ + LaneGroup::count_before(once) + LaneGroup::count_before(twice);
+        const auto once = StreamLanes::ballot(x < kByteLower), twice = StreamLanes::ballot(x < kByteLower >> 8);
+        const int64_t byte = next_ + StreamLanes::count_before(once) + StreamLanes::count_before(twice);
         if (x < kByteLower >> 8)
           x = x << 16 | byte_at(byte) << 8 | byte_at(byte + 1);
         else if (x < kByteLower)

@@ -47,7 +47,9 @@ class FaultyPass final : public backends::Pass {
   FaultyPass(std::unique_ptr<backends::Pass> pass, std::string who, Calls& calls)
       : pass_(std::move(pass)), who_(std::move(who)), calls_(calls) {}
   double run() override { return calls_(who_, "run"), pass_->run(), kPassSeconds; }
-  bool run_first(int layers) override { return calls_(who_, "run_first"), pass_->run_first(layers); }
+  bool has_parts() const override { return parts && pass_->has_parts(); }
+  void run_first(int layers) override { calls_(who_, "run_first"), pass_->run_first(layers); }
+  static inline bool parts = true;
   void mark_outputs(int round) override { calls_(who_, "mark"), pass_->mark_outputs(round); }
   std::span<const std::byte> result() const override { return calls_(who_, "result"), pass_->result(); }
   void set_input(int layer, std::span<const std::byte> bytes) override {
@@ -243,6 +245,16 @@ TEST_CASE("a check after every sample may throw") {
       if (!broken) CHECK(finished.calls.counts[record.kernel.variant]["guards"] == 2 + 2 * kRepetitions);
     }
   }
+}
+
+TEST_CASE("a pass without parts is checked as a whole") {
+  Setup setup;
+  setup.verify = "each";
+  FaultyPass::parts = false;
+  const Finished finished = run({}, setup);
+  FaultyPass::parts = true;
+  CHECK(finished.summary.counts.at(Status::ok) == 3);
+  for (const reports::CaseRecord& record : finished.records) CHECK(record.reason == "");
 }
 
 TEST_CASE("an exception's type decides the status") {
