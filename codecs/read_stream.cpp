@@ -56,16 +56,16 @@ datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
   const int64_t bytes = decoded_bytes(stored.shape, stored.type);
   expect_plausible_size(bytes, stored_bytes(stored));
   GuardedOutput out(static_cast<size_t>(bytes));
-  const auto expect_no_damage = [&] {
+  const auto expect_no_more = [&] {
     if (out.written_outside()) throw std::logic_error("the decoder wrote outside the matrix");
   };
   try {
     codec.decode(stored, out.elements());
-  } catch (...) {
-    expect_no_damage();  // which matters more than why it gave up
+  } catch (const MalformedStream&) {
+    expect_no_more();  // one that refuses the stream afterwards has damaged memory all the same
     throw;
   }
-  expect_no_damage();
+  expect_no_more();
   datasets::Matrix matrix;
   matrix.shape = stored.shape;
   matrix.type = stored.type;

@@ -125,6 +125,13 @@ TEST_CASE("a crash in a loaded codec is told with the function's name") {
     CHECK(code == wrong.code);
     CHECK_THAT(ecmv.err, ContainsSubstring(wrong.sentence));
   }
+  if (tests::kSanitized) return;
+  // A run names the case, too, and keeps its records.
+  ecmv.environment["ECMV_TEST_VARIANT"] = "kernel_crash";
+  CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers", "2",
+              "--sigma", "4", "--backend", "scalar", "--variant", "rows", "--profile"}) == 5);
+  CHECK_THAT(ecmv.err, ContainsSubstring("scalar/matvec/rows/first: reads or writes memory outside its buffers.") &&
+                           ContainsSubstring("segmentation fault in matvec() of the kernel 'rows'"));
 }
 
 TEST_CASE("a codec that ends the process is a failure") {
