@@ -44,7 +44,7 @@ struct Printed {
 };
 
 std::optional<Printed> first_number(const std::string& text) {
-  static const std::regex expression(R"re(^[^0-9A-Za-z]*([0-9]+)(?:\.([0-9]+))?(?:\s?([TGM])(?![A-Za-z]))?)re");
+  static const std::regex expression(R"re(^[^0-9A-Za-z]*([0-9]+)(?:\.([0-9]+))?(?:\s?([TGM])(?:B/s|(?![A-Za-z])))?)re");
   std::smatch match;
   if (!std::regex_search(text, match, expression)) return std::nullopt;
   Printed printed;
