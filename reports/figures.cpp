@@ -177,14 +177,18 @@ bool FigureMaker::is_better(const CaseRecord& a, const CaseRecord& b, const std:
 }
 
 FigureMaker::Names FigureMaker::names_of(const Cases& cases, const std::string& where) {
-  std::set<std::string> schemes, kernels;
-  for (const CaseRecord* record : cases) schemes.insert(codec_label(*record)), kernels.insert(kernel_label(*record));
-  const CaseRecord& first = *cases.front();
-  Names names{schemes.size() == 1 ? *schemes.begin() : codec_name(first),
-              kernels.size() == 1 ? *kernels.begin() : first.kernel.backend + ", best kernel " + where};
-  if (schemes.size() > 1)
-    names.detail =
-        first.kernel.backend + ", best " + (kernels.size() > 1 ? "settings and kernel " : "settings ") + where;
+  std::set<std::string> codecs, schemes, kernels, backends;
+  for (const CaseRecord* record : cases) {
+    codecs.insert(codec_name(*record));
+    schemes.insert(codec_label(*record));
+    kernels.insert(kernel_label(*record));
+    backends.insert(record->kernel.backend);
+  }
+  Names names{schemes.size() == 1 ? *schemes.begin() : *codecs.begin(), *kernels.begin()};
+  if (codecs.size() > 1) names.label = "best codec";
+  if (schemes.size() == 1 && kernels.size() == 1) return names;
+  const char* what = kernels.size() == 1 ? "settings" : schemes.size() == 1 ? "kernel" : "settings and kernel";
+  names.detail = fmt::format("{}best {} {}", backends.size() == 1 ? *backends.begin() + ", " : "", what, where);
   return names;
 }
 
