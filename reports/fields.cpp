@@ -72,6 +72,13 @@ std::vector<std::string_view> field_names() {
 }
 
 std::string field_text(const CaseRecord& record, std::string_view field) {
+  if (constexpr std::string_view kSetting = "setting."; field.starts_with(kSetting)) {
+    const std::string name(field.substr(kSetting.size()));
+    const auto setting = record.codec.settings.find(name);
+    return setting == record.codec.settings.end()
+               ? codec_name(record)
+               : fmt::format("{} {}={}", codec_name(record), name, to_string(setting->second));
+  }
   for (const Field& known : kFields) {
     if (known.name == field) return known.text(record);
   }

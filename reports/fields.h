@@ -17,7 +17,8 @@ namespace ecmv::reports {
 // variant.
 std::vector<std::string_view> field_names();
 
-// Text of a field, "" when the case has none. Throws ReportError (with the known names) for an unknown field.
+// Text of a field, "" when the case has none. "setting.NAME" is the codec with its value of that setting, or the codec
+// alone where it has no such setting. Throws ReportError (with the known names) for an unknown field.
 std::string field_text(const CaseRecord& record, std::string_view field);
 
 // Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.

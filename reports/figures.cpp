@@ -153,33 +153,43 @@ FigureMaker::Cases FigureMaker::largest_of_each_source(const Cases& cases) const
   return list;
 }
 
-FigureMaker::Cases FigureMaker::chosen_configuration(const Cases& cases, const std::string& x,
-                                                     const std::string& y) const {
-  struct Candidate {
-    Cases cases;
-    std::set<double> xs;
-    double last_x = -INFINITY, last_y = -INFINITY;
-  };
-  std::map<std::string, Candidate> candidates;
-  double largest_x = -INFINITY;
+FigureMaker::Cases FigureMaker::best_at_each(const Cases& cases, const std::string& y,
+                                             const std::function<std::string(const CaseRecord&)>& place) const {
+  std::map<std::string, const CaseRecord*> best;
   for (const CaseRecord* record : cases) {
-    const double at = number(*record, x), value = number(*record, y);
-    if (!std::isfinite(at) || !std::isfinite(value)) continue;
-    Candidate& candidate = candidates[field_text(*record, "configuration")];
-    candidate.cases.push_back(record);
-    candidate.xs.insert(at);
-    if (at > candidate.last_x)
-      candidate.last_x = at, candidate.last_y = value;
-    else if (at == candidate.last_x)
-      candidate.last_y = std::max(candidate.last_y, value);
-    largest_x = std::max(largest_x, at);
+    if (!std::isfinite(number(*record, y))) continue;
+    // What a cache feeds is no better form of what memory feeds: each class has a best of its own.
+    const CaseRecord*& known = best[place(*record) + "|" + record->time.cache];
+    if (!known || is_better(*record, *known, y)) known = record;
   }
-  const Candidate* best = nullptr;
-  for (const auto& [name, candidate] : candidates) {
-    auto rank = [](const Candidate& c) { return std::tuple(c.xs.size(), c.last_x, c.last_y); };
-    if (!best || rank(candidate) > rank(*best)) best = &candidate;
+  Cases list;
+  for (const auto& [key, record] : best) list.push_back(record);
+  return list;
+}
+
+bool FigureMaker::is_better(const CaseRecord& a, const CaseRecord& b, const std::string& y) const {
+  for (const Metric& metric : all_metrics()) {
+    if (metric.id != y || metric.better == Better::neither) continue;
+    const double of_a = number(a, y), of_b = number(b, y);
+    return metric.better == Better::higher ? of_a > of_b : of_a < of_b;
   }
-  return best ? best->cases : Cases{};
+  return number(a, "elements_per_s") > number(b, "elements_per_s");  // y is no matter of better and worse
+}
+
+FigureMaker::Names FigureMaker::names_of(const Cases& cases, const std::string& where) {
+  std::set<std::string> codecs, schemes, kernels, backends;
+  for (const CaseRecord* record : cases) {
+    codecs.insert(codec_name(*record));
+    schemes.insert(codec_label(*record));
+    kernels.insert(kernel_label(*record));
+    backends.insert(record->kernel.backend);
+  }
+  Names names{schemes.size() == 1 ? *schemes.begin() : *codecs.begin(), *kernels.begin()};
+  if (codecs.size() > 1) names.label = "best codec";
+  if (schemes.size() == 1 && kernels.size() == 1) return names;
+  const char* what = kernels.size() == 1 ? "settings" : schemes.size() == 1 ? "kernel" : "settings and kernel";
+  names.detail = fmt::format("{}best {} {}", backends.size() == 1 ? *backends.begin() + ", " : "", what, where);
+  return names;
 }
 
 std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
@@ -201,7 +211,8 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
     bool any_resident = false, any_streamed = false;
     int next_color = 0;
     for (const auto& [name, cases] : by_series) {
-      const Cases chosen = chosen_configuration(cases, spec.x, spec.y);
+      const Cases chosen =
+          best_at_each(cases, spec.y, [&](const CaseRecord& r) { return fmt::format("{}", number(r, spec.x)); });
       // The baseline's speed-up over itself is the guide at 1.
       if (chosen.empty() || (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front()))) continue;
       const CaseRecord& first = *chosen.front();
@@ -222,8 +233,9 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
         (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
       }
       Series& labelled = streamed.points.empty() ? resident : streamed;
-      labelled.label = spec.series == "codec" ? codec_label(first) : field_text(first, spec.series);
-      labelled.detail = spec.series == "codec" ? kernel_label(first) : field_text(first, "configuration");
+      const Names names = names_of(chosen, "at each point");
+      labelled.label = spec.series == "codec" ? names.label : field_text(first, spec.series);
+      labelled.detail = spec.series == "codec" ? names.detail : names.label + " · " + names.detail;
       for (Series* series : {&resident, &streamed}) {
         if (series->points.empty()) continue;
         std::stable_sort(series->points.begin(), series->points.end(),
@@ -255,8 +267,7 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
   spec.y = "elements_per_s";
   spec.facets = {"op", "batch", "source", "backend", "threads"};
   spec.caption =
-      "One line a codec, with the configuration that was measured at the most sizes and is the fastest at "
-      "the largest. "
+      "One line a codec, at each size with its fastest settings and kernel. "
       "Bars span the 10th to 90th percentile. Vertical lines: where the uncompressed int8 chain fills a "
       "cache.";
   spec.square_only = true;
@@ -296,7 +307,7 @@ std::vector<Figure> FigureMaker::speedup_over_sigma() const {
   spec.x = "sigma";
   spec.y = "speedup_vs_raw";
   spec.facets = {"op", "batch", "data_source", "shape", "backend", "threads", "cache"};
-  spec.caption = "One line a codec, with the configuration measured at the most σ. Above 1: faster than uncompressed.";
+  spec.caption = "One line a codec, at each σ with its fastest settings and kernel. Above 1: faster than uncompressed.";
   return xy(spec);
 }
 
@@ -305,8 +316,7 @@ std::vector<Figure> FigureMaker::speed_over_batch() const {
   spec.facets = {"op", "data", "backend", "threads", "cache"};
   spec.x = "batch";
   spec.caption =
-      "One line a codec, with the configuration that was measured at the most batches and is the fastest at the "
-      "largest. A batch reads "
+      "One line a codec, at each batch with its fastest settings and kernel. A batch reads "
       "the weights once for all of its tokens, so the lines rise until multiplying limits.";
   std::vector<Figure> figures;
   for (const auto& [id, title, metric] :
@@ -340,11 +350,10 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
     double next = 0, slowest = 1, fastest = 1;
     for (auto& [shape, at] : places) at = next++;
     for (const auto& [codec, cases] : by_codec) {
-      const Cases chosen = chosen_configuration(cases, "elements", "speedup_vs_raw");
+      const Cases chosen = best_at_each(cases, "speedup_vs_raw", shape_label);
       if (chosen.empty() || contexts_.is_baseline(*chosen.front())) continue;
-      Series series{codec_label(*chosen.front()), kernel_label(*chosen.front()),
-                    color(*chosen.front()),       false,
-                    Series::Style::points,        {}};
+      const Names names = names_of(chosen, "for each shape");
+      Series series{names.label, names.detail, color(*chosen.front()), false, Series::Style::points, {}};
       for (const CaseRecord* record : chosen) {
         const double speedup = number(*record, "speedup_vs_raw");
         if (!(speedup > 0)) continue;

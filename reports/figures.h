@@ -1,8 +1,9 @@
 // Which figures a report has. A figure is one facet (one data set, backend, thread count, ...), so nothing
-// that should not be compared shares axes. Where a codec has many settings and kernels, a line shows ONE
-// configuration of it, chosen by a stated rule and named in the legend; nothing is averaged.
+// that should not be compared shares axes. Where a codec has many settings and kernels, a line shows at each
+// place the best of them, so that no codec is shown at a setting that suits only one end; nothing is averaged.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,11 +19,10 @@ struct XySpec {
   std::string id;                   // slug prefix of the figures
   std::string title;                // "" -> "Y over X"
   std::string x, y;                 // metrics (metrics.h) or numeric fields (fields.h)
-  std::string series = "codec";     // field
+  std::string series = "codec";     // field; "setting.NAME": a line for each value of a setting
   std::vector<std::string> facets;  // fields: one figure for each combination
   bool log_x = true, log_y = true;
-  // One configuration a series: the one with the most x values, then the fastest at the largest x. Otherwise
-  // each configuration is a series of its own.
+  // Each series has at each x the best settings and kernel of it. Otherwise each configuration is a series of its own.
   bool choose_configuration = true;
   bool square_only = false;  // leave other shapes out
   std::string caption;
@@ -64,7 +64,15 @@ class FigureMaker {
   Cases ok_cases() const;
   Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
   Cases largest_of_each_source(const Cases& cases) const;
-  Cases chosen_configuration(const Cases& cases, const std::string& x, const std::string& y) const;
+  // Of each place and cache class the case with the best y.
+  Cases best_at_each(const Cases& cases, const std::string& y,
+                     const std::function<std::string(const CaseRecord&)>& place) const;
+  bool is_better(const CaseRecord& a, const CaseRecord& b, const std::string& y) const;
+  // What a legend calls the cases of one codec: the settings and the kernel that they share, or that each is the best.
+  struct Names {
+    std::string label, detail;
+  };
+  static Names names_of(const Cases& cases, const std::string& where);
   double number(const CaseRecord& record, const std::string& name) const;
   int color(const CaseRecord& record) const;
 

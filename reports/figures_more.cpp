@@ -10,12 +10,6 @@
 #include "reports/figures.h"
 
 namespace ecmv::reports {
-namespace {
-
-std::string scheme_and_kernel(const CaseRecord& record) { return codec_label(record) + " · " + kernel_label(record); }
-
-}  // namespace
-
 std::vector<Figure> FigureMaker::bits_against_speed() const {
   std::vector<Figure> figures;
   for (const Facet& facet : facets("pareto", ok_cases(), {"op", "batch", "data", "cache", "device", "threads"})) {
@@ -139,8 +133,11 @@ std::vector<Figure> FigureMaker::speedup_map() const {
   std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || r->data.rows != r->data.cols; });
   for (const Facet& facet :
        facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "threads", "cache"})) {
-    // The configuration with the most cells, then the fastest at the largest size.
-    const Cases chosen = chosen_configuration(facet.cases, "elements", "speedup_vs_raw");
+    const Cases chosen = best_at_each(facet.cases, "speedup_vs_raw", [](const CaseRecord& r) {
+      return fmt::format("{} {}", r.data.sigma, dimension_of(r));
+    });
+    if (chosen.empty()) continue;
+    const Names names = names_of(chosen, "in each cell");
     std::set<double> sigmas, sizes;
     for (const CaseRecord* record : chosen) {
       if (std::isfinite(record->data.sigma)) sigmas.insert(record->data.sigma), sizes.insert(dimension_of(*record));
@@ -157,7 +154,7 @@ std::vector<Figure> FigureMaker::speedup_map() const {
       map.values[y][x] = number(*record, "speedup_vs_raw");
     }
     figures.push_back({facet.id, "Speed-up over raw: size and σ",
-                       scheme_and_kernel(*chosen.front()) + " · " + facet.cases.front()->time.cache,
+                       names.label + " · " + names.detail + " · " + facet.cases.front()->time.cache,
                        "The thick line parts what is faster than uncompressed from what is slower.", std::move(map)});
   }
   return figures;

@@ -259,3 +259,54 @@ TEST_CASE("pgfplots source has balanced braces and one picture a figure") {
   CHECK(pictures == figures.size());
   CHECK(std::count(source.begin(), source.end(), '{') == std::count(source.begin(), source.end(), '}'));
 }
+
+TEST_CASE("a line shows a codec's best settings at each x, not one that suits a single x") {
+  // Of `coder`, form=a is 0.8 of the time of form=b at sigma 2 and four times slower at sigma 4; it has a third sigma.
+  RecordSet records = fixture("sweep.jsonl");
+  std::erase_if(records.cases, [](const CaseRecord& r) { return r.data.rows != 1000 || r.codec.id == "other"; });
+  const std::vector<CaseRecord> before = records.cases;
+  for (const CaseRecord& record : before) {
+    if (record.data.sigma != 4) continue;
+    CaseRecord third = record;
+    third.data.sigma = 8;
+    third.data.parameters["sigma"] = 8.0;
+    third.data.hash = "third";
+    records.cases.push_back(third);
+  }
+  std::vector<CaseRecord> slower;
+  for (CaseRecord& record : records.cases) {
+    if (record.codec.id != "coder") continue;
+    CaseRecord other = record;
+    record.codec.settings["form"] = std::string("a");
+    other.codec.settings["form"] = std::string("b");
+    if (record.data.sigma == 4) record.time.median_s *= 4;
+    if (record.data.sigma == 2) other.time.median_s /= 0.8;
+    if (record.data.sigma != 8) slower.push_back(other);
+  }
+  records.cases.insert(records.cases.end(), slower.begin(), slower.end());
+  const Contexts contexts(records, "plain");
+  const FigureMaker maker(records, contexts);
+  const std::vector<Figure> figures = maker.speedup_over_sigma();
+  const auto& plot = std::get<XyPlot>(figures.at(0).plot);
+  REQUIRE(plot.series.size() == 1);
+  const Series& line = plot.series[0];
+  REQUIRE(line.points.size() == 3);
+  CHECK(std::abs(line.points[0].y - 1.25) < 1e-9);     // sigma 2: form=a
+  CHECK(std::abs(line.points[1].y - 1 / 1.1) < 1e-9);  // sigma 4: form=b, four times the other
+  CHECK(line.label == "coder");                        // neither setting is all of the line
+  CHECK_THAT(line.detail, ContainsSubstring("best settings at each point"));
+
+  XySpec spec;
+  spec.id = "by_form";
+  spec.x = "sigma";
+  spec.y = "speedup_vs_raw";
+  spec.series = "setting.form";
+  const std::vector<Figure> forms = maker.xy(spec);
+  const auto& by_form = std::get<XyPlot>(forms.at(0).plot);
+  REQUIRE(by_form.series.size() == 2);
+  CHECK(by_form.series[0].label == "coder form=a");
+  CHECK(by_form.series[0].points.size() == 3);
+  CHECK(std::abs(by_form.series[0].points[1].y - 1 / 4.4) < 1e-9);
+  CHECK(by_form.series[1].label == "coder form=b");
+  CHECK(by_form.series[1].points.size() == 2);
+}
