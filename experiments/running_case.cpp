@@ -41,6 +41,10 @@ void say(const char* text) {
 }
 
 void on_crash(int signal) {
+  // Threads of a team fail together. The first one speaks; with the default action the second would end the process.
+  static std::atomic<bool> speaking = false;
+  if (speaking.exchange(true))
+    while (true) ::pause();
   say("ecmv: ");
   say(shown_name[0] != '\0' ? shown_name.data() : "no case");
   say(signal == SIGILL   ? ": an instruction that this CPU does not have.\n"
@@ -79,7 +83,7 @@ void catch_crashes(std::string_view advice, int exit_code) {
   sigaltstack(&alternative, nullptr);
   struct sigaction action {};
   action.sa_handler = on_crash;
-  action.sa_flags = SA_ONSTACK | SA_RESETHAND;
+  action.sa_flags = SA_ONSTACK;
 #if !defined(__SANITIZE_ADDRESS__)  // which says more
   for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &action, &earlier[i]);
 #endif
