@@ -142,7 +142,8 @@ TEST_CASE("results of earlier passes do not pass for new ones") {
 TEST_CASE("a kernel that returns where y already holds its results computes in every timed pass") {
   const reports::CaseRecord record = measured(make_kernel<multiply_unless_y_is_right>());
   CHECK(record.status == Status::ok);
-  CHECK(memory.calls >= kLayers * record.time.iterations_per_sample * static_cast<int64_t>(record.time.samples_s.size()));
+  CHECK(memory.calls >=
+        kLayers * record.time.iterations_per_sample * static_cast<int64_t>(record.time.samples_s.size()));
 }
 
 TEST_CASE("writing far past the end is found out") {
