@@ -12,7 +12,7 @@ class GuardedOutput {
  public:
   // The elements are preset to values that a decoder that leaves gaps would hardly have written.
   explicit GuardedOutput(size_t bytes) : memory_(bytes + 2 * kGuardBytes, kGuard), bytes_(bytes) {
-    std::fill_n(elements().begin(), bytes, std::byte{0x80});
+    for (std::byte& byte : elements()) byte = std::byte{0x80};
   }
 
   std::span<std::byte> elements() { return std::span(memory_).subspan(kGuardBytes, bytes_); }

@@ -106,6 +106,13 @@ struct Streams {
   uint64_t window[kStreamCount];
 };
 
+template <bool kLzcnt, int kStreamCount>
+ECMV_INLINE void refill(Streams<kStreamCount>& s, int stream) {
+  const uint64_t taken = modelling::leading_zeros<kLzcnt>(s.window[stream]);
+  s.next[stream] += taken >> 3;
+  s.window[stream] = modelling::load_window(s.next[stream]) >> (taken & 7);
+}
+
 template <int kStreamCount>
 ECMV_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
   uint32_t entry = table[s.window[stream] & mask];
@@ -136,14 +143,14 @@ ECMV_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint6
 #pragma GCC unroll 8
         for (int j = group; j < group + kGroup; ++j) entries[i * kStreamCount + j] = take(s, j, table, mask);
 #pragma GCC unroll 8
-      for (int j = group; j < group + kGroup; ++j) modelling::refill<kLzcnt>(s.next[j], s.window[j]);
+      for (int j = group; j < group + kGroup; ++j) refill<kLzcnt>(s, j);
     }
   }
   state = s;
   if (units > 0) {
     for (int64_t unit = 0; unit < units; ++unit)
       entries[unit] = take(state, static_cast<int>(unit % kStreamCount), table, mask);
-    for (int j = 0; j < kStreamCount; ++j) modelling::refill<kLzcnt>(state.next[j], state.window[j]);
+    for (int j = 0; j < kStreamCount; ++j) refill<kLzcnt>(state, j);
   }
 }
 

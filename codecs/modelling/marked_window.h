@@ -1,7 +1,9 @@
 // How CPU kernels read bits, the first one least significant: a window of 64 bits holds the next ones under a marker
 // bit. What is taken is shifted out at the bottom, so that the zeros above the marker tell how many of the 63 bits that
-// were loaded at `next` are gone. At most 56 may be taken between two refills. Eight bytes are readable at `next`,
-// whatever they are.
+// were loaded at `next` are gone. At most 56 may be taken between two refills, which are
+//   taken = leading_zeros(window);  next += taken >> 3;  window = load_window(next) >> (taken & 7);
+// and stand where the windows are, as elements of local arrays: through references g++ 12 makes other code of it. Eight
+// bytes are readable at `next`, whatever they are.
 #pragma once
 
 #include <bit>
@@ -27,19 +29,11 @@ ECMV_INLINE uint64_t leading_zeros(uint64_t window) {
   return static_cast<uint64_t>(std::countl_zero(window | 1));
 }
 
-// Without the first `taken` (0..7) bits.
-ECMV_INLINE uint64_t load_window(const uint8_t* next, uint64_t taken = 0) {
+ECMV_INLINE uint64_t load_window(const uint8_t* next) {
   uint64_t window;
   std::memcpy(&window, next, 8);
   if constexpr (std::endian::native == std::endian::big) window = __builtin_bswap64(window);
-  return (window | uint64_t{1} << 63) >> taken;
-}
-
-template <bool kLzcnt>
-ECMV_INLINE void refill(const uint8_t*& next, uint64_t& window) {
-  const uint64_t taken = leading_zeros<kLzcnt>(window);
-  next += taken >> 3;
-  window = load_window(next, taken & 7);
+  return window | uint64_t{1} << 63;
 }
 
 }  // namespace ecmv::codecs::modelling

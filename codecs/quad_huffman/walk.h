@@ -35,7 +35,7 @@ struct Walkers {
 
   void place(int lane, int64_t position) {
     next[lane] = words[lane].data() + position / 8;
-    window[lane] = modelling::load_window(next[lane], static_cast<uint64_t>(position % 8));
+    window[lane] = modelling::load_window(next[lane]) >> (position % 8);
   }
   int64_t position(int lane) const { return (next[lane] - words[lane].data()) * 8 + std::countl_zero(window[lane]); }
   int64_t least_position() const {
@@ -62,7 +62,11 @@ ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, in
     out[lane * kChunkQuads + quad] = entry;
     window[lane] >>= entry & 63;
   };
-  const auto refill = [&](int lane) { modelling::refill<kLzcnt>(next[lane], window[lane]); };
+  const auto refill = [&](int lane) {
+    const uint64_t taken = modelling::leading_zeros<kLzcnt>(window[lane]);
+    next[lane] += taken >> 3;
+    window[lane] = modelling::load_window(next[lane]) >> (taken & 7);
+  };
   for (; quads >= kTakes; quads -= kTakes, out += kTakes) {
 #pragma GCC unroll 8
     for (int i = 0; i < kTakes; ++i)

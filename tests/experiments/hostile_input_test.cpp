@@ -56,8 +56,8 @@ TEST_CASE("YAML that contains itself or grows without bound is refused, in a con
   Command ecmv;
   std::string laughs = "x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
   for (int i = 1; i < 12; ++i) {
-    const std::string last = "*x" + std::to_string(i - 1);
-    laughs += "x" + std::to_string(i) + ": &x" + std::to_string(i) + " [";
+    const std::string number = std::to_string(i), last = "*x" + std::to_string(i - 1);
+    laughs.append("x").append(number).append(": &x").append(number).append(" [");
     for (int j = 0; j < 10; ++j) laughs += last + (j < 9 ? ", " : "]\n");
   }
   for (const std::string& text :
