@@ -3,7 +3,6 @@
 #include "datasets/inspect.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -73,19 +72,48 @@ void set_moments(TensorSummary& summary, VisitAll visit_all) {
   summary.max = max;
 }
 
-void summarize_bytes(const TensorView& tensor, TensorSummary& summary) {
-  std::array<int64_t, 256> counts{};
-  for (const std::byte byte : tensor.bytes) ++counts[size_t(byte)];
+// What a histogram says: how many of its symbols occur, and the bits of an ideal order-0 code for all of them.
+struct Order0 {
   int64_t distinct = 0;
   double bits = 0;
+};
+Order0 order0(std::span<const int64_t> counts) {
+  Order0 out;
+  int64_t all = 0;
+  for (const int64_t count : counts) all += count;
   for (const int64_t count : counts) {
     if (count == 0) continue;
-    ++distinct;
-    bits += double(count) * std::log2(double(summary.elements) / double(count));
+    ++out.distinct;
+    out.bits += double(count) * std::log2(double(all) / double(count));
   }
-  summary.distinct_values = distinct;
-  summary.entropy_bits = summary.elements == 0 ? 0.0 : bits / double(summary.elements);
-  summary.minimum_bytes = int64_t(std::ceil(bits / 8));
+  return out;
+}
+
+// Histograms of the tensor's matrices, each of `symbols` counts: symbol_at(i) for every element i. Returns the bits of
+// ideal codes with a model for each matrix, and the symbols that occur in any; `pooled` gets the sum of the histograms.
+template <typename SymbolAt>
+Order0 order0_of_matrices(const TensorView& tensor, int64_t elements, SymbolAt symbol_at,
+                          std::vector<int64_t>& pooled) {
+  const int64_t matrices = tensor.shape.size() == 3 && elements > 0 ? tensor.shape[0] : 1;
+  Order0 sum;
+  std::vector<int64_t> counts(pooled.size());
+  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
+    std::fill(counts.begin(), counts.end(), 0);
+    for (int64_t i = elements / matrices * matrix; i < elements / matrices * (matrix + 1); ++i) ++counts[symbol_at(i)];
+    sum.bits += order0(counts).bits;
+    for (size_t symbol = 0; symbol < counts.size(); ++symbol) pooled[symbol] += counts[symbol];
+  }
+  sum.distinct = order0(pooled).distinct;
+  return sum;
+}
+
+void summarize_bytes(const TensorView& tensor, TensorSummary& summary) {
+  std::vector<int64_t> counts(256);
+  const Order0 found = order0_of_matrices(
+      tensor, summary.elements, [&](int64_t i) { return size_t(tensor.bytes[size_t(i)]); }, counts);
+  summary.distinct_values = found.distinct;
+  summary.entropy_bits = summary.elements == 0 ? 0.0 : found.bits / double(summary.elements);
+  summary.order0_bytes = int64_t(std::ceil(found.bits / 8));
   if (tensor.dtype != "I8" && tensor.dtype != "U8" && tensor.dtype != "BOOL") return;
   set_moments(summary, [&](auto visit) {
     for (int byte = 0; byte < 256; ++byte) {
@@ -110,20 +138,15 @@ ExponentField exponent_field(std::string_view type) {
 
 void summarize_exponents(const TensorView& tensor, const ExponentField& field, TensorSummary& summary) {
   std::vector<int64_t> counts(size_t{1} << field.bits);
-  for (size_t at = 0; at + field.bytes <= tensor.bytes.size(); at += field.bytes) {
+  const auto exponent_at = [&](int64_t i) {
     uint64_t pattern = 0;
-    std::memcpy(&pattern, tensor.bytes.data() + at, field.bytes);  // little-endian, as visit_elements demands
-    ++counts[size_t(pattern >> field.shift) & (counts.size() - 1)];
-  }
-  double bits = 0;
-  int64_t distinct = 0;
-  for (const int64_t count : counts) {
-    if (count == 0) continue;
-    ++distinct;
-    bits += double(count) * std::log2(double(summary.elements) / double(count));
-  }
-  summary.distinct_exponents = distinct;
-  summary.exponent_entropy_bits = summary.elements == 0 ? 0.0 : bits / double(summary.elements);
+    // Little-endian, as visit_elements demands.
+    std::memcpy(&pattern, tensor.bytes.data() + size_t(i) * field.bytes, field.bytes);
+    return size_t(pattern >> field.shift) & (counts.size() - 1);
+  };
+  const Order0 found = order0_of_matrices(tensor, summary.elements, exponent_at, counts);
+  summary.distinct_exponents = found.distinct;
+  summary.exponent_entropy_bits = summary.elements == 0 ? 0.0 : found.bits / double(summary.elements);
 }
 
 std::vector<TensorView> matvans_tensors(const MatvansFile& file) {

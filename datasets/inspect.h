@@ -1,4 +1,4 @@
-// What a weight file holds and how short it could be stored: the figures of `ecmv inspect`.
+// What a weight file holds and what an ideal order-0 code would take for it: the figures of `ecmv inspect`.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,16 @@ struct TensorSummary {
   std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
 
-  // For one-byte types only: how many of the 256 bytes occur, order-0 entropy in bits per element, and the
-  // bytes that no code of independent symbols can undercut, ceil(entropy * elements / 8).
+  // For one-byte types only: how many of the 256 bytes occur, order-0 entropy in bits per element, and
+  // ceil(entropy * elements / 8). Each matrix counts by itself: a tensor [n, rows, cols] is n of them, as for the sources
+  // that read it. So this is the least that a code takes which has one model of single elements for a matrix, tables not
+  // counted. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
-  std::optional<int64_t> minimum_bytes;
+  std::optional<int64_t> order0_bytes;
 
-  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element: what an
-  // ideal code of exponents beside raw signs and fractions would take for them.
+  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix by
+  // matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
   std::optional<int64_t> distinct_exponents;
   std::optional<double> exponent_entropy_bits;
 };

@@ -47,13 +47,14 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 namespace {
 
+constexpr std::pair<std::string_view, ElementType> kTypes[] = {
+    {"I8", ElementType::i8},           {"U8", ElementType::u8},          {"BF16", ElementType::bf16},
+    {"F16", ElementType::f16},         {"F32", ElementType::f32},        {"F64", ElementType::f64},
+    {"I16", ElementType::i16},         {"U16", ElementType::u16},        {"I32", ElementType::i32},
+    {"U32", ElementType::u32},         {"I64", ElementType::i64},        {"U64", ElementType::u64},
+    {"F8_E5M2", ElementType::f8_e5m2}, {"F8_E4M3", ElementType::f8_e4m3}};
+
 std::optional<ElementType> element_type_of(std::string_view dtype) {
-  static constexpr std::pair<std::string_view, ElementType> kTypes[] = {
-      {"I8", ElementType::i8},           {"U8", ElementType::u8},          {"BF16", ElementType::bf16},
-      {"F16", ElementType::f16},         {"F32", ElementType::f32},        {"F64", ElementType::f64},
-      {"I16", ElementType::i16},         {"U16", ElementType::u16},        {"I32", ElementType::i32},
-      {"U32", ElementType::u32},         {"I64", ElementType::i64},        {"U64", ElementType::u64},
-      {"F8_E5M2", ElementType::f8_e5m2}, {"F8_E4M3", ElementType::f8_e4m3}};
   for (const auto& [name, type] : kTypes)
     if (name == dtype) return type;
   return std::nullopt;
@@ -66,6 +67,13 @@ bool wanted(std::string_view dtype, Elements elements) {
 }
 
 }  // namespace
+
+std::string_view dtype_of(ElementType type) {
+  for (const auto& [name, known] : kTypes)
+    if (known == type) return name;
+  throw DatasetError("The safetensors format has no elements of the type " + std::string(element_type_name(type)) +
+                     ".");
+}
 
 std::string why_no_matrices(const TensorView& tensor, Elements elements) {
   if (!wanted(tensor.dtype, elements)) {

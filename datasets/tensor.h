@@ -23,6 +23,9 @@ struct TensorView {
 // Bits of one element, 4 to 64; 0 for a name that the safetensors format does not know.
 int dtype_bits(std::string_view dtype);
 
+// The name of an element type in that format.
+std::string_view dtype_of(ElementType type);
+
 // Exact bytes of a tensor. Throws DatasetError (a sentence about the tensor `name`) for an unknown dtype,
 // negative sizes, overflow, or sub-byte elements that do not fill whole bytes.
 int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape);

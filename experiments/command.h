@@ -46,6 +46,7 @@ void add_run(CLI::App& app, CommandLine& line);
 void add_verify(CLI::App& app, CommandLine& line);
 void add_report(CLI::App& app, CommandLine& line);
 void add_compare(CLI::App& app, CommandLine& line);
+void add_export(CLI::App& app, CommandLine& line);
 void add_inspect(CLI::App& app, CommandLine& line);
 void add_new_codec(CLI::App& app, CommandLine& line);
 void add_doctor(CLI::App& app, CommandLine& line);

@@ -30,7 +30,7 @@ reports::Table table_of(const std::string& file) {
   table.title = file;
   table.columns = {{"tensor", "tensor", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
   for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values",
-                           "entropy_bits", "minimum_bytes", "distinct_exponents", "exponent_entropy_bits"})
+                           "entropy_bits", "order0_bytes", "distinct_exponents", "exponent_entropy_bits"})
     table.columns.push_back({name, name, "", Column::Align::right});
   for (const datasets::TensorSummary& tensor : datasets::inspect_file(file))
     table.rows.push_back({reports::text_cell(tensor.name), reports::text_cell(tensor.dtype),
@@ -38,7 +38,7 @@ reports::Table table_of(const std::string& file) {
                           reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes),
                           number(tensor.mean), number(tensor.sigma), number(tensor.min), number(tensor.max),
                           reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
-                          number(tensor.entropy_bits), count(tensor.minimum_bytes), count(tensor.distinct_exponents),
+                          number(tensor.entropy_bits), count(tensor.order0_bytes), count(tensor.distinct_exponents),
                           number(tensor.exponent_entropy_bits)});
   return table;
 }
@@ -53,7 +53,9 @@ void add_inspect(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("inspect",
                                       "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, "
-                                      "entropy (of floats: of their exponents), minimum size");
+                                      "entropy (of floats: of their exponents), and the bytes of an ideal code with "
+                                      "one model of single elements for each matrix (order0_bytes; tables not "
+                                      "counted; codes with models of rows, blocks or contexts can take less)");
   verb->add_option("files", options->files, "FILE...")->required();
   verb->add_flag("--json", options->json, "JSON on stdout");
   verb->callback([options, &line] {

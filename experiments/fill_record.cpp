@@ -123,11 +123,24 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
   data.hash = fmt::format("{:016x}", hash);
   data.layers = static_cast<int64_t>(dataset.layers.size());
   data.sigma = sigma_of(spec, dataset);
-  if (!dataset.layers.empty()) {
-    data.rows = dataset.layers.front().shape.rows;
-    data.cols = dataset.layers.front().shape.cols;
-    data.type = datasets::element_type_name(dataset.layers.front().type);
+  if (dataset.layers.empty()) return data;
+  data.rows = dataset.layers.front().shape.rows;
+  data.cols = dataset.layers.front().shape.cols;
+  std::vector<std::string_view> types;
+  for (const datasets::Matrix& matrix : dataset.layers) {
+    const auto same = [&](const auto& known) {
+      return known.rows == matrix.shape.rows && known.cols == matrix.shape.cols;
+    };
+    const auto shape = std::ranges::find_if(data.shapes, same);
+    if (shape == data.shapes.end())
+      data.shapes.push_back({matrix.shape.rows, matrix.shape.cols, 1});
+    else
+      ++shape->layers;
+    const std::string_view type = datasets::element_type_name(matrix.type);
+    if (std::ranges::find(types, type) == types.end()) types.push_back(type);
   }
+  if (data.shapes.size() == 1) data.shapes.clear();
+  data.type = fmt::format("{}", fmt::join(types, ", "));
   return data;
 }
 

@@ -365,9 +365,19 @@ void print_verification(const FileVerification& verification, std::ostream& out)
     out << verification.path << ": cannot be verified. " << verification.unreadable << "\n";
     return;
   }
-  out << fmt::format("{}: {}, {} layers, first [{}, {}], {:.3f} stored bits an element\n", verification.path,
-                     verification.codec, verification.shapes.size(), verification.shapes.front().rows,
-                     verification.shapes.front().cols, verification.bits_per_element);
+  std::vector<std::pair<datasets::Shape, int>> shapes;  // in the order of first appearance, with their layers
+  for (const datasets::Shape& shape : verification.shapes) {
+    const auto known = std::ranges::find(shapes, shape, &std::pair<datasets::Shape, int>::first);
+    if (known == shapes.end())
+      shapes.push_back({shape, 1});
+    else
+      ++known->second;
+  }
+  std::string layers;
+  for (const auto& [shape, count] : shapes)
+    layers += fmt::format("{}{} of [{}, {}]", layers.empty() ? "" : ", ", count, shape.rows, shape.cols);
+  out << fmt::format("{}: {}, {} layers ({}), {:.3f} stored bits an element\n", verification.path, verification.codec,
+                     verification.shapes.size(), layers, verification.bits_per_element);
   int counts[3] = {};
   for (const FileCheck& check : verification.checks) {
     constexpr const char* kWords[] = {"ok", "FAILED", "refused"};

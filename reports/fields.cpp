@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace ecmv::reports {
@@ -42,7 +43,11 @@ constexpr std::array kFields = {
     Field{"data", [](const CaseRecord& r) { return source_label(r) + ", " + shape_label(r); }},
     Field{"data_source", [](const CaseRecord& r) { return r.data.source; }},
     Field{"device", [](const CaseRecord& r) { return r.kernel.device; }},
-    Field{"dimension", [](const CaseRecord& r) { return fmt::format("{}", std::llround(dimension_of(r))); }},
+    Field{"dimension",
+          [](const CaseRecord& r) {
+            const double dimension = dimension_of(r);
+            return std::isnan(dimension) ? std::string() : fmt::format("{}", std::llround(dimension));
+          }},
     Field{"experiment", [](const CaseRecord& r) { return r.experiment; }},
     Field{"kernel", [](const CaseRecord& r) { return kernel_label(r); }},
     Field{"launch", [](const CaseRecord& r) { return r.kernel.launch; }},
@@ -132,25 +137,47 @@ std::string source_label(const CaseRecord& record) {
 }
 
 std::string shape_label(const CaseRecord& record) {
+  if (!record.data.shapes.empty()) {
+    std::string list;
+    for (const auto& [rows, cols, layers] : record.data.shapes)
+      list +=
+          fmt::format("{}{} × {} ({} layer{})", list.empty() ? "" : ", ", rows, cols, layers, layers == 1 ? "" : "s");
+    return list;
+  }
   const std::string shape = fmt::format("{} × {}", record.data.rows, record.data.cols);
   return record.data.layers > 1 ? fmt::format("{} ({} layers)", shape, record.data.layers) : shape;
 }
 
 std::int64_t elements_of(const CaseRecord& record) {
   if (record.time.elements > 0) return record.time.elements;
-  std::int64_t elements = 1;  // a case that was refused for its size may have more than there are numbers
-  for (const std::int64_t factor : {record.data.rows, record.data.cols, record.data.layers})
-    if (__builtin_mul_overflow(elements, factor, &elements)) return std::numeric_limits<std::int64_t>::max();
+  const auto product = [](std::initializer_list<std::int64_t> factors) {
+    std::int64_t elements = 1;  // a case that was refused for its size may have more than there are numbers
+    for (const std::int64_t factor : factors)
+      if (__builtin_mul_overflow(elements, factor, &elements)) return std::numeric_limits<std::int64_t>::max();
+    return elements;
+  };
+  if (record.data.shapes.empty()) return product({record.data.rows, record.data.cols, record.data.layers});
+  std::int64_t elements = 0;
+  for (const auto& [rows, cols, layers] : record.data.shapes)
+    if (__builtin_add_overflow(elements, product({rows, cols, layers}), &elements))
+      return std::numeric_limits<std::int64_t>::max();
   return elements;
 }
 
+bool is_square(const CaseRecord& record) { return record.data.shapes.empty() && record.data.rows == record.data.cols; }
+
 double dimension_of(const CaseRecord& record) {
+  if (!record.data.shapes.empty()) return kUnknown;
   return std::sqrt(static_cast<double>(record.data.rows) * static_cast<double>(record.data.cols));
 }
 
 bool is_exact(const CaseRecord& record) { return record.check.decode.empty() || record.check.decode == "exact"; }
 
 double type_bits(std::string_view type) {
+  if (const std::size_t end = type.find(", "); end != std::string_view::npos) {
+    const double first = type_bits(type.substr(0, end)), others = type_bits(type.substr(end + 2));
+    return first == others ? first : kUnknown;
+  }
   const std::size_t first = type.find_first_of("0123456789");
   double bits = 0;
   for (std::size_t i = first; i < type.size() && std::isdigit(static_cast<unsigned char>(type[i])); ++i)

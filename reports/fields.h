@@ -33,20 +33,22 @@ std::string codec_label(const CaseRecord& record);
 std::string kernel_label(const CaseRecord& record);
 // "gaussian σ=4": the data without its shape; parameters that are not the sigma are added.
 std::string source_label(const CaseRecord& record);
-// "4096 × 4096 (10 layers)".
+// "4096 × 4096 (10 layers)"; of mixed shapes "4096 × 4096 (2 layers), 11008 × 4096 (1 layer)".
 std::string shape_label(const CaseRecord& record);
 
-// Elements of all layers: time.elements when the case was timed, else rows * cols * layers.
+// Elements of all layers: time.elements when the case was timed, else what the shapes say.
 std::int64_t elements_of(const CaseRecord& record);
-// Rows of a square matrix; square root of the element count of one matrix otherwise.
+// Rows of a square matrix; square root of the element count of one matrix otherwise. NaN for layers of mixed shapes.
 double dimension_of(const CaseRecord& record);
+// Whether all layers are square and of one size.
+bool is_square(const CaseRecord& record);
 
 // "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
 // Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
 bool is_exact(const CaseRecord& record);
 
 // Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in
-// it.
+// it. Of several types, "i8, u8", what they have in common, else NaN.
 double type_bits(std::string_view type);
 
 std::string si_text(double value);

@@ -196,7 +196,7 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
   std::vector<Figure> figures;
   const bool with_spread = spec.y == "elements_per_s";
   Cases all = ok_cases();
-  if (spec.square_only) std::erase_if(all, [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
+  if (spec.square_only) std::erase_if(all, [](const CaseRecord* r) { return !is_square(*r); });
   for (const Facet& facet : facets(spec.id, all, spec.facets)) {
     std::map<std::string, Cases> by_series;
     for (const CaseRecord* record : facet.cases) {
@@ -273,7 +273,7 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
   spec.square_only = true;
   std::vector<Figure> figures = xy(spec);
   Cases square = ok_cases();
-  std::erase_if(square, [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
+  std::erase_if(square, [](const CaseRecord* r) { return !is_square(*r); });
   std::map<std::string, std::string> backends;  // of a figure
   for (const Facet& facet : facets(spec.id, square, spec.facets))
     backends[facet.id] = facet.cases.front()->kernel.backend;
@@ -340,8 +340,8 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
       places[{elements_of(*record), shape_label(*record)}] = 0;
       by_codec[record->codec.id].push_back(record);
     }
-    const bool any = std::any_of(facet.cases.begin(), facet.cases.end(),
-                                 [](const CaseRecord* r) { return r->data.rows != r->data.cols; });
+    const bool any =
+        std::any_of(facet.cases.begin(), facet.cases.end(), [](const CaseRecord* r) { return !is_square(*r); });
     if (places.size() < 2 || !any) continue;
     XyPlot plot;
     plot.x = {"shape of a matrix, rows × columns", false, false, -0.5, static_cast<double>(places.size()) - 0.5, {}};

@@ -130,7 +130,7 @@ std::vector<Figure> FigureMaker::roofline() const {
 std::vector<Figure> FigureMaker::speedup_map() const {
   std::vector<Figure> figures;
   Cases cases = ok_cases();
-  std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || r->data.rows != r->data.cols; });
+  std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || !is_square(*r); });
   for (const Facet& facet :
        facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "threads", "cache"})) {
     const Cases chosen = best_at_each(facet.cases, "speedup_vs_raw", [](const CaseRecord& r) {

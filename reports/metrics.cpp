@@ -112,11 +112,14 @@ constexpr std::array kMetrics = {
     Metric{"scale_bits_per_element", "scale bits/element", "bit", Better::lower, "8 * scale bytes / elements",
            "The share of the row scales.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.scale_bytes)); }},
-    Metric{"padding_bits_per_element", "of which padding", "bit", Better::lower, "padding bits / elements",
-           "Padding for alignment and over-reading. Already contained in the four roles.",
-           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.padding_bits) / 8.0); }},
+    Metric{
+        "padding_bits_per_element", "of which padding", "bit", Better::lower, "padding bits / elements",
+        "Filler that carries nothing: alignment, bytes past the end, lanes and tiles filled up. Already contained in "
+        "the four roles.",
+        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.padding_bits) / 8.0); }},
     Metric{"entropy_bits_per_element", "entropy", "bit", Better::neither, "-sum p log2 p of the elements' histogram",
-           "The least that any code of independent symbols can store for these elements, tables not counted.",
+           "The least that a code with one model of single elements for each matrix takes, tables not counted. "
+           "Codes with more models (of rows, blocks, contexts) or other symbols can take less.",
            [](const CaseRecord& r, const Context&) { return r.size.entropy_bits_per_element; }},
     Metric{"excess_over_entropy_percent", "excess over entropy", "%", Better::lower,
            "100 * (stored bits per element / entropy - 1)",

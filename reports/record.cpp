@@ -136,6 +136,15 @@ CaseRecord case_from(const Json& json) {
   take(data, "source", record.data.source);
   take(data, "rows", record.data.rows);
   take(data, "cols", record.data.cols);
+  if (const auto list = data.find("shapes"); list != data.end()) {
+    if (!list->is_array()) throw ReportError("the field \"shapes\" is not a list");
+    for (const Json& entry : *list) {
+      CaseRecord::Data::Shape& shape = record.data.shapes.emplace_back();
+      take(entry, "rows", shape.rows);
+      take(entry, "cols", shape.cols);
+      take(entry, "layers", shape.layers);
+    }
+  }
   take(data, "type", record.data.type);
   take(data, "sigma", record.data.sigma);
   take(data, "layers", record.data.layers);
@@ -322,8 +331,9 @@ std::string to_string(const Value& value) {
 
 bool CaseRecord::Data::operator==(const Data& other) const {
   const bool same_sigma = sigma == other.sigma || (std::isnan(sigma) && std::isnan(other.sigma));
-  return same_sigma && source == other.source && rows == other.rows && cols == other.cols && type == other.type &&
-         layers == other.layers && seed == other.seed && hash == other.hash && parameters == other.parameters;
+  return same_sigma && source == other.source && rows == other.rows && cols == other.cols && shapes == other.shapes &&
+         type == other.type && layers == other.layers && seed == other.seed && hash == other.hash &&
+         parameters == other.parameters;
 }
 
 std::string to_json_line(const CaseRecord& r) {
@@ -337,6 +347,8 @@ std::string to_json_line(const CaseRecord& r) {
       {"source", r.data.source}, {"rows", r.data.rows},           {"cols", r.data.cols},
       {"type", r.data.type},     {"sigma", number(r.data.sigma)}, {"layers", r.data.layers},
       {"seed", r.data.seed},     {"hash", r.data.hash},           {"parameters", to_json(r.data.parameters)}};
+  for (const auto& [rows, cols, layers] : r.data.shapes)
+    json["data"]["shapes"].push_back({{"rows", rows}, {"cols", cols}, {"layers", layers}});
   json["codec"] = {
       {"id", r.codec.id}, {"format_version", r.codec.format_version}, {"settings", to_json(r.codec.settings)}};
   if (!r.codec.library_path.empty())

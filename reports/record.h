@@ -45,14 +45,19 @@ struct CaseRecord {
   std::string experiment;  // name of the experiment
 
   struct Data {
-    std::string source;  // name of the data source
-    std::int64_t rows = 0, cols = 0;
-    std::string type;         // element type, "i8"
-    double sigma = kUnknown;  // standard deviation of the elements
-    std::int64_t layers = 1;  // matrices in the chain
+    std::string source;               // name of the data source
+    std::int64_t rows = 0, cols = 0;  // of one matrix, the first where `shapes` says that they differ
+    std::string type;                 // element type, "i8"; "i8, u8" where layers differ
+    double sigma = kUnknown;          // standard deviation of the elements
+    std::int64_t layers = 1;          // matrices in the chain
     std::uint64_t seed = 0;
     std::string hash;
-    Values parameters;                         // further settings of the source
+    Values parameters;  // further settings of the source
+    struct Shape {
+      std::int64_t rows = 0, cols = 0, layers = 0;
+      bool operator==(const Shape&) const = default;
+    };
+    std::vector<Shape> shapes = {};            // every shape in the order of first appearance; empty where there is one
     bool operator==(const Data& other) const;  // unknown sigmas are equal
   } data;
 

@@ -40,6 +40,7 @@ TEST_CASE("ans_warp_rows stores a constant matrix as states 2^32 and no words") 
   const CompressedMatrix compressed = encoded(tests::make_matrix("constant", {3, 256}, [](int64_t) { return -128; }));
   const std::span<const std::byte> payload = compressed.sections[modelling::kQuadCompressed].bytes;
   REQUIRE(payload.size() == 3 * 512);
+  CHECK(compressed.padding_bytes() == 3 * 256);  // all but the states
   for (int64_t word = 0; word < 3 * 128; ++word) CHECK(modelling::quad_u32(payload, word) == (word % 4 == 3 ? 1u : 0u));
   for (int64_t queue = 0; queue < 3; ++queue)
     CHECK(modelling::quad_u32(compressed.sections[modelling::kQuadWarpOffsets].bytes, queue) == queue * 32);

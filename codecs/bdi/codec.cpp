@@ -80,11 +80,15 @@ Choice choose(std::span<const std::byte> block, int64_t raw, Size size) {
   return best;
 }
 
+Choice choose_stored(std::span<const std::byte> block) {
+  return choose(block, kTagBits + 8 * static_cast<int64_t>(block.size()),
+                [&](Widths w) { return widths_bits(w, block.size()); });
+}
+
 class Coder : public BlockCoder {
  public:
   void encode(std::span<const std::byte> block, BitWriter& out) const override {
-    const Choice choice = choose(block, kTagBits + 8 * static_cast<int64_t>(block.size()),
-                                 [&](Widths w) { return widths_bits(w, block.size()); });
+    const Choice choice = choose_stored(block);
     out.put(choice.tag, kTagBits);
     if (choice.tag == kZeros) {
       out.put(0, kZerosPayloadBits);
@@ -99,6 +103,16 @@ class Coder : public BlockCoder {
       put_word(out, choice.deltas.base, 8 * widths.base_bytes);
       for (size_t i = 0; i < elements; ++i) out.put(choice.deltas.delta[i], 8 * widths.delta_bytes);
     }
+  }
+
+  // A block of zeros has a payload that says nothing, and one whose elements are all near zero a base that none needs.
+  int64_t filler_bits(std::span<const std::byte> block) const override {
+    const Choice choice = choose_stored(block);
+    if (choice.tag == kZeros) return kZerosPayloadBits;
+    if (choice.tag == kRepeated || choice.tag == kRaw) return 0;
+    const auto& to_base = choice.deltas.to_base;
+    const bool has_base = std::find(to_base.begin(), to_base.end(), true) != to_base.end();
+    return has_base ? 0 : 8 * kWidths[choice.tag - kFirstWidths].base_bytes;
   }
 
   void decode(BitReader& in, std::span<std::byte> block) const override {

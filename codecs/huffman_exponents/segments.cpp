@@ -112,7 +112,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const std::vector<uint32_t> codes = modelling::canonical_codes(lengths);
 
   std::vector<std::byte> streams, tiles(static_cast<size_t>(4 * (tiling.tiles() + 1)));
-  int64_t words = 0;
+  int64_t words = 0, code_bits = 0;
   for (int64_t tile = 0; tile < tiling.tiles(); ++tile) {
     const int64_t group = tile / tiling.segments(), segment = tile % tiling.segments(),
                   rows = rows_of_group(tiling.rows, group);
@@ -126,6 +126,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
         own.put(codes[exponent], lengths[exponent]);
       }
       longest = std::max(longest, own.words.size());
+      code_bits += own.bits;
     }
     store_word32(tiles, tile, static_cast<uint32_t>(words));
     const int64_t added = static_cast<int64_t>(longest) * rows;
@@ -137,6 +138,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   }
   store_word32(tiles, tiling.tiles(), static_cast<uint32_t>(words));
   streams.resize(streams.size() + 4 * kSpareWords);
+  // Shorter rows are filled up to the longest of their tile.
+  const int64_t stream_padding = static_cast<int64_t>(streams.size()) - (code_bits + 7) / 8;
 
   std::vector<std::byte> raw(static_cast<size_t>(tiling.rows * padded_cols(tiling.cols)));
   for (int64_t row = 0; row < tiling.rows; ++row)
@@ -148,7 +151,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t raw_padding = tiling.rows * (padded_cols(tiling.cols) - tiling.cols);
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {{"code", Role::table, 64, code_section(lengths)},
-                         {"streams", Role::payload, 64, std::move(streams), 4 * kSpareWords},
+                         {"streams", Role::payload, 64, std::move(streams), stream_padding},
                          {"sign_mantissa", Role::payload, 64, std::move(raw), raw_padding},
                          {"tiles", Role::index, 64, std::move(tiles)}};
   return compressed;

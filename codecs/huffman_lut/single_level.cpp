@@ -25,6 +25,8 @@ class LsbWriter {
     pending_bits_ += bits;
     while (pending_bits_ >= 8) drop_byte();
   }
+  // Bits that finish() adds to make the last byte whole.
+  int missing_bits() const { return -pending_bits_ & 7; }
   std::vector<std::byte> finish() {
     if (pending_bits_ > 0) drop_byte();
     pending_ = 0;
@@ -70,6 +72,7 @@ class BlockEncoder {
       : plan_(plan), code_(code), offsets_(static_cast<size_t>(plan.cols)) {}
 
   std::vector<std::byte> streams, raw_bits, patches, blocks;
+  int64_t stream_filler_bits = 0;  // up to whole bytes
 
   void encode(const int8_t* rows, int64_t row_count) {
     append<uint64_t>(blocks, streams.size());
@@ -77,6 +80,7 @@ class BlockEncoder {
     since_patch_ = 0;
     for (int64_t row = 0; row < row_count; ++row) encode_row(rows + row * plan_.cols);
     for (int j = 0; j < plan_.streams; ++j) {
+      stream_filler_bits += writers_[j].missing_bits();
       const std::vector<std::byte> bytes = writers_[j].finish();
       append<uint32_t>(blocks, bytes.size());
       streams.insert(streams.end(), bytes.begin(), bytes.end());
@@ -270,12 +274,15 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   for (const uint16_t count : of_length) append<uint16_t>(table, count);
   for (const uint16_t tuple : code.order) append<uint16_t>(table, tuple);
 
+  const int64_t raw_padding =
+      static_cast<int64_t>(encoder.raw_bits.size()) - (matrix.shape.elements() * code.raw_bits + 7) / 8;
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections = {{"streams", Role::payload, 64, std::move(encoder.streams), kStreamPadding},
-                         {"raw_bits", Role::payload, 64, std::move(encoder.raw_bits)},
-                         {"patches", Role::payload, 64, std::move(encoder.patches), kPatchPadding},
-                         {"code", Role::table, 64, std::move(table)},
-                         {"blocks", Role::index, 64, std::move(encoder.blocks)}};
+  compressed.sections = {
+      {"streams", Role::payload, 64, std::move(encoder.streams), kStreamPadding + encoder.stream_filler_bits / 8},
+      {"raw_bits", Role::payload, 64, std::move(encoder.raw_bits), raw_padding},
+      {"patches", Role::payload, 64, std::move(encoder.patches), kPatchPadding},
+      {"code", Role::table, 64, std::move(table)},
+      {"blocks", Role::index, 64, std::move(encoder.blocks)}};
   return compressed;
 }
 

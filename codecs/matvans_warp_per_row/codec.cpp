@@ -111,12 +111,14 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     cursors.bytes.insert(cursors.bytes.end(), cursor_bytes.begin(), cursor_bytes.end());
     for (int lane = 0; lane < kFormatLanes && cols > 0; ++lane) {
       const std::vector<uint16_t> words = encode_lane(matrix.i8().data() + row * cols, cols, lane, model, cdf);
+      payload.padding_bytes -= static_cast<int64_t>(words.size()) * 2;
       const size_t units = (words.size() + kUnitWords - 1) / kUnitWords;
       payload.bytes.resize(std::max(payload.bytes.size(), begin + units * kUnitWords * kFormatLanes * 2));
       for (size_t j = 0; j < words.size(); ++j)
         std::memcpy(payload.bytes.data() + begin + word_position(static_cast<int64_t>(j), lane) * 2, &words[j], 2);
     }
   }
+  payload.padding_bytes += static_cast<int64_t>(payload.bytes.size());  // less the words, taken off lane by lane
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {std::move(payload),
                          std::move(cursors),

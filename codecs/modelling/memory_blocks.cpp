@@ -62,17 +62,27 @@ CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& sett
   const bool flags = has_flags(settings);
   BitWriter blocks;
   std::vector<std::byte> positions;
-  int64_t index = 0;
-  for_each_block(matrix.elements, block_bytes(settings), [&](std::span<const std::byte> block) {
+  int64_t index = 0, filler_bits = 0;
+  // The last block is filled up: so much of its code is for bytes that are not there.
+  const int64_t size = block_bytes(settings), bytes = static_cast<int64_t>(matrix.elements.size());
+  const int64_t last = blocks_of(bytes, size) - 1, filled_up = (last + 1) * size - bytes;
+  for_each_block(matrix.elements, size, [&](std::span<const std::byte> block) {
     if (index++ % group == 0) append<uint64_t>(positions, static_cast<uint64_t>(blocks.bit_count()));
     const bool raw = flags && is_raw(bits_of(coder, block), block.size());
     if (flags) blocks.put(raw, 1);
-    if (!raw) return coder.encode(block, blocks);
-    for (const std::byte byte : block) blocks.put(std::to_integer<uint64_t>(byte), 8);
+    int64_t filler = raw ? 0 : coder.filler_bits(block), bits = -blocks.bit_count();
+    if (raw)
+      for (const std::byte byte : block) blocks.put(std::to_integer<uint64_t>(byte), 8);
+    else
+      coder.encode(block, blocks);
+    bits += blocks.bit_count();
+    if (index == last + 1) filler += (bits - filler) * filled_up / size;
+    filler_bits += filler;
   });
+  filler_bits += -blocks.bit_count() & 7;
 
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections.push_back({"blocks", Role::payload, 64, blocks.finish()});
+  compressed.sections.push_back({"blocks", Role::payload, 64, blocks.finish(), filler_bits / 8});
   compressed.sections.push_back({"positions", Role::index, 8, std::move(positions)});
   if (table) compressed.sections.push_back({table->name, Role::table, 8, std::move(table->bytes)});
   return compressed;

@@ -37,6 +37,8 @@ class BlockCoder {
   virtual void encode(std::span<const std::byte> block, BitWriter& out) const = 0;
   // Fills all of `block`; throws MalformedStream for codes that encode() never writes.
   virtual void decode(BitReader& in, std::span<std::byte> block) const = 0;
+  // How many bits of that code are filler: there whatever the block holds, and of no use for it.
+  virtual int64_t filler_bits(std::span<const std::byte>) const { return 0; }
 };
 
 // What is stored beside the blocks.

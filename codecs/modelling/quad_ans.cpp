@@ -144,6 +144,7 @@ CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& setti
   const int8_t* elements = matrix.i8().data();
 
   std::vector<uint32_t> stored, offsets(static_cast<size_t>(layout.queues), 0), words;
+  int64_t used = 0;  // words of queues and states
   std::array<QuadEncoder, kQuadFormatLanes>
       coders;  // as in the original, a queue goes on from the states of the one before
   for (int64_t queue = 0; queue < layout.queues && layout.chunks > 0; ++queue) {
@@ -155,6 +156,7 @@ CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& setti
     }
     const size_t begin = stored.size();
     const int64_t count = static_cast<int64_t>(words.size());
+    used += count + 2 * kQuadFormatLanes;
     offsets[queue] = static_cast<uint32_t>(begin / kQuadOffsetWords);
     stored.resize(begin + quad_stored_words(count), 0);
     for (int64_t j = 0; j < count; ++j) stored[begin + quad_word_position(j)] = words[count - 1 - j];
@@ -166,7 +168,8 @@ CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& setti
 
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {
-      {"compressed", Role::payload, 64, bytes_of(stored.data(), stored.size() * 4)},
+      {"compressed", Role::payload, 64, bytes_of(stored.data(), stored.size() * 4),
+       4 * (static_cast<int64_t>(stored.size()) - used)},
       {"warp_offsets", Role::index, 64, bytes_of(offsets.data(), offsets.size() * 4)},
       {"ppf", Role::table, 64, bytes_of(tables.symbol.data(), kQuadSlots)},
       {"ppf_cum", Role::table, 64, bytes_of(tables.cum.data(), kQuadSlots)},

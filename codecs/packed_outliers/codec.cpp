@@ -115,9 +115,13 @@ Plan choose_plan(datasets::MatrixView matrix, int64_t bits) {
   return best;
 }
 
-std::vector<std::byte> pack_fields(datasets::MatrixView matrix, const Window& window) {
+Section pack_fields(datasets::MatrixView matrix, const Window& window) {
   const int64_t cols = matrix.shape.cols, stride = row_bytes(window.bits, cols);
-  std::vector<std::byte> packed(matrix.shape.rows * stride + kFieldPadding);
+  // The strips of a tail have fields for more columns than there are.
+  const int64_t unused_fields = matrix.shape.rows * (kStrips * tail_strip(cols) - tail_cols(cols));
+  Section section{"fields", Role::payload, 64, {}, kFieldPadding + unused_fields * window.bits / 8};
+  std::vector<std::byte>& packed = section.bytes;
+  packed.resize(matrix.shape.rows * stride + kFieldPadding);
   uint8_t* out = reinterpret_cast<uint8_t*>(packed.data());
   const int8_t* in = matrix.i8().data();
   std::array<uint8_t, kGroupCols> fields;
@@ -132,7 +136,7 @@ std::vector<std::byte> pack_fields(datasets::MatrixView matrix, const Window& wi
       pack_group(window.bits, fields.data(), width, out);
       out += window.bits * width;
     }
-  return packed;
+  return section;
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings&) {
@@ -176,7 +180,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections.push_back({"header", Role::table, 4, std::move(header)});
-  compressed.sections.push_back({"fields", Role::payload, 64, pack_fields(matrix, window)});
+  compressed.sections.push_back(pack_fields(matrix, window));
   compressed.sections.push_back({"blocks", Role::index, 8, std::move(blocks)});
   compressed.sections.push_back({"distances", Role::index, 64, std::move(distances)});
   compressed.sections.push_back({"deltas", Role::payload, 64, std::move(deltas)});

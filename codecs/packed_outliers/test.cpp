@@ -207,3 +207,12 @@ TEST_CASE("packed_outliers refuses streams that lead outside", "[packed_outliers
   CHECK_THROWS_AS(decode(far), MalformedStream);
   CHECK_THROWS_AS(decode(large), MalformedStream);
 }
+
+TEST_CASE("packed_outliers counts the bytes past the fields and fields without a column as padding") {
+  for (int64_t bits = 1; bits <= 8; ++bits) {
+    INFO(bits);
+    // 33 columns are strips of 8: 64 fields a row.
+    CHECK(encode(gaussian(3, 33, 4), bits).padding_bytes() == 64 + 3 * 31 * bits / 8);
+    CHECK(encode(gaussian(3, 512, 4), bits).padding_bytes() == 64);
+  }
+}

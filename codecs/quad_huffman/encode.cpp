@@ -123,7 +123,7 @@ class Encoder {
   }
 
   std::vector<std::byte> tiles, schedule, codes, raw, patches;
-  int64_t code_bits = 0;
+  int64_t code_bits = 0;  // of the codes and of the masks, without those of symbols past the matrix' edges
   int largest_stand_in = 0;
 
  private:
@@ -161,6 +161,7 @@ class Encoder {
                                : left > 0   ? model_.partial[symbol & ((1u << (bits * left)) - 1)]
                                             : model_.shortest;
       strings_[lane].put(code.bits, code.length);
+      if (left > 0) code_bits += code.length;
       if (((outside & kOutside) != 0 || code.coded != symbol) && left > 0)
         for (int k = 0; k < std::min<int64_t>(left, each); ++k)
           patch(lane, first_col + col + k, values_[col + k], lows_[col + k], high_of_symbol(code.coded, each, k));
@@ -222,7 +223,6 @@ class Encoder {
   // Returns the words that the lane's string reaches.
   int lay_lane(int lane, int segments) {
     const BitString& string = strings_[lane];
-    code_bits += string.size();
     const LaneBits& bits = lanes_[lane];
     uint32_t* words = lines_words_.data() + lane;
     const int32_t end = bits.begin[segments - 1] + bits.bits[segments - 1];
@@ -247,6 +247,7 @@ class Encoder {
       for (int lane = 0; lane < kLanes; ++lane) mask |= (line < lane_words[lane] ? 1u : 0) << lane;
       append<uint32_t>(codes, mask);
     }
+    code_bits += 32 * int64_t{lines - full};
     fill_unit();
     const size_t begin = codes.size();
     codes.resize(begin + static_cast<size_t>(full) * kLineBytes);
@@ -292,12 +293,14 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   for (const uint32_t entry : model.table) append<uint32_t>(table, entry);
 
   const int64_t code_padding = static_cast<int64_t>(encoder.codes.size()) - (encoder.code_bits + 7) / 8;
+  const int64_t raw_padding =
+      static_cast<int64_t>(encoder.raw.size()) - (matrix.shape.elements() * model.stored_raw_bits() + 7) / 8;
   compressed.sections.push_back({"header", Role::table, 64, std::move(header)});
   compressed.sections.push_back({"table", Role::table, 64, std::move(table)});
   compressed.sections.push_back({"tiles", Role::index, 64, std::move(encoder.tiles)});
   compressed.sections.push_back({"schedule", Role::index, 64, std::move(encoder.schedule)});
   compressed.sections.push_back({"codes", Role::payload, 64, std::move(encoder.codes), code_padding});
-  compressed.sections.push_back({"raw", Role::payload, 64, std::move(encoder.raw)});
+  compressed.sections.push_back({"raw", Role::payload, 64, std::move(encoder.raw), raw_padding});
   compressed.sections.push_back({"patches", Role::payload, 64, std::move(encoder.patches)});
 }
 

@@ -4,6 +4,7 @@
 #include "codecs/codec.h"
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "codecs/modelling/histogram.h"
@@ -104,18 +105,23 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const EncoderTable table(model);
   compressed.sections[kAlphabet].bytes = write_alphabet(model);
   std::vector<std::byte>& payload = compressed.sections[kPayload].bytes;
-  int64_t begin = 0;
+  int64_t begin = 0, filled_up = 0;
   for (int64_t block = 0; block < layout.blocks; ++block) {
     append(compressed.sections[kBlockOffsets].bytes, static_cast<uint64_t>(payload.size()));
     const int64_t count = block_elements(layout, matrix.shape, block);
     const auto elements = matrix.i8().subspan(begin, count);
     begin += count;
+    filled_up += (layout.lanes - count % layout.lanes) % layout.lanes;
     with_form(layout.state, [&](auto form) {
       encode_block<decltype(form)>(elements, table, layout.prob_bits, layout.lanes, payload);
     });
   }
   append(compressed.sections[kBlockOffsets].bytes, static_cast<uint64_t>(payload.size()));
   payload.resize(payload.size() + kPayloadPadding);
+  // The symbols that fill the last steps take what the model says.
+  const double fill_bits = layout.prob_bits - std::log2(table.frequency[table.padding]);
+  compressed.sections[kPayload].padding_bytes =
+      kPayloadPadding + static_cast<int64_t>(static_cast<double>(filled_up) * fill_bits / 8);
   return compressed;
 }
 

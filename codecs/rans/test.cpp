@@ -197,3 +197,17 @@ TEST_CASE("rans_kernels_equal_the_reference_for_all_lanes_forms_and_targets") {
         }
   }
 }
+
+TEST_CASE("rans_counts_the_zeros_past_the_end_and_the_symbols_that_fill_last_steps_as_padding") {
+  const auto padding = [](const std::vector<int8_t>& elements, int64_t rows,
+                          const std::map<std::string, std::string>& given) {
+    const int64_t cols = static_cast<int64_t>(elements.size()) / rows;
+    return codecs::encode_matrix(rans(), view(elements, rows, cols), settings(given)).padding_bytes();
+  };
+  const std::map<std::string, std::string> block_a_row = {{"block_elements", "1"}};
+  CHECK(padding(std::vector<int8_t>(33, 5), 1, {}) == 128);  // the only symbol costs nothing
+  CHECK(padding({1, 2}, 1, {}) == 128 + 30 / 8);             // of 32 lanes 30 have a symbol of one bit to spare
+  CHECK(padding({1, 2, 1, 2, 1, 2, 1, 2}, 4, block_a_row) == 128 + 4 * 30 / 8);
+  CHECK(padding({1, 2, 1, 2}, 1, {{"lanes", "4"}}) == 128);
+  CHECK(padding({}, 1, {}) == 0);
+}

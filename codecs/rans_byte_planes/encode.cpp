@@ -79,13 +79,17 @@ class Encoder {
     std::vector<std::byte> tables(sizeof(Header) + models_.size() * sizeof(Model));
     std::memcpy(tables.data(), &header_, sizeof header_);
     if (!models_.empty()) std::memcpy(tables.data() + sizeof header_, models_.data(), models_.size() * sizeof(Model));
+    // What filler takes of the states is what it does not find in the stream.
+    const int64_t filler = filler_cost_ / kCostOfByte,
+                  in_stream = std::min(filler, static_cast<int64_t>(stream_.size()));
     stream_.resize(stream_.size() + kStreamPadding, 0);
     // Kernels copy the tables into registers once a part.
     out.sections.push_back({"tables", Role::table, 64, std::move(tables)});
     out.sections.push_back({"index", Role::index, 64, bytes_of(index_)});
-    out.sections.push_back({"states", Role::payload, 64, bytes_of(states_)});
-    out.sections.push_back({"stream", Role::payload, 64, bytes_of(stream_), kStreamPadding});
-    out.sections.push_back({"raw", Role::payload, 64, bytes_of(raw_)});
+    out.sections.push_back({"states", Role::payload, 64, bytes_of(states_), filler - in_stream});
+    out.sections.push_back({"stream", Role::payload, 64, bytes_of(stream_), kStreamPadding + in_stream});
+    out.sections.push_back(
+        {"raw", Role::payload, 64, bytes_of(raw_), static_cast<int64_t>(raw_.size()) - (raw_bits_ + 7) / 8});
     out.sections.push_back({"exceptions", Role::payload, 64, std::move(exceptions), kExceptionPadding});
     out.sections.push_back({"elements", Role::payload, 64, {}});
   }
@@ -107,6 +111,8 @@ class Encoder {
       }
     return codes;
   }
+
+  static constexpr int64_t kCostOfByte = int64_t{8} << 16;  // cost_ counts in 2^-16 of a bit
 
   // Elements that one symbol codes; at the end of a part not all of them exist.
   struct Tuple {
@@ -221,6 +227,7 @@ class Encoder {
       for (int i = 0; i < form.values; ++i) placements[step][i] = place(form.values, form.raw_bits, step, i);
     std::vector<std::pair<int64_t, int>> found;  // position in the part, delta
     for (int64_t base = 0; base < part.elements; base += round_elements(form.values)) {
+      raw_bits_ += std::min(round_elements(form.values), part.elements - base) * form.raw_bits;
       const size_t raw_base = raw_.size();
       raw_.resize(raw_base + round_raw_bytes(form), 0);
       found.clear();
@@ -243,6 +250,7 @@ class Encoder {
           int symbol = own[lane];
           if (symbol < 0 || model.frequency[symbol] == 0) symbol = replace(part, first + lane, found);
           symbols.push_back(static_cast<uint8_t>(symbol));
+          if (first + lane >= part.elements) filler_cost_ += cost_[m][symbol];
         }
       }
       std::sort(found.begin(), found.end());
@@ -396,6 +404,8 @@ class Encoder {
   std::vector<std::array<int64_t, 64>> cost_;
   DeltaCost deltas_;
   std::vector<BlockIndex> index_;
+  int64_t raw_bits_ = 0;     // of elements that exist
+  int64_t filler_cost_ = 0;  // of symbols that only fill up a part's last round, as in cost_
   std::vector<uint8_t> states_, stream_, raw_;
   std::vector<Exception> exceptions_;
   std::vector<Scanned> scanned_;

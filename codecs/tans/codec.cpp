@@ -52,14 +52,17 @@ struct Push {
   uint8_t count;
 };
 
-void encode_block(std::span<const int8_t> elements, const Model& model, const EncoderTable& table, const Layout& layout,
-                  std::vector<std::byte>& out) {
+// Returns how many of the bits are filler: of the last step, where all lanes begin in the same state and so put out
+// zeros whatever the symbol, and up to a whole byte.
+int64_t encode_block(std::span<const int8_t> elements, const Model& model, const EncoderTable& table,
+                     const Layout& layout, std::vector<std::byte>& out) {
   const uint32_t size = 1u << model.table_bits;
   const int64_t count = static_cast<int64_t>(elements.size()), each = layout.elements_per_symbol();
   const int64_t steps = (count + layout.elements_per_step() - 1) / layout.elements_per_step();
   const uint32_t padding = model.symbols == 1 && model.has_escape ? 0 : model.value[table.padding];
   std::array<uint32_t, kMaxLanes> states;
   states.fill(size);
+  int64_t filler = 0;
   std::vector<Push> pushes;
   pushes.reserve(static_cast<size_t>(steps * layout.lanes));
   for (int64_t i = steps * layout.lanes - 1; i >= 0; --i) {
@@ -76,6 +79,7 @@ void encode_block(std::span<const int8_t> elements, const Model& model, const En
     Push push{x & ((1u << bits) - 1), static_cast<uint8_t>(bits)};
     if (escape) push = {push.bits | value << bits, static_cast<uint8_t>(bits + kEscapeBits)};
     pushes.push_back(push);
+    if (i >= (steps - 1) * layout.lanes) filler += i * each < count ? bits : push.count;
     x = size + table.next_state[table.first[s] + (x >> bits) - q];
   }
   for (int lane = 0; lane < layout.lanes; ++lane) {
@@ -89,7 +93,9 @@ void encode_block(std::span<const int8_t> elements, const Model& model, const En
     filled += pushes[i].count;
     for (; filled >= 8; filled -= 8, window >>= 8) out.push_back(static_cast<std::byte>(window));
   }
-  if (filled > 0) out.push_back(static_cast<std::byte>(window));
+  if (filled == 0) return filler;
+  out.push_back(static_cast<std::byte>(window));
+  return filler + 8 - filled;
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
@@ -107,15 +113,16 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     for (int i = 0; i < 8; ++i)
       offsets.push_back(static_cast<std::byte>(static_cast<uint64_t>(payload.size()) >> (8 * i)));
   };
-  int64_t begin = 0;
+  int64_t begin = 0, filler_bits = 0;
   for (int64_t block = 0; block < layout.blocks; ++block) {
     append_offset();
     const int64_t count = block_elements(layout, matrix.shape, block);
-    encode_block(matrix.i8().subspan(begin, count), model, table, layout, payload);
+    filler_bits += encode_block(matrix.i8().subspan(begin, count), model, table, layout, payload);
     begin += count;
   }
   append_offset();
   payload.resize(payload.size() + kPayloadPadding);
+  compressed.sections[kPayload].padding_bytes = kPayloadPadding + filler_bits / 8;
   return compressed;
 }
 

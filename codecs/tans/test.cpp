@@ -206,3 +206,21 @@ TEST_CASE("tans_kernels_equal_the_reference_for_all_lanes_symbols_and_targets") 
         }
   }
 }
+
+TEST_CASE("tans_counts_the_zeros_past_the_end_the_bits_of_last_steps_and_parts_of_bytes_as_padding") {
+  const auto padding = [](const std::vector<int8_t>& elements, int64_t rows,
+                          const std::map<std::string, std::string>& given) {
+    const int64_t cols = static_cast<int64_t>(elements.size()) / rows;
+    return codecs::encode_matrix(tans(), view(elements, rows, cols), settings(given)).padding_bytes();
+  };
+  const std::vector<int8_t> two = {1, 2, 1, 2, 1, 2, 1, 2};  // a symbol takes one bit, of the last step always 0
+  CHECK(padding(std::vector<int8_t>(33, 5), 1, {}) == 64);   // the only symbol takes no bits
+  CHECK(padding({1, 2}, 1, {}) == 64 + 1);
+  CHECK(padding(two, 1, {}) == 64 + 1);
+  CHECK(padding(two, 4, {{"block_elements", "1"}}) == 64 + 4);
+  CHECK(padding(two, 1, {{"lanes", "2"}}) == 64);                               // 2 bits of the last of 4 steps
+  CHECK(padding(two, 4, {{"block_elements", "1"}, {"lanes", "2"}}) == 64 + 4);  // and 6 up to a byte
+  // A pair without a code: the bits of the last step are zeros, but not its 16.
+  CHECK(padding({1, 2}, 1, {{"symbols", "pairs"}, {"lanes", "1"}}) == 64);
+  CHECK(padding({}, 1, {}) == 0);
+}

@@ -3,8 +3,10 @@
 #include "codecs/tile_rans/encode.h"
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "codecs/modelling/bytes.h"
 #include "codecs/modelling/code_lengths.h"
@@ -39,6 +41,13 @@ class TileQuads {
  public:
   TileQuads(const Layout& layout, std::span<const uint8_t> symbols, uint8_t filler)
       : layout_(layout), symbols_(symbols), filler_(filler) {}
+
+  // Whether the tile has the element in column `first` of the quad, and with it any in a later one.
+  bool reaches(const Tile& tile, int lane, int number, int first) const {
+    const int panel = number / kPanelQuads, quad = number % kPanelQuads;
+    return panel % tile.panels_down * kPanelRows + row_of(lane, quad) < tile.rows &&
+           panel / tile.panels_down * kPanelCols + col_of(lane, quad) + first < tile.cols;
+  }
 
   uint32_t at(const Tile& tile, int lane, int number) const {
     const int panel = number / kPanelQuads, quad = number % kPanelQuads;
@@ -121,6 +130,11 @@ class LaneSymbols {
     if (layout_.symbol_cols == 4) return symbol_of_four(quads_.at(tile, lane, number));
     return symbol_of_two(quads_.at(tile, lane, number / 2) >> (number % 2 * 16));
   }
+  // Whether the symbol has no element of the tile.
+  bool is_filler(const Tile& tile, int lane, int number) const {
+    if (layout_.symbol_cols == 4) return !quads_.reaches(tile, lane, number, 0);
+    return !quads_.reaches(tile, lane, number / 2, number % 2 * 2);
+  }
   std::vector<uint64_t> counts() const {
     std::vector<uint64_t> counts(kLaneSymbols);
     for_each_tile(layout_, [&](const Tile& tile) {
@@ -163,6 +177,7 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
 
   std::vector<std::byte>& codes = sections[kCodes].bytes;
   std::vector<uint16_t> backwards;
+  double filler_bits = 0;  // what the model says of symbols past a tile's edge that end a lane
   for_each_tile(layout, [&](const Tile& tile) {
     const size_t tile_begin = codes.size();
     append<uint32_t>(sections[kIndex].bytes, offset_of(tile_begin / 2));
@@ -173,8 +188,11 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
       append<uint16_t>(sections[kIndex].bytes, static_cast<uint16_t>(start));
       uint32_t x = kWordLower;
       backwards.clear();
+      bool at_end = true;
       for (int i = lane_symbols.count(tile); i-- > 0;) {
         const uint32_t symbol = lane_symbols.at(tile, lane, i), f = frequency[symbol];
+        at_end = at_end && lane_symbols.is_filler(tile, lane, i);
+        if (at_end) filler_bits += layout.prob_bits - std::log2(f);
         while (x >> 16 >= (kWordLower >> layout.prob_bits) * f) {
           backwards.push_back(static_cast<uint16_t>(x));
           x >>= 16;
@@ -187,6 +205,7 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
     lane_symbols.append_raw(tile, sections[kRaw]);
   });
   append<uint32_t>(sections[kIndex].bytes, offset_of(codes.size() / 2));
+  sections[kCodes].padding_bytes = static_cast<int64_t>(filler_bits / 8);
   lane_symbols.finish_raw(sections[kRaw]);
 }
 
@@ -221,7 +240,7 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
   Section& codes = sections[kCodes];
   std::array<std::vector<uint32_t>, kLanes> strings;
   size_t most_lines = 0;
-  int64_t bits = 0;
+  int64_t bits = 0;  // of counts and codes, without those of symbols past a tile's edge that end a lane
   for_each_tile(layout, [&](const Tile& tile) {
     size_t shortest = std::numeric_limits<size_t>::max(), lines = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -229,11 +248,13 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
       words.clear();
       uint64_t pending = 0;
       uint32_t pending_bits = 0;
+      int64_t filler = 0;
       for (int i = 0; i < lane_symbols.count(tile); ++i) {
         const PrefixCode code = code_of[lane_symbols.at(tile, lane, i)];
         pending |= uint64_t{code.bits} << pending_bits;
         pending_bits += code.length;
-        bits += code.length;
+        filler += code.length;
+        if (!lane_symbols.is_filler(tile, lane, i)) bits += std::exchange(filler, 0);
         if (pending_bits < 32) continue;
         words.push_back(static_cast<uint32_t>(pending));
         pending >>= 32;
@@ -249,6 +270,7 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
     most_lines = std::max({most_lines, lines, full});
     append<uint32_t>(sections[kIndex].bytes, offset_of(codes.bytes.size() / kCodesAlign));
     append<uint32_t>(sections[kIndex].bytes, static_cast<uint32_t>(full));
+    bits += 8 * kCountBytes;
     const auto tail = [&](int lane) { return strings[lane].size() > full ? strings[lane].size() - full : 0; };
     for (int lane = 0; lane < kLanes; lane += 2)
       append<uint8_t>(codes.bytes, static_cast<uint8_t>(tail(lane) | tail(lane + 1) << 4));

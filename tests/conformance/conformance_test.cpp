@@ -58,6 +58,7 @@ bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, c
   REQUIRE(first.sections.size() == second.sections.size());
   for (size_t i = 0; i < first.sections.size(); ++i) {
     CHECK(first.sections[i].bytes == second.sections[i].bytes);
+    CHECK(first.sections[i].padding_bytes >= 0);
     CHECK(first.sections[i].padding_bytes <= static_cast<int64_t>(first.sections[i].bytes.size()));
   }
   REQUIRE(entry.codec->max_stored_bytes != nullptr);

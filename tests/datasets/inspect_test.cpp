@@ -30,8 +30,25 @@ TEST_CASE("int8 tensors are summarised by spread, extremes and entropy") {
   CHECK(summary.max.value() == 1);
   CHECK(summary.distinct_values.value() == 2);
   CHECK_THAT(summary.entropy_bits.value(), WithinAbs(0.8112781244591328, 1e-12));
-  CHECK(summary.minimum_bytes.value() == 1);
+  CHECK(summary.order0_bytes.value() == 1);
   CHECK(summary_of<uint8_t>("U8", {0, 255}).max.value() == 255);
+}
+
+TEST_CASE("entropy is that of each matrix, not of all of a tensor's matrices together") {
+  // Two matrices of one value each: a model for each takes nothing, one for both a bit an element.
+  const std::vector<int8_t> bytes = {5, 5, 5, 5, 9, 9, 9, 9};
+  const TensorSummary two = summarize({"t", "I8", {2, 2, 2}, std::as_bytes(std::span(bytes))});
+  CHECK(two.entropy_bits.value() == 0);
+  CHECK(two.order0_bytes.value() == 0);
+  CHECK(two.distinct_values.value() == 2);
+  CHECK(two.mean.value() == 7);
+  const TensorSummary one = summarize({"t", "I8", {4, 2}, std::as_bytes(std::span(bytes))});
+  CHECK(one.entropy_bits.value() == 1);
+  CHECK(one.order0_bytes.value() == 1);
+  const std::vector<float> floats = {1, 1, 2, 2};
+  const TensorSummary exponents = summarize({"t", "F32", {2, 1, 2}, std::as_bytes(std::span(floats))});
+  CHECK(exponents.exponent_entropy_bits.value() == 0);
+  CHECK(exponents.distinct_exponents.value() == 2);
 }
 
 TEST_CASE("floats are summarised without entropy, and infinities and NaN are counted apart") {
@@ -66,7 +83,7 @@ TEST_CASE("types without a numeric reading are summarised by their bytes only") 
   const TensorSummary f8 = summary_of<uint8_t>("F8_E4M3", {1, 2, 3, 4});
   CHECK(!f8.sigma);
   CHECK(f8.entropy_bits.value() == 2);
-  CHECK(f8.minimum_bytes.value() == 1);
+  CHECK(f8.order0_bytes.value() == 1);
   const TensorSummary f4 = summary_of<uint8_t>("F4", {1, 2, 3});
   CHECK(f4.elements == 6);
   CHECK(!f4.entropy_bits);
@@ -77,7 +94,7 @@ TEST_CASE("an empty tensor is summarised without numbers") {
   CHECK(empty.elements == 0);
   CHECK(!empty.sigma);
   CHECK(empty.entropy_bits.value() == 0);
-  CHECK(empty.minimum_bytes.value() == 0);
+  CHECK(empty.order0_bytes.value() == 0);
 }
 
 TEST_CASE("files are inspected by content, and others are refused") {

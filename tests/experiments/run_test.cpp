@@ -3,9 +3,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "datasets/safetensors.h"
 #include "experiments/experiment.h"
 #include "experiments/fill_record.h"
 #include "experiments/run.h"
+#include "reports/fields.h"
+#include "tests/datasets/temporary_file.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;
@@ -120,6 +123,28 @@ TEST_CASE("data that does not fit into memory is out_of_memory with the numbers,
   CHECK(fixture.records[0].data.rows == 131000);
   CHECK(fixture.records[1].status == Status::ok);
   CHECK(summary.exit_code() == 5);
+}
+
+TEST_CASE("a file of several shapes is recorded with all of them") {
+  const std::vector<std::byte> bytes(40 * 24);
+  const tests::TemporaryFile file(
+      datasets::write_safetensors(std::vector<datasets::TensorView>{{"a", "I8", {24, 40}, bytes},
+                                                                    {"b", "I8", {40, 24}, bytes},
+                                                                    {"c", "I8", {2, 12, 40}, bytes},
+                                                                    {"d", "I8", {24, 40}, bytes}}));
+  Fixture fixture;
+  run_experiment(fixture.experiment("{source: safetensors, file: " + file.path() + "}", "right"), fixture.options);
+  REQUIRE(fixture.records.size() == 1);
+  const reports::CaseRecord::Data& data = fixture.records[0].data;
+  using Shape = reports::CaseRecord::Data::Shape;
+  CHECK(data.shapes == std::vector<Shape>{{24, 40, 2}, {40, 24, 1}, {12, 40, 2}});
+  CHECK(data.layers == 5);
+  CHECK(reports::shape_label(fixture.records[0]) == "24 × 40 (2 layers), 40 × 24 (1 layer), 12 × 40 (2 layers)");
+  CHECK(reports::elements_of(fixture.records[0]) == 4 * 24 * 40);
+  run_experiment(fixture.experiment("{source: safetensors, file: " + file.path() + ", tensors: '^[ad]$'}", "right"),
+                 fixture.options);
+  CHECK(fixture.records.at(1).data.shapes.empty());
+  CHECK(fixture.records.at(1).data.rows == 24);
 }
 
 TEST_CASE("a missing data file is an error of its cases") {

@@ -226,6 +226,13 @@ TEST_CASE("a file that claims a matrix out of all proportion is refused before i
   CHECK(verification.unreadable.find("more than can be meant") != std::string::npos);
 }
 
+TEST_CASE("what verify_file prints of a file names all shapes of its layers") {
+  const FileVerification verification{
+      .path = "x.bin", .codec = "some", .shapes = {{512, 256}, {64, 512}, {512, 256}}, .bits_per_element = 4.5};
+  CHECK(text_of(verification)
+            .starts_with("x.bin: some, 3 layers (2 of [512, 256], 1 of [64, 512]), 4.500 stored bits an element\n"));
+}
+
 TEST_CASE("verify_files passes for the files of the original programs") {
   const fs::path data = ECMV_SOURCE_DIR "/../shared/data/matvans";
   if (!fs::exists(data)) SKIP("the MatVANS files are not there: " + data.string());

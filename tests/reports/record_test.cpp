@@ -7,6 +7,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "reports/fields.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;
@@ -61,6 +62,34 @@ TEST_CASE("the file of a codec from a shared object survives writing and reading
   const RecordSet read = read_records(stream, "memory");
   CHECK(read.cases.at(0).codec.library_path == r.codec.library_path);
   CHECK(read.cases.at(0).codec.library_hash == r.codec.library_hash);
+}
+
+TEST_CASE("layers of several shapes and types are all named, in records and labels") {
+  CaseRecord r;
+  r.data.rows = 512;
+  r.data.cols = 256;
+  r.data.layers = 3;
+  CHECK(to_json_line(r).find("shapes") == std::string::npos);
+  CHECK(shape_label(r) == "512 × 256 (3 layers)");
+  r.data.shapes = {{512, 256, 2}, {64, 512, 1}};
+  r.data.type = "i8, u8";
+  std::istringstream stream(to_json_line(r) + "\n");
+  const CaseRecord back = read_records(stream, "memory").cases.at(0);
+  CHECK(back.data == r.data);
+  CHECK(back.data.shapes.at(1).rows == 64);
+  CHECK(shape_label(back) == "512 × 256 (2 layers), 64 × 512 (1 layer)");
+  CHECK(elements_of(back) == 2 * 512 * 256 + 64 * 512);
+  CHECK(std::isnan(dimension_of(back)));
+  CHECK(field_text(back, "dimension").empty());
+  CHECK_FALSE(is_square(back));
+  CHECK(type_bits("i8, u8") == 8);
+  CHECK(std::isnan(type_bits("i8, bf16")));
+  r.data.shapes = {{64, 64, 1}, {32, 32, 2}};
+  CHECK_FALSE(is_square(r));
+  std::istringstream broken(R"({"schema":1,"kind":"case","status":"ok","data":{"shapes":3}})"
+                            "\n");
+  CHECK_THROWS_MATCHES(read_records(broken, "memory"), ReportError,
+                       MessageMatches(ContainsSubstring("\"shapes\" is not a list")));
 }
 
 TEST_CASE("what only GPUs have survives writing and reading, and is left out of the records of CPUs") {
