@@ -120,11 +120,18 @@ void exited_within_a_call() {
 }
 
 void on_crash(int signal) {
+  // Threads of a team fail together. The first one speaks; with the default action the second would end the process.
+  static std::atomic<bool> speaking = false;
+  if (speaking.exchange(true))
+    while (true) pause();
   if (this_thread != nullptr && this_thread->function != nullptr)
     (Message() << "\necmv: " << name_of_signal(signal) << " in " << *this_thread
                << ".\nA build with -fsanitize=address says where: codecs/ABI.md, section 6.\n")
         .send();
-  raise(signal);  // its default action, as soon as this handler has returned: the handler was reset
+  struct sigaction default_action {};
+  default_action.sa_handler = SIG_DFL;
+  sigaction(signal, &default_action, nullptr);
+  raise(signal);  // as soon as this handler has returned
 }
 
 }  // namespace
@@ -153,7 +160,7 @@ void tell_crashes_of_loaded_codecs() {
     if (sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
     struct sigaction ours {};
     ours.sa_handler = on_crash;
-    ours.sa_flags = SA_RESETHAND | SA_ONSTACK;
+    ours.sa_flags = SA_ONSTACK;
     sigaction(signal, &ours, nullptr);
   }
 }
