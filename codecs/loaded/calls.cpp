@@ -128,9 +128,11 @@ void on_crash(int signal) {
     (Message() << "\necmv: " << name_of_signal(signal) << " in " << *this_thread
                << ".\nA build with -fsanitize=address says where: codecs/ABI.md, section 6.\n")
         .send();
-  struct sigaction default_action {};
-  default_action.sa_handler = SIG_DFL;
-  sigaction(signal, &default_action, nullptr);
+  struct sigaction action {};
+  sigaction(signal, nullptr, &action);
+  if (action.sa_handler != on_crash) return;  // a later handler called this one, and ends the process in its own way
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
   raise(signal);  // as soon as this handler has returned
 }
 
