@@ -207,6 +207,29 @@ std::string fixed_text(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
 }
 
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
+    bool whole = length > 0 && i + length <= text.size();
+    for (std::size_t k = 1; whole && k < length; ++k) whole = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
+    if (whole && length >= 3) {  // no longer than needed, no half of a pair, within what there is
+      const unsigned char second = static_cast<unsigned char>(text[i + 1]);
+      whole = !(c == 0xE0 && second < 0xA0) && !(c == 0xED && second >= 0xA0) && !(c == 0xF0 && second < 0x90) &&
+              !(c == 0xF4 && second >= 0x90);
+    }
+    if (!whole)
+      line += '?';
+    else if (c < 0x20 || c == 0x7F)
+      line += ' ';
+    else
+      line += text.substr(i, length);
+    i += whole ? length : 1;
+  }
+  return line;
+}
+
 std::string slug(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -59,4 +59,8 @@ std::string fixed_text(double value, int digits);
 // Lower case letters, digits and '_' only: for file names and HTML ids.
 std::string slug(std::string_view text);
 
+// Text from outside as one line that every output can hold: control characters are blanks, bytes that are no UTF-8 a
+// question mark each.
+std::string one_line(std::string_view text);
+
 }  // namespace ecmv::reports

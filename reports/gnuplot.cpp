@@ -10,6 +10,7 @@
 #include <cmath>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "reports/fields.h"
 
@@ -31,11 +32,12 @@ struct Canvas {
   double plot_height() const { return height - top - bottom; }
 };
 
-// gnuplot runs what stands in back quotes, even within double quotes; a newline would end a comment.
-std::string harmless(std::string text) {
-  std::replace(text.begin(), text.end(), '`', '\'');
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+// gnuplot runs what stands in back quotes, even within double quotes; a newline would end a comment, and a text ends
+// at a NUL.
+std::string harmless(const std::string& text) {
+  std::string line = one_line(text);
+  std::replace(line.begin(), line.end(), '`', '\'');
+  return line;
 }
 
 std::string quoted(const std::string& text) {
@@ -45,6 +47,13 @@ std::string quoted(const std::string& text) {
     result += c;
   }
   return result + "\"";
+}
+
+// The label of a tick, which is a format.
+std::string quoted_tick(const std::string& text) {
+  std::string format;
+  for (char c : text) format.append(c == '%' ? 2 : 1, c);
+  return quoted(std::as_const(format));
 }
 
 std::string shortened(const std::string& text, std::size_t most) {
@@ -65,7 +74,7 @@ double place(const Axis& axis, double value) {
 std::string ticks_text(const Axis& axis) {
   std::string list;
   for (const Tick& tick : axis.ticks)
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", quoted(tick.text), tick.at);
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", quoted_tick(tick.text), tick.at);
   return list;
 }
 
@@ -313,7 +322,7 @@ std::string bars_script(const Figure& figure, const BarPlot& plot) {
   script += fmt::format("set yrange [{}:-0.6]\nset grid noytics\n", count - 0.4);
   std::string labels;
   for (std::size_t i = 0; i < plot.bars.size(); ++i) {
-    labels += fmt::format("{}{} {}", i ? ", " : "", quoted(shortened(plot.bars[i].label, 58)), i);
+    labels += fmt::format("{}{} {}", i ? ", " : "", quoted_tick(shortened(plot.bars[i].label, 58)), i);
     const double total = std::accumulate(plot.bars[i].parts.begin(), plot.bars[i].parts.end(), 0.0, add_positive);
     set_text(script, plot.bars[i].text, fmt::format("{}, {}", total, i), kInkColor, 2, "left offset 0.6,0 front");
   }
@@ -364,7 +373,8 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
   const double high = plot.neutral * std::exp2(furthest), low = plot.neutral / std::exp2(furthest);
   auto names = [](const std::vector<std::string>& list) {
     std::string text;
-    for (std::size_t i = 0; i < list.size(); ++i) text += fmt::format("{}{} {}", i ? ", " : "", quoted(list[i]), i);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      text += fmt::format("{}{} {}", i ? ", " : "", quoted_tick(list[i]), i);
     return text;
   };
   script += fmt::format(

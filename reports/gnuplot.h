@@ -20,10 +20,15 @@ struct DrawnFigure {
   std::filesystem::path svg, pdf;  // empty when it could not be drawn
 };
 
-// Writes ID.dat and ID.gp of every figure into `directory` and runs `program` there. Without the program the
-// files are still written and `warnings` gets one sentence about how to get it.
+struct Gnuplot {
+  std::string program = "gnuplot";  // found on PATH
+  int seconds = 60;                 // that one drawing may take
+};
+
+// Writes ID.dat and ID.gp of every figure into `directory` and runs gnuplot there. Without the program, and once a
+// drawing has taken too long, the files are still written and `warnings` gets one sentence.
 std::vector<DrawnFigure> draw(const std::vector<Figure>& figures, const std::filesystem::path& directory,
-                              const std::string& program, std::vector<std::string>& warnings);
+                              const Gnuplot& gnuplot, std::vector<std::string>& warnings);
 
 // "#rrggbb" of a palette position.
 std::string color_text(int color);

@@ -1,17 +1,24 @@
 // Data files of figures, and the running of gnuplot on them: an external program, so that its absence costs
 // figures and nothing else.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
-#include <cstdio>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <numeric>
 #include <sstream>
 
+#include "reports/fields.h"
 #include "reports/gnuplot.h"
 
 namespace ecmv::reports {
@@ -21,7 +28,7 @@ struct DataWriter {
   std::string operator()(const XyPlot& plot) const {
     std::string text = "# x y low high, one block a series\n";
     for (const Series& series : plot.series) {
-      text += fmt::format("# {} {}\n", series.label, series.detail);
+      text += fmt::format("# {} {}\n", one_line(series.label), one_line(series.detail));
       for (const Point& p : series.points) {
         const bool spread = std::isfinite(p.low) && std::isfinite(p.high);
         text += fmt::format("{} {} {} {}\n", p.x, p.y, spread ? p.low : p.y, spread ? p.high : p.y);
@@ -34,7 +41,7 @@ struct DataWriter {
     std::string text = "# middle y x_from x_to y_from y_to color, one block a part\n";
     const std::size_t parts = std::max<std::size_t>(1, plot.part_names.size());
     for (std::size_t part = 0; part < parts; ++part) {
-      if (part < plot.part_names.size()) text += fmt::format("# {}\n", plot.part_names[part]);
+      if (part < plot.part_names.size()) text += fmt::format("# {}\n", one_line(plot.part_names[part]));
       for (std::size_t i = 0; i < plot.bars.size(); ++i) {
         const auto& values = plot.bars[i].parts;
         const double from = std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(part), 0.0,
@@ -43,7 +50,7 @@ struct DataWriter {
         const double y = static_cast<double>(i);
         const std::string color = color_text(parts == 1 ? plot.bars[i].color : static_cast<int>(part));
         text += fmt::format("{} {} {} {} {} {} {} # {}\n", start + values[part] / 2, y, start, from + values[part],
-                            y - 0.36, y + 0.36, std::stol(color.substr(1), nullptr, 16), plot.bars[i].label);
+                            y - 0.36, y + 0.36, std::stol(color.substr(1), nullptr, 16), one_line(plot.bars[i].label));
       }
       text += "\n\n";
     }
@@ -78,20 +85,68 @@ bool can_run(const std::string& program) {
   return false;
 }
 
-std::string shell_quoted(const std::string& text) {
-  std::string result = "'";
-  for (char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
+struct Ended {
+  bool in_time = true;
+  int status = -1;  // as waitpid gives it
+  std::string output;
+};
+
+std::int64_t milliseconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// Runs a command, returns its exit status and what it printed.
-std::pair<int, std::string> run(const std::string& command) {
-  std::string output;
-  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) return {-1, "no shell"};
-  std::array<char, 4096> buffer;
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
-  return {::pclose(pipe), output};
+// Becomes the program, in `directory`, in a group of its own, with both outputs going to `pipe`.
+[[noreturn]] void become(const char* directory, char* const* words, int pipe) {
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 && ::dup2(pipe, STDOUT_FILENO) >= 0 &&
+      ::dup2(pipe, STDERR_FILENO) >= 0 && ::chdir(directory) == 0)
+    ::execvp(words[0], words);
+  ::_exit(127);
+}
+
+// Runs a program and keeps the beginning of what it prints. One that takes too long is ended with all that it started.
+Ended run(const std::string& directory, std::vector<std::string> words, int seconds) {
+  constexpr std::size_t kKept = 4096;
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {true, -1, std::strerror(errno)};
+  const pid_t child = ::fork();
+  if (child == 0) become(directory.c_str(), arguments.data(), ends[1]);
+  ::close(ends[1]);
+  Ended ended;
+  if (child < 0) ended.output = std::strerror(errno);
+  const std::int64_t deadline = milliseconds_now() + std::int64_t{seconds} * 1000;
+  for (std::array<char, 4096> buffer; child > 0;) {
+    const std::int64_t left = deadline - milliseconds_now();
+    pollfd output{ends[0], POLLIN, 0};
+    const int ready = left > 0 ? ::poll(&output, 1, static_cast<int>(std::min<std::int64_t>(left, 1000))) : 0;
+    ended.in_time = left > 0;
+    if (!ended.in_time) break;
+    if (ready <= 0) continue;
+    const ssize_t got = ::read(ends[0], buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;  // the last that could write has ended
+    ended.output.append(buffer.data(),
+                        std::min<std::size_t>(static_cast<std::size_t>(got), kKept - ended.output.size()));
+  }
+  ::close(ends[0]);
+  if (child < 0) return ended;
+  // A program that has closed its outputs may go on; it gets what is left of its time.
+  while (ended.in_time && ::waitpid(child, &ended.status, WNOHANG) == 0) {
+    ended.in_time = milliseconds_now() < deadline;
+    ::poll(nullptr, 0, 10);
+  }
+  if (!ended.in_time) {
+    ::kill(-child, SIGKILL);
+    while (::waitpid(child, &ended.status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return ended;
 }
 
 }  // namespace
@@ -99,9 +154,13 @@ std::pair<int, std::string> run(const std::string& command) {
 std::string gnuplot_data(const Figure& figure) { return std::visit(DataWriter{}, figure.plot); }
 
 std::vector<DrawnFigure> draw(const std::vector<Figure>& figures, const std::filesystem::path& directory,
-                              const std::string& program, std::vector<std::string>& warnings) {
+                              const Gnuplot& gnuplot, std::vector<std::string>& warnings) {
   std::filesystem::create_directories(directory);
-  const bool can_draw = can_run(program);
+  const std::string& program = gnuplot.program;
+  bool can_draw = can_run(program);
+  // It is run in another folder.
+  const std::string from_there =
+      program.find('/') == std::string::npos ? program : std::filesystem::absolute(program).string();
   if (!can_draw && !figures.empty()) {
     warnings.push_back(
         fmt::format("the program \"{}\" was not found, so the figures were not drawn; install it (Debian and "
@@ -118,12 +177,20 @@ std::vector<DrawnFigure> draw(const std::vector<Figure>& figures, const std::fil
     for (const char* format : {"svg", "pdf"}) {
       const std::filesystem::path file = directory / fmt::format("{}.{}", figure.id, format);
       std::filesystem::remove(file);
-      const auto [status, output] =
-          run(fmt::format("cd {} && {} -e {} {}", shell_quoted(directory.string()), shell_quoted(program),
-                          shell_quoted(fmt::format("format=\"{}\"", format)), shell_quoted(figure.id + ".gp")));
+      if (!can_draw) break;
+      const Ended ended =
+          run(directory.string(), {from_there, "-e", fmt::format("format=\"{}\"", format), figure.id + ".gp"},
+              gnuplot.seconds);
+      if (!ended.in_time) {
+        can_draw = false;
+        warnings.push_back(fmt::format(
+            "gnuplot had not drawn {}.{} after {} s and was ended; this and the figures after it are not drawn",
+            figure.id, format, gnuplot.seconds));
+        break;
+      }
       std::error_code missing;
-      if (status != 0 || std::filesystem::file_size(file, missing) == 0 || missing) {
-        warnings.push_back(fmt::format("gnuplot could not draw {}.{}: {}", figure.id, format, output));
+      if (ended.status != 0 || std::filesystem::file_size(file, missing) == 0 || missing) {
+        warnings.push_back(fmt::format("gnuplot could not draw {}.{}: {}", figure.id, format, one_line(ended.output)));
       } else {
         (std::string_view(format) == "svg" ? result.svg : result.pdf) = file;
       }

@@ -168,6 +168,7 @@ void use_page_colors(std::string& text) {
 std::string html_escaped(const std::string& text) {
   std::string escaped;
   for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') c = ' ';
     switch (c) {
       case '&': escaped += "&amp;"; break;
       case '<': escaped += "&lt;"; break;

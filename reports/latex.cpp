@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "reports/fields.h"
+
 namespace ecmv::reports {
 namespace {
 
@@ -59,7 +61,8 @@ std::string macro_words(std::string_view text) {
 
 }  // namespace
 
-std::string latex_escaped(const std::string& text) {
+std::string latex_escaped(const std::string& raw) {
+  const std::string text = one_line(raw);
   std::string escaped;
   for (std::size_t i = 0; i < text.size();) {
     bool found = false;
@@ -92,7 +95,12 @@ std::string to_latex(const Table& table) {
   if (any_unit) text += units + " \\\\\n";
   text += "\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n";
   for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += (i ? " & " : "") + latex_escaped(row[i].text);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string cell = latex_escaped(row[i].text);
+      // The end of the line before would take these for its own.
+      if (i == 0 && (cell.starts_with('[') || cell.starts_with('*'))) text += "{}";
+      text += (i ? " & " : "") + cell;
+    }
     text += " \\\\\n";
   }
   return text + "\\end{longtable}\n";

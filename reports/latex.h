@@ -9,7 +9,7 @@
 namespace ecmv::reports {
 
 // Escapes what LaTeX treats specially and the few non-ASCII signs of our labels.
-std::string latex_escaped(const std::string& text);
+std::string latex_escaped(const std::string& raw);
 
 // A longtable with booktabs rules (\usepackage{booktabs,longtable}); the caption is the table's title.
 std::string to_latex(const Table& table);

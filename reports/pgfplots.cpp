@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/fields.h"
 #include "reports/gnuplot.h"
 #include "reports/latex.h"
 
@@ -35,11 +36,11 @@ struct Writer {
         axis_options("x", plot.x) + "  " + axis_options("y", plot.y) + "]\n";
     for (const Guide& guide : plot.vertical) {
       text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}};  % {3}\n",
-                          guide.at, plot.y.min, plot.y.max, guide.label);
+                          guide.at, plot.y.min, plot.y.max, one_line(guide.label));
     }
     for (const Guide& guide : plot.horizontal) {
       text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({1},{0}) ({2},{0})}};  % {3}\n",
-                          guide.at, plot.x.min, plot.x.max, guide.label);
+                          guide.at, plot.x.min, plot.x.max, one_line(guide.label));
     }
     for (const Series& series : plot.series) {
       std::string style = color_name(series.color);
@@ -112,8 +113,8 @@ std::string to_pgfplots(const std::vector<Figure>& figures) {
     text += fmt::format("\\definecolor{{{}}}{{HTML}}{{{}}}\n", color_name(color), color_text(color).substr(1));
   }
   for (const Figure& figure : figures) {
-    text += fmt::format("\n% {}: {} ({})\n\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", figure.id, figure.title,
-                        figure.subtitle, std::visit(Writer{}, figure.plot));
+    text += fmt::format("\n% {}: {} ({})\n\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", figure.id,
+                        one_line(figure.title), one_line(figure.subtitle), std::visit(Writer{}, figure.plot));
   }
   return text;
 }

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "reports/block_tables.h"
+#include "reports/fields.h"
 #include "reports/gnuplot.h"
 #include "reports/html.h"
 #include "reports/latex.h"
@@ -20,14 +21,18 @@
 namespace ecmv::reports {
 namespace {
 
+constexpr std::size_t kMostCases = 30'000;  // a page of 100 MB
+
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string machine_of(const RecordSet& records, const CaseRecord& record) {
-  const RunRecord* run = records.find_run(record.run);
-  return run ? fmt::format("{} {} {}", run->cpu_model, run->cores, run->memory_bytes) : record.run;
+// The last record of each run.
+std::map<std::string_view, const RunRecord*> runs_by_id(const RecordSet& records) {
+  std::map<std::string_view, const RunRecord*> runs;
+  for (const RunRecord& run : records.runs) runs[run.run] = &run;
+  return runs;
 }
 
 // Distinct values in order of appearance, joined.
@@ -45,12 +50,17 @@ std::string distinct(const Range& range, Text text_of) {
 }  // namespace
 
 RecordSet without_superseded(const RecordSet& records, std::int64_t& superseded) {
-  RecordSet kept = records;
-  kept.cases.clear();
+  RecordSet kept;
+  kept.runs = records.runs, kept.bandwidths = records.bandwidths, kept.notes = records.notes;
   superseded = 0;
+  const auto runs = runs_by_id(records);
   std::set<std::string> ok_later;
   for (auto record = records.cases.rbegin(); record != records.cases.rend(); ++record) {
-    const std::string key = record->case_key + "|" + machine_of(records, *record);
+    const auto run = runs.find(record->run);
+    const std::string key = record->case_key + "|" +
+                            (run == runs.end() ? record->run
+                                               : fmt::format("{} {} {}", run->second->cpu_model, run->second->cores,
+                                                             run->second->memory_bytes));
     if (record->status == Status::ok)
       ok_later.insert(key);
     else if (!record->case_key.empty() && ok_later.contains(key)) {
@@ -82,6 +92,9 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   if (all_records.cases.empty()) {
     throw ReportError("there is no case in these records: nothing was measured, so there is nothing to report");
   }
+  if (all_records.cases.size() > kMostCases)
+    throw ReportError(fmt::format("these records have {} cases, and a report has room for {}: give fewer files",
+                                  all_records.cases.size(), kMostCases));
   std::int64_t superseded = 0;
   const RecordSet records = without_superseded(all_records, superseded);
   const Contexts contexts(records, options.baseline_codec);
@@ -101,12 +114,19 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
     if (run.git_dirty)
       report.warnings.push_back(fmt::format("run {} was built from a source tree with local changes", run.run));
   }
+  const auto known_runs = runs_by_id(records);
   std::set<std::string> runs_without_provenance;
   for (const CaseRecord& record : records.cases) {
-    if (!records.find_run(record.run) && runs_without_provenance.insert(record.run).second) {
+    if (!known_runs.contains(record.run) && runs_without_provenance.insert(record.run).second) {
       report.warnings.push_back(
           fmt::format("there is no run record for the cases of run \"{}\": machine and build are unknown", record.run));
     }
+  }
+  constexpr std::size_t kShown = 100;
+  if (report.warnings.size() > kShown) {
+    const std::size_t more = report.warnings.size() - kShown;
+    report.warnings.resize(kShown);
+    report.warnings.push_back(fmt::format("{} more sentences like these are not shown", more));
   }
 
   // 2. Tables.
@@ -150,7 +170,8 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   }
   for (Figure& figure : maker.all()) figures.push_back(std::move(figure));
   for (Figure& figure : block_figures(records)) figures.push_back(std::move(figure));
-  for (const DrawnFigure& drawn : draw(figures, directory / "figures", options.gnuplot, report.warnings)) {
+  for (const DrawnFigure& drawn :
+       draw(figures, directory / "figures", {options.gnuplot, options.gnuplot_seconds}, report.warnings)) {
     page.figures.push_back({drawn.figure, drawn.svg.empty() ? "" : read_file(drawn.svg)});
     for (const char* kind : {".dat", ".gp"}) report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
     for (const auto& file : {drawn.svg, drawn.pdf}) {
@@ -168,10 +189,10 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
     if (!file) throw ReportError(fmt::format("cannot write {}", path.string()));
     report.files.push_back(path);
   };
-  std::string markdown = fmt::format("# {}\n\n", page.title);
-  if (!page.question.empty()) markdown += page.question + "\n\n";
+  std::string markdown = fmt::format("# {}\n\n", one_line(page.title));
+  if (!page.question.empty()) markdown += one_line(page.question) + "\n\n";
   for (const auto& [status, count] : page.counts) markdown += fmt::format("* {}: {}\n", to_string(status), count);
-  for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", warning);
+  for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", one_line(warning));
   std::string latex = "% Needs \\usepackage{booktabs,longtable}.\n";
   for (const auto* tables : {&page.problems, &page.results, &page.sizes, &page.provenance}) {
     for (const Table& table : *tables) {

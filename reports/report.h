@@ -15,6 +15,7 @@ struct ReportOptions {
   std::string baseline_codec;        // ids of the uncompressed codecs, "a,b"; "" : no comparisons with it
   std::string title;                 // "": the experiments' names
   std::string gnuplot = "gnuplot";   // program, found on PATH
+  int gnuplot_seconds = 60;          // for one drawing; when they are over, no more are drawn
   std::vector<XySpec> more_figures;  // asked for by hand: --x --y --series --facet
 };
 

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+
+#include "reports/fields.h"
 
 namespace ecmv::reports {
 namespace {
@@ -23,17 +26,22 @@ std::string heading(const Column& column) {
   return column.unit.empty() ? column.name : fmt::format("{} [{}]", column.name, column.unit);
 }
 
+// A backslash before a bar would undo the bar's own.
 std::string markdown_escaped(const std::string& text) {
+  const std::string line = one_line(text);
   std::string escaped;
-  for (char c : text) {
-    if (c == '|')
-      escaped += "\\|";
-    else if (c == '\n')
-      escaped += ' ';
-    else
-      escaped += c;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '|' || (line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|')) escaped += '\\';
+    escaped += line[i];
   }
   return escaped;
+}
+
+// Spreadsheets compute what begins like this, also from a file.
+bool is_formula(const Cell& cell) {
+  const auto* text = std::get_if<std::string>(&cell.value);
+  return text != nullptr && !text->empty() &&
+         std::string_view("=+-@\t\r").find(text->front()) != std::string_view::npos;
 }
 
 std::vector<std::size_t> widths_of(const Table& table) {
@@ -68,8 +76,8 @@ std::string value_text(const Cell& cell) {
 
 std::string to_markdown(const Table& table) {
   const auto widths = widths_of(table);
-  std::string text = fmt::format("### {}\n\n", table.title);
-  if (!table.caption.empty()) text += table.caption + "\n\n";
+  std::string text = fmt::format("### {}\n\n", one_line(table.title));
+  if (!table.caption.empty()) text += one_line(table.caption) + "\n\n";
   text += "|";
   for (std::size_t i = 0; i < widths.size(); ++i) {
     text += fmt::format(" {} |", pad(heading(table.columns[i]), widths[i], table.columns[i].align));
@@ -99,7 +107,8 @@ std::string to_csv(const Table& table) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) text.append(i ? "," : "").append(quoted(table.columns[i].id));
   text += "\n";
   for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) text.append(i ? "," : "").append(quoted(value_text(row[i])));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      text.append(i ? "," : "").append(quoted((is_formula(row[i]) ? "'" : "") + one_line(value_text(row[i]))));
     text += "\n";
   }
   return text;
@@ -107,7 +116,7 @@ std::string to_csv(const Table& table) {
 
 std::string to_text(const Table& table) {
   const auto widths = widths_of(table);
-  std::string text = table.title + "\n";
+  std::string text = one_line(table.title) + "\n";
   auto add_line = [&](auto cell_text) {
     std::string line;
     for (std::size_t i = 0; i < widths.size(); ++i) {
@@ -119,7 +128,7 @@ std::string to_text(const Table& table) {
   add_line([&](std::size_t i) { return heading(table.columns[i]); });
   add_line([&](std::size_t i) { return std::string(widths[i], '-'); });
   for (const auto& row : table.rows) {
-    add_line([&](std::size_t i) { return row[i].text; });
+    add_line([&](std::size_t i) { return one_line(row[i].text); });
   }
   return text;
 }

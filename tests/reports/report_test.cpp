@@ -240,7 +240,7 @@ TEST_CASE("texts cannot break out of a gnuplot script or the shell") {
       {"quote_test", "a \"title\"; `touch ran`\n!touch ran", "it's `touch ran`", "", plot}};
   const ScratchFolder folder;
   std::vector<std::string> warnings;
-  const auto drawn = draw(figures, folder.path / "it's a folder", "gnuplot", warnings);
+  const auto drawn = draw(figures, folder.path / "it's a folder", {}, warnings);
   if (any_contains(warnings, "was not found")) SKIP("gnuplot is not installed");
   CHECK(warnings.empty());
   CHECK(std::filesystem::exists(drawn.at(0).svg));
