@@ -2,6 +2,7 @@
 #include "codecs/modelling/lut_code.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -96,29 +97,89 @@ std::vector<std::byte> make_luts(const LutCode& code, size_t decoded_symbols) {
 LutReader::LutReader(std::span<const std::byte> luts) : luts_(luts), tables_(luts.size() / kLutRow - 1) {
   if (luts.size() % kLutRow != 0 || luts.size() < 2 * kLutRow || luts.size() > (kLutMaxSubtables + 2) * kLutRow)
     throw MalformedStream("The look-up tables must be 2 to 18 rows of 256 bytes.");
+  follow_pointers();
+}
+
+// Whether an entry of a table of that level is one of a code, hence the same as all that begin like it.
+bool LutReader::is_code(size_t table, size_t index, int level) const {
+  const uint32_t symbol = entry(table, index);
+  if (symbol >= uint32_t{kLutMaxSymbols}) return false;
+  const int bits = length(symbol) - 8 * level;
+  if (bits < 1 || bits > 8) return false;
+  const size_t count = size_t{1} << (8 - bits), first = index / count * count;
+  for (size_t i = first; i < first + count; ++i)
+    if (entry(table, i) != symbol) return false;
+  return true;
+}
+
+// A decoder that has the first k bits of a window and zeros for the others meets the entry at the beginning of all
+// windows that begin with these bits. Where that is no code's but names a symbol of at most k bits, it takes it for
+// that symbol, so there must be no code among those windows. k is 16 at most.
+void LutReader::follow_pointers() {
+  constexpr size_t kMostEntries = 300'000;  // of tables that several entries point to, each time anew
+  struct Entry {
+    uint64_t begin;  // of its windows, as numbers of 32 bits
+    int length;
+    bool is_code;
+  };
+  std::vector<Entry> entries;
+  std::vector<int> level_of(tables_, -1);
+  is_code_.resize(tables_ * kLutRow);
+  const auto walk = [&](const auto& self, size_t table, int level, uint64_t begin) -> void {
+    if (table >= tables_) throw MalformedStream("A table entry points outside the tables.");
+    if (level >= kLutMaxCodeBits / 8) throw MalformedStream("A code is longer than four tables.");
+    if (level_of[table] >= 0 && level_of[table] != level)
+      throw MalformedStream("A look-up table is reached after different numbers of bits.");
+    if (level_of[table] < 0)
+      for (size_t index = 0; index < kLutRow; ++index) is_code_[table * kLutRow + index] = is_code(table, index, level);
+    level_of[table] = level;
+    const int shift = kLutMaxCodeBits - 8 * (level + 1);
+    for (size_t index = 0; index < kLutRow; ++index) {
+      const uint32_t symbol = entry(table, index);
+      const uint64_t here = begin | uint64_t{index} << shift;
+      if (symbol >= uint32_t{kLutMaxSymbols})
+        self(self, 256 - symbol, level + 1, here);
+      else
+        entries.push_back({here, length(symbol), is_code_[table * kLutRow + index]});
+    }
+    if (entries.size() > kMostEntries)
+      throw MalformedStream("The look-up tables have more codes than symbols can have.");
+  };
+  walk(walk, 0, 0, 0);
+  std::vector<uint32_t> codes_before = {0};
+  for (const Entry& here : entries) codes_before.push_back(codes_before.back() + here.is_code);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry& here = entries[i];
+    if (here.is_code || here.length == 0) continue;
+    const int least = here.begin == 0 ? 1 : kLutMaxCodeBits - std::countr_zero(here.begin),
+              bits = std::max(least, here.length);
+    if (bits > 16) continue;
+    const uint64_t end = here.begin + (uint64_t{1} << (kLutMaxCodeBits - bits));
+    const auto last = std::lower_bound(entries.begin(), entries.end(), end,
+                                       [](const Entry& one, uint64_t value) { return one.begin < value; });
+    if (codes_before[static_cast<size_t>(last - entries.begin())] != codes_before[i])
+      throw MalformedStream("The look-up tables hide a code behind an entry that belongs to none.");
+  }
 }
 
 uint32_t LutReader::take(BitReader& reader, int max_bits) const {
   const uint64_t window = reader.peek(kLutMaxCodeBits);
   size_t table = 0;
-  for (int level = 0; level < kLutMaxCodeBits / 8; ++level) {
+  for (int level = 0;; ++level) {  // pointers have been followed before
     const size_t index = window >> (kLutMaxCodeBits - 8 * (level + 1)) & 0xff;
-    const uint32_t entry = std::to_integer<uint32_t>(luts_[table * kLutRow + index]);
-    if (entry < uint32_t{kLutMaxSymbols}) {
-      const int length = std::to_integer<int>(luts_[tables_ * kLutRow + entry]);
-      if (length == 0) throw MalformedStream("A symbol has a code of length 0.");
-      if (length <= 8 * level || length > 8 * (level + 1))
-        throw MalformedStream("A symbol's code length does not belong to its table.");
-      if (length > max_bits)
-        throw MalformedStream("A code has " + std::to_string(length) + " bits, more than the " +
-                              std::to_string(max_bits) + " of this element type.");
-      reader.skip(length);
-      return entry;
+    const uint32_t symbol = entry(table, index);
+    if (symbol >= uint32_t{kLutMaxSymbols}) {
+      table = 256 - symbol;
+      continue;
     }
-    table = 256 - entry;
-    if (table >= tables_) throw MalformedStream("A table entry points outside the tables.");
+    if (length(symbol) == 0) throw MalformedStream("A symbol has a code of length 0.");
+    if (!is_code_[table * kLutRow + index]) throw MalformedStream("The coded bits are no code of the look-up tables.");
+    if (length(symbol) > max_bits)
+      throw MalformedStream("A code has " + std::to_string(length(symbol)) + " bits, more than the " +
+                            std::to_string(max_bits) + " of this element type.");
+    reader.skip(length(symbol));
+    return symbol;
   }
-  throw MalformedStream("A code is longer than four tables.");
 }
 
 }  // namespace ecmv::codecs::modelling

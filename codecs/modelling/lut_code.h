@@ -33,18 +33,25 @@ LutCode best_lut_code(const std::vector<uint64_t>& counts, int max_bits);
 std::vector<std::byte> make_luts(const LutCode& code, size_t decoded_symbols);
 
 // One code after the other through stored tables; every step is checked, so that any bytes end in a symbol or in
-// MalformedStream.
+// MalformedStream. What is read here is a prefix code: a symbol's entries are all that begin with its code. Kernels
+// look codes up by their first bits, which for other tables would find other symbols.
 class LutReader {
  public:
-  // Throws unless there are 2 to 18 whole rows.
+  // Throws unless there are 2 to 18 whole rows, each reached after one number of bits, and no entry that belongs to no
+  // code (those of a code that is kept free are 0, which is a symbol, too) hides a code from who looks at its first
+  // bits alone.
   explicit LutReader(std::span<const std::byte> luts);
-  // Throws for pointers outside the tables, codes of length 0, of another length than their table's, longer than
-  // max_bits or than what is left.
+  // Throws for entries that belong to no code and for codes that are longer than max_bits or than what is left.
   uint32_t take(BitReader& reader, int max_bits) const;
 
  private:
+  uint32_t entry(size_t table, size_t index) const { return std::to_integer<uint32_t>(luts_[table * kLutRow + index]); }
+  int length(uint32_t symbol) const { return std::to_integer<int>(luts_[tables_ * kLutRow + symbol]); }
+  bool is_code(size_t table, size_t index, int level) const;
+  void follow_pointers();
   std::span<const std::byte> luts_;
-  size_t tables_;  // without the row of lengths
+  size_t tables_;              // without the row of lengths
+  std::vector<bool> is_code_;  // [tables * 256]
 };
 
 }  // namespace ecmv::codecs::modelling

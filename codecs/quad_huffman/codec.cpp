@@ -66,6 +66,11 @@ void check_table(const Stored& stored) {
     if (stored.symbol_cols == 8)
       require((stored.entry_word(i, 1) & low_bits_of_bytes(shift)) == 0,
               "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    // A decoder may look an entry up by more bits than its code has, whatever follows.
+    const int64_t first = i & ((int64_t{1} << stored.entry_length(i)) - 1);
+    for (int word = 0; word < entry_words(stored.symbol_cols); ++word)
+      require(stored.entry_word(i, word) == stored.entry_word(first, word),
+              "A code of a quad_huffman stream has table entries that differ.");
     for (int k = 0; k < stored.symbol_cols; ++k)
       require(stored.entry_high(i, k) < 1 << high_bits(stored.symbol_cols),
               "A table entry of a quad_huffman stream has a high part that no symbol has.");
@@ -164,8 +169,11 @@ struct TileDecoder {
       }
     }
     if (stored.floats()) return replace(index.first_patch, stored.first_patch(tile + 1));
+    int last_col = 0;
     for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
       const Patch patch = stored.patch(index, i);
+      require(patch.col >= last_col, "The patches of a tile of a quad_huffman stream go back to an earlier column.");
+      last_col = patch.col;
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
               "A patch of a quad_huffman stream leaves its tile.");
       int16_t& element = at(patch.row, patch.col);

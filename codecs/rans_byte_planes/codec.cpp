@@ -61,6 +61,14 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
           (model.form.even && model.symbol[slot ^ 1] != symbol))
         throw MalformedStream("A slot of a rans_byte_planes model lies outside its symbol.");
     }
+    // A value may be looked up with the class bits of its neighbours in place, too.
+    for (int position = 0; position < model.form.values; ++position) {
+      const int known =
+          class_mask(model.form.values, position) | raw_mask(model.form.values, model.form.raw_bits, position);
+      for (int index = 0; index < 1 << index_bits(model.form); ++index)
+        if (model.value[position][index] != model.value[position][index & known])
+          throw MalformedStream("A value of a rans_byte_planes model depends on bits that do not name it.");
+    }
   }
   if (size(kIndex) != (layout.blocks + 1) * sizeof(BlockIndex))
     throw MalformedStream("The index of a rans_byte_planes matrix has the wrong length.");
