@@ -93,6 +93,7 @@ MatvansFile parse_bin(std::span<const std::byte> bytes) {
   result.initial_vector = to_i8(reader.take(length, "its initial vector"));
   reader.take((4 - length % 4) % 4, "its initial vector");
   if (count == 0 || length == 0) bad_matvans("it has no layers or an empty initial vector.");
+  if (uint64_t{count} * 12 <= bytes.size()) expect_few_matrices(count);  // otherwise it is no such file
   uint32_t expected_cols = length;
   for (uint32_t layer = 0; layer < count; ++layer) {
     const uint32_t rows = reader.u32("a matrix header");

@@ -21,6 +21,7 @@ using nlohmann::json;
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference implementation
 constexpr size_t kMaxTensors = 200'000;            // ten times what the largest models have in all of their files
+constexpr size_t kMaxNameBytes = 4096;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 [[noreturn]] void bad_safetensors(const std::string& what) {
@@ -92,6 +93,9 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     return true;
   }
   bool key(string_t& key) override {
+    if (key.size() > kMaxNameBytes)
+      bad_safetensors("the header has a name of " + std::to_string(key.size()) + " bytes, more than " +
+                      std::to_string(kMaxNameBytes) + ".");
     key_ = key;
     if (depth_ == 1) {
       if (key == kMetadataKey && std::exchange(has_metadata_, true)) twice(key);

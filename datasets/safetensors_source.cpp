@@ -44,6 +44,7 @@ std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& 
     if (pattern.empty() && !why_no_matrices(tensor, elements).empty()) continue;
     if (tensor.name.size() > kMaxMatchedName || !wanted.found_in(tensor.name)) continue;
     for (Matrix& matrix : to_matrices(tensor)) matrices.push_back(std::move(matrix));
+    expect_few_matrices(matrices.size());
   }
   if (!matrices.empty()) return matrices;
   if (!pattern.empty()) throw DatasetError("No tensor's name matches \"" + pattern + "\".");

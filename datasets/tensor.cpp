@@ -89,12 +89,19 @@ std::string why_no_matrices(const TensorView& tensor, Elements elements) {
   return "";
 }
 
+void expect_few_matrices(size_t count) {
+  if (count > kMostMatrices)
+    throw DatasetError("It has " + std::to_string(count) + " matrices or more; at most " +
+                       std::to_string(kMostMatrices) + " are read together.");
+}
+
 std::vector<Matrix> to_matrices(const TensorView& tensor) {
   if (const std::string reason = why_no_matrices(tensor, Elements::any); !reason.empty()) {
     throw DatasetError("The tensor \"" + tensor.name + "\" gives no matrix: " + reason + ".");
   }
   const bool stack = tensor.shape.size() == 3;
   const int64_t count = stack ? tensor.shape[0] : 1;
+  expect_few_matrices(static_cast<size_t>(count));
   const Shape shape{tensor.shape[stack ? 1 : 0], tensor.shape[stack ? 2 : 1]};
   if (tensor_bytes(tensor.name, tensor.dtype, tensor.shape) != int64_t(tensor.bytes.size())) {
     throw DatasetError("The tensor \"" + tensor.name + "\" of shape " + shape_text(tensor.shape) + " has " +

@@ -40,6 +40,11 @@ enum class Elements { int8, floats, any };  // I8 and U8; BF16, F16 and F32; all
 // dimensions [rows, cols] or three [matrices, rows, cols], and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
+// Matrices that are held together: more than any model's file has, and each costs kilobytes wherever it is stored,
+// uploaded or checked. Throws DatasetError for more.
+inline constexpr size_t kMostMatrices = 8192;
+void expect_few_matrices(size_t count);
+
 // The matrices of a tensor of any type that ElementType has, copied and hashed; three dimensions give name.0, name.1,
 // ... Throws DatasetError with the reason for any other tensor.
 std::vector<Matrix> to_matrices(const TensorView& tensor);

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 
 #include "codecs/did_you_mean.h"
 #include "datasets/pattern.h"
@@ -48,6 +49,11 @@ std::vector<Case> together(std::vector<Case> cases) {
   std::vector<Case> sorted;
   for (const Place& place : places) sorted.push_back(std::move(cases[place.index]));
   return sorted;
+}
+
+// The library's own words for too deep a nesting are "bad file".
+std::string words_of(const YAML::Exception& error) {
+  return dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr ? "it is nested too deeply" : error.msg;
 }
 
 // The same nodes without positions: what came from the command line stands in no line of the file.
@@ -194,13 +200,13 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
     if (!documents.empty()) root = documents[0];
     expect_finite(root);
   } catch (const YAML::Exception& e) {
-    throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, e.msg)});
+    throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, words_of(e))});
   }
   if (!root.IsMap()) throw ConfigError({fmt::format("{}: a config is a map that begins with 'schema: 1'.", file)});
   try {
     apply_edits(root, edits, errors);
   } catch (const YAML::Exception& e) {
-    throw ConfigError({fmt::format("{}: a value of --set or -a is no YAML: {}.", file, e.msg)});
+    throw ConfigError({fmt::format("{}: a value of --set or -a is no YAML: {}.", file, words_of(e))});
   }
   Experiment experiment;
   experiment.config_name = file;

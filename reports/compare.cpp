@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "reports/fields.h"
 #include "reports/metrics.h"
@@ -50,6 +52,39 @@ std::size_t cut_pairs(std::size_t n, std::size_t m, double confidence) {
   return cut;
 }
 
+// All n * m ratios of two samples by rank, without holding them.
+class Ratios {
+ public:
+  Ratios(std::vector<double> base, std::vector<double> other) : base_(std::move(base)), other_(std::move(other)) {
+    std::sort(base_.begin(), base_.end());
+    std::sort(other_.rbegin(), other_.rend());
+  }
+  // The one with so many below or equal before it: positive numbers lie in the order of their bits, which are halved.
+  double ranked(std::size_t rank) const {
+    auto low = std::bit_cast<std::uint64_t>(base_.front() / other_.front()),
+         high = std::bit_cast<std::uint64_t>(base_.back() / other_.back());
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if (count_up_to(std::bit_cast<double>(middle)) > rank)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return std::bit_cast<double>(low);
+  }
+
+ private:
+  std::size_t count_up_to(double limit) const {
+    std::size_t count = 0, fitting = other_.size();  // of the other sample, largest first
+    for (const double b : base_) {
+      while (fitting > 0 && b / other_[fitting - 1] > limit) --fitting;
+      count += fitting;
+    }
+    return count;
+  }
+  std::vector<double> base_, other_;
+};
+
 using LastRecords = std::map<std::string, const CaseRecord*>;
 
 LastRecords last_records(const RecordSet& records) {
@@ -76,21 +111,16 @@ std::string_view to_string(Verdict verdict) {
 }
 
 Interval ratio_interval(const std::vector<double>& base, const std::vector<double>& other, double confidence) {
-  std::vector<double> ratios;
-  ratios.reserve(base.size() * other.size());
-  for (double b : base) {
-    for (double o : other) {
-      if (!(b > 0) || !(o > 0)) throw ReportError("a time sample is not a positive number of seconds");
-      ratios.push_back(b / o);
-    }
-  }
-  if (ratios.empty()) throw ReportError("there are no samples to compare");
-  std::sort(ratios.begin(), ratios.end());
-  const std::size_t count = ratios.size();
-  const double middle = std::sqrt(ratios[(count - 1) / 2] * ratios[count / 2]);
+  for (const auto* samples : {&base, &other})
+    for (double sample : *samples)
+      if (!(sample > 0)) throw ReportError("a time sample is not a positive number of seconds");
+  if (base.empty() || other.empty()) throw ReportError("there are no samples to compare");
+  const Ratios ratios(base, other);
+  const std::size_t count = base.size() * other.size();
+  const double middle = std::sqrt(ratios.ranked((count - 1) / 2) * ratios.ranked(count / 2));
   const std::size_t cut = cut_pairs(base.size(), other.size(), confidence);
   if (cut == 0) return {0, middle, INFINITY};
-  return {ratios[cut - 1], middle, ratios[count - cut]};
+  return {ratios.ranked(cut - 1), middle, ratios.ranked(count - cut)};
 }
 
 Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const CompareOptions& options) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "reports/fields.h"
 
@@ -204,11 +205,16 @@ bool is_better(const CaseRecord& a, const CaseRecord& b) {
 }
 
 std::string baseline_key(const CaseRecord& r) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
                                 r.kernel.op, r.kernel.batch, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
-                                r.data.layers, r.data.seed, r.data.hash);
+                                r.data.type, r.data.sigma, r.data.layers, r.data.seed, r.data.hash);
   for (const auto& [name, value] : r.data.parameters) key += fmt::format("|{}={}", name, to_string(value));
   return key;
+}
+
+std::string bandwidth_key(const std::string& run, const std::string& device, std::int64_t threads,
+                          const std::string& cache) {
+  return fmt::format("{}|{}|{}|{}", run, device, threads, cache);
 }
 
 }  // namespace
@@ -216,18 +222,30 @@ std::string baseline_key(const CaseRecord& r) {
 std::span<const Metric> all_metrics() { return kMetrics; }
 
 const Metric& find_metric(std::string_view id) {
-  std::string known;
-  for (const Metric& metric : kMetrics) {
+  for (const Metric& metric : kMetrics)
     if (metric.id == id) return metric;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", metric.id);
-  }
+  std::string known;
+  for (const Metric& metric : kMetrics) known += fmt::format("{}{}", known.empty() ? "" : ", ", metric.id);
   throw ReportError(fmt::format("\"{}\" is no metric; the metrics are {}", id, known));
 }
 
 Contexts::Contexts(const RecordSet& records, std::string baseline_codecs)
-    : records_(records), baseline_codecs_(std::move(baseline_codecs)) {
+    : records_(records), baseline_codecs_(std::move(baseline_codecs)), found_(records.cases.size()) {
+  for (const BandwidthRecord& bandwidth : records_.bandwidths) {
+    if (!(bandwidth.read_bytes_per_s > 0)) continue;
+    const BandwidthRecord*& best =
+        bandwidths_[bandwidth_key(bandwidth.run, bandwidth.device, bandwidth.threads, bandwidth.cache)];
+    if (best == nullptr || bandwidth.read_bytes_per_s > best->read_bytes_per_s) best = &bandwidth;
+  }
   for (const CaseRecord& record : records_.cases) {
-    if (is_baseline(record)) baselines_.emplace(baseline_key(record), &record);
+    if (!is_baseline(record)) continue;
+    Baselines& baselines = baselines_[baseline_key(record)];
+    if (!is_usable(record)) {
+      baselines.failed = true;
+      continue;
+    }
+    const CaseRecord*& best = baselines.best[record.time.cache];
+    if (best == nullptr || is_better(record, *best)) best = &record;
   }
 }
 
@@ -237,36 +255,28 @@ bool Contexts::is_baseline(const CaseRecord& record) const {
 }
 
 Context Contexts::of(const CaseRecord& record) const {
-  Context context;
-  for (const BandwidthRecord& bandwidth : records_.bandwidths) {
-    if (bandwidth.run != record.run || bandwidth.device != record.kernel.device ||
-        bandwidth.threads != record.kernel.threads || bandwidth.cache != record.time.cache ||
-        !(bandwidth.read_bytes_per_s > 0)) {
-      continue;
-    }
-    if (!context.bandwidth || bandwidth.read_bytes_per_s > context.bandwidth->read_bytes_per_s) {
-      context.bandwidth = &bandwidth;
-    }
-  }
+  const CaseRecord* const first = records_.cases.data();
+  const std::less<const CaseRecord*> before;
+  if (before(&record, first) || !before(&record, first + found_.size())) return find(record);
+  std::optional<Context>& known = found_[static_cast<std::size_t>(&record - first)];
+  if (!known) known = find(record);
+  return *known;
+}
 
-  bool failed = false, other_cache = false;
-  const auto [first, last] = baselines_.equal_range(baseline_key(record));
-  for (auto found = first; found != last; ++found) {
-    const CaseRecord& candidate = *found->second;
-    if (!(candidate.data == record.data)) continue;
-    if (!is_usable(candidate))
-      failed = true;
-    else if (candidate.time.cache != record.time.cache)
-      other_cache = true;
-    else if (!context.baseline || is_better(candidate, *context.baseline))
-      context.baseline = &candidate;
-  }
-  if (context.baseline) return context;
-  if (other_cache) {
-    context.why_no_baseline = fmt::format("{} has another cache class here than this case ({})", baseline_codecs_,
-                                          record.time.cache.empty() ? "none" : record.time.cache);
-  } else if (failed) {
-    context.why_no_baseline = fmt::format("{} was not ok here", baseline_codecs_);
+Context Contexts::find(const CaseRecord& record) const {
+  Context context;
+  const auto bandwidth =
+      bandwidths_.find(bandwidth_key(record.run, record.kernel.device, record.kernel.threads, record.time.cache));
+  if (bandwidth != bandwidths_.end()) context.bandwidth = bandwidth->second;
+  if (const auto baselines = baselines_.find(baseline_key(record)); baselines != baselines_.end()) {
+    const auto& [failed, best] = baselines->second;
+    if (const auto same_cache = best.find(record.time.cache); same_cache != best.end())
+      context.baseline = same_cache->second;
+    else if (!best.empty())
+      context.why_no_baseline = fmt::format("{} has another cache class here than this case ({})", baseline_codecs_,
+                                            record.time.cache.empty() ? "none" : record.time.cache);
+    else if (failed)
+      context.why_no_baseline = fmt::format("{} was not ok here", baseline_codecs_);
   } else {
     context.why_no_baseline =
         fmt::format("{} was not run with this data, backend, op and thread count", baseline_codecs_);

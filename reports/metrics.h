@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,9 +46,16 @@ class Contexts {
   bool is_baseline(const CaseRecord& record) const;
 
  private:
+  struct Baselines {
+    bool failed = false;                            // some were not ok
+    std::map<std::string, const CaseRecord*> best;  // by cache class
+  };
+  Context find(const CaseRecord& record) const;
   const RecordSet& records_;
   std::string baseline_codecs_;
-  std::multimap<std::string, const CaseRecord*> baselines_;  // by everything but the cache class
+  std::map<std::string, Baselines> baselines_;                // by everything but the cache class
+  std::map<std::string, const BandwidthRecord*> bandwidths_;  // the fastest
+  mutable std::vector<std::optional<Context>> found_;         // of the records' cases, once each
 };
 
 // A metric's value or, when `name` is a numeric field (see fields.h), that field's.

@@ -10,8 +10,9 @@
 namespace ecmv::reports {
 namespace {
 
-// Deeper than any record is, and no danger to functions that call themselves once a level.
+// Deeper and longer than any record is, and no danger to functions that call themselves once a level.
 constexpr int kDeepest = 16;
+constexpr std::size_t kLongest = 16 << 20, kMostSamples = 100'000;
 
 // Counts and sizes are none below zero, and small enough that sums and products of them are numbers.
 void expect_counts(std::initializer_list<std::pair<const char*, std::int64_t>> counts, int most_bits) {
@@ -23,6 +24,8 @@ void expect_counts(std::initializer_list<std::pair<const char*, std::int64_t>> c
 }  // namespace
 
 void expect_shallow(std::string_view text) {
+  if (text.size() > kLongest)
+    throw ReportError(fmt::format("broken record: {} bytes, more than {}", text.size(), kLongest));
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -60,6 +63,9 @@ void expect_plausible(const CaseRecord& r) {
                    {"link_bytes", b.link_bytes},
                    {"raw_link_bytes", b.raw_link_bytes}},
                   56);
+  if (r.time.samples_s.size() > kMostSamples)
+    throw ReportError(
+        fmt::format("\"samples_s\" holds {} samples, more than {}", r.time.samples_s.size(), kMostSamples));
   for (const double seconds : r.time.samples_s)
     if (seconds <= 0) throw ReportError(fmt::format("\"samples_s\" holds {}, and no pass takes that", seconds));
 }

@@ -7,7 +7,8 @@
 
 namespace ecmv::reports {
 
-// JSON that is nested so deeply that functions which call themselves once a level would exhaust the stack throws.
+// JSON that is nested so deeply that functions which call themselves once a level would exhaust the stack throws, and
+// so does JSON that would take half a gigabyte as a tree.
 void expect_shallow(std::string_view text);
 
 // Larger or smaller than anything that is measured: figures and ratios of such numbers would be none.

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "reports/compare.h"
 #include "reports/fields.h"
@@ -292,17 +293,20 @@ std::string joined(const std::set<std::string>& words, const char* separator) {
 }  // namespace
 
 std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
-  std::vector<const CaseRecord*> cases;
-  for (const CaseRecord& record : records.cases) cases.push_back(&record);
-  auto key = [](const CaseRecord* r) {
-    const double speed = find_metric("elements_per_s").value(*r, {});
-    const double sigma = std::isnan(r->data.sigma) ? -1 : r->data.sigma;
+  const auto key = [](const CaseRecord& r) {
+    const double speed = find_metric("elements_per_s").value(r, {});
+    const double sigma = std::isnan(r.data.sigma) ? -1 : r.data.sigma;
     // What was not timed goes by size.
-    const double bits = std::isnan(r->size.bits_per_element) ? 0 : r->size.bits_per_element;
-    return std::tuple(r->data.source, sigma, elements_of(*r), field_text(*r, "data"), r->kernel.batch,
-                      std::isnan(speed) ? 0 : -speed, r->kernel.op == "size" ? bits : 0);
+    const double bits = std::isnan(r.size.bits_per_element) ? 0 : r.size.bits_per_element;
+    return std::tuple(r.data.source, sigma, elements_of(r), field_text(r, "data"), r.kernel.batch,
+                      std::isnan(speed) ? 0 : -speed, r.kernel.op == "size" ? bits : 0);
   };
-  std::stable_sort(cases.begin(), cases.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
+  using Key = decltype(key(std::declval<const CaseRecord&>()));
+  std::vector<std::pair<Key, const CaseRecord*>> keyed;
+  for (const CaseRecord& record : records.cases) keyed.emplace_back(key(record), &record);
+  std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const CaseRecord*> cases;
+  for (const auto& [first, record] : keyed) cases.push_back(record);
   return cases;
 }
 

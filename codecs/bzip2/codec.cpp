@@ -2,6 +2,7 @@
 // switch every 50 symbols, and pays for its sort in time.
 #include <bzlib.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -21,6 +22,7 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   const int result =
       BZ2_bzBuffToBuffCompress(chars(payload.data() + before), &bytes, chars(block.data()),
                                static_cast<unsigned>(block.size()), static_cast<int>(settings.integer("level")), 0, 0);
+  if (result == BZ_MEM_ERROR) throw std::bad_alloc();
   if (result != BZ_OK)
     throw std::runtime_error("libbz2 could not compress a block (error " + std::to_string(result) + ").");
   payload.resize(before + bytes);
@@ -35,6 +37,7 @@ bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out)
   stream.avail_out = static_cast<unsigned>(out.size());
   const int result = BZ2_bzDecompress(&stream);
   BZ2_bzDecompressEnd(&stream);
+  if (result == BZ_MEM_ERROR) throw std::bad_alloc();
   return result == BZ_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0;
 }
 

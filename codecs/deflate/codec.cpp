@@ -3,6 +3,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -29,6 +30,7 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   const int result = ::deflate(&stream, Z_FINISH);
   payload.resize(payload.size() - stream.avail_out);
   deflateEnd(&stream);
+  if (result == Z_MEM_ERROR) throw std::bad_alloc();
   if (result != Z_STREAM_END)
     throw std::runtime_error("zlib could not compress a block (error " + std::to_string(result) + ").");
 }
@@ -42,6 +44,7 @@ bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out)
   stream.avail_out = static_cast<uInt>(out.size());
   const int result = inflate(&stream, Z_FINISH);
   inflateEnd(&stream);
+  if (result == Z_MEM_ERROR) throw std::bad_alloc();
   return result == Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0;
 }
 

@@ -3,8 +3,10 @@
 // for exactly that: libzstd's fastest level with literal compression switched on, so that no search spoils a block.
 #define ZSTD_STATIC_LINKING_ONLY  // literalCompressionMode, decoding in memory of our own
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -12,6 +14,12 @@
 
 namespace ecmv::codecs::zstd {
 namespace {
+
+// libzstd's result, unless it says that there is no memory.
+size_t unless_out_of_memory(size_t result) {
+  if (ZSTD_isError(result) && ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+  return result;
+}
 
 void set(ZSTD_CCtx* context, ZSTD_cParameter parameter, int value) {
   const size_t result = ZSTD_CCtx_setParameter(context, parameter, value);
@@ -27,8 +35,8 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   if (level == 0) set(context.get(), ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
   const size_t before = payload.size();
   payload.resize(before + ZSTD_compressBound(block.size()));
-  const size_t bytes =
-      ZSTD_compress2(context.get(), payload.data() + before, payload.size() - before, block.data(), block.size());
+  const size_t bytes = unless_out_of_memory(
+      ZSTD_compress2(context.get(), payload.data() + before, payload.size() - before, block.data(), block.size()));
   if (ZSTD_isError(bytes))
     throw std::runtime_error(std::string("libzstd could not compress a block: ") + ZSTD_getErrorName(bytes));
   payload.resize(before + bytes);
@@ -37,7 +45,8 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
 bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
   // One frame and nothing after it: ZSTD_decompress alone would accept several frames and skippable ones.
   if (ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) != compressed.size()) return false;
-  return ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size()) == out.size();
+  return unless_out_of_memory(ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size())) ==
+         out.size();
 }
 
 }  // namespace

@@ -107,6 +107,8 @@ TEST_CASE("a plugin that is cut short is a reason, not the end of the command") 
        {size_t{0}, size_t{3}, size_t{40}, size_t{64}, size_t{4096}, whole.size() / 2, whole.size() - 1}) {
     INFO(bytes);
     std::ofstream(plugins / "libecmv_cuda.so", std::ios::binary) << whole.substr(0, bytes);
+    CHECK(ecmv({"list", "devices"}) == 0);
+    CHECK_THAT(ecmv.out, ContainsSubstring("The plugin does not load"));
     CHECK(ecmv({"list", "backends"}) == 0);
     CHECK_THAT(ecmv.out, ContainsSubstring("The plugin does not load"));
     CHECK_THAT(ecmv.out, ContainsSubstring(bytes < 4 ? "is no shared object" : "is cut short"));

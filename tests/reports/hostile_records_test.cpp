@@ -1,5 +1,6 @@
 // Claims about records that no run has written: reading and reporting them ends, within bounds, with what can be said.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 #include <sstream>
@@ -121,6 +122,13 @@ TEST_CASE("axes have a few ticks whatever they span") {
   Axis plain;
   choose_ticks(plain, 0, 10);
   CHECK(plain.ticks.size() == 6);
+}
+
+TEST_CASE("a report of more cases than a page can hold is refused with the numbers") {
+  RecordSet records;
+  records.cases.resize(30'001);
+  const ScratchFolder folder;
+  CHECK_THROWS_WITH(write_report(records, {}, folder.path), ContainsSubstring("have 30001 cases"));
 }
 
 TEST_CASE("cases without elements, bytes or time are reported without figures of them") {
