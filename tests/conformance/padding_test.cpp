@@ -6,7 +6,7 @@
 //          looks at, padding of lanes and lines, the fields of columns that do not exist.
 //   fixed  if it may be nothing else: every change is refused. That alone says little, since a codec that checks where
 //          its coders end refuses every change of what they read. But the bytes that coders read look like noise, so
-//          kFillerRun or more fixed bytes in a row that are all the same are filler that the decoder insists on, but for
+//          kFillerRun or more fixed zeros in a row are filler that the decoder insists on, but for
 //          one at each end, which may be equal by chance. Streams of libraries have tables inside, which are no noise:
 //          there only idle bytes count.
 // What the two find is a lower bound, and sound for any codec: bits that share a byte with others that count, symbols
@@ -61,7 +61,8 @@ class Probe {
     const auto probe = [&](std::span<std::byte> bytes) {
       for (size_t begin = 0, end = 0; begin < bytes.size(); begin = end) {  // bytes that are all the same
         while (end < bytes.size() && bytes[end] == bytes[begin]) ++end;
-        const bool noise = end - begin < kFillerRun || !codec_.portable_bytes;
+        // Zeros: a run of other bytes that allows no change may be a code, such as Rice's ones for elements that are all 0.
+        const bool noise = end - begin < kFillerRun || bytes[begin] != std::byte{0} || !codec_.portable_bytes;
         size_t fixed = 0;
         for (size_t at = begin; at < end; ++at) {
           const std::optional<Change> always = change_of_byte(bytes[at], noise);
