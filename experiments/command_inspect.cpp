@@ -53,9 +53,10 @@ void add_inspect(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("inspect",
                                       "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, "
-                                      "entropy (of floats: of their exponents), and the bytes of an ideal code with "
-                                      "one model of single elements for each matrix (order0_bytes; tables not "
-                                      "counted; codes with models of rows, blocks or contexts can take less)");
+                                      "entropy (of floats: of their exponents), bytes of an ideal order-0 code");
+  verb->footer(
+      "order0_bytes is the least that a code with one model of single elements for each matrix takes, tables not\n"
+      "counted. Codes with more models (of rows, blocks, contexts) or other symbols can take less.");
   verb->add_option("files", options->files, "FILE...")->required();
   verb->add_flag("--json", options->json, "JSON on stdout");
   verb->callback([options, &line] {

@@ -25,7 +25,8 @@ using Metadata = std::map<std::string, std::string>;
 // For people first; the hash tells what the shortened name does not.
 std::string file_name(const DataSpec& data, const CodecSpec& codec) {
   constexpr size_t kLongest = 120;
-  const Case one{data, codec, {.op = backends::Op::size}, {}};
+  Case one{data, codec, {}, {}};
+  one.kernel.op = backends::Op::size;
   std::string name = reports::slug(data.name() + (codec.id.empty() ? "" : "_" + codec.name()));
   return name.substr(0, kLongest) + "_" + one.key().substr(0, 8);
 }

@@ -67,7 +67,7 @@ TEST_CASE("exported streams are the stored sections, and decode to the exported 
 
   const codecs::CodecEntry& entry = some_entry();
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
-  DataSpec data{.source = "gaussian", .shape = {33, 65}, .layers = 2, .numbers = {{"sigma", 4.0}}};
+  DataSpec data{.source = "gaussian", .shape = {33, 65}, .layers = 2, .numbers = {{"sigma", 4.0}}, .texts = {}};
   const datasets::Dataset dataset = load_dataset(data);
   CHECK(stream.metadata.at("codec") == entry.id);
   CHECK(stream.metadata.at("settings") == settings.to_string());
