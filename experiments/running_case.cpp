@@ -46,7 +46,7 @@ void on_crash(int signal) {
   if (speaking.exchange(true))
     while (true) ::pause();
   say("ecmv: ");
-  say(shown_name[0] != '\0' ? shown_name.data() : "no case");
+  say(shown_name[0] != '\0' ? shown_name.data() : "outside of the kernels of any case");
   say(signal == SIGILL   ? ": an instruction that this CPU does not have.\n"
       : signal == SIGFPE ? ": a division that has no result.\n"
                          : ": reads or writes memory outside its buffers.\n");

@@ -1,7 +1,8 @@
 // Crew: the threads of timed passes. They stay from pass to pass, and a thread that waits for the others spins for
 // kSpinMicroseconds and then sleeps; with more threads than cores it sleeps at once. OpenMP's threads spin for
 // milliseconds, between passes too, which cannot be changed while a program runs: beside a compiler on both cores of a
-// machine every pass took a quantum of the scheduler, 24 ms, whatever it did.
+// machine every pass took 22 ms, a turn of the scheduler, whatever it did (raw int8, 4 layers of 2048 x 2048: 0.76 G
+// elements/s; with a crew 22 G, and 53 G when the machine was quiet).
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,8 @@ class Crew {
   static int available_cores();
 
  private:
-  // About what falling asleep and being woken costs: waiting takes at most twice the time of the better choice.
+  // Near to what falling asleep and being woken costs, tens of microseconds: spinning for as long makes waiting take at
+  // most about twice the time of the better choice. Not tuned.
   static constexpr int kSpinMicroseconds = 50;
   void work(int thread);
   void wait_while(const std::atomic<uint32_t>& word, uint32_t value) const;

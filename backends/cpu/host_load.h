@@ -15,7 +15,7 @@ struct HostLoad {
   double waiting_s = 0;  // that threads of this process were ready to run and did not
   int64_t involuntary_switches = 0;
 };
-// Reads /proc: about 10 us and 10 more a thread.
+// Reads /proc, a file for each thread of this process: not within what is timed.
 HostLoad read_host_load();
 
 struct Disturbance {
@@ -24,7 +24,7 @@ struct Disturbance {
   double waiting_share = 0;  // of the time: threads waited, all together
   int64_t involuntary_switches = 0;
   // Whether work on this CPU was held up: threads waited for more than a fiftieth of the time, or the host of a virtual
-  // machine took as much. On an idle machine both stay below a thousandth.
+  // machine took as much. Both stayed below a thousandth on an idle 16-core Xeon.
   bool held_up() const { return waiting_share > 0.02 || stolen_share > 0.02; }
 };
 Disturbance between(const HostLoad& before, const HostLoad& after);

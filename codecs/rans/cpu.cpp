@@ -82,7 +82,7 @@ DecodeSteps steps_for_lanes(int lanes) {
 }
 
 // A kernel of either op. The loop over steps is chosen once and called for each piece, so that nothing around it is
-// compiled for all forms (215 functions became 50).
+// compiled for all forms (215 functions became 49).
 template <class Args>
 struct Body {
   Stream stream;

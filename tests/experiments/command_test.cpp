@@ -14,12 +14,15 @@
 #include "backends/backend.h"
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
 #include "tests/test_matrices.h"
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using ecmv::tests::Command;
+using ecmv::tests::lacks_baseline;
+using ecmv::tests::small;
 using ecmv::tests::text_of;
 namespace fs = std::filesystem;
 
@@ -36,18 +39,6 @@ const std::string& some_codec() {
   }();
   return codec;
 }
-
-// A case that is over at once.
-const std::vector<std::string> kSmall = {"run", "--codec", "raw_int8", "--d",       "64",     "--layers",
-                                         "2",   "--sigma", "4",        "--backend", "scalar", "--profile"};
-
-std::vector<std::string> small(std::vector<std::string> more) {
-  std::vector<std::string> all = kSmall;
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-bool lacks_baseline() { return ecmv::codecs::find_codec("raw_int8") == nullptr; }
 
 }  // namespace
 
@@ -102,7 +93,7 @@ TEST_CASE("lists print every kind as text and JSON") {
 TEST_CASE("an ad hoc run writes records, a table and its config, and can be repeated from that config") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
-  CHECK(ecmv(kSmall) == 0);
+  CHECK(ecmv(small({})) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
   CHECK_THAT(ecmv.err, ContainsSubstring("[1/1]"));
   const auto records = ecmv::reports::read_records(ecmv.folder / "out/ad_hoc/records.jsonl");

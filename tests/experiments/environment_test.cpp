@@ -12,17 +12,17 @@
 
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::Status;
 using ecmv::tests::Command;
+using ecmv::tests::lacks_baseline;
 using ecmv::tests::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool lacks_baseline() { return ecmv::codecs::find_codec("raw_int8") == nullptr; }
 
 // Statuses of the cases of r.jsonl by their number of threads.
 std::map<int64_t, Status> by_threads(const fs::path& folder) {

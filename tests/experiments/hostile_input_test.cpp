@@ -10,25 +10,17 @@
 
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
 using ecmv::tests::Command;
+using ecmv::tests::lacks_baseline;
+using ecmv::tests::small;
 using ecmv::tests::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool lacks_baseline() { return ecmv::codecs::find_codec("raw_int8") == nullptr; }
-
-const std::vector<std::string> kSmall = {"run", "--codec", "raw_int8", "--d",       "64",     "--layers",
-                                         "2",   "--sigma", "4",        "--backend", "scalar", "--profile"};
-
-std::vector<std::string> small(std::vector<std::string> more) {
-  std::vector<std::string> all = kSmall;
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
 
 std::string config(const std::string& block) { return "schema: 1\nname: x\nexperiments:\n" + block; }
 

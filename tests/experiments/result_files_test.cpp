@@ -12,18 +12,18 @@
 
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using ecmv::reports::read_records;
 using ecmv::tests::Command;
+using ecmv::tests::lacks_baseline;
 using ecmv::tests::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool lacks_baseline() { return ecmv::codecs::find_codec("raw_int8") == nullptr; }
 
 const std::string kSmall = "--codec raw_int8 --d 64 --layers 2 --sigma 4 --backend scalar --profile";
 
