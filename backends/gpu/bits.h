@@ -78,6 +78,17 @@ ECMV_GPU_DEVICE uint32_t select_bytes(uint32_t bytes, uint32_t selectors) {
 #endif
 }
 
+// 0xFF in each byte whose highest bit is set, otherwise 0.
+ECMV_GPU_DEVICE uint32_t spread_signs(uint32_t bytes) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+  uint32_t result;
+  asm("prmt.b32 %0, %1, 0, 0xBA98;" : "=r"(result) : "r"(bytes));
+  return result;
+#else
+  return (bytes >> 7 & 0x01010101u) * 0xFF;
+#endif
+}
+
 // a + b in each of four bytes, modulo 256.
 ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
   return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);

@@ -18,17 +18,21 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 inline constexpr int kAheadCols = segment_cols(8);
 // A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
 // before them.
-inline constexpr int kAheadLines = most_table_bits(8) + 1, kAheadMaskBytes = kMostPartialLines * 4;
-inline constexpr int kAheadCodeBytes = kAheadMaskBytes + kAheadLines * kLineBytes;
-inline constexpr int ahead_bytes(int raw_bits) {
-  return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, raw_bits)) + 2 * gpu::Arrival::kBytes;
+inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
+inline constexpr int ahead_lines(int form) { return most_table_bits(8, is_folded(form)) + 1; }
+inline constexpr int ahead_code_bytes(int form) { return kAheadMaskBytes + ahead_lines(form) * kLineBytes; }
+inline constexpr int ahead_bytes(int form) {
+  return ahead_code_bytes(form) + static_cast<int>(raw_bytes_of_segment(8, form)) + 2 * gpu::Arrival::kBytes;
 }
 
-template <int kRawBits, int kSymbolsOfWindow>
+template <int kForm, int kSymbolsOfWindow>
 class AheadLanes {
  public:
-  static constexpr bool kDoubled = entry_shift(8, kRawBits) > kRawBits;
-  static constexpr int kSharedBytes = ahead_bytes(kRawBits);
+  static constexpr int kRawBits = raw_bits_of(kForm);
+  static constexpr int kSharedBytes = ahead_bytes(kForm), kAheadLines = ahead_lines(kForm),
+                       kAheadCodeBytes = ahead_code_bytes(kForm);
+  using TableOf = Table<entry_words(8, kForm)>;
+  using Bytes = Cells<8, kForm>;
 
   ECMV_GPU_DEVICE AheadLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden),
@@ -79,7 +83,7 @@ class AheadLanes {
   }
 
   // Decodes the tile to registers.
-  ECMV_GPU_DEVICE void decode(const Matrix& matrix, const Table<8>& table) {
+  ECMV_GPU_DEVICE void decode(const Matrix& matrix, const TableOf& table) {
     if (!has_tile(matrix)) return;
     patches_ = next_patches_;
     arrival_.wait(parity_);
@@ -99,10 +103,10 @@ class AheadLanes {
         window = gpu::funnel_shift_right(lines.at(line), lines.template at<kLineBytes>(line), position);
       }
       const Entry entry = table[i % kSymbolsOfWindow == 0 ? window : window >> used];
-      used = add_length<8>(entry, used);
+      used = Bytes::add_length(entry, used);
       const auto word = [&](int j) { return raw[i % kBatchSymbols / 4 * kRawBits + j]; };
-      bytes_[2 * i] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2), entry.first);
-      bytes_[2 * i + 1] = gpu::select_bits(kRawMask<8, kRawBits>, raw_of<kRawBits>(word, i % 4 * 2 + 1), entry.second);
+      bytes_[2 * i] = Bytes::join(word, i % 4 * 2, Bytes::template high<0>(entry));
+      bytes_[2 * i + 1] = Bytes::join(word, i % 4 * 2 + 1, Bytes::template high<1>(entry));
     }
     gpu::order_before_bulk_copies();
     LaneGroup::sync();
@@ -117,13 +121,13 @@ class AheadLanes {
     ECMV_GPU_UNROLL
     for (int i = 0; i < kAheadCols / 16; ++i) {
       const gpu::uint4 input = gpu::cast<const gpu::uint4>(own_inputs)[i];
-      products[0] = gpu::dot4_unsigned_signed(bytes_[4 * i], static_cast<int32_t>(input.x), products[0]);
-      products[1] = gpu::dot4_unsigned_signed(bytes_[4 * i + 1], static_cast<int32_t>(input.y), products[1]);
-      products[0] = gpu::dot4_unsigned_signed(bytes_[4 * i + 2], static_cast<int32_t>(input.z), products[0]);
-      products[1] = gpu::dot4_unsigned_signed(bytes_[4 * i + 3], static_cast<int32_t>(input.w), products[1]);
+      products[0] = Bytes::add_products(bytes_[4 * i], input.x, products[0]);
+      products[1] = Bytes::add_products(bytes_[4 * i + 1], input.y, products[1]);
+      products[0] = Bytes::add_products(bytes_[4 * i + 2], input.z, products[0]);
+      products[1] = Bytes::add_products(bytes_[4 * i + 3], input.w, products[1]);
     }
     const int32_t product = products[0] + products[1];
-    gpu::atomic_add(sums + LaneGroup::lane(), kDoubled ? product / 2 : product);
+    gpu::atomic_add(sums + LaneGroup::lane(), Bytes::product(product));
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
       if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
@@ -133,9 +137,9 @@ class AheadLanes {
   }
 
  private:
-  static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kRawBits));
-  static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kRawBits),
-                       kUnitWords = raw_unit_words(8, kRawBits);
+  static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kForm));
+  static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kForm),
+                       kUnitWords = raw_unit_words(8, kForm);
 
   static constexpr int kOwnPatches = 2;
   struct Patches {
@@ -146,7 +150,7 @@ class AheadLanes {
   ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
                                         gpu::Pointer<int32_t> sums) {
     const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
-    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << kRawBits);
+    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << cell_bits(kForm));
   }
 
   ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const {
@@ -267,7 +271,7 @@ ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t
 // layers.
 inline constexpr int kAheadRowSums = 16, kAheadLayers = kAheadRowSums + kLanes * 4;
 
-template <int kRawBits, int kSymbolsOfWindow>
+template <int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std::byte> layers, int count,
                                                          gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
                                                          Plan plan, Hidden hidden) {
@@ -285,7 +289,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
     gpu::cast<uint32_t>(shared + kAheadLayers)[i] = gpu::cast<const uint32_t>(layers)[i];
   for (int i = gpu::thread_index(); i < kAheadLayers / 4; i += gpu::block_size()) x_sums[i] = 0;
   gpu::sync_block();
-  using Ahead = AheadLanes<kRawBits, kSymbolsOfWindow>;
+  using Ahead = AheadLanes<kForm, kSymbolsOfWindow>;
+  constexpr int kEntryWords = entry_words(8, kForm);
   Ahead lanes(gpu::shared_memory() + (plan.rings + LaneGroup::uniform(LaneGroup::group()) * Ahead::kSharedBytes),
               hidden);
   lanes.init();
@@ -293,9 +298,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   gpu::sync_block();
   lanes.begin(layer_of(0).matrix);
   if (count > 1) lanes.load_index(layer_of(1).matrix);
-  fill_table<8>(layer_of(0).matrix, plan, load_own_entry<8>(layer_of(0).matrix));
+  fill_table<kEntryWords>(layer_of(0).matrix, plan, load_own_entry<kEntryWords>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
-  Entry entry = count > 1 ? load_own_entry<8>(layer_of(1).matrix) : Entry{};
+  Entry entry = count > 1 ? load_own_entry<kEntryWords>(layer_of(1).matrix) : Entry{};
   Inputs next_inputs(inputs, exchange);
   gpu::sync_block();
 
@@ -303,15 +308,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
     const bool last = k + 1 == count;
     const ChainLayer& layer = layer_of(k);
     // 1.
-    lanes.decode(layer.matrix, table_of<8>(layer.matrix, plan, table_at(k)));
+    lanes.decode(layer.matrix, table_of<kEntryWords>(layer.matrix, plan, table_at(k)));
     if (k > 0) next_inputs.look(layer.matrix, k - 1);
     if (!last) {
       lanes.begin(layer_of(k + 1).matrix);
-      fill_table<8>(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
+      fill_table<kEntryWords>(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
     }
     if (k + 2 < count) {
       lanes.load_index(layer_of(k + 2).matrix);
-      entry = load_own_entry<8>(layer_of(k + 2).matrix);
+      entry = load_own_entry<kEntryWords>(layer_of(k + 2).matrix);
     }
     // 2.
     if (k > 0) next_inputs.await(layer.matrix, k - 1, x_sums + k % 2);

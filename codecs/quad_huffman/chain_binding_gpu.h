@@ -53,7 +53,7 @@ inline std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, int
 }
 
 inline bool alike(const Shape& a, const Shape& b) {
-  return a.symbol_cols == b.symbol_cols && a.raw_bits == b.raw_bits && (a.table_bits <= 10) == (b.table_bits <= 10);
+  return a.symbol_cols == b.symbol_cols && a.form == b.form && (a.table_bits <= 10) == (b.table_bits <= 10);
 }
 
 // What all layers of a chain have in common.
@@ -70,7 +70,7 @@ inline Common common_of(Layers layers, const backends::DeviceInfo& device) {
     if (!alike(shape, common.shape))
       throw backends::Refused(
           "The layers of the chain are coded differently: one launch takes one number of columns a symbol, one of raw "
-          "bits, and tables of at most 2^10 entries or larger ones.");
+          "bits, one kind of cells, and tables of at most 2^10 entries or larger ones.");
     common.shape.table_bits = std::max(common.shape.table_bits, shape.table_bits);
     common.largest.cols = std::max(common.largest.cols, layer.matrix->shape.cols);
     const int64_t groups = row_groups(layer.matrix->shape.rows);
@@ -103,9 +103,9 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
                             .rounds = 1});
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
   const int lane_groups = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
-  const int64_t rings = int64_t{lane_groups} * ahead_bytes(common.shape.raw_bits), inputs = tiles * kAheadCols;
+  const int64_t rings = int64_t{lane_groups} * ahead_bytes(common.shape.form), inputs = tiles * kAheadCols;
   for (int copies = policy.copies;; copies /= 2) {
-    const int64_t table = 2 * (int64_t{4} * entry_words(8) << common.shape.table_bits) * copies;
+    const int64_t table = 2 * (int64_t{4} * entry_words(8, common.shape.form) << common.shape.table_bits) * copies;
     const int64_t bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
     if (bytes > device.shared_bytes && copies > 1) continue;
     if (bytes > device.shared_bytes)
@@ -161,14 +161,14 @@ inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Comm
 }
 
 inline ChainKernel chain_kernel(const Shape& shape, int lane_groups, bool ahead) {
-  return for_shape(shape, [&](auto symbol_cols, auto raw_bits, auto symbols) -> ChainKernel {
+  return for_shape(shape, [&](auto symbol_cols, auto form, auto symbols) -> ChainKernel {
     if constexpr (symbol_cols == 8) {
-      if (ahead) return chain_ahead<decltype(raw_bits)::value, decltype(symbols)::value>;
+      if (ahead) return chain_ahead<decltype(form)::value, decltype(symbols)::value>;
     }
     // Half the waves have twice the registers each.
     if (lane_groups <= 16)
-      return chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 512>;
-    return chain<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, 1024>;
+      return chain<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, 512>;
+    return chain<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, 1024>;
   });
 }
 

@@ -35,9 +35,10 @@ struct Turn {
   int round, column;
 };
 
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class ChainLanes {
-  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  static constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
 
  public:
   ECMV_GPU_DEVICE ChainLanes(const Plan& plan, const Hidden& hidden)
@@ -53,10 +54,10 @@ class ChainLanes {
   }
 
   ECMV_GPU_DEVICE void multiply_layer(const ChainLayer& layer, gpu::Pointer<int32_t> sums) {
-    const Table<kSymbolCols> table = table_of<kSymbolCols>(layer.matrix, plan_);
+    const typename TileOf::TableOf table = table_of<kEntryWords>(layer.matrix, plan_);
     const int part = lane_group_ / layer.lane_groups_of_rows;
     while (turn_.round < layer.rounds) {
-      multiply_tile<TileOf, kSymbolCols, 1>(tile_, table, gpu::shared_memory() + plan_.inputs,
+      multiply_tile<TileOf, 1>(tile_, table, gpu::shared_memory() + plan_.inputs,
                                             sums + (turn_.round * layer.parts + part) * kLanes);
       turn_.column += layer.lane_groups_of_rows;
       begin_tile(layer);
@@ -135,11 +136,12 @@ ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& 
   add_to(sum, own);
 }
 
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kMostThreads>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const std::byte> layers, int count,
                                                             gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
                                                             Plan plan, Hidden hidden) {
-  constexpr int kSegmentCols = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>::kSegmentCols;
+  constexpr int kSegmentCols = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>::kSegmentCols;
+  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums),
@@ -160,9 +162,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
   for (int i = gpu::thread_index(); i < 4 + (plan.bytes - plan.sums - kRowSums) / 4; i += gpu::block_size())
     x_sums[i] = 0;
   gpu::sync_block();
-  ChainLanes<kSymbolCols, kRawBits, kSymbolsOfWindow> lanes(plan, hidden);
+  ChainLanes<kSymbolCols, kForm, kSymbolsOfWindow> lanes(plan, hidden);
   lanes.begin_layer(layer_of(0));
-  fill_table<kSymbolCols>(layer_of(0).matrix, plan, load_own_entry<kSymbolCols>(layer_of(0).matrix));
+  fill_table<kEntryWords>(layer_of(0).matrix, plan, load_own_entry<kEntryWords>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
   gpu::sync_block();
 
@@ -176,7 +178,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     Entry entry{};
     if (!last) {
       lanes.begin_layer(layer_of(k + 1));
-      entry = load_own_entry<kSymbolCols>(layer_of(k + 1).matrix);
+      entry = load_own_entry<kEntryWords>(layer_of(k + 1).matrix);
     }
     gpu::sync_block();
     // 2.
@@ -184,7 +186,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     if (last) break;
     if (k + 2 < count && gpu::thread_index() < kLayerWords) slot_of(k + 2)[gpu::thread_index()] = later_word;
     const ChainLayer& next = layer_of(k + 1);
-    fill_table<kSymbolCols>(next.matrix, plan, entry);
+    fill_table<kEntryWords>(next.matrix, plan, entry);
     // A block without rows of the next layer reads nothing (the exchange's first rule).
     if (gpu::block_index() * next.parts < next.matrix.row_groups)
       await_inputs(next, exchange, k, next.matrix.streams.row_segments * kSegmentCols, inputs, x_sums + (k + 1) % 2);

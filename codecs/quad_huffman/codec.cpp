@@ -24,6 +24,24 @@ int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
 }
 
+// Of settings that are not open.
+std::string refuses_combination(int symbol_cols, int raw_bits, int table_bits, std::string_view cells) {
+  const auto fits = [&](int cols, bool folded) {
+    return (symbol_cols == 0 || symbol_cols == cols) && (!folded || has_folded_cells(cols)) &&
+           (raw_bits < 0 || (raw_bits >= least_raw_bits(cols, folded) && raw_bits <= most_raw_bits(cols, folded))) &&
+           table_bits <= most_table_bits(cols, folded);
+  };
+  for (int cols = kLeastSymbolCols; cols <= kMostSymbolCols; cols *= 2)
+    for (const bool folded : {false, true})
+      if (cells != (folded ? "contiguous" : "folded") && fits(cols, folded)) return "";
+  if (cells == "folded")
+    return "quad_huffman has folded cells for symbols of 4 columns with 1 to 5 raw bits, and of 8 columns with 2 to 5 "
+           "and tables of at most 12 bits.";
+  if (symbol_cols == 2) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
+  return "quad_huffman has tables of at most 10 bits for symbols of 8 columns, of at most 12 where cells are folded "
+         "(2 to 5 raw bits).";
+}
+
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const bool floats = matrix.type == datasets::ElementType::bf16;
   if (matrix.type != datasets::ElementType::i8 && !floats) return "quad_huffman stores int8 and bf16 elements.";
@@ -34,17 +52,20 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
     return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
-  if (symbol_cols != 0 && settings.integer("raw_bits") > most_raw_bits(symbol_cols))
-    return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
-  if (symbol_cols != 0 && number_of(settings, "table_bits") > most_table_bits(symbol_cols))
-    return "quad_huffman has tables of at most 10 bits for symbols of 8 columns.";
-  return "";
+  const std::string_view cells = settings.text("cells");
+  if (floats && cells == "folded") return "quad_huffman folds cells of int8 elements, not those of exponents.";
+  return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), number_of(settings, "table_bits"), cells);
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Aim aim = settings.text("optimise") == "speed" ? Aim::speed : Aim::size;
-  const Model model = make_model(matrix, number_of(settings, "symbol_cols"), number_of(settings, "raw_bits"),
-                                 number_of(settings, "table_bits"), aim);
+  const std::string_view cells = settings.text("cells");
+  const Wanted wanted{.symbol_cols = number_of(settings, "symbol_cols"),
+                      .raw_bits = number_of(settings, "raw_bits"),
+                      .table_bits = number_of(settings, "table_bits"),
+                      .contiguous = cells != "folded",
+                      .folded = cells != "contiguous"};
+  const Model model = make_model(matrix, wanted, aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
   encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
   return compressed;
@@ -56,23 +77,25 @@ void require(bool condition, const char* sentence) {
 
 void check_table(const Stored& stored) {
   // Bits that must be 0: raw ones go there.
-  const int shift = entry_shift(stored.symbol_cols, stored.raw_bits);
-  const uint32_t unused = low_bits_of_bytes(shift) & (stored.symbol_cols == 2 ? 0xffffu : ~0x01010101u);
+  const int shift = entry_shift(stored.symbol_cols, stored.form);
+  const bool packed = has_packed_entries(stored.symbol_cols, stored.form);
+  const uint32_t unused =
+      packed ? 0x00f0f0f0u : low_bits_of_bytes(shift) & (stored.symbol_cols == 2 ? 0xffffu : ~0x01010101u);
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
     require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
             "A table entry of a quad_huffman stream has a length that no code has.");
     require((stored.entry_word(i, 0) & unused) == 0,
             "A table entry of a quad_huffman stream has bits where the raw ones go.");
-    if (stored.symbol_cols == 8)
+    if (stored.symbol_cols == 8 && !packed)
       require((stored.entry_word(i, 1) & low_bits_of_bytes(shift)) == 0,
               "A table entry of a quad_huffman stream has bits where the raw ones go.");
     // A decoder may look an entry up by more bits than its code has, whatever follows.
     const int64_t first = i & ((int64_t{1} << stored.entry_length(i)) - 1);
-    for (int word = 0; word < entry_words(stored.symbol_cols); ++word)
+    for (int word = 0; word < entry_words(stored.symbol_cols, stored.form); ++word)
       require(stored.entry_word(i, word) == stored.entry_word(first, word),
               "A code of a quad_huffman stream has table entries that differ.");
     for (int k = 0; k < stored.symbol_cols; ++k)
-      require(stored.entry_high(i, k) < 1 << high_bits(stored.symbol_cols),
+      require(stored.entry_high(i, k) <= most_high(stored.symbol_cols, stored.form),
               "A table entry of a quad_huffman stream has a high part that no symbol has.");
   }
 }
@@ -107,30 +130,34 @@ Stored open_checked(const CompressedView& view) {
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
   if (floats)
-    require(stored.symbol_cols <= most_float_symbol_cols() && stored.raw_bits == float_raw_bits(stored.symbol_cols),
+    require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_raw_bits(stored.symbol_cols),
             "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9.");
   else
-    require(stored.raw_bits <= most_raw_bits(stored.symbol_cols),
-            "A quad_huffman stream has at most 7 raw bits, 4 beside symbols of 2 columns.");
-  require(stored.table_bits >= kLeastTableBits && stored.table_bits <= most_table_bits(stored.symbol_cols),
-          "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most.");
+    require(stored.form < 2 * kFolded &&
+                stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
+                stored.raw_bits() <= most_raw_bits(stored.symbol_cols, stored.folded()),
+            "A quad_huffman stream has a number of raw bits that its symbols have not.");
+  require(stored.table_bits >= kLeastTableBits &&
+              stored.table_bits <= most_table_bits(stored.symbol_cols, stored.folded()),
+          "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most, or 12 "
+          "where cells are folded.");
   require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
-  require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols) << stored.table_bits,
+  require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols, stored.form) << stored.table_bits,
           "The table of a quad_huffman stream has a wrong size.");
   check_table(stored);
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
   require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
   require(bytes(kRaw) ==
-              stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.raw_bits),
+              stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
           "The raw bits of a quad_huffman stream have a wrong size.");
-  require(bytes(kPatches) % patch_bytes(stored.raw_bits) == 0,
+  require(bytes(kPatches) % patch_bytes(stored.form) == 0,
           "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);
   require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 &&
               end.first_unit * kUnitBytes == bytes(kCodes) &&
-              end.first_patch * patch_bytes(stored.raw_bits) == bytes(kPatches),
+              end.first_patch * patch_bytes(stored.form) == bytes(kPatches),
           "The index of tiles of a quad_huffman stream does not cover its codes and patches.");
   for (int64_t i = 0; i < tiles; ++i) check_tile(stored, stored.tile(i), stored.tile(i + 1));
   return stored;
@@ -206,6 +233,7 @@ struct TileDecoder {
     }
   }
 
+  // The high parts.
   void decode_codes(const TileCodes& codes, int lane, int segment, int64_t end, int64_t& position) {
     const int each = stored.symbol_cols;
     for (int i = 0; i < kSegmentSymbols; ++i) {
@@ -216,8 +244,7 @@ struct TileDecoder {
       position += stored.entry_length(entry);
       require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
       for (int k = 0; k < each; ++k)
-        at(lane, (segment * kSegmentSymbols + i) * each + k) =
-            static_cast<int16_t>(stored.lowest + stored.entry_high(entry, k) * (1 << cell_bits(stored.raw_bits)));
+        at(lane, (segment * kSegmentSymbols + i) * each + k) = static_cast<int16_t>(stored.entry_high(entry, k));
     }
   }
 
@@ -225,13 +252,14 @@ struct TileDecoder {
     const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
     for (int part = 0; part < stored.segment_cols() / 32; ++part) {
       std::array<uint32_t, kMostPlaneWords> words{};
-      for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + stored.raw_word_offset(part, j));
+      for (int j = 0; j < stored.raw_bits(); ++j) words[j] = load_u32(raw + stored.raw_word_offset(part, j));
       std::array<uint32_t, 8> quads;
-      unpack_raw(cell_bits(stored.raw_bits), words.data() + (stored.floats() ? kSignMantissaBits : 0), quads.data());
+      unpack_raw(stored.planes(), words.data() + (stored.floats() ? kSignMantissaBits : 0), quads.data());
       for (int i = 0; i < 32; ++i) {
         const int col = segment * stored.segment_cols() + 32 * part + i;
         int16_t& element = at(lane, col);
-        element = static_cast<int16_t>(element + static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff));
+        const int raw_bits = static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff);
+        element = static_cast<int16_t>(stored.lowest + stored.offset_of(element, raw_bits));
         if (stored.floats())
           signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] =
               static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
@@ -276,11 +304,11 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
   // Lanes are moved only where others are longer, so the longest codes of all are a bound of any schedule.
   const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
-  return kHeaderBytes + (int64_t{4} * entry_words(most_cols) << kMostTableBits) + kTileBytes * (tiles + 1) +
+  return kHeaderBytes + (int64_t{4} * entry_words(most_cols, 0) << kMostTableBits) + kTileBytes * (tiles + 1) +
          tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
          tiles * (4 * kMostPartialLines + 2 * kUnitBytes) +
          groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) +
-         2 * shape.elements() * (256 >> least_raw);
+         2 * shape.elements() * (256 >> std::max(0, least_raw - 1));
 }
 
 // The shape is that of bytes, and says nothing of their type: bf16 rows of half as many elements, each with a patch,
@@ -309,7 +337,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 2,
+      .format_version = 3,
       .lossless = true,
       .settings = {{.name = "raw_bits",
                     .unit = "bit",
@@ -332,6 +360,12 @@ const Codec& codec() {
                     .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",
                     .default_value = int64_t{4},
                     .values = {0, 2, 4, 8}},
+                   {.name = "cells",
+                    .unit = "",
+                    .help = "which elements share a code: neighbours, or those at the same distance from the centre, of "
+                            "which the sign is raw; any: chosen for `optimise`",
+                    .default_value = "any",
+                    .choices = {"any", "contiguous", "folded"}},
                    {.name = "optimise",
                     .unit = "",
                     .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",

@@ -11,15 +11,15 @@
 namespace ecmv::codecs::quad_huffman {
 namespace {
 
-// A segment's w - lowest, 0..255; of floats exponent - lowest, and the byte of sign and mantissa.
+// A segment's w - lowest; of floats exponent - lowest, and the byte of sign and mantissa.
 struct SegmentBytes {
-  std::array<uint8_t, kMostSegmentCols> offsets, signs;
+  std::array<int16_t, kMostSegmentCols> offsets;
+  std::array<uint8_t, kMostSegmentCols> signs;
 };
 
 void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw,
                     SegmentBytes& bytes) {
   auto& [offsets, signs] = bytes;
-  const int cell = cell_bits(stored.raw_bits);
   const int each = stored.symbol_cols;
   const uint32_t mask = (1u << stored.table_bits) - 1;
   for (int i = 0; i < kSegmentSymbols; ++i) {
@@ -27,16 +27,19 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
                                                                 << 32;
     const int64_t entry = static_cast<uint32_t>(both >> (position % 32)) & mask;
     position += stored.entry_length(entry);
-    for (int k = 0; k < each; ++k) offsets[each * i + k] = static_cast<uint8_t>(stored.entry_high(entry, k) << cell);
+    for (int k = 0; k < each; ++k) offsets[each * i + k] = static_cast<int16_t>(stored.entry_high(entry, k));
   }
   for (int group = 0; group < stored.segment_cols() / 32; ++group) {
     std::array<uint32_t, kMostPlaneWords> words{};
-    for (int j = 0; j < stored.raw_bits; ++j) words[j] = load_u32(raw + stored.raw_word_offset(group, j));
+    for (int j = 0; j < stored.raw_bits(); ++j) words[j] = load_u32(raw + stored.raw_word_offset(group, j));
     std::array<uint32_t, 8> quads;
-    unpack_raw(cell, words.data() + (stored.raw_bits - cell), quads.data());
+    unpack_raw(stored.planes(), words.data() + (stored.floats() ? kSignMantissaBits : 0), quads.data());
     if (stored.floats())
       for (int i = 0; i < 32; ++i) signs[32 * group + i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
-    for (int i = 0; i < 32; ++i) offsets[32 * group + i] |= static_cast<uint8_t>(quads[i / 4] >> (8 * (i % 4)));
+    for (int i = 0; i < 32; ++i) {
+      int16_t& offset = offsets[32 * group + i];
+      offset = static_cast<int16_t>(stored.offset_of(offset, static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff)));
+    }
   }
 }
 

@@ -62,13 +62,14 @@ class Encoder {
         rows_(matrix.shape.rows),
         cols_(matrix.shape.cols),
         model_(model),
-        raw_bits_(model.stored_raw_bits()),
+        form_(model.form()),
         tile_cols_(tile_cols),
         segment_cols_(segment_cols(model.symbol_cols)) {
     for (int i = 0; i < 256; ++i) {
       const int high = model.high(model.floats ? i : static_cast<int8_t>(i)),
                 clamped = std::clamp(high, 0, model.most_high());
       high_[i] = static_cast<uint32_t>(clamped) | (high == clamped ? 0 : kOutside);
+      low_[i] = static_cast<uint8_t>(model.raw(model.floats ? i : static_cast<int8_t>(i)));
     }
   }
 
@@ -76,7 +77,7 @@ class Encoder {
   void encode_tile(int64_t group, int64_t column) {
     const int64_t first_col = column * tile_cols_, tile_width = std::min<int64_t>(tile_cols_, cols_ - first_col);
     const int segments = static_cast<int>((tile_width + segment_cols_ - 1) / segment_cols_);
-    const size_t segment_bytes = raw_bytes_of_segment(model_.symbol_cols, raw_bits_), raw_begin = raw.size();
+    const size_t segment_bytes = raw_bytes_of_segment(model_.symbol_cols, form_), raw_begin = raw.size();
     raw.resize(raw_begin + segment_bytes * static_cast<size_t>(segments));
     tile_patches_.clear();
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -143,8 +144,7 @@ class Encoder {
         values_[i] = elements_[first + i];
       }
     }
-    for (int i = 0; i < segment_cols_; ++i)
-      lows_[i] = static_cast<uint8_t>((values_[i] - lowest) & ((1 << model_.raw_bits) - 1));
+    for (int i = 0; i < segment_cols_; ++i) lows_[i] = low_[values_[i]];
   }
 
   void encode_codes(int64_t there, int lane, int first_col) {
@@ -169,7 +169,10 @@ class Encoder {
   }
 
   void patch(int row, int col, uint8_t value, int low, int coded_high) {
-    if (!model_.floats) return add_patches(row, col, model_.high(static_cast<int8_t>(value)) - coded_high);
+    if (!model_.floats) {
+      const int w = static_cast<int8_t>(value), cells = model_.high(w) - coded_high;
+      return add_patches(row, col, model_.is_negative(w) ? -cells : cells);
+    }
     const int stand_in = model_.lowest + (coded_high << model_.raw_bits) + low;
     if (stand_in == value) return;
     largest_stand_in = std::max(largest_stand_in, stand_in);
@@ -182,14 +185,14 @@ class Encoder {
     for (int group = 0; group < segment_cols_ / 32; ++group) {
       std::array<uint32_t, 8> quads;
       std::array<uint32_t, kMostPlaneWords> words{};
-      const int planes = raw_bits_ - model_.raw_bits;
+      const int planes = raw_bits_of(form_) - model_.raw_bits;
       for (int q = 0; q < 8; ++q) quads[q] = load_u32(lows_.data() + 32 * group + 4 * q);
       if (planes > 0)
         for (int q = 0; q < 8; ++q) words[q] = load_u32(signs_.data() + 32 * group + 4 * q);
-      pack_raw(model_.raw_bits, quads.data(), words.data() + planes);
-      for (int j = 0; j < raw_bits_; ++j)
+      pack_raw(planes_of(model_.raw_bits, model_.folded), quads.data(), words.data() + planes);
+      for (int j = 0; j < raw_bits_of(form_); ++j)
         store_u32(words[j],
-                  raw_words + raw_word_offset(each, raw_bits_, group, j) + 4 * raw_unit_words(each, raw_bits_) * lane);
+                  raw_words + raw_word_offset(each, form_, group, j) + 4 * raw_unit_words(each, form_) * lane);
     }
   }
 
@@ -261,8 +264,9 @@ class Encoder {
   const uint8_t* elements_;
   int64_t rows_, cols_;
   const Model& model_;
-  int raw_bits_, tile_cols_, segment_cols_;
+  int form_, tile_cols_, segment_cols_;
   std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
+  std::array<uint8_t, 256> low_;    // its raw bits
   std::array<uint8_t, kMostSegmentCols> values_, lows_,
       signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
@@ -282,7 +286,7 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   encoder.finish();
 
   const auto byte = [](int value) { return static_cast<std::byte>(value & 0xff); };
-  std::vector<std::byte> header = {byte(model.stored_raw_bits()),
+  std::vector<std::byte> header = {byte(model.form()),
                                    byte(model.table_bits),
                                    byte(model.lowest),
                                    byte(model.lowest >> 8),
@@ -294,7 +298,7 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
 
   const int64_t code_padding = static_cast<int64_t>(encoder.codes.size()) - (encoder.code_bits + 7) / 8;
   const int64_t raw_padding =
-      static_cast<int64_t>(encoder.raw.size()) - (matrix.shape.elements() * model.stored_raw_bits() + 7) / 8;
+      static_cast<int64_t>(encoder.raw.size()) - (matrix.shape.elements() * raw_bits_of(model.form()) + 7) / 8;
   compressed.sections.push_back({"header", Role::table, 64, std::move(header)});
   compressed.sections.push_back({"table", Role::table, 64, std::move(table)});
   compressed.sections.push_back({"tiles", Role::index, 64, std::move(encoder.tiles)});

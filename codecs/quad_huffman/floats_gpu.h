@@ -37,8 +37,8 @@ ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int store
 }
 
 // The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
-template <typename TileOf, int kSymbolCols>
-ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table<kSymbolCols>& table, uint32_t lowest,
+template <typename TileOf>
+ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const typename TileOf::TableOf& table, uint32_t lowest,
                                       gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
@@ -60,10 +60,11 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table<kSymbolCols>& ta
 
 // One token. Lane groups share rows as in the products of int8; each has sums of its own, which are added in order at
 // the end.
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kMostThreads>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::TokenView tokens, int token) {
-  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
@@ -76,7 +77,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   gpu::let_next_begin();
   if (column < matrix.column_tiles)
     tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
-  fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
+  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   own_sums[LaneGroup::lane()] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
@@ -84,11 +85,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
              inputs);
   gpu::sync_block();
 
-  const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
+  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   float product = 0;
   while (column < matrix.column_tiles) {
-    product += multiply_floats<TileOf, kSymbolCols>(tile, table, lowest, inputs, own_sums);
+    product += multiply_floats<TileOf>(tile, table, lowest, inputs, own_sums);
     column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles)
       tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
@@ -108,13 +109,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
 
 // A lane group decodes one tile after the other. A row's eight elements are stored at once where every row begins at a
 // multiple of 16 bytes.
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
-  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
+  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   gpu::sync_block();
-  const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
+  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   const bool whole = matrix.cols % 8 == 0;
   for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();

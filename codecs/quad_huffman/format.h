@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 2: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 3: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -6,13 +6,16 @@
 // number of 16 bits, 16 / K for each h, so h below 2^(16 / K) can have codes. A value without a code is stored as the
 // nearest one that has one (its substitute), and a patch adds the difference.
 //
-//   header     6 bytes: B, T, lowest (int16, little-endian), log2 of columns of a tile, log2 of K; of bf16 a seventh,
-//              see below
-//   table      2^T entries of one uint32 (K = 8: two). Entry i is for streams whose next bits, first bit lowest, are i.
-//              K = 2: bytes 0 and 1 hold h of the columns shifted left by B, the upper half the length of the code
+//   header     6 bytes: the form (B, and 16 where cells are folded), T, lowest (int16, little-endian), log2 of columns of
+//              a tile, log2 of K; of bf16 a seventh, see below
+//   table      2^T entries of one uint32 (K = 8, not folded: two). Entry i is for streams whose next bits, first bit
+//              lowest, are i. C is log2 of the width of a cell: B, of folded cells B - 1.
+//              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
 //              (1..T)
-//              K = 4, 8: byte k holds h of column k shifted left by max(B, 1); bit 0 of byte k < 4 is bit k of the
+//              K = 4, 8: byte k holds h of column k shifted left by max(C, 1); bit 0 of byte k < 4 is bit k of the
 //              length
+//              K = 8, folded: bits 2 and 3 of byte k hold h of column k, bits 0 and 1 that of column 4 + k, bits 4 to 7
+//              of byte 3 the length, those of other bytes 0
 //   tiles      4 uint32 a tile and 4 more: where its codes begin, in units of 16 bytes; its first patch; how many of
 //              its patches are for
 //              the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its partial lines. The
@@ -44,6 +47,11 @@
 //   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of
 //   quads 6, 7
 //
+// Folded cells, K = 4 and 8, for elements around a centre: with v = w - lowest and s = 1 where v is negative, the
+// magnitude m = v ^ -s is h * 2^C + r, C = B - 1, and the B raw bits are s above r. So cells at the same distance on both
+// sides of `lowest` share a code, and are half as wide for as many codes. h is at most 127 >> C. A patch adds 2^C to the
+// element or takes it. Planes of raw bits are those of B, but for B = 3: two of r and one of s.
+//
 // bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. The first eight of the B
 // raw bits (8 for K = 2, 9 for K = 4) are sign and mantissa, a byte with the sign on top: word q is quad q's. The
 // ninth, r, is a plane of one bit. K = 2 has h of 8 bits and no r, K = 4 cells of two exponents. A patch is a uint32
@@ -74,32 +82,61 @@ inline constexpr int kRingLines = 32, kAhead = 1;
 inline constexpr int kMostRawBits = 7;                         // of int8
 inline constexpr int kSignMantissaBits = 8;                    // of bf16
 inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 32 columns
-inline constexpr bool is_float(int raw_bits) { return raw_bits >= kSignMantissaBits; }
-// Raw bits of what is coded in cells: of the element or of the exponent.
-inline constexpr int cell_bits(int raw_bits) { return is_float(raw_bits) ? raw_bits - kSignMantissaBits : raw_bits; }
+
+// A form is the header's first byte: raw bits of an element, and kFolded where cells are folded.
+inline constexpr int kFolded = 16;
+inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
+inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
+inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }
+// log2 of the width of a cell, of elements or of exponents.
+inline constexpr int cell_bits(int form) {
+  return is_float(form) ? form - kSignMantissaBits : is_folded(form) ? raw_bits_of(form) - 1 : form;
+}
 inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits + (symbol_cols == 4 ? 1 : 0); }
 inline constexpr int most_float_symbol_cols() { return 4; }
-inline constexpr int patch_bytes(int raw_bits) { return is_float(raw_bits) ? 4 : 2; }
+inline constexpr int patch_bytes(int form) { return is_float(form) ? 4 : 2; }
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 // Two columns are for narrow cells, eight for small tables: beyond these neither is the best at anything, and every
 // combination is a kernel more.
-inline constexpr int most_raw_bits(int symbol_cols) { return symbol_cols == 2 ? 4 : kMostRawBits; }
-inline constexpr int most_table_bits(int symbol_cols) { return symbol_cols == 8 ? 10 : kMostTableBits; }
+inline constexpr int least_raw_bits(int symbol_cols, bool folded) { return !folded ? 0 : symbol_cols == 8 ? 2 : 1; }
+inline constexpr int most_raw_bits(int symbol_cols, bool folded) {
+  if (folded) return symbol_cols == 2 ? 0 : 5;
+  return symbol_cols == 2 ? 4 : kMostRawBits;
+}
+inline constexpr bool has_folded_cells(int symbol_cols) { return symbol_cols >= 4; }
+inline constexpr int most_table_bits(int symbol_cols, bool folded) {
+  return symbol_cols != 8 ? kMostTableBits : folded ? 12 : 10;
+}
 
 // A lane that is moved forward must not by that become the one that decides how much is fetched.
 static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);
 
-// Widths of the planes of B raw bits, lowest bits first; 0: none.
-inline constexpr int kPlanes[kMostRawBits + 1][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}};
+// Widths of the planes of B raw bits (of bf16 those of the exponents), lowest bits first; 0: none.
+struct Planes {
+  int first, second;
+};
+inline constexpr Planes planes_of(int raw_bits, bool folded) {
+  constexpr Planes kPlanes[kMostRawBits + 1] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}};
+  return folded && raw_bits == 3 ? Planes{2, 1} : kPlanes[raw_bits];
+}
 
 // Bits of one high part, by the columns of a symbol.
 inline constexpr int high_bits(int symbol_cols) { return 16 / symbol_cols; }
-// Bits by which h is shifted inside a table entry. Where lengths are in the bytes' lowest bits, matrices without raw
-// bits have twice the elements there.
-inline constexpr int entry_shift(int symbol_cols, int raw_bits) {
-  return raw_bits == 0 && symbol_cols > 2 ? 1 : cell_bits(raw_bits);
+// Highest high part.
+inline constexpr int most_high(int symbol_cols, int form) {
+  const int of_symbol = (1 << high_bits(symbol_cols)) - 1, of_byte = 127 >> cell_bits(form);
+  return is_folded(form) && of_byte < of_symbol ? of_byte : of_symbol;
 }
-inline constexpr int entry_words(int symbol_cols) { return symbol_cols == 8 ? 2 : 1; }
+// Eight folded cells of two bits and a length are one word.
+inline constexpr bool has_packed_entries(int symbol_cols, int form) { return symbol_cols == 8 && is_folded(form); }
+// Bits by which h is shifted inside a table entry that is not packed. Where lengths are in the bytes' lowest bits,
+// matrices without raw bits below h have twice the elements there.
+inline constexpr int entry_shift(int symbol_cols, int form) {
+  return cell_bits(form) == 0 && !is_float(form) && symbol_cols > 2 ? 1 : cell_bits(form);
+}
+inline constexpr int entry_words(int symbol_cols, int form) {
+  return symbol_cols == 8 && !has_packed_entries(symbol_cols, form) ? 2 : 1;
+}
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
 inline constexpr int64_t row_groups(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
@@ -108,19 +145,19 @@ inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (col
 inline constexpr int64_t row_segments(int64_t cols, int symbol_cols) {
   return (cols + segment_cols(symbol_cols) - 1) / segment_cols(symbol_cols);
 }
-inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, int raw_bits) {
-  return int64_t{segment_cols(symbol_cols)} / 8 * raw_bits * kLanes;
+inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, int form) {
+  return int64_t{segment_cols(symbol_cols)} / 8 * raw_bits_of(form) * kLanes;
 }
 // Raw bits that a decoder loads at once: columns and words of a batch, words of a unit; where word j of the lane's
 // columns [32 * group, 32 * group + 32) of a segment is; lanes are a unit apart.
 inline constexpr int batch_cols(int symbol_cols) { return symbol_cols == 2 ? 32 : 64; }
-inline constexpr int batch_words(int symbol_cols, int raw_bits) { return batch_cols(symbol_cols) / 32 * raw_bits; }
-inline constexpr int raw_unit_words(int symbol_cols, int raw_bits) {
-  const int words = batch_words(symbol_cols, raw_bits);
+inline constexpr int batch_words(int symbol_cols, int form) { return batch_cols(symbol_cols) / 32 * raw_bits_of(form); }
+inline constexpr int raw_unit_words(int symbol_cols, int form) {
+  const int words = batch_words(symbol_cols, form);
   return words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
 }
-inline constexpr int raw_word_offset(int symbol_cols, int raw_bits, int group, int j) {
-  const int word = group * raw_bits + j, unit = raw_unit_words(symbol_cols, raw_bits);
+inline constexpr int raw_word_offset(int symbol_cols, int form, int group, int j) {
+  const int word = group * raw_bits_of(form) + j, unit = raw_unit_words(symbol_cols, form);
   return word / unit * unit * kLineBytes + word % unit * 4;
 }
 

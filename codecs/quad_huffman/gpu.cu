@@ -22,10 +22,11 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kTiles, int kMostThreads>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, kTiles>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kTiles>;
+  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
   constexpr int kRowsOfSums = kTiles * kLanes;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -39,16 +40,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   gpu::let_next_begin();
   if (column < matrix.column_tiles)
     tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
-  fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
+  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   for (int i = gpu::thread_index(); i <= parts * kRowsOfSums; i += gpu::block_size()) sums[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
   load_inputs(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, inputs, x_sum);
   gpu::sync_block();
 
-  const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
+  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
   while (column < matrix.column_tiles) {
-    multiply_tile<TileOf, kSymbolCols, kTiles>(tile, table, inputs, sums + part * kRowsOfSums);
+    multiply_tile<TileOf, kTiles>(tile, table, inputs, sums + part * kRowsOfSums);
     column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles)
       tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
@@ -62,13 +63,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 
 // A lane group decodes one tile after the other. A row's quads are stored four at once where every row begins at a
 // multiple of 16 bytes.
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
-  using TileOf = TileLanes<kSymbolCols, kRawBits, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table<kSymbolCols>(matrix, plan, load_own_entry<kSymbolCols>(matrix));
+  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   gpu::sync_block();
-  const Table<kSymbolCols> table = table_of<kSymbolCols>(matrix, plan);
+  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
   const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
   const bool whole = matrix.cols % 16 == 0;
   for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();
@@ -81,7 +83,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointe
     const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
     uint32_t words[4];
     tile.decode(table, [&](int, int segment, int quad, uint32_t bytes) {
-      words[quad % 4] = gpu::add_bytes(TileOf::kDoubled ? bytes >> 1 & 0x7F7F7F7Fu : bytes, lowest);
+      words[quad % 4] = gpu::add_bytes(TileOf::Bytes::offsets(bytes), lowest);
       const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
       if (quad % 4 != 3 || !exists) return;
       if (whole && tile.first_col() + col < matrix.cols) {
@@ -125,8 +127,8 @@ struct Multiply {
 
 template <int kTiles, int kMostThreads>
 MatvecKernel matvec_kernel(const Shape& shape) {
-  return for_shape(shape, [](auto symbol_cols, auto raw_bits, auto symbols) -> MatvecKernel {
-    return matvec<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, kTiles,
+  return for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatvecKernel {
+    return matvec<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kTiles,
                   kMostThreads>;
   });
 }
@@ -169,8 +171,8 @@ struct MultiplyFloats {
 
 template <int kMostThreads>
 MatmulKernel matmul_kernel(const Shape& shape) {
-  return for_float_shape(shape, [](auto symbol_cols, auto raw_bits, auto symbols) -> MatmulKernel {
-    return matmul<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value, kMostThreads>;
+  return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatmulKernel {
+    return matmul<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
   });
 }
 
@@ -219,12 +221,12 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers,
   if (has_floats(view))
     return Floats{
         matrix, plan, launch_shape,
-        for_float_shape(shape, [](auto symbol_cols, auto raw_bits, auto symbols) -> decltype(Floats::kernel) {
-          return decode_floats<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value>;
+        for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Floats::kernel) {
+          return decode_floats<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
         })};
   return Bytes{matrix, plan, launch_shape,
-               for_shape(shape, [](auto symbol_cols, auto raw_bits, auto symbols) -> decltype(Bytes::kernel) {
-                 return decode<decltype(symbol_cols)::value, decltype(raw_bits)::value, decltype(symbols)::value>;
+               for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Bytes::kernel) {
+                 return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
                })};
 }
 

@@ -45,9 +45,12 @@ double order0_bits(std::span<const uint64_t> counts) {
 // - 128 where elements are floats.
 struct Cells {
   int symbol_cols = 4, raw_bits = 0, lowest = 0;
-  bool floats = false;
-  int values() const { return 1 << high_bits(symbol_cols); }
-  int high(int w) const { return (w - lowest) >> raw_bits; }
+  bool floats = false, folded = false;
+  // As of int8: of floats raw_bits are those of exponents.
+  int form() const { return raw_bits + (folded ? kFolded : 0); }
+  int width() const { return 1 << cell_bits(form()); }
+  int values() const { return most_high(symbol_cols, form()) + 1; }
+  int high(int w) const { return (folded && w < lowest ? lowest - w - 1 : w - lowest) >> cell_bits(form()); }
   int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
   int patch_bits() const { return 8 * patch_bytes(floats ? kSignMantissaBits : 0); }
   // A patch of a float replaces, one of an int8 adds or takes one.
@@ -61,13 +64,14 @@ uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) 
   return records * static_cast<uint64_t>(cells.patch_bits());
 }
 
-// -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign.
+// Of contiguous cells -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign. Of folded
+// ones the centre.
 int best_lowest(const modelling::Histogram& elements, Cells cells) {
   int smallest = -128, largest = 127;
   while (smallest < 127 && elements[smallest + 128] == 0) ++smallest;
   while (largest > smallest && elements[largest + 128] == 0) --largest;
-  const int width = 1 << cells.raw_bits, first = std::max(-128, smallest - width + 1);
-  const int last = std::max(first + width - 1, largest - cells.values() * width + 1);
+  const int width = cells.width(), first = cells.folded ? smallest : std::max(-128, smallest - width + 1);
+  const int last = cells.folded ? largest : std::max(first + width - 1, largest - cells.values() * width + 1);
   int best = first;
   double best_bits = 0;
   for (cells.lowest = first; cells.lowest <= std::min(last, 127); ++cells.lowest) {
@@ -186,27 +190,27 @@ struct Candidate {
 
 // With the estimated bits of the whole matrix, patches and table included, before the padding of tiles.
 std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats,
-                                      int symbol_cols, int raw_bits, int table_bits) {
+                                      const Wanted& wanted) {
   const int64_t rows = matrix.shape.rows, stride = std::max<int64_t>(1, matrix.shape.elements() / kSampleElements);
   const double of_sample = static_cast<double>(rows) / static_cast<double>((rows + stride - 1) / stride);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   std::vector<Candidate> candidates;
-  const int most_cols = floats ? most_float_symbol_cols() : kMostSymbolCols;
-  for (int k = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols; k <= (symbol_cols == 0 ? most_cols : symbol_cols);
-       k *= 2) {
-    if (floats) raw_bits = cell_bits(float_raw_bits(k));
-    if (raw_bits > most_raw_bits(k) || table_bits > most_table_bits(k)) continue;
-    double least = -1;  // of this k
-    for (int b = raw_bits < 0 ? 0 : raw_bits; b <= (raw_bits < 0 ? most_raw_bits(k) : raw_bits); ++b) {
-      Cells cells{k, b, 0, floats};
+  const auto add_candidates = [&](int k, bool folded) {
+    const int table_bits = wanted.table_bits, most = most_raw_bits(k, folded);
+    if (table_bits > most_table_bits(k, folded)) return;
+    const int raw_bits = floats ? cell_bits(float_raw_bits(k)) : wanted.raw_bits;
+    double least = -1;  // of these
+    for (int b = least_raw_bits(k, folded); b <= most; ++b) {
+      if (raw_bits >= 0 && b != raw_bits) continue;
+      Cells cells{k, b, 0, floats, folded};
       cells.lowest = best_lowest(elements, cells);
       const double rest = static_cast<double>(b + (floats ? kSignMantissaBits : 0)) * elements_in_all +
                           static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
       for (int t = table_bits == 0 ? kLeastTableBits : table_bits;
-           t <= (table_bits == 0 ? most_table_bits(k) : table_bits); ++t) {
-        const double table = static_cast<double>(32 * entry_words(k)) * static_cast<double>(1 << t);
+           t <= (table_bits == 0 ? most_table_bits(k, folded) : table_bits); ++t) {
+        const double table = static_cast<double>(32 * entry_words(k, folded ? kFolded : 0)) * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
         candidates.push_back({{cells, t},
                               static_cast<double>(choice.bits) * of_sample + rest + table,
@@ -214,13 +218,19 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
         if (least < 0 || candidates.back().bits < least) least = candidates.back().bits;
       }
     }
+  };
+  const int most_cols = floats ? most_float_symbol_cols() : kMostSymbolCols;
+  for (int k = kLeastSymbolCols; k <= most_cols; k *= 2) {
+    if (wanted.symbol_cols != 0 && wanted.symbol_cols != k) continue;
+    if (wanted.contiguous) add_candidates(k, false);
+    if (wanted.folded && !floats && has_folded_cells(k)) add_candidates(k, true);
   }
   return candidates;
 }
 
 Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats,
-                             int symbol_cols, int raw_bits, int table_bits, Aim aim) {
-  const std::vector<Candidate> candidates = all_candidates(matrix, elements, floats, symbol_cols, raw_bits, table_bits);
+                             const Wanted& wanted, Aim aim) {
+  const std::vector<Candidate> candidates = all_candidates(matrix, elements, floats, wanted);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   const Candidate* best = nullptr;
   double best_cost = 0;
@@ -277,9 +287,15 @@ uint16_t reversed(uint32_t code, int length) {
 // The words of the table for a symbol.
 std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t length) {
   std::array<uint32_t, 2> words{};
+  if (has_packed_entries(model.symbol_cols, model.form())) {
+    for (int k = 0; k < model.symbol_cols; ++k)
+      words[0] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k)) << (8 * (k % 4) + (k < 4 ? 2 : 0));
+    words[0] |= length << 28;
+    return words;
+  }
   for (int k = 0; k < model.symbol_cols; ++k)
     words[k / 4] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k))
-                    << (entry_shift(model.symbol_cols, model.raw_bits) + 8 * (k % 4));
+                    << (entry_shift(model.symbol_cols, model.form()) + 8 * (k % 4));
   if (model.symbol_cols == 2)
     words[0] |= length << 16;
   else
@@ -317,7 +333,7 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
   const uint32_t partial = 1u << (high_bits(model.symbol_cols) * (cols % model.symbol_cols));
   for (uint32_t symbol = 0; symbol < partial; ++symbol) model.partial.push_back(best_of(symbol, partial));
 
-  const size_t words = entry_words(model.symbol_cols);
+  const size_t words = entry_words(model.symbol_cols, model.form());
   model.table.assign(words << model.table_bits, 0);
   for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) {
     const int length = lengths[symbol];
@@ -340,7 +356,7 @@ std::vector<std::byte> exponents_of(datasets::MatrixView matrix) {
 
 }  // namespace
 
-Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int table_bits, Aim aim) {
+Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   Model model;
   model.floats = matrix.type == datasets::ElementType::bf16;
   std::vector<std::byte> exponents;
@@ -348,16 +364,21 @@ Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int
     exponents = exponents_of(matrix);
     matrix = {matrix.shape, datasets::ElementType::i8, exponents};
   }
-  Parameters parameters{{symbol_cols == 0 ? 4 : symbol_cols, std::max(raw_bits, 0), 0, model.floats},
-                        std::max(table_bits, kLeastTableBits)};
-  if (model.floats) parameters.cells.raw_bits = cell_bits(float_raw_bits(parameters.cells.symbol_cols));
+  // Of a matrix without elements.
+  Parameters parameters{{.symbol_cols = wanted.symbol_cols == 0 ? 4 : wanted.symbol_cols,
+                         .raw_bits = std::max(wanted.raw_bits, 0),
+                         .floats = model.floats},
+                        std::max(wanted.table_bits, kLeastTableBits)};
+  Cells& cells = parameters.cells;
+  if (model.floats) cells.raw_bits = cell_bits(float_raw_bits(cells.symbol_cols));
+  cells.folded = !wanted.contiguous || parameters.table_bits > most_table_bits(cells.symbol_cols, false);
+  if (cells.folded) cells.raw_bits = std::max(cells.raw_bits, least_raw_bits(cells.symbol_cols, true));
   if (matrix.shape.elements() > 0)
-    parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, symbol_cols, raw_bits,
-                                   table_bits, aim);
-  model.symbol_cols = parameters.cells.symbol_cols, model.raw_bits = parameters.cells.raw_bits,
-  model.lowest = parameters.cells.lowest;
+    parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, wanted, aim);
+  model.symbol_cols = cells.symbol_cols, model.raw_bits = cells.raw_bits, model.lowest = cells.lowest;
+  model.folded = cells.folded;
   model.table_bits = parameters.table_bits;
-  make_code(model, count_symbols(matrix, parameters.cells, 1), matrix.shape.cols, parameters.cells.patch_bits());
+  make_code(model, count_symbols(matrix, cells, 1), matrix.shape.cols, cells.patch_bits());
   if (model.floats) model.lowest += 128;
   return model;
 }

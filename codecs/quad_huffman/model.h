@@ -23,7 +23,7 @@ inline constexpr int high_of_symbol(uint32_t symbol, int symbol_cols, int k) {
 
 // For bf16 the exponents are modelled: raw_bits are those of a cell of exponents, `lowest` is an exponent.
 struct Model {
-  bool floats = false;
+  bool floats = false, folded = false;
   int symbol_cols = 4, raw_bits = 0, table_bits = 0, lowest = 0;
   std::vector<SymbolCode>
       codes;            // [kSymbols]: what stands for a symbol, with the fewest patches and then the shortest code
@@ -32,18 +32,32 @@ struct Model {
                                     // symbol's others follow
   std::vector<uint32_t> table;      // [2^table_bits * entry_words], as stored
 
-  int most_high() const { return (1 << high_bits(symbol_cols)) - 1; }
-  // The high part of element or exponent w, not clamped.
-  int high(int w) const { return (w - lowest) >> raw_bits; }
-  int stored_raw_bits() const { return raw_bits + (floats ? kSignMantissaBits : 0); }
+  // The header's first byte.
+  int form() const { return raw_bits + (floats ? kSignMantissaBits : 0) + (folded ? kFolded : 0); }
+  int most_high() const { return quad_huffman::most_high(symbol_cols, form()); }
+  // Of element or exponent w: the distance from `lowest`, the high part, not clamped, and the raw bits.
+  bool is_negative(int w) const { return folded && w < lowest; }
+  int magnitude(int w) const { return is_negative(w) ? lowest - w - 1 : w - lowest; }
+  int high(int w) const { return magnitude(w) >> cell_bits(form()); }
+  int raw(int w) const {
+    const int low = magnitude(w) & ((1 << cell_bits(form())) - 1);
+    return is_negative(w) ? low | 1 << (raw_bits - 1) : low;
+  }
+};
+
+// What the model may become: 0 columns of a symbol, -1 raw bits and 0 table bits are open, and so are the cells where
+// both kinds are wanted.
+struct Wanted {
+  int symbol_cols, raw_bits, table_bits;
+  bool contiguous, folded;
 };
 
 // What the model is chosen for.
 enum class Aim { size, speed };
 
-// The model of an int8 matrix, or of a bf16 one, whose raw bits are fixed. 0 columns of a symbol, -1 raw bits and 0
-// table bits are chosen here. Deterministic on every platform: counts and logarithms are integers, what is compared are
-// sums and products of them.
-Model make_model(datasets::MatrixView matrix, int symbol_cols, int raw_bits, int table_bits, Aim aim);
+// The model of an int8 matrix, or of a bf16 one, whose raw bits are fixed and whose cells are contiguous. What is open is
+// chosen here. Deterministic on every platform: counts and logarithms are integers, what is compared are sums and
+// products of them.
+Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim);
 
 }  // namespace ecmv::codecs::quad_huffman

@@ -34,8 +34,8 @@ using VI32 = hn::Vec<DI32>;
 // Columns whose raw words are neighbours: two halves of 8 quads.
 inline constexpr int kPieceCols = 64;
 inline constexpr int kPieces = kSegmentCols / kPieceCols;
-inline constexpr int lane_raw_bytes(int raw_bits) { return 4 * raw_unit_words(4, raw_bits); }
-inline constexpr int64_t raw_bytes_of_segment(int raw_bits) { return quad_huffman::raw_bytes_of_segment(4, raw_bits); }
+inline constexpr int lane_raw_bytes(int form) { return 4 * raw_unit_words(4, form); }
+inline constexpr int64_t raw_bytes_of_segment(int form) { return quad_huffman::raw_bytes_of_segment(4, form); }
 
 // Quads of a vector of bytes; two vectors or one are half a piece.
 inline constexpr int kVectorQuads = static_cast<int>(HWY_MAX_LANES_D(D32));
@@ -60,12 +60,12 @@ HWY_INLINE V32 Pairs(uint32_t word0, uint32_t word1, uint32_t word2, uint32_t wo
 
 // The raw words of the 8 quads of a group of 32 columns, loaded where they are used: a broadcast from memory costs no
 // vector operation.
-template <int kRawBits, int kGroup, int kFirst = 0>
+template <int kForm, int kGroup, int kFirst = 0>
 struct RawWords {
   const uint8_t* HWY_RESTRICT segment;
   HWY_INLINE uint32_t operator[](int j) const {
     uint32_t word;
-    std::memcpy(&word, segment + raw_word_offset(4, kRawBits, kGroup, kFirst + j), 4);
+    std::memcpy(&word, segment + raw_word_offset(4, kForm, kGroup, kFirst + j), 4);
     return word;
   }
 };
@@ -89,28 +89,38 @@ HWY_INLINE V8 PlaneOf(Words words, int part) {
   return hn::BitCast(D8(), hn::Shr(stored, shifts));
 }
 
-// t | the raw bits of the quads of `part` of a group of 32 columns.
-template <int kRawBits, int kGroup>
+// From the magnitudes or offsets of the quads of `part` of a group of 32 columns without their raw bits to w - lowest.
+template <int kForm, int kGroup>
 HWY_INLINE V8 MergeRaw(V8 t, const uint8_t* HWY_RESTRICT segment, int part) {
   const D8 d8;
-  constexpr int kFirst = kPlanes[kRawBits][0], kSecond = kPlanes[kRawBits][1];
-  if constexpr (kFirst > 0)
-    t = hn::OrAnd(t, PlaneOf<kFirst>(RawWords<kRawBits, kGroup>{segment}, part), hn::Set(d8, (1 << kFirst) - 1));
-  if constexpr (kSecond > 0) {
-    const V8 second = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(
-                                          D16(), PlaneOf<kSecond>(RawWords<kRawBits, kGroup, kFirst>{segment}, part))));
-    t = hn::OrAnd(t, second, hn::Set(d8, ((1 << kSecond) - 1) << kFirst));
+  constexpr Planes kPlanes = planes_of(raw_bits_of(kForm), is_folded(kForm));
+  constexpr int kFirst = kPlanes.first, kSecond = kPlanes.second, kCell = cell_bits(kForm);
+  // What the planes have below the sign.
+  constexpr int kOfFirst = kFirst < kCell ? kFirst : kCell, kOfSecond = kCell - kOfFirst;
+  V8 first = t, second = t;
+  if constexpr (kFirst > 0) first = PlaneOf<kFirst>(RawWords<kForm, kGroup>{segment}, part);
+  if constexpr (kSecond > 0) second = PlaneOf<kSecond>(RawWords<kForm, kGroup, kFirst>{segment}, part);
+  if constexpr (kOfFirst > 0) t = hn::OrAnd(t, first, hn::Set(d8, (1 << kOfFirst) - 1));
+  if constexpr (kOfSecond > 0) {
+    const V8 shifted = hn::BitCast(d8, hn::ShiftLeft<kFirst>(hn::BitCast(D16(), second)));
+    t = hn::OrAnd(t, shifted, hn::Set(d8, ((1 << kOfSecond) - 1) << kFirst));
+  }
+  if constexpr (is_folded(kForm)) {
+    const V8 sign = kSecond > 0 ? second : first;
+    const V8 bit = hn::Set(d8, static_cast<uint8_t>(1u << (kSecond > 0 ? kCell - kFirst : kCell)));
+    t = hn::Xor(t, hn::VecFromMask(d8, hn::TestBit(sign, bit)));
   }
   return t;
 }
 
-// How the offsets t = w - lowest are used.
+// How the offsets t = w - lowest are used. Products take t + bias_of(), which is never negative.
 enum class Use {
-  dot_small,  // acc += t . x, all t < 128
+  dot_small,  // acc += t . x, all t + bias < 128
   dot,        // acc += t . x
   store,      // decoded = lowest + t
   stream,  // the same through a buffer, in which patches are applied, and past the caches: the destination is not read
 };
+constexpr int bias_of(int form, Use use) { return !is_folded(form) ? 0 : use == Use::dot_small ? 64 : 128; }
 constexpr bool stores(Use use) { return use == Use::store || use == Use::stream; }
 
 template <bool kSmall>
@@ -133,36 +143,37 @@ HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
 }
 
 // Piece kPiece of a segment of one row, whose raw words are at `segment`.
-template <int kRawBits, Use kUse, int kPiece>
+template <int kForm, Use kUse, int kPiece>
 HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT segment, V8 lowest,
                       const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded, VI32& acc) {
   const D8 d8;
   const DI8 di8;
   const D16 d16;
   const D32 d32;
+  constexpr int kCell = cell_bits(kForm);
   for (int part = 0; part < kParts; ++part) {
     // Quads of both halves, of which every block of 128 bits gets 4 and 4: interleaving then leaves whole halves.
     const auto quads_of = [&](int half) HWY_ATTR {
       return hn::BitCast(DI32(), hn::ShiftRight<16>(hn::LoadU(d32, entries + 8 * half + kVectorQuads * part)));
     };
     const auto quads = hn::ReorderDemote2To(d16, quads_of(0), quads_of(1));
-    constexpr uint8_t kHighMask = static_cast<uint8_t>(15u << kRawBits);
-    V8 even, odd;  // h << B of columns 0 and 2, and of 1 and 3
-    if constexpr (kRawBits <= 4)
-      odd = hn::BitCast(d8, hn::ShiftRight<(kRawBits <= 4 ? 4 - kRawBits : 0)>(quads));
+    constexpr uint8_t kHighMask = static_cast<uint8_t>(15u << kCell);
+    V8 even, odd;  // h << kCell of columns 0 and 2, and of 1 and 3
+    if constexpr (kCell <= 4)
+      odd = hn::BitCast(d8, hn::ShiftRight<(kCell <= 4 ? 4 - kCell : 0)>(quads));
     else
-      odd = hn::BitCast(d8, hn::ShiftLeft<(kRawBits <= 4 ? 0 : kRawBits - 4)>(quads));
-    even = hn::And(hn::BitCast(d8, hn::ShiftLeft<kRawBits>(quads)), hn::Set(d8, kHighMask));
+      odd = hn::BitCast(d8, hn::ShiftLeft<(kCell <= 4 ? 0 : kCell - 4)>(quads));
+    even = hn::And(hn::BitCast(d8, hn::ShiftLeft<kCell>(quads)), hn::Set(d8, kHighMask));
     odd = hn::And(odd, hn::Set(d8, kHighMask));
     V8 halves[2] = {hn::InterleaveLower(d8, even, odd), hn::InterleaveUpper(d8, even, odd)};
     for (int half = 0; half < 2; ++half) {
-      const V8 t = half == 0 ? MergeRaw<kRawBits, 2 * kPiece>(halves[0], segment, part)
-                             : MergeRaw<kRawBits, 2 * kPiece + 1>(halves[1], segment, part);
+      const V8 t = half == 0 ? MergeRaw<kForm, 2 * kPiece>(halves[0], segment, part)
+                             : MergeRaw<kForm, 2 * kPiece + 1>(halves[1], segment, part);
       const int at = 32 * half + 4 * kVectorQuads * part;
       if constexpr (stores(kUse))
         hn::StoreU(hn::Add(t, lowest), d8, reinterpret_cast<uint8_t*>(decoded) + at);
       else
-        acc = Dot<kUse == Use::dot_small>(t, hn::LoadU(di8, x + at), acc);
+        acc = Dot<kUse == Use::dot_small>(hn::Add(t, hn::Set(d8, bias_of(kForm, kUse))), hn::LoadU(di8, x + at), acc);
     }
   }
 }

@@ -14,7 +14,7 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 struct Shape {
-  int symbol_cols, raw_bits, table_bits, tile_cols, lowest;
+  int symbol_cols, form, table_bits, tile_cols, lowest;
 };
 
 inline Shape shape_of(const codecs::CompressedView& view) {
@@ -64,7 +64,8 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
                 input_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
                               segment_cols(shape.symbol_cols);
   // Pairs of words are loaded by halves of 32 lanes.
-  const int most_copies = shape.symbol_cols == 8 ? std::min(policy.copies, kLanes / 2) : policy.copies;
+  const int words = entry_words(shape.symbol_cols, shape.form),
+            most_copies = words == 2 ? std::min(policy.copies, kLanes / 2) : policy.copies;
   Plan plan{};
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     int of_rows = 1;
@@ -75,7 +76,7 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
                        16) /
                       16 * 16;
     for (int copies = most_copies; copies >= 1; copies /= 2) {
-      const int64_t table = (int64_t{4} * entry_words(shape.symbol_cols) << shape.table_bits) * copies;
+      const int64_t table = (int64_t{4} * words << shape.table_bits) * copies;
       if (table + rings + sums + input_bytes > shared_bytes) continue;
       plan.copies = copies;
       while (1 << plan.copy_shift < copies) ++plan.copy_shift;
@@ -94,23 +95,24 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// f(columns of a symbol, raw bits, symbols a window), all constants: the kernel for a shape, a pointer of one type for
-// all.
+// f(columns of a symbol, form, symbols a window), all constants: the kernel for a shape, a pointer of one type for all.
 template <typename F>
 auto for_shape(const Shape& shape, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
-  const auto for_window = [&](auto symbol_cols, auto raw_bits) -> Kernel {
-    if constexpr (raw_bits > most_raw_bits(symbol_cols)) {
+  const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
+    constexpr bool kFolds = is_folded(form);
+    if constexpr (raw_bits_of(form) < least_raw_bits(symbol_cols, kFolds) ||
+                  raw_bits_of(form) > most_raw_bits(symbol_cols, kFolds)) {
       return nullptr;
-    } else if constexpr (most_table_bits(symbol_cols) <= 10) {
-      return f(symbol_cols, raw_bits, Constant<3>{});
+    } else if constexpr (most_table_bits(symbol_cols, kFolds) <= 10) {
+      return f(symbol_cols, form, Constant<3>{});
     } else {
-      if (shape.table_bits <= 10) return f(symbol_cols, raw_bits, Constant<3>{});
-      return f(symbol_cols, raw_bits, Constant<2>{});
+      if (shape.table_bits <= 10) return f(symbol_cols, form, Constant<3>{});
+      return f(symbol_cols, form, Constant<2>{});
     }
   };
-  const auto for_raw = [&](auto symbol_cols) -> Kernel {
-    switch (shape.raw_bits) {
+  const auto for_form = [&](auto symbol_cols) -> Kernel {
+    switch (shape.form) {
       case 0: return for_window(symbol_cols, Constant<0>{});
       case 1: return for_window(symbol_cols, Constant<1>{});
       case 2: return for_window(symbol_cols, Constant<2>{});
@@ -119,13 +121,18 @@ auto for_shape(const Shape& shape, F f) {
       case 5: return for_window(symbol_cols, Constant<5>{});
       case 6: return for_window(symbol_cols, Constant<6>{});
       case 7: return for_window(symbol_cols, Constant<7>{});
+      case kFolded + 1: return for_window(symbol_cols, Constant<kFolded + 1>{});
+      case kFolded + 2: return for_window(symbol_cols, Constant<kFolded + 2>{});
+      case kFolded + 3: return for_window(symbol_cols, Constant<kFolded + 3>{});
+      case kFolded + 4: return for_window(symbol_cols, Constant<kFolded + 4>{});
+      case kFolded + 5: return for_window(symbol_cols, Constant<kFolded + 5>{});
     }
     return nullptr;
   };
   switch (shape.symbol_cols) {
-    case 2: return for_raw(Constant<2>{});
-    case 4: return for_raw(Constant<4>{});
-    case 8: return for_raw(Constant<8>{});
+    case 2: return for_form(Constant<2>{});
+    case 4: return for_form(Constant<4>{});
+    case 8: return for_form(Constant<8>{});
   }
   return Kernel{};
 }

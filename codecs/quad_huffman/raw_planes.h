@@ -10,11 +10,11 @@ namespace ecmv::codecs::quad_huffman {
 
 inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
-// words[raw_bits] of quads[8], whose bytes are below 2^raw_bits.
-inline void pack_raw(int raw_bits, const uint32_t* quads, uint32_t* words) {
-  for (int j = 0; j < raw_bits; ++j) words[j] = 0;
+// words[first + second] of quads[8], whose bytes are below 2^(first + second).
+inline void pack_raw(Planes planes, const uint32_t* quads, uint32_t* words) {
+  for (int j = 0; j < planes.first + planes.second; ++j) words[j] = 0;
   int shift = 0;
-  for (const int plane : kPlanes[raw_bits]) {
+  for (const int plane : {planes.first, planes.second}) {
     if (plane == 0) continue;
     const uint32_t mask = low_bits_of_bytes(plane);
     if (plane == 3) {
@@ -31,10 +31,10 @@ inline void pack_raw(int raw_bits, const uint32_t* quads, uint32_t* words) {
 }
 
 // The inverse.
-inline void unpack_raw(int raw_bits, const uint32_t* words, uint32_t* quads) {
+inline void unpack_raw(Planes planes, const uint32_t* words, uint32_t* quads) {
   for (int q = 0; q < 8; ++q) quads[q] = 0;
   int shift = 0;
-  for (const int plane : kPlanes[raw_bits]) {
+  for (const int plane : {planes.first, planes.second}) {
     if (plane == 0) continue;
     const uint32_t mask = low_bits_of_bytes(plane);
     if (plane == 3) {

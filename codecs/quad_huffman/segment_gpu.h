@@ -3,16 +3,15 @@
 // symbols a window:
 //   a window: 1 and, 1 multiply-add, 2 loads, 1 funnel shift, 1 addition
 //   a symbol: 1 and, 1 multiply-add, 1 load, 1 and, 1 dot product (length), 1 - 1 / W shifts
-//   four columns: raw bits 0.5 to 2 shifts, 1 select (three-input logic); product: 1 dot product, 0.25 load of x
+//   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
 #pragma once
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
+#include "codecs/quad_huffman/cells_gpu.h"
 #include "codecs/quad_huffman/format.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
-
-namespace gpu = backends::gpu;
 
 using LaneGroup = gpu::Lanes<kLanes>;
 
@@ -35,13 +34,9 @@ struct Hidden {
   uint32_t zero = 0;
 };
 
-// What a look-up gives: a word for columns 0 to 3 and, of 8 columns, one for the others.
-struct Entry {
-  uint32_t first, second;
-};
-
-// This lane's copy. The distance of entries is in bytes, so that an address is one multiply-add.
-template <int kSymbolCols>
+// This lane's copy of a table of entries of that many words. The distance of entries is in bytes, so that an address is
+// one multiply-add.
+template <int kEntryWords>
 struct Table {
   gpu::SharedWords words;
   uint32_t mask;
@@ -49,7 +44,7 @@ struct Table {
 
   ECMV_GPU_DEVICE Entry operator[](uint32_t window) const {
     const int at = static_cast<int>(window & mask) * distance;
-    if constexpr (kSymbolCols == 8) {
+    if constexpr (kEntryWords == 2) {
       const gpu::uint2 pair = words.pair_at(at);
       return {pair.x, pair.y};
     } else {
@@ -58,56 +53,23 @@ struct Table {
   }
 };
 
-// `used` bits of a window and those of the entry.
-template <int kSymbolCols>
-ECMV_GPU_DEVICE uint32_t add_length(const Entry& entry, uint32_t used) {
-  if constexpr (kSymbolCols == 2) return used + (entry.first >> 16);
-  return static_cast<uint32_t>(
-      gpu::dot4_unsigned_signed(entry.first & 0x01010101u, 0x08040201, static_cast<int32_t>(used)));
-}
-
-// Where the raw bits of four columns belong.
-template <int kSymbolCols, int kRawBits>
-inline constexpr uint32_t kRawMask = 0x01010101u * ((1u << entry_shift(kSymbolCols, kRawBits)) - 1);
-
-// The raw bits of quad `quad` of a group of 32 columns in the low bits of each byte, others above them. word(j) is word
-// j of the group; `quad` is a constant once the loops around are unrolled.
-template <int kRawBits, typename Word>
-ECMV_GPU_DEVICE uint32_t raw_of(Word word, int quad) {
-  if constexpr (kRawBits == 0) return 0;
-  const auto plane = [&](int bits, int first) -> uint32_t {
-    if (bits == 3 && quad >= 6) {
-      const uint32_t low = gpu::select_bits(0x03030303u, word(first) >> 6, word(first + 1) >> 4);
-      const uint32_t both = gpu::select_bits(0x0F0F0F0Fu, low, word(first + 2) >> 2);
-      return both >> (3 * (quad - 6));
-    }
-    const int each = 8 / bits;
-    return word(first + quad / each) >> (quad % each * bits);
-  };
-  constexpr int kFirst = kPlanes[kRawBits][0], kSecond = kPlanes[kRawBits][1];
-  if constexpr (kSecond == 0) {
-    return plane(kFirst, 0);
-  } else {
-    return gpu::select_bits(0x01010101u * ((1u << kFirst) - 1), plane(kFirst, 0), plane(kSecond, kFirst) << kFirst);
-  }
-}
-
 // Where the element is, its exponent, and the coded one.
 struct FloatPatch {
   int row, col;
   uint32_t exponent, stand_in;
 };
 
-template <int kSymbolCols, int kRawBits, int kSymbolsOfWindow, int kTiles>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles>
 class TileLanes {
   static_assert(kTiles <= 2);
 
  public:
   static constexpr int kSharedBytes = kTiles * kRingBytes;
   static constexpr int kSegmentCols = segment_cols(kSymbolCols);
-  // Whether the bytes that are visited are twice the elements.
-  static constexpr int kCellBits = cell_bits(kRawBits);
-  static constexpr bool kFloats = is_float(kRawBits), kDoubled = entry_shift(kSymbolCols, kRawBits) > kCellBits;
+  static constexpr int kRawBits = raw_bits_of(kForm);
+  static constexpr bool kFloats = is_float(kForm);
+  using TableOf = Table<entry_words(kSymbolCols, kForm)>;
+  using Bytes = Cells<kSymbolCols, kForm>;
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
@@ -195,7 +157,7 @@ class TileLanes {
       }
       const int col = (i < one.left_patches ? 0 : kPatchCols) + static_cast<int>(place(patch) / kLanes);
       const gpu::Pointer<int8_t> element = elements + (static_cast<int64_t>(patch % kLanes) * cols + col);
-      *element = static_cast<int8_t>(*element + (delta << kRawBits));
+      *element = static_cast<int8_t>(*element + (delta << cell_bits(kForm)));
     }
   }
 
@@ -225,11 +187,10 @@ class TileLanes {
     }
   }
 
-  // Calls visit(t, segment, quad of the segment, bytes) for all quads in order: byte k is element - lowest of column k
-  // (twice that where entries are shifted by more than there are raw bits) in this lane's row of tile t. For floats it
-  // is exponent - lowest, and a fifth argument has the bytes of sign and mantissa.
+  // Calls visit(t, segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row
+  // of tile t, as Cells::join gives it. For floats a fifth argument has the bytes of sign and mantissa.
   template <typename Visit>
-  ECMV_GPU_DEVICE void decode(const Table<kSymbolCols>& table, Visit visit) {
+  ECMV_GPU_DEVICE void decode(const TableOf& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
       if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
       LaneGroup::sync();
@@ -245,11 +206,11 @@ class TileLanes {
 
  private:
   // Raw bits of one batch are in use while those of the next one are loaded.
-  static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kRawBits));
+  static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kForm));
   static constexpr int kBatchCols = batch_cols(kSymbolCols), kBatches = kSegmentCols / kBatchCols,
                        kBatchQuads = kBatchCols / 4;
-  static constexpr int kBatchWords = batch_words(kSymbolCols, kRawBits),
-                       kUnitWords = raw_unit_words(kSymbolCols, kRawBits);
+  static constexpr int kBatchWords = batch_words(kSymbolCols, kForm),
+                       kUnitWords = raw_unit_words(kSymbolCols, kForm);
   static_assert(kBatches % 2 == 0);
   static constexpr int kSegmentQuads = kSegmentCols / 4;
 
@@ -260,7 +221,7 @@ class TileLanes {
     const int32_t input =
         x[first_col_ + (i < tiles_[t].left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
     gpu::atomic_add(sums + (t * kLanes + static_cast<int>(patch % kLanes)), (patch >> 15 != 0 ? -input : input)
-                                                                                << kRawBits);
+                                                                                << cell_bits(kForm));
   }
 
   // Where the byte with sign and mantissa of an element of tile 0 is, from the tile's first raw byte.
@@ -376,7 +337,7 @@ class TileLanes {
   }
 
   template <typename Visit>
-  ECMV_GPU_DEVICE void decode_segment(const Table<kSymbolCols>& table, int s, Visit visit) {
+  ECMV_GPU_DEVICE void decode_segment(const TableOf& table, int s, Visit visit) {
     uint32_t window[kTiles] = {}, used[kTiles] = {};
     Entry entry[kTiles] = {};
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
@@ -392,17 +353,17 @@ class TileLanes {
           used[t] = 0;
         }
         entry[t] = table[i % kSymbolsOfWindow == 0 ? window[t] : window[t] >> used[t]];
-        used[t] = add_length<kSymbolCols>(entry[t], used[t]);
+        used[t] = Bytes::add_length(entry[t], used[t]);
         if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1) tiles_[t].position += used[t];
       }
       if constexpr (kSymbolCols == 2) {
         if (i % 2 == 1)
-          visit_quad(i / 2, s, next_segment, visit,
-                     [&](int t) { return gpu::byte_permute(before[t], entry[t].first, 0x5410); });
+          visit_quad(i / 2, s, next_segment, visit, [&](int t) { return Bytes::high_of_pair(before[t], entry[t].first); });
       } else {
-        visit_quad(i * (kSymbolCols / 4), s, next_segment, visit, [&](int t) { return entry[t].first; });
+        visit_quad(i * (kSymbolCols / 4), s, next_segment, visit,
+                   [&](int t) { return Bytes::template high<0>(entry[t]); });
         if constexpr (kSymbolCols == 8)
-          visit_quad(2 * i + 1, s, next_segment, visit, [&](int t) { return entry[t].second; });
+          visit_quad(2 * i + 1, s, next_segment, visit, [&](int t) { return Bytes::template high<1>(entry[t]); });
       }
     }
     ECMV_GPU_UNROLL
@@ -422,11 +383,9 @@ class TileLanes {
       const auto word = [&](int j) { return tiles_[t].words[batch % 2][group * kRawBits + j]; };
       if constexpr (kFloats) {
         const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
-        visit(t, s, quad,
-              gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kCellBits>(cell_word, quad % 8), high(t)),
-              word(quad % 8));
+        visit(t, s, quad, Bytes::join(cell_word, quad % 8, high(t)), word(quad % 8));
       } else {
-        visit(t, s, quad, gpu::select_bits(kRawMask<kSymbolCols, kRawBits>, raw_of<kRawBits>(word, quad % 8), high(t)));
+        visit(t, s, quad, Bytes::join(word, quad % 8, high(t)));
       }
     }
   }

@@ -84,7 +84,7 @@ struct Chunk {
 };
 
 struct Launch;
-// The only parts that are compiled for each number of look-ups a round and for each of raw bits.
+// The only parts that are compiled for each number of look-ups a round and for each form.
 using WalkFunction = void (*)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkQuads>*);
 using UseFunction = void (*)(const Launch&, const Chunk&, Scratch&);
 
@@ -97,7 +97,7 @@ struct Launch {
   int8_t* decoded = nullptr;  // rows.begin's first element
   const int8_t* x = nullptr;
   int32_t* y = nullptr;  // of all rows
-  int32_t offset = 0;    // lowest * sum(x)
+  int32_t offset = 0;    // (lowest - bias) * sum(x)
 };
 
 // Copies `count` bytes, past the caches where whole vectors fit.
@@ -112,7 +112,7 @@ HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8
 }
 
 // Stores or multiplies a chunk whose entries have been looked up.
-template <int kRawBits, Use kUse>
+template <int kForm, Use kUse>
 HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
@@ -122,9 +122,9 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
                 end = std::min(cols, first_col + count * kSegmentCols);
   const int8_t* HWY_RESTRICT x = launch.x;
   const uint8_t* HWY_RESTRICT raw_of_lane =
-      stored.raw_of(group, column * stored.tile_segments + segment) + lane_raw_bytes(kRawBits) * first_lane;
+      stored.raw_of(group, column * stored.tile_segments + segment) + lane_raw_bytes(kForm) * first_lane;
   int8_t* HWY_RESTRICT row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * cols;
-  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += lane_raw_bytes(kRawBits), row += cols) {
+  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += lane_raw_bytes(kForm), row += cols) {
     VI32 acc = hn::Zero(di32);
     if constexpr (!stores(kUse)) acc = hn::Load(di32, scratch.acc[lane].data());
     const uint8_t* HWY_RESTRICT raw = raw_of_lane;
@@ -135,11 +135,11 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
     const auto piece = [&]<int kPiece>(int64_t col) HWY_ATTR {
       const int64_t left = end - first_col - col;
       const bool whole = left >= kPieceCols || kUse != Use::store;
-      Piece<kRawBits, kUse, kPiece>(entries + col / 4, raw, lowest, x + first_col + col,
+      Piece<kForm, kUse, kPiece>(entries + col / 4, raw, lowest, x + first_col + col,
                                     whole ? to + col : scratch.last_cols.data(), acc);
       if (!whole) std::memcpy(to + col, scratch.last_cols.data(), static_cast<size_t>(left));
     };
-    for (int64_t col = 0; first_col + col < end; col += kSegmentCols, raw += raw_bytes_of_segment(kRawBits)) {
+    for (int64_t col = 0; first_col + col < end; col += kSegmentCols, raw += raw_bytes_of_segment(kForm)) {
       piece.template operator()<0>(col);
       if (first_col + col + kPieceCols < end) piece.template operator()<1>(col + kPieceCols);
     }
@@ -173,7 +173,7 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
     __builtin_prefetch(codes + line * kLineBytes, 0, 3);
   const uint8_t* raw =
       stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * first_lane;
-  for (int64_t at = 0; at < count * raw_bytes_of_segment(stored.raw_bits); at += stored.raw_lane_bytes() * kLanes)
+  for (int64_t at = 0; at < count * raw_bytes_of_segment(stored.form); at += stored.raw_lane_bytes() * kLanes)
     for (int line = 0; line < kWalkLanes * stored.raw_lane_bytes(); line += 64)
       __builtin_prefetch(raw + at + line, 0, 3);
   if constexpr (kUse == Use::store) {
@@ -189,7 +189,7 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
 // segments [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
 HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
-  const int64_t raw_bytes = raw_bytes_of_segment(stored.raw_bits);
+  const int64_t raw_bytes = raw_bytes_of_segment(stored.form);
   const int64_t segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
   const int64_t share = first_lane / kWalkLanes * segments + segment;
   const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes +
@@ -298,7 +298,13 @@ UseFunction UseEntriesOf(const Stored& stored) {
   constexpr UseFunction kFunctions[] = {UseEntries<0, kUse>, UseEntries<1, kUse>, UseEntries<2, kUse>,
                                         UseEntries<3, kUse>, UseEntries<4, kUse>, UseEntries<5, kUse>,
                                         UseEntries<6, kUse>, UseEntries<7, kUse>};
-  return kFunctions[stored.raw_bits];
+  constexpr UseFunction kFolding[] = {nullptr,
+                                      UseEntries<kFolded + 1, kUse>,
+                                      UseEntries<kFolded + 2, kUse>,
+                                      UseEntries<kFolded + 3, kUse>,
+                                      UseEntries<kFolded + 4, kUse>,
+                                      UseEntries<kFolded + 5, kUse>};
+  return (stored.folded() ? kFolding : kFunctions)[stored.raw_bits()];
 }
 
 // Builds the table in the scratch; `largest`: no high part of any entry is larger.
@@ -321,14 +327,16 @@ struct Multiply {
     launch.y = args.y;
     uint32_t sum = 0;
     for (int64_t col = 0; col < launch.stored.cols; ++col) sum += static_cast<uint32_t>(args.x[col]);
-    launch.offset = static_cast<int32_t>(sum * static_cast<uint32_t>(launch.stored.lowest));
-    if ((largest + 1) << launch.stored.raw_bits <= 128) {
-      launch.use_entries = dot_small;
+    const Stored& stored = launch.stored;
+    const uint32_t largest_offset = ((largest + 1) << stored.cell_bits()) - 1;
+    const bool small = static_cast<int>(largest_offset) + bias_of(stored.form, Use::dot_small) < 128;
+    launch.offset = static_cast<int32_t>(
+        sum * static_cast<uint32_t>(stored.lowest - bias_of(stored.form, small ? Use::dot_small : Use::dot)));
+    launch.use_entries = small ? dot_small : dot;
+    if (small)
       Groups<Use::dot_small>(launch);
-    } else {
-      launch.use_entries = dot;
+    else
       Groups<Use::dot>(launch);
-    }
   }
 };
 

@@ -42,7 +42,7 @@ struct TileIndex {
 
 struct Stored {
   int64_t rows, cols;
-  int raw_bits, table_bits, lowest, tile_cols, symbol_cols;
+  int form, table_bits, lowest, tile_cols, symbol_cols;  // form: of the raw bits, format.h
   int largest_stand_in;  // of floats
   int64_t row_groups, column_tiles, row_segments, tile_segments;
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
@@ -59,13 +59,22 @@ struct Stored {
   int64_t cols_of(int64_t column) const { return std::min<int64_t>(tile_cols, cols - column * tile_cols); }
   int64_t segments_of(int64_t column) const { return (cols_of(column) + segment_cols() - 1) / segment_cols(); }
   const uint8_t* raw_of(int64_t group, int64_t segment_of_row) const {
-    return raw + (group * row_segments + segment_of_row) * raw_bytes_of_segment(symbol_cols, raw_bits);
+    return raw + (group * row_segments + segment_of_row) * raw_bytes_of_segment(symbol_cols, form);
   }
-  int raw_word_offset(int group, int j) const { return quad_huffman::raw_word_offset(symbol_cols, raw_bits, group, j); }
+  int raw_word_offset(int group, int j) const { return quad_huffman::raw_word_offset(symbol_cols, form, group, j); }
   // Bytes from a lane's raw words to the next one's.
-  int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, raw_bits); }
+  int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
 
-  bool floats() const { return is_float(raw_bits); }
+  bool floats() const { return is_float(form); }
+  bool folded() const { return is_folded(form); }
+  int raw_bits() const { return raw_bits_of(form); }
+  int cell_bits() const { return quad_huffman::cell_bits(form); }
+  Planes planes() const { return planes_of(floats() ? cell_bits() : raw_bits(), folded()); }
+  // w - lowest of an int8 element with high part `high` and raw bits `raw`.
+  int offset_of(int high, int raw) const {
+    const int magnitude = (high << cell_bits()) | (raw & ((1 << cell_bits()) - 1));
+    return folded() && (raw >> cell_bits() & 1) != 0 ? -magnitude - 1 : magnitude;
+  }
   FloatPatch float_patch(int64_t i) const {
     const uint32_t bits = load_u32(patches + 4 * i);
     return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols),
@@ -76,18 +85,21 @@ struct Stored {
     const uint32_t bits = load_u16(patches + 2 * i);
     const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
     return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols),
-            (bits >> 15 != 0 ? -1 : 1) * (1 << raw_bits)};
+            (bits >> 15 != 0 ? -1 : 1) * (1 << cell_bits())};
   }
 
   // What entry i of the table says.
-  uint32_t entry_word(int64_t i, int word) const { return load_u32(table + 4 * (i * entry_words(symbol_cols) + word)); }
+  uint32_t entry_word(int64_t i, int word) const { return load_u32(table + 4 * (i * entry_words(symbol_cols, form) + word)); }
   int entry_length(int64_t i) const {
     const uint32_t entry = entry_word(i, 0);
     if (symbol_cols == 2) return static_cast<int>(entry >> 16);
+    if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
     return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
   }
   int entry_high(int64_t i, int k) const {
-    return static_cast<int>((entry_word(i, k / 4) >> (8 * (k % 4)) & 0xff) >> entry_shift(symbol_cols, raw_bits));
+    if (has_packed_entries(symbol_cols, form))
+      return static_cast<int>(entry_word(i, 0) >> (8 * (k % 4) + (k < 4 ? 2 : 0)) & 3);
+    return static_cast<int>((entry_word(i, k / 4) >> (8 * (k % 4)) & 0xff) >> entry_shift(symbol_cols, form));
   }
 };
 
@@ -97,12 +109,12 @@ inline Stored open_stored(const CompressedView& view) {
   const uint8_t* header = reinterpret_cast<const uint8_t*>(view.sections[kHeader].host.data());
   Stored s{};
   s.rows = view.shape.rows, s.cols = view.shape.cols;
-  s.raw_bits = header[0], s.table_bits = header[1];
+  s.form = header[0], s.table_bits = header[1];
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
   s.tile_cols = 1 << (header[4] & 15);
   s.symbol_cols = 1 << (header[5] & 3);
   s.largest_stand_in =
-      is_float(s.raw_bits) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6]
+      is_float(s.form) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6]
                                                                                                            : 0;
   s.row_groups = row_groups(s.rows), s.column_tiles = column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols), s.tile_segments = s.tile_cols / s.segment_cols();

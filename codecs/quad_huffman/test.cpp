@@ -191,6 +191,25 @@ TEST_CASE("quad_huffman stores a few per cent more than the entropy", "[quad_huf
   CHECK(over_entropy(0.5, {}) < 1.09);  // a quad of zeros has a code of one bit at least
   CHECK(over_entropy(32, {}) < 1.03);
   CHECK(over_entropy(4, {{"symbol_cols", "0"}, {"optimise", "speed"}}) < 1.1);
+  // Folded cells; the matrix is small, and a table of 2^12 entries takes 0.03 bits an element of it.
+  CHECK(over_entropy(4, {{"cells", "folded"}, {"raw_bits", "3"}, {"table_bits", "9"}}) < 1.034);
+  CHECK(over_entropy(4, {{"cells", "folded"}, {"raw_bits", "3"}, {"table_bits", "11"}, {"symbol_cols", "8"}}) < 1.06);
+  CHECK(over_entropy(4, {{"cells", "folded"}, {"raw_bits", "4"}, {"table_bits", "9"}, {"symbol_cols", "8"}}) < 1.07);
+  CHECK(over_entropy(7.74, {{"cells", "folded"}, {"raw_bits", "4"}, {"table_bits", "9"}}) < 1.03);
+}
+
+TEST_CASE("quad_huffman folds cells around any centre", "[quad_huffman]") {
+  for (const int centre : {-128, -100, -1, 0, 37, 127}) {
+    std::mt19937 random(5);
+    std::normal_distribution<> normal(centre, 4);
+    const datasets::Matrix matrix =
+        made(64, 2048, [&](int64_t, int64_t) { return std::clamp(static_cast<int>(std::lround(normal(random))), -128, 127); });
+    const CompressedMatrix compressed = encode(matrix, {{"cells", "folded"}, {"raw_bits", "3"}, {"table_bits", "9"}});
+    CHECK(decode(compressed) == matrix.elements);
+    const format::Stored stored = format::open_stored(compressed.view());
+    CHECK(stored.folded());
+    if (std::abs(centre) <= 100) CHECK(std::abs(stored.lowest - centre) <= 1);
+  }
 }
 
 TEST_CASE("quad_huffman refuses combinations that no kernel has", "[quad_huffman]") {
@@ -200,8 +219,13 @@ TEST_CASE("quad_huffman refuses combinations that no kernel has", "[quad_huffman
     return !entry().codec->refuses(matrix.view(), resolve_settings(entry().codec->settings, given, errors)).empty();
   };
   CHECK(refused({{"symbol_cols", "2"}, {"raw_bits", "5"}}));
-  CHECK(refused({{"symbol_cols", "8"}, {"table_bits", "11"}}));
+  CHECK(refused({{"symbol_cols", "8"}, {"table_bits", "11"}, {"cells", "contiguous"}}));
+  CHECK(refused({{"symbol_cols", "8"}, {"table_bits", "13"}}));
+  CHECK(refused({{"symbol_cols", "2"}, {"cells", "folded"}}));
+  CHECK(refused({{"raw_bits", "6"}, {"cells", "folded"}}));
+  CHECK(refused({{"symbol_cols", "8"}, {"raw_bits", "1"}, {"cells", "folded"}}));
   CHECK_FALSE(refused({{"symbol_cols", "0"}, {"raw_bits", "5"}}));
+  CHECK_FALSE(refused({{"symbol_cols", "8"}, {"table_bits", "12"}}));
   CHECK(decode(encode(matrix, {{"symbol_cols", "0"}, {"raw_bits", "5"}, {"table_bits", "11"}})) == matrix.elements);
 }
 
@@ -233,16 +257,17 @@ TEST_CASE("quad_huffman chooses settings that hardly any other choice beats", "[
 
 TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again", "[quad_huffman]") {
   std::mt19937 random(4);
-  for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits) {
-    uint32_t quads[8], words[8], again[8];
-    for (uint32_t& quad : quads) quad = static_cast<uint32_t>(random()) & format::low_bits_of_bytes(raw_bits);
-    format::pack_raw(raw_bits, quads, words);
-    format::unpack_raw(raw_bits, words, again);
-    CHECK(std::equal(quads, quads + 8, again));
-  }
+  for (const bool folded : {false, true})
+    for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits) {
+      uint32_t quads[8], words[8], again[8];
+      for (uint32_t& quad : quads) quad = static_cast<uint32_t>(random()) & format::low_bits_of_bytes(raw_bits);
+      format::pack_raw(format::planes_of(raw_bits, folded), quads, words);
+      format::unpack_raw(format::planes_of(raw_bits, folded), words, again);
+      CHECK(std::equal(quads, quads + 8, again));
+    }
   // Quad 6 of three raw bits: its two low bits end word 0, its third one follows in word 1.
   uint32_t quads[8] = {0, 0, 0, 0, 0, 0, 0x07, 0x0100}, words[3];
-  format::pack_raw(3, quads, words);
+  format::pack_raw(format::planes_of(3, false), quads, words);
   CHECK(words[0] == 0xc0);
   CHECK(words[1] == 0x8040);
   CHECK(words[2] == 0);
@@ -289,7 +314,8 @@ TEST_CASE("quad_huffman schedules keep every lane inside the ring", "[quad_huffm
 TEST_CASE("quad_huffman moves lanes that lag, and everybody finds them", "[quad_huffman]") {
   std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
   for (const Given& given : {Given{{"raw_bits", "0"}, {"table_bits", "13"}, {"tile_cols", "2048"}},
-                             Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}}})
+                             Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}},
+                             Given{{"raw_bits", "1"}, {"table_bits", "13"}, {"tile_cols", "2048"}, {"cells", "folded"}}})
     for (const int64_t cols : {2048, 3001}) {
       datasets::Matrix matrix = drifting(40, cols);
       CompressedMatrix compressed = encode(matrix, given);
@@ -313,16 +339,26 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
       add(gaussian(37, 389, 2.0 * (1 << raw_bits)), given);
       if (table_bits == 11) add(gaussian(33, 1027, 60.0), given);  // for few raw bits many patches of several records
     }
-  for (const int symbol_cols : {2, 8})
-    for (int raw_bits = 0; raw_bits <= format::most_raw_bits(symbol_cols); ++raw_bits)
-      for (const int table_bits : {format::kLeastTableBits, 10, format::most_table_bits(symbol_cols)})
-        add(gaussian(37, 389, 0.5 * (1 << raw_bits)), {{"symbol_cols", std::to_string(symbol_cols)},
-                                                       {"raw_bits", std::to_string(raw_bits)},
-                                                       {"table_bits", std::to_string(table_bits)},
-                                                       {"tile_cols", "256"}});
+  for (const auto& [symbol_cols, folded] : {std::pair{2, false}, {8, false}, {4, true}, {8, true}})
+    for (int raw_bits = format::least_raw_bits(symbol_cols, folded);
+         raw_bits <= format::most_raw_bits(symbol_cols, folded); ++raw_bits)
+      for (const int table_bits : {format::kLeastTableBits, 10, format::most_table_bits(symbol_cols, folded)}) {
+        const Given given = {{"symbol_cols", std::to_string(symbol_cols)},
+                             {"raw_bits", std::to_string(raw_bits)},
+                             {"table_bits", std::to_string(table_bits)},
+                             {"cells", folded ? "folded" : "contiguous"},
+                             {"tile_cols", "256"}};
+        add(gaussian(37, 389, 0.5 * (1 << raw_bits)), given);
+        // All magnitudes on both sides of the centre, and many patches of several records.
+        if (folded && table_bits == 10)
+          add(made(33, 1027, [&](int64_t row, int64_t col) { return (row * 37 + col * 11) % 256 - 128; }), given);
+      }
   for (const char* symbol_cols : {"2", "4", "8"})
     for (const int64_t cols : {1, 2, 3, 4, 5, 7, 9, 63, 64, 65, 127, 129, 512, 1023, 1025, 2047, 2049})
       add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}});
+  for (const char* symbol_cols : {"4", "8"})
+    for (const int64_t cols : {1, 3, 5, 9, 65, 129, 1023, 2049})
+      add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}, {"cells", "folded"}});
   add(made(45, 300, [](int64_t row, int64_t col) { return (row + col) % 2 ? 127 : -128; }), {{"raw_bits", "0"}});
   add(made(32, 2048, [](int64_t, int64_t) { return 127; }), {});
   add(matrix_of(0, 64, {}), {});
@@ -342,7 +378,7 @@ TEST_CASE("quad_huffman patches an element as often as it takes", "[quad_huffman
 
 TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
   const datasets::Matrix matrix = gaussian(40, 300, 8.0);
-  const CompressedMatrix good = encode(matrix, {{"raw_bits", "2"}, {"table_bits", "9"}});
+  const CompressedMatrix good = encode(matrix, {{"raw_bits", "2"}, {"table_bits", "9"}, {"cells", "contiguous"}});
   REQUIRE(decode(good) == matrix.elements);
   const auto damaged = [&](int section, size_t at, int value) {
     CompressedMatrix bad = good;
@@ -350,6 +386,9 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
     return bad;
   };
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 8)), MalformedStream);   // raw bits
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 16)), MalformedStream);  // folded without a sign
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 22)), MalformedStream);
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 34)), MalformedStream);
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 3)), MalformedStream);   // not those of the raw section
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 1, 14)), MalformedStream);  // table bits
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 3, 2)), MalformedStream);   // lowest far from int8
@@ -376,6 +415,17 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
   REQUIRE(good.sections[format::kPatches].bytes.size() > 100);
   std::fill(far.sections[format::kPatches].bytes.begin(), far.sections[format::kPatches].bytes.end(), std::byte{0x7f});
   CHECK_THROWS_AS(decode(far), MalformedStream);
+}
+
+TEST_CASE("quad_huffman refuses packed entries with bits that mean nothing", "[quad_huffman]") {
+  const CompressedMatrix good =
+      encode(gaussian(40, 300, 4.0), {{"symbol_cols", "8"}, {"raw_bits", "3"}, {"table_bits", "9"}, {"cells", "folded"}});
+  CompressedMatrix bad = good;
+  bad.sections[format::kTable].bytes[1] |= std::byte{0x10};
+  CHECK_THROWS_AS(decode(bad), MalformedStream);
+  bad = good;
+  bad.sections[format::kTable].bytes[3] &= std::byte{0x0f};  // a length of 0
+  CHECK_THROWS_AS(decode(bad), MalformedStream);
 }
 
 TEST_CASE("quad_huffman keeps every pattern of bf16, coding exponents", "[quad_huffman]") {
