@@ -31,7 +31,8 @@ class AheadLanes {
   static constexpr int kRawBits = raw_bits_of(kForm);
   static constexpr int kSharedBytes = ahead_bytes(kForm), kAheadLines = ahead_lines(kForm),
                        kAheadCodeBytes = ahead_code_bytes(kForm);
-  using TableOf = Table<entry_words(8, kForm)>;
+  static constexpr int kEntryWords = entry_words(8, kForm);
+  using TableOf = Table<kEntryWords>;
   using Bytes = Cells<8, kForm>;
 
   ECMV_GPU_DEVICE AheadLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
@@ -138,7 +139,7 @@ class AheadLanes {
 
  private:
   static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kForm));
-  static constexpr int kBatchSymbols = batch_cols(8) / 8, kBatchWords = batch_words(8, kForm),
+  static constexpr int kBatchSymbols = batch_cols(8, kForm) / 8, kBatchWords = batch_words(8, kForm),
                        kUnitWords = raw_unit_words(8, kForm);
 
   static constexpr int kOwnPatches = 2;
@@ -150,7 +151,7 @@ class AheadLanes {
   ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
                                         gpu::Pointer<int32_t> sums) {
     const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
-    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << cell_bits(kForm));
+    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << Bytes::kCellBits);
   }
 
   ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const {
@@ -290,7 +291,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   for (int i = gpu::thread_index(); i < kAheadLayers / 4; i += gpu::block_size()) x_sums[i] = 0;
   gpu::sync_block();
   using Ahead = AheadLanes<kForm, kSymbolsOfWindow>;
-  constexpr int kEntryWords = entry_words(8, kForm);
+  constexpr int kEntryWords = Ahead::kEntryWords;
   Ahead lanes(gpu::shared_memory() + (plan.rings + LaneGroup::uniform(LaneGroup::group()) * Ahead::kSharedBytes),
               hidden);
   lanes.init();

@@ -21,18 +21,28 @@ ECMV_GPU_DEVICE constexpr uint32_t low_bits(int bits) { return 0x01010101u * ((1
 template <int kSymbolCols, int kForm>
 struct Cells {
   static constexpr int kCellBits = cell_bits(kForm), kShift = entry_shift(kSymbolCols, kForm);
-  static constexpr bool kFolds = is_folded(kForm), kPacked = has_packed_entries(kSymbolCols, kForm);
+  static constexpr bool kFolds = is_folded(kForm), kPacked = has_packed_entries(kSymbolCols, kForm),
+                        kSummed = has_summed_lengths(kSymbolCols, kForm);
   static constexpr Planes kPlanes = planes_of(is_float(kForm) ? kCellBits : raw_bits_of(kForm), kFolds);
   // Whether bytes are twice w - lowest.
   static constexpr bool kDoubled = !kPacked && kShift > kCellBits;
 
-  // `used` bits of a window and those of the entry.
+  // `used` bits of a window and those of the entry; past_used() and bits_of() take it.
   ECMV_GPU_DEVICE static uint32_t add_length(const Entry& entry, uint32_t used) {
     if constexpr (kSymbolCols == 2) return used + (entry.first >> 16);
     if constexpr (kPacked) return used + (entry.first >> 28);
+    if constexpr (kSummed)
+      return static_cast<uint32_t>(
+          gpu::dot4_unsigned_signed(entry.first, static_cast<int32_t>(kLengthWeights), static_cast<int32_t>(used)));
     return static_cast<uint32_t>(
         gpu::dot4_unsigned_signed(entry.first & 0x01010101u, 0x08040201, static_cast<int32_t>(used)));
   }
+
+  // What is left of a window; summed lengths are right modulo 64.
+  ECMV_GPU_DEVICE static uint32_t past_used(uint32_t window, uint32_t used) {
+    return kSummed ? gpu::funnel_shift_right(window, 0, used) : window >> used;
+  }
+  ECMV_GPU_DEVICE static uint32_t bits_of(uint32_t used) { return kSummed ? used & kSummedLengthMask : used; }
 
   // The high parts of quad kQuad of a symbol where join() expects them; other bits are anything.
   template <int kQuad>

@@ -38,7 +38,7 @@ struct Turn {
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class ChainLanes {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
-  static constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  static constexpr int kEntryWords = TileOf::kEntryWords;
 
  public:
   ECMV_GPU_DEVICE ChainLanes(const Plan& plan, const Hidden& hidden)
@@ -141,7 +141,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
                                                             gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
                                                             Plan plan, Hidden hidden) {
   constexpr int kSegmentCols = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>::kSegmentCols;
-  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  constexpr int kEntryWords = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>::kEntryWords;
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums),

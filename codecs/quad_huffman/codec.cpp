@@ -79,8 +79,10 @@ void check_table(const Stored& stored) {
   // Bits that must be 0: raw ones go there.
   const int shift = entry_shift(stored.symbol_cols, stored.form);
   const bool packed = has_packed_entries(stored.symbol_cols, stored.form);
-  const uint32_t unused =
-      packed ? 0x00f0f0f0u : low_bits_of_bytes(shift) & (stored.symbol_cols == 2 ? 0xffffu : ~0x01010101u);
+  const uint32_t of_length = stored.symbol_cols == 2                                ? 0xffff0000u
+                             : has_summed_lengths(stored.symbol_cols, stored.form) ? 0x00030303u
+                                                                                   : 0x01010101u;
+  const uint32_t unused = packed ? 0x00f0f0f0u : low_bits_of_bytes(shift) & ~of_length;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
     require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
             "A table entry of a quad_huffman stream has a length that no code has.");

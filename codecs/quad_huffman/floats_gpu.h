@@ -64,7 +64,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::TokenView tokens, int token) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
-  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  constexpr int kEntryWords = TileOf::kEntryWords;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
@@ -112,7 +112,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
-  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  constexpr int kEntryWords = TileOf::kEntryWords;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
   fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   gpu::sync_block();

@@ -26,7 +26,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMos
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kTiles>;
-  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  constexpr int kEntryWords = TileOf::kEntryWords;
   constexpr int kRowsOfSums = kTiles * kLanes;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -66,7 +66,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
-  constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  constexpr int kEntryWords = TileOf::kEntryWords;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
   fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   gpu::sync_block();

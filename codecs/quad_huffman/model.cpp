@@ -161,16 +161,25 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
 }
 
 // Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither
-// quite hides the other, and the making of the table's copies in each layer; of floats also patches, which need their
+// quite hides the other, and the making of the table's copies in each layer; patches, of floats more, which need their
 // element's sign and mantissa. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
-// planes of three bits or two planes, more for windows that only serve two symbols and for tables with so few copies
-// that lanes meet in banks. Rates, the power and those last numbers are fitted to measurements (NOTES.md).
+// planes of three bits, two planes, and signs that are spread; more for windows that only serve two symbols and for
+// tables with so few copies that lanes meet in banks. Rates, the power and those last numbers are fitted to measurements
+// (NOTES.md).
 double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
-  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfFloatPatch = 15;
-  const double planes =
-      (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) + (cells.floats ? kOfFloat : 0.0);
-  const double wide_table = table_bits <= 10 ? 0.0 : 2.7 + 0.65 * (table_bits - 11);
-  const double memory = kOfBit * bits, units = kOfOperation * ((9.5 + wide_table) / cells.symbol_cols + 0.72 + planes);
+  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfPatch = 4.5,
+                   kOfFloatPatch = 15;
+  const bool packed = has_packed_entries(cells.symbol_cols, cells.form());
+  double of_element = 0.72;
+  if (cells.folded)
+    of_element += packed ? 0.46 : 0.57;
+  else
+    of_element += (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0);
+  if (cells.floats) of_element += kOfFloat;
+  const double wide_table = table_bits <= 10 ? 0.0 : (packed ? 4.5 : 2.7) + 0.65 * (table_bits - 11);
+  const double of_patches = cells.floats ? 0.0 : kOfPatch * patches / elements;
+  const double memory = kOfBit * bits,
+               units = kOfOperation * ((9.5 + wide_table) / cells.symbol_cols + of_element) + of_patches;
   const double sum = memory * memory * memory * memory * memory + units * units * units * units * units;
   double root = memory + units;  // the fifth root of the sum is below that
   for (int i = 0; i < 20; ++i) root -= (root - sum / (root * root * root * root)) / 5;
@@ -296,10 +305,15 @@ std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t l
   for (int k = 0; k < model.symbol_cols; ++k)
     words[k / 4] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k))
                     << (entry_shift(model.symbol_cols, model.form()) + 8 * (k % 4));
-  if (model.symbol_cols == 2)
+  if (model.symbol_cols == 2) {
     words[0] |= length << 16;
-  else
+  } else if (has_summed_lengths(model.symbol_cols, model.form())) {
+    const uint32_t of_cells = (words[0] & 255) + 4 * (words[0] >> 8 & 255) + 16 * (words[0] >> 16 & 255);
+    const uint32_t rest = (length - of_cells) & kSummedLengthMask;
+    for (int byte = 0; byte < 3; ++byte) words[0] |= (rest >> (2 * byte) & 3) << (8 * byte);
+  } else {
     for (int bit = 0; bit < 4; ++bit) words[0] |= (length >> bit & 1) << (8 * bit);
+  }
   return words;
 }
 

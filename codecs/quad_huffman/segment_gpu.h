@@ -68,7 +68,8 @@ class TileLanes {
   static constexpr int kSegmentCols = segment_cols(kSymbolCols);
   static constexpr int kRawBits = raw_bits_of(kForm);
   static constexpr bool kFloats = is_float(kForm);
-  using TableOf = Table<entry_words(kSymbolCols, kForm)>;
+  static constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
+  using TableOf = Table<kEntryWords>;
   using Bytes = Cells<kSymbolCols, kForm>;
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
@@ -157,7 +158,7 @@ class TileLanes {
       }
       const int col = (i < one.left_patches ? 0 : kPatchCols) + static_cast<int>(place(patch) / kLanes);
       const gpu::Pointer<int8_t> element = elements + (static_cast<int64_t>(patch % kLanes) * cols + col);
-      *element = static_cast<int8_t>(*element + (delta << cell_bits(kForm)));
+      *element = static_cast<int8_t>(*element + (delta << Bytes::kCellBits));
     }
   }
 
@@ -207,7 +208,7 @@ class TileLanes {
  private:
   // Raw bits of one batch are in use while those of the next one are loaded.
   static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kForm));
-  static constexpr int kBatchCols = batch_cols(kSymbolCols), kBatches = kSegmentCols / kBatchCols,
+  static constexpr int kBatchCols = batch_cols(kSymbolCols, kForm), kBatches = kSegmentCols / kBatchCols,
                        kBatchQuads = kBatchCols / 4;
   static constexpr int kBatchWords = batch_words(kSymbolCols, kForm),
                        kUnitWords = raw_unit_words(kSymbolCols, kForm);
@@ -221,7 +222,7 @@ class TileLanes {
     const int32_t input =
         x[first_col_ + (i < tiles_[t].left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
     gpu::atomic_add(sums + (t * kLanes + static_cast<int>(patch % kLanes)), (patch >> 15 != 0 ? -input : input)
-                                                                                << cell_bits(kForm));
+                                                                                << Bytes::kCellBits);
   }
 
   // Where the byte with sign and mantissa of an element of tile 0 is, from the tile's first raw byte.
@@ -279,7 +280,8 @@ class TileLanes {
   // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all lane groups
   // hold what memory delivers in about its latency under load (some 1.3 us, by the waits in a profile), and no more.
   // H200, d = 16384, TMAC/s without, batch by batch, segment by segment: K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B =
-  // 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17
+  // 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17.
+  // Folded: K = 8, B = 4: 6.6, 5.36, 5.85; B = 3: 5.55, 5.26, 5.4
   static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 ? 0 : kRawBits <= 3 ? kBatches : 1;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
@@ -352,9 +354,9 @@ class TileLanes {
           window[t] = window_of(t);
           used[t] = 0;
         }
-        entry[t] = table[i % kSymbolsOfWindow == 0 ? window[t] : window[t] >> used[t]];
+        entry[t] = table[i % kSymbolsOfWindow == 0 ? window[t] : Bytes::past_used(window[t], used[t])];
         used[t] = Bytes::add_length(entry[t], used[t]);
-        if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1) tiles_[t].position += used[t];
+        if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1) tiles_[t].position += Bytes::bits_of(used[t]);
       }
       if constexpr (kSymbolCols == 2) {
         if (i % 2 == 1)

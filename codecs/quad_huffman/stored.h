@@ -94,6 +94,8 @@ struct Stored {
     const uint32_t entry = entry_word(i, 0);
     if (symbol_cols == 2) return static_cast<int>(entry >> 16);
     if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
+    if (has_summed_lengths(symbol_cols, form))
+      return static_cast<int>(((entry & 255) + 4 * (entry >> 8 & 255) + 16 * (entry >> 16 & 255)) & kSummedLengthMask);
     return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
   }
   int entry_high(int64_t i, int k) const {
