@@ -98,22 +98,20 @@ ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int sto
   add_to(sum, own);
 }
 
-// Adds the products of the tiles that `tile` has begun, with x at `inputs` in shared memory, to the sums of their rows.
-template <typename TileOf, int kTiles>
+// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.
+template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const typename TileOf::TableOf& table,
                                    gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) {
   tile.add_patches(gpu::cast<const int8_t>(inputs), sums);
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
-  int32_t products[kTiles] = {};
+  int32_t products = 0;
   gpu::uint4 input{};
-  tile.decode(table, [&](int t, int segment, int quad, uint32_t bytes) {
-    if (t == 0 && quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
+  tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
+    if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
     const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
-    products[t] = TileOf::Bytes::add_products(bytes, four, products[t]);
+    products = TileOf::Bytes::add_products(bytes, four, products);
   });
-  ECMV_GPU_UNROLL
-  for (int t = 0; t < kTiles; ++t)
-    gpu::atomic_add(sums + (t * kLanes + LaneGroup::lane()), TileOf::Bytes::product(products[t]));
+  gpu::atomic_add(sums + LaneGroup::lane(), TileOf::Bytes::product(products));
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -23,9 +23,9 @@ struct ChainPolicy : RingPolicy {
   bool ahead;  // the kernel of ahead_gpu.h
 };
 inline constexpr ChainPolicy kChainPolicies[] = {
-    {{{"waves32"}, 32, 1, 32, 1, false}, false},
-    {{{"waves16"}, 16, 1, 32, 1, false}, false},
-    {{{"waves16_ahead"}, 16, 1, 16, 1, false}, true},
+    {{{"waves32"}, 32, 32, 1, false}, false},
+    {{{"waves16"}, 16, 32, 1, false}, false},
+    {{{"waves16_ahead"}, 16, 16, 1, false}, true},
 };
 
 struct Chain {

@@ -37,7 +37,7 @@ struct Turn {
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class ChainLanes {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   static constexpr int kEntryWords = TileOf::kEntryWords;
 
  public:
@@ -57,8 +57,8 @@ class ChainLanes {
     const typename TileOf::TableOf table = table_of<kEntryWords>(layer.matrix, plan_);
     const int part = lane_group_ / layer.lane_groups_of_rows;
     while (turn_.round < layer.rounds) {
-      multiply_tile<TileOf, 1>(tile_, table, gpu::shared_memory() + plan_.inputs,
-                                            sums + (turn_.round * layer.parts + part) * kLanes);
+      multiply_tile(tile_, table, gpu::shared_memory() + plan_.inputs,
+                    sums + (turn_.round * layer.parts + part) * kLanes);
       turn_.column += layer.lane_groups_of_rows;
       begin_tile(layer);
     }
@@ -74,8 +74,7 @@ class ChainLanes {
       turn_.round = layer.rounds;
       return;
     }
-    tile_.begin(layer.matrix.streams, group, layer.matrix.row_groups, turn_.column, layer.matrix.column_tiles,
-                layer.matrix.cols);
+    tile_.begin(layer.matrix.streams, group, turn_.column, layer.matrix.column_tiles, layer.matrix.cols);
   }
 
   const Plan& plan_;
@@ -140,8 +139,8 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const std::byte> layers, int count,
                                                             gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
                                                             Plan plan, Hidden hidden) {
-  constexpr int kSegmentCols = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>::kSegmentCols;
-  constexpr int kEntryWords = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>::kEntryWords;
+  constexpr int kSegmentCols = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>::kSegmentCols;
+  constexpr int kEntryWords = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>::kEntryWords;
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums),

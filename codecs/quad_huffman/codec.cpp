@@ -79,7 +79,7 @@ void check_table(const Stored& stored) {
   // Bits that must be 0: raw ones go there.
   const int shift = entry_shift(stored.symbol_cols, stored.form);
   const bool packed = has_packed_entries(stored.symbol_cols, stored.form);
-  const uint32_t of_length = stored.symbol_cols == 2                                ? 0xffff0000u
+  const uint32_t of_length = stored.symbol_cols == 2                               ? 0xffff0000u
                              : has_summed_lengths(stored.symbol_cols, stored.form) ? 0x00030303u
                                                                                    : 0x01010101u;
   const uint32_t unused = packed ? 0x00f0f0f0u : low_bits_of_bytes(shift) & ~of_length;
@@ -135,14 +135,13 @@ Stored open_checked(const CompressedView& view) {
     require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_raw_bits(stored.symbol_cols),
             "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9.");
   else
-    require(stored.form < 2 * kFolded &&
-                stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
+    require(stored.form < 2 * kFolded && stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
                 stored.raw_bits() <= most_raw_bits(stored.symbol_cols, stored.folded()),
             "A quad_huffman stream has a number of raw bits that its symbols have not.");
-  require(stored.table_bits >= kLeastTableBits &&
-              stored.table_bits <= most_table_bits(stored.symbol_cols, stored.folded()),
-          "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most, or 12 "
-          "where cells are folded.");
+  require(
+      stored.table_bits >= kLeastTableBits && stored.table_bits <= most_table_bits(stored.symbol_cols, stored.folded()),
+      "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most, or 12 "
+      "where cells are folded.");
   require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
   require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols, stored.form) << stored.table_bits,
@@ -151,9 +150,9 @@ Stored open_checked(const CompressedView& view) {
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
   require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
-  require(bytes(kRaw) ==
-              stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
-          "The raw bits of a quad_huffman stream have a wrong size.");
+  require(
+      bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
+      "The raw bits of a quad_huffman stream have a wrong size.");
   require(bytes(kPatches) % patch_bytes(stored.form) == 0,
           "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);
@@ -364,8 +363,9 @@ const Codec& codec() {
                     .values = {0, 2, 4, 8}},
                    {.name = "cells",
                     .unit = "",
-                    .help = "which elements share a code: neighbours, or those at the same distance from the centre, of "
-                            "which the sign is raw; any: chosen for `optimise`",
+                    .help =
+                        "which elements share a code: neighbours, or those at the same distance from the centre, of "
+                        "which the sign is raw; any: chosen for `optimise`",
                     .default_value = "any",
                     .choices = {"any", "contiguous", "folded"}},
                    {.name = "optimise",

@@ -47,7 +47,7 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const typename TileOf::Table
   });
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   float products[2] = {};
-  tile.decode(table, [&](int, int segment, int quad, uint32_t exponents, uint32_t signs) {
+  tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
     const gpu::uint4 input = own_inputs[segment * (TileOf::kSegmentCols / 4) + quad];
     const FourFloats four = join(exponents, signs, lowest);
     products[0] += gpu::float_of(four.first << 16) * gpu::float_of(input.x);
@@ -63,7 +63,7 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const typename TileOf::Table
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::TokenView tokens, int token) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   constexpr int kEntryWords = TileOf::kEntryWords;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -75,8 +75,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  if (column < matrix.column_tiles)
-    tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+  if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
   own_sums[LaneGroup::lane()] = 0;
   gpu::sync_block();
@@ -91,8 +90,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   while (column < matrix.column_tiles) {
     product += multiply_floats<TileOf>(tile, table, lowest, inputs, own_sums);
     column += plan.lane_groups_of_rows;
-    if (column < matrix.column_tiles)
-      tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+    if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   }
   LaneGroup::sync();
   own_sums[LaneGroup::lane()] += product;
@@ -111,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
 // multiple of 16 bytes.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   constexpr int kEntryWords = TileOf::kEntryWords;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
   fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
@@ -125,11 +123,11 @@ ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu:
     const int column = static_cast<int>(number % matrix.column_tiles);
     const int64_t row = group * kLanes + LaneGroup::lane();
     const bool exists = row < matrix.rows;
-    tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+    tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
     const gpu::Pointer<uint16_t> out = decoded + (row * matrix.cols + tile.first_col());
     FourFloats before{};
     const TileOf at_begin = tile;
-    tile.decode(table, [&](int, int segment, int quad, uint32_t exponents, uint32_t signs) {
+    tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
       const FourFloats four = join(exponents, signs, lowest);
       if (quad % 2 == 0) {
         before = four;

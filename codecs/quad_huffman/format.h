@@ -162,7 +162,9 @@ inline constexpr int batch_cols(int symbol_cols, int form) {
   if (symbol_cols == 2) return 32;
   return has_packed_entries(symbol_cols, form) && raw_bits_of(form) <= 3 ? 128 : 64;
 }
-inline constexpr int batch_words(int symbol_cols, int form) { return batch_cols(symbol_cols, form) / 32 * raw_bits_of(form); }
+inline constexpr int batch_words(int symbol_cols, int form) {
+  return batch_cols(symbol_cols, form) / 32 * raw_bits_of(form);
+}
 inline constexpr int raw_unit_words(int symbol_cols, int form) {
   const int words = batch_words(symbol_cols, form);
   return words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;

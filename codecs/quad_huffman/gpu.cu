@@ -1,6 +1,4 @@
-// GPU kernels of quad_huffman. A lane group of 32 decodes kTiles tiles at once, one below the other, a
-// lane one row of each: while one row waits for shared memory the other goes on, and both use the same x. The codes of
-// a tile come through a ring of lines in shared memory, filled by asynchronous copies as the tile's schedule says, so
+// GPU kernels of quad_huffman. A lane group of 32 decodes a tile, a lane a row of it. The codes of a tile come through a ring of lines in shared memory, filled by asynchronous copies as the tile's schedule says, so
 // that the decoder keeps nothing but a bit position; a window of 32 bits of the ring serves 2 or 3 symbols. All words
 // of a lane lie in its own bank, and the table has up to 32 copies, lane l reading copy l, so that lanes never wait for
 // each other. Raw bits go straight to registers, a segment ahead. x is in shared memory as a whole. Patches are added
@@ -22,26 +20,24 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kTiles>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   constexpr int kEntryWords = TileOf::kEntryWords;
-  constexpr int kRowsOfSums = kTiles * kLanes;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
-  const int64_t stack = gpu::block_index() * parts + part;  // of kTiles row groups
+  const int64_t group = gpu::block_index() * parts + part;
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums),
-                              x_sum = sums + parts * kRowsOfSums;
+                              x_sum = sums + parts * kLanes;
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  int column = stack * kTiles < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
+  int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  if (column < matrix.column_tiles)
-    tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+  if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
-  for (int i = gpu::thread_index(); i <= parts * kRowsOfSums; i += gpu::block_size()) sums[i] = 0;
+  for (int i = gpu::thread_index(); i <= parts * kLanes; i += gpu::block_size()) sums[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
   load_inputs(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, inputs, x_sum);
@@ -49,14 +45,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 
   const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
   while (column < matrix.column_tiles) {
-    multiply_tile<TileOf, kTiles>(tile, table, inputs, sums + part * kRowsOfSums);
+    multiply_tile(tile, table, inputs, sums + part * kLanes);
     column += plan.lane_groups_of_rows;
-    if (column < matrix.column_tiles)
-      tile.begin(matrix.streams, stack, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+    if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   }
   gpu::sync_block();
-  for (int i = gpu::thread_index(); i < parts * kRowsOfSums; i += gpu::block_size()) {
-    const int64_t row = gpu::block_index() * parts * kRowsOfSums + i;
+  for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
+    const int64_t row = gpu::block_index() * parts * kLanes + i;
     if (row < matrix.rows) epilogue.store(row, sums[i] + matrix.lowest * *x_sum);
   }
 }
@@ -65,7 +60,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 // multiple of 16 bytes.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, 1>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   constexpr int kEntryWords = TileOf::kEntryWords;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
   fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
@@ -79,10 +74,10 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointe
     const int column = static_cast<int>(number % matrix.column_tiles);
     const int64_t row = group * kLanes + LaneGroup::lane();
     const bool exists = row < matrix.rows;
-    tile.begin(matrix.streams, group, matrix.row_groups, column, matrix.column_tiles, matrix.cols);
+    tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
     const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
     uint32_t words[4];
-    tile.decode(table, [&](int, int segment, int quad, uint32_t bytes) {
+    tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
       words[quad % 4] = gpu::add_bytes(TileOf::Bytes::offsets(bytes), lowest);
       const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
       if (quad % 4 != 3 || !exists) return;
@@ -99,17 +94,18 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointe
   }
 }
 
-// A name has waves a block, tiles a wave where two, blocks that fit on a multiprocessor where several.
+// A name has waves a block, and blocks that fit on a multiprocessor where several.
 constexpr RingPolicy kMatvecPolicies[] = {
-    {{"waves32"}, 32, 1, 32, 1, true},     {{"waves16_tiles2"}, 16, 2, 32, 1, true},
-    {{"waves16_fit2"}, 16, 1, 8, 2, true}, {{"waves32_in_order"}, 32, 1, 32, 1, false},
-    {{"waves16"}, 16, 1, 32, 1, true},
+    {{"waves32"}, 32, 32, 1, true},
+    {{"waves16_fit2"}, 16, 8, 2, true},
+    {{"waves32_in_order"}, 32, 32, 1, false},
+    {{"waves16"}, 16, 32, 1, true},
 };
-constexpr RingPolicy kMatmulPolicies[] = {{{"waves16"}, 16, 1, 32, 1, true},
-                                          {{"waves32"}, 32, 1, 32, 1, true},
-                                          {{"waves8_fit2"}, 8, 1, 32, 2, true},
-                                          {{"waves16_in_order"}, 16, 1, 32, 1, false}};
-constexpr RingPolicy kDecodePolicies[] = {{{"default"}, 16, 1, 1, 1, false}};
+constexpr RingPolicy kMatmulPolicies[] = {{{"waves16"}, 16, 32, 1, true},
+                                          {{"waves32"}, 32, 32, 1, true},
+                                          {{"waves8_fit2"}, 8, 32, 2, true},
+                                          {{"waves16_in_order"}, 16, 32, 1, false}};
+constexpr RingPolicy kDecodePolicies[] = {{{"default"}, 16, 1, 1, false}};
 
 // --- products of int8 -----------------------------------------------------------------------------------------------
 
@@ -125,18 +121,17 @@ struct Multiply {
   }
 };
 
-template <int kTiles, int kMostThreads>
+template <int kMostThreads>
 MatvecKernel matvec_kernel(const Shape& shape) {
   return for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatvecKernel {
-    return matvec<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kTiles,
-                  kMostThreads>;
+    return matvec<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
   });
 }
 
-// Blocks of plan.lane_groups_of_rows lane groups for each stack of policy.tiles row groups.
+// Blocks of plan.lane_groups_of_rows lane groups for each row group.
 gpu::LaunchShape launch_shape_of(const Matrix& matrix, const Plan& plan, const RingPolicy& policy,
                                  const backends::DeviceInfo& device) {
-  const int64_t rows_of_block = int64_t{plan.lane_groups} / plan.lane_groups_of_rows * policy.tiles * kLanes;
+  const int64_t rows_of_block = int64_t{plan.lane_groups} / plan.lane_groups_of_rows * kLanes;
   return {(matrix.rows + rows_of_block - 1) / rows_of_block, plan.lane_groups * kLanes, plan.bytes,
           policy.early && gpu::have_early_launches(device)};
 }
@@ -147,9 +142,8 @@ backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, 
   const Matrix matrix = matrix_of(*layers[0].matrix, shape);
   const Plan plan = plan_of(policy, shape, layers[0].matrix->shape, InputType::int8, place.device().shared_bytes);
   // At most 16 lane groups on a multiprocessor have twice the registers.
-  const MatvecKernel kernel = policy.tiles == 2                          ? matvec_kernel<2, 512>(shape)
-                              : policy.lane_groups * policy.blocks <= 16 ? matvec_kernel<1, 512>(shape)
-                                                                         : matvec_kernel<1, 1024>(shape);
+  const MatvecKernel kernel =
+      policy.lane_groups * policy.blocks <= 16 ? matvec_kernel<512>(shape) : matvec_kernel<1024>(shape);
   return {Multiply{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel}, {.requantises = true}};
 }
 
@@ -219,11 +213,10 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers,
   using Bytes = Decode<int8_t>;
   using Floats = Decode<uint16_t>;
   if (has_floats(view))
-    return Floats{
-        matrix, plan, launch_shape,
-        for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Floats::kernel) {
-          return decode_floats<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
-        })};
+    return Floats{matrix, plan, launch_shape,
+                  for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Floats::kernel) {
+                    return decode_floats<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
+                  })};
   return Bytes{matrix, plan, launch_shape,
                for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Bytes::kernel) {
                  return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;

@@ -219,7 +219,8 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
       const Ranking ranking(count_symbols(matrix, cells, stride));
       for (int t = table_bits == 0 ? kLeastTableBits : table_bits;
            t <= (table_bits == 0 ? most_table_bits(k, folded) : table_bits); ++t) {
-        const double table = static_cast<double>(32 * entry_words(k, folded ? kFolded : 0)) * static_cast<double>(1 << t);
+        const double table =
+            static_cast<double>(32 * entry_words(k, folded ? kFolded : 0)) * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
         candidates.push_back({{cells, t},
                               static_cast<double>(choice.bits) * of_sample + rest + table,
@@ -298,7 +299,8 @@ std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t l
   std::array<uint32_t, 2> words{};
   if (has_packed_entries(model.symbol_cols, model.form())) {
     for (int k = 0; k < model.symbol_cols; ++k)
-      words[0] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k)) << (8 * (k % 4) + (k < 4 ? 2 : 0));
+      words[0] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k))
+                  << (8 * (k % 4) + (k < 4 ? 2 : 0));
     words[0] |= length << 28;
     return words;
   }

@@ -43,10 +43,9 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
 // Whether the elements are bf16; those products are `matmul`.
 inline bool has_floats(const codecs::CompressedView& view) { return view.type == datasets::ElementType::bf16; }
 
-// Lane groups a block, tiles a lane group, copies of the table at most, blocks that are to fit on a
-// multiprocessor, early launches.
+// Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor, early launches.
 struct RingPolicy : backends::Policy {
-  int lane_groups, tiles, copies, blocks;
+  int lane_groups, copies, blocks;
   bool early;
 };
 
@@ -70,11 +69,9 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     int of_rows = 1;
     while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
-    const int64_t rings = int64_t{lane_groups} * policy.tiles * kRingBytes,
+    const int64_t rings = int64_t{lane_groups} * kRingBytes,
                   sums =
-                      (int64_t{lane_groups} / (inputs == InputType::float32 ? 1 : of_rows) * policy.tiles * kLanes * 4 +
-                       16) /
-                      16 * 16;
+                      (int64_t{lane_groups} / (inputs == InputType::float32 ? 1 : of_rows) * kLanes * 4 + 16) / 16 * 16;
     for (int copies = most_copies; copies >= 1; copies /= 2) {
       const int64_t table = (int64_t{4} * words << shape.table_bits) * copies;
       if (table + rings + sums + input_bytes > shared_bytes) continue;

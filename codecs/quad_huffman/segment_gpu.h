@@ -53,18 +53,16 @@ struct Table {
   }
 };
 
-// Where the element is, its exponent, and the coded one.
+// Where the element is, its exponent, and the coded tile_.
 struct FloatPatch {
   int row, col;
   uint32_t exponent, stand_in;
 };
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class TileLanes {
-  static_assert(kTiles <= 2);
-
  public:
-  static constexpr int kSharedBytes = kTiles * kRingBytes;
+  static constexpr int kSharedBytes = kRingBytes;
   static constexpr int kSegmentCols = segment_cols(kSymbolCols);
   static constexpr int kRawBits = raw_bits_of(kForm);
   static constexpr bool kFloats = is_float(kForm);
@@ -73,44 +71,38 @@ class TileLanes {
   using Bytes = Cells<kSymbolCols, kForm>;
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
-      : hidden_(hidden), rings_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
+      : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
   // Starts the loads and copies of what comes first of the tiles of a stack. Row groups beyond the last one are the
   // last one again.
-  ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t stack, int64_t row_groups, int column, int column_tiles,
-                             int cols) {
+  ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols) {
     const int lane = LaneGroup::lane();
     patches_ = streams.patches;
     const int tile_cols = streams.tile_segments * kSegmentCols;
     first_col_ = column * tile_cols;
     const int cols_of_tile = cols - first_col_ < tile_cols ? cols - first_col_ : tile_cols;
     segments_ = LaneGroup::uniform((cols_of_tile + kSegmentCols - 1) / kSegmentCols);
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const int64_t group = stack * kTiles + t < row_groups ? stack * kTiles + t : row_groups - 1;
-      const int64_t number = group * column_tiles + column;
-      Tile& one = tiles_[t];
-      const gpu::uint4 index = streams.tiles[number];
-      one.first_patch = index.y;
-      one.left_patches = index.z;
-      one.patches =
-          stack * kTiles + t < row_groups ? gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y : 0;
-      const uint32_t lines = LaneGroup::pick(index.w, 0);
-      one.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
-      const int partial = static_cast<int>(lines >> 16);
-      one.lines = one.full + partial;
-      const gpu::Pointer<const std::byte> masks = streams.codes + static_cast<int64_t>(index.x) * kUnitBytes;
-      one.mask = lane < partial ? gpu::cast<const uint32_t>(masks)[lane] : 0;
-      one.codes = masks + (partial + 3) / 4 * kUnitBytes;
-      one.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
+    const int64_t number = group * column_tiles + column;
+    const gpu::uint4 index = streams.tiles[number];
+    tile_.first_patch = index.y;
+    tile_.left_patches = index.z;
+    tile_.patches = gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y;
+    const uint32_t lines = LaneGroup::pick(index.w, 0);
+    tile_.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
+    const int partial = static_cast<int>(lines >> 16);
+    tile_.lines = tile_.full + partial;
+    const gpu::Pointer<const std::byte> masks = streams.codes + static_cast<int64_t>(index.x) * kUnitBytes;
+    tile_.mask = lane < partial ? gpu::cast<const uint32_t>(masks)[lane] : 0;
+    tile_.codes = masks + (partial + 3) / 4 * kUnitBytes;
+    tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
                                kSegmentRawBytes);
-      one.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
-      one.fetched = 0;
-      one.position = 0;
-      if (kFloats) continue;
+    tile_.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
+    tile_.fetched = 0;
+    tile_.position = 0;
+    if constexpr (!kFloats) {
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
-        if (patch_of(k) < one.patches) one.patches_ahead[k] = streams.patches[one.first_patch + patch_of(k)];
+        if (patch_of(k) < tile_.patches) tile_.patches_ahead[k] = streams.patches[tile_.first_patch + patch_of(k)];
     }
     load_batch(0, 0, 0);
     if constexpr (kFloats) prefetch_float_patches();
@@ -131,52 +123,46 @@ class TileLanes {
   // begin().
   ECMV_GPU_DEVICE void add_patches(gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
     ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const Tile& one = tiles_[t];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (patch_of(k) < one.patches) add_patch(t, patch_of(k), one.patches_ahead[k], x, sums);
-      ECMV_GPU_NO_UNROLL
-      for (uint32_t i = patch_of(kPatchesAhead); i < one.patches; i += kLanes)
-        add_patch(t, i, patches_[one.first_patch + i], x, sums);
-    }
+    for (int k = 0; k < kPatchesAhead; ++k)
+      if (patch_of(k) < tile_.patches) add_patch(patch_of(k), tile_.patches_ahead[k], x, sums);
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t i = patch_of(kPatchesAhead); i < tile_.patches; i += kLanes)
+      add_patch(i, patches_[tile_.first_patch + i], x, sums);
   }
 
-  // Adds what patches change to the elements of tile 0 at `elements`, whose rows are `cols` apart. Patches of one
+  // Adds what patches change to the elements of the tile at `elements`, whose rows are `cols` apart. Patches of one
   // element follow each other; the lane that has the first of them adds them all.
   ECMV_GPU_DEVICE void patch_elements(gpu::Pointer<int8_t> elements, int cols) {
-    const Tile& one = tiles_[0];
     const auto place = [](uint32_t patch) { return patch & 0x7FFF; };
-    for (uint32_t i = static_cast<uint32_t>(LaneGroup::lane()); i < one.patches; i += kLanes) {
-      const uint32_t patch = patches_[one.first_patch + i];
-      if (i > 0 && i != one.left_patches && place(patches_[one.first_patch + i - 1]) == place(patch)) continue;
+    for (uint32_t i = static_cast<uint32_t>(LaneGroup::lane()); i < tile_.patches; i += kLanes) {
+      const uint32_t patch = patches_[tile_.first_patch + i];
+      if (i > 0 && i != tile_.left_patches && place(patches_[tile_.first_patch + i - 1]) == place(patch)) continue;
       int delta = 0;
-      for (uint32_t next = i; next < one.patches && (next == i || next != one.left_patches); ++next) {
-        const uint32_t other = patches_[one.first_patch + next];
+      for (uint32_t next = i; next < tile_.patches && (next == i || next != tile_.left_patches); ++next) {
+        const uint32_t other = patches_[tile_.first_patch + next];
         if (place(other) != place(patch)) break;
         delta += other >> 15 != 0 ? -1 : 1;
       }
-      const int col = (i < one.left_patches ? 0 : kPatchCols) + static_cast<int>(place(patch) / kLanes);
+      const int col = (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(place(patch) / kLanes);
       const gpu::Pointer<int8_t> element = elements + (static_cast<int64_t>(patch % kLanes) * cols + col);
       *element = static_cast<int8_t>(*element + (delta << Bytes::kCellBits));
     }
   }
 
-  // Calls f(lane's patch, sign and mantissa of its element) for the patches of tile 0, of bf16 elements; before
+  // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 elements; before
   // decode().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     constexpr int kTogether = 4;
-    const Tile& one = tiles_[0];
-    const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + one.first_patch;
-    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(one.raw);
+    const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
+    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw);
     ECMV_GPU_NO_UNROLL
-    for (uint32_t first = 0; first < one.patches; first += kTogether * kLanes) {
+    for (uint32_t first = 0; first < tile_.patches; first += kTogether * kLanes) {
       FloatPatch patch[kTogether];
       uint32_t sign[kTogether];
       ECMV_GPU_UNROLL
       for (int k = 0; k < kTogether; ++k) {
-        const uint32_t bits = first + patch_of(k) < one.patches ? patches[first + patch_of(k)] : 0;
+        const uint32_t bits = first + patch_of(k) < tile_.patches ? patches[first + patch_of(k)] : 0;
         patch[k] = {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
                     bits >> 24};
       }
@@ -184,12 +170,12 @@ class TileLanes {
       for (int k = 0; k < kTogether; ++k) sign[k] = raw[sign_offset(patch[k].row, patch[k].col)];
       ECMV_GPU_UNROLL
       for (int k = 0; k < kTogether; ++k)
-        if (first + patch_of(k) < one.patches) f(patch[k], sign[k]);
+        if (first + patch_of(k) < tile_.patches) f(patch[k], sign[k]);
     }
   }
 
-  // Calls visit(t, segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row
-  // of tile t, as Cells::join gives it. For floats a fifth argument has the bytes of sign and mantissa.
+  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
+  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const TableOf& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -210,22 +196,20 @@ class TileLanes {
   static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kForm));
   static constexpr int kBatchCols = batch_cols(kSymbolCols, kForm), kBatches = kSegmentCols / kBatchCols,
                        kBatchQuads = kBatchCols / 4;
-  static constexpr int kBatchWords = batch_words(kSymbolCols, kForm),
-                       kUnitWords = raw_unit_words(kSymbolCols, kForm);
+  static constexpr int kBatchWords = batch_words(kSymbolCols, kForm), kUnitWords = raw_unit_words(kSymbolCols, kForm);
   static_assert(kBatches % 2 == 0);
   static constexpr int kSegmentQuads = kSegmentCols / 4;
 
   static constexpr int kPatchesAhead = 4;
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
-  ECMV_GPU_DEVICE void add_patch(int t, uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x,
+  ECMV_GPU_DEVICE void add_patch(uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x,
                                  gpu::Pointer<int32_t> sums) const {
     const int32_t input =
-        x[first_col_ + (i < tiles_[t].left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
-    gpu::atomic_add(sums + (t * kLanes + static_cast<int>(patch % kLanes)), (patch >> 15 != 0 ? -input : input)
-                                                                                << Bytes::kCellBits);
+        x[first_col_ + (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
+    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << Bytes::kCellBits);
   }
 
-  // Where the byte with sign and mantissa of an element of tile 0 is, from the tile's first raw byte.
+  // Where the byte with sign and mantissa of an element is, from the tile's first raw byte.
   ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
     const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / 4;
     return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes +
@@ -233,7 +217,7 @@ class TileLanes {
   }
   // Patches of floats to the L2, but for parts of 16 bytes at both ends.
   ECMV_GPU_DEVICE void prefetch_float_patches() const {
-    const uint32_t begin = (tiles_[0].first_patch + 3) / 4, end = (tiles_[0].first_patch + tiles_[0].patches) / 4;
+    const uint32_t begin = (tile_.first_patch + 3) / 4, end = (tile_.first_patch + tile_.patches) / 4;
     if (LaneGroup::lane() == 0 && begin < end)
       gpu::prefetch_l2(gpu::cast<const std::byte>(gpu::cast<const uint32_t>(patches_) + 4 * begin),
                        static_cast<int>(end - begin) * 16);
@@ -256,23 +240,20 @@ class TileLanes {
   // that have begun.
   ECMV_GPU_DEVICE void load_batch(int batch, int further, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
+    const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * kUnitWords * 4);
+    const gpu::Pointer<const std::byte> from = tile_.raw + further;
+    uint32_t* words = tile_.words[batch % 2];
     ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * kUnitWords * 4);
-      const gpu::Pointer<const std::byte> from = tiles_[t].raw + further;
-      uint32_t* words = tiles_[t].words[batch % 2];
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kBatchWords; i += kUnitWords) {
-        const gpu::Pointer<const std::byte> unit = from + lane + (batch * kBatchWords + i) * kLineBytes;
-        if constexpr (kUnitWords == 4) {
-          const gpu::uint4 v = gpu::load_streaming_here(gpu::cast<const gpu::uint4>(unit));
-          words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
-        } else if constexpr (kUnitWords == 2) {
-          const gpu::uint2 v = gpu::load_streaming_here(gpu::cast<const gpu::uint2>(unit));
-          words[i] = v.x, words[i + 1] = v.y;
-        } else {
-          words[i] = gpu::load_streaming_here(gpu::cast<const uint32_t>(unit));
-        }
+    for (int i = 0; i < kBatchWords; i += kUnitWords) {
+      const gpu::Pointer<const std::byte> unit = from + lane + (batch * kBatchWords + i) * kLineBytes;
+      if constexpr (kUnitWords == 4) {
+        const gpu::uint4 v = gpu::load_streaming_here(gpu::cast<const gpu::uint4>(unit));
+        words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
+      } else if constexpr (kUnitWords == 2) {
+        const gpu::uint2 v = gpu::load_streaming_here(gpu::cast<const gpu::uint2>(unit));
+        words[i] = v.x, words[i + 1] = v.y;
+      } else {
+        words[i] = gpu::load_streaming_here(gpu::cast<const uint32_t>(unit));
       }
     }
   }
@@ -286,129 +267,105 @@ class TileLanes {
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (LaneGroup::lane() != 0) return;
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t)
-      gpu::prefetch_l2(tiles_[t].raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
+    gpu::prefetch_l2(tile_.raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
-  // Moves lagging positions forward and starts the copies of the codes of segment s, if there is one.
+  // Moves lagging positions forward and starts the copies of the codes of segment s, if there is tile_.
   ECMV_GPU_DEVICE void fetch_codes(int s) {
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      Tile& one = tiles_[t];
-      const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(one.schedule, s)) : 0;
-      ECMV_GPU_NO_UNROLL
-      for (int b = 0; b < blocks; ++b) {
-        if (one.fetched < one.full)
-          fetch_full_lines(t);
-        else
-          fetch_partial_lines(t);
-        one.fetched += kBlockLines;
-      }
-      const int reach = one.fetched < one.lines ? one.fetched : one.lines;
-      const int least = 32 * (reach - kRingLines);
-      if (static_cast<int>(one.position) < least) one.position = static_cast<uint32_t>(least);
+    const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0;
+    ECMV_GPU_NO_UNROLL
+    for (int b = 0; b < blocks; ++b) {
+      if (tile_.fetched < tile_.full)
+        fetch_full_lines();
+      else
+        fetch_partial_lines();
+      tile_.fetched += kBlockLines;
     }
+    const int reach = tile_.fetched < tile_.lines ? tile_.fetched : tile_.lines;
+    const int least = 32 * (reach - kRingLines);
+    if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
   }
 
-  ECMV_GPU_DEVICE void fetch_full_lines(int t) {
-    Tile& one = tiles_[t];
-    const int lane = LaneGroup::lane(), slot = one.fetched & (kRingLines - 1);
-    const gpu::Pointer<std::byte> to = rings_ + (t * kRingBytes + slot * kLineBytes + lane * 16);
-    gpu::copy_async<16>(to, one.codes + lane * 16);
-    if (slot == 0 && lane < kLineBytes / 16) gpu::copy_async<16>(to + kRingLines * kLineBytes, one.codes + lane * 16);
-    one.codes += kBlockLines * kLineBytes;
+  ECMV_GPU_DEVICE void fetch_full_lines() {
+    const int lane = LaneGroup::lane(), slot = tile_.fetched & (kRingLines - 1);
+    const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 16);
+    gpu::copy_async<16>(to, tile_.codes + lane * 16);
+    if (slot == 0 && lane < kLineBytes / 16) gpu::copy_async<16>(to + kRingLines * kLineBytes, tile_.codes + lane * 16);
+    tile_.codes += kBlockLines * kLineBytes;
   }
 
   // Each lane copies its own words, which come without gaps.
-  ECMV_GPU_DEVICE void fetch_partial_lines(int t) {
-    Tile& one = tiles_[t];
+  ECMV_GPU_DEVICE void fetch_partial_lines() {
     const int lane = LaneGroup::lane();
     ECMV_GPU_NO_UNROLL
-    for (int line = one.fetched; line < one.fetched + kBlockLines && line < one.lines; ++line) {
-      const uint32_t mask = LaneGroup::pick(one.mask, line - one.full);
+    for (int line = tile_.fetched; line < tile_.fetched + kBlockLines && line < tile_.lines; ++line) {
+      const uint32_t mask = LaneGroup::pick(tile_.mask, line - tile_.full);
       if ((mask >> lane & 1) != 0) {
         const int slot = line & (kRingLines - 1);
-        const gpu::Pointer<std::byte> to = rings_ + (t * kRingBytes + slot * kLineBytes + lane * 4);
-        const gpu::Pointer<const std::byte> from = one.codes + 4 * LaneGroup::count_before(mask);
+        const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 4);
+        const gpu::Pointer<const std::byte> from = tile_.codes + 4 * LaneGroup::count_before(mask);
         gpu::copy_async<4>(to, from);
         if (slot == 0) gpu::copy_async<4>(to + kRingLines * kLineBytes, from);
       }
-      one.codes += 4 * gpu::popcount(mask);
+      tile_.codes += 4 * gpu::popcount(mask);
     }
   }
 
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_segment(const TableOf& table, int s, Visit visit) {
-    uint32_t window[kTiles] = {}, used[kTiles] = {};
-    Entry entry[kTiles] = {};
+    uint32_t window = 0, used = 0;
+    Entry entry{};
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
     const int next_segment = s + 1 < segments_ ? kSegmentRawBytes : 0;  // past the last segment: its own
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSegmentSymbols; ++i) {
-      uint32_t before[kTiles];  // of pairs, the first one's entry
-      ECMV_GPU_UNROLL
-      for (int t = 0; t < kTiles; ++t) {
-        before[t] = entry[t].first;
-        if (i % kSymbolsOfWindow == 0) {
-          window[t] = window_of(t);
-          used[t] = 0;
-        }
-        entry[t] = table[i % kSymbolsOfWindow == 0 ? window[t] : Bytes::past_used(window[t], used[t])];
-        used[t] = Bytes::add_length(entry[t], used[t]);
-        if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1) tiles_[t].position += Bytes::bits_of(used[t]);
+      const uint32_t before = entry.first;  // of pairs, the first one's
+      if (i % kSymbolsOfWindow == 0) {
+        window = window_of();
+        used = 0;
       }
+      entry = table[i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used)];
+      used = Bytes::add_length(entry, used);
+      if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1)
+        tile_.position += Bytes::bits_of(used);
       if constexpr (kSymbolCols == 2) {
-        if (i % 2 == 1)
-          visit_quad(i / 2, s, next_segment, visit, [&](int t) { return Bytes::high_of_pair(before[t], entry[t].first); });
+        if (i % 2 == 1) visit_quad(i / 2, s, next_segment, visit, Bytes::high_of_pair(before, entry.first));
       } else {
-        visit_quad(i * (kSymbolCols / 4), s, next_segment, visit,
-                   [&](int t) { return Bytes::template high<0>(entry[t]); });
-        if constexpr (kSymbolCols == 8)
-          visit_quad(2 * i + 1, s, next_segment, visit, [&](int t) { return Bytes::template high<1>(entry[t]); });
+        visit_quad(i * (kSymbolCols / 4), s, next_segment, visit, Bytes::template high<0>(entry));
+        if constexpr (kSymbolCols == 8) visit_quad(2 * i + 1, s, next_segment, visit, Bytes::template high<1>(entry));
       }
     }
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) tiles_[t].raw += next_segment;
+    tile_.raw += next_segment;
   }
 
-  template <typename Visit, typename High>
-  ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, High high) {
+  template <typename Visit>
+  ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t high) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
     if (quad % kBatchQuads == 0)
-      load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment,
-                 tiles_[kTiles - 1].words[batch % 2][0]);
+      load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment, tile_.words[batch % 2][0]);
     if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0))
       prefetch_raw(batch + 2, 1);
-    ECMV_GPU_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const auto word = [&](int j) { return tiles_[t].words[batch % 2][group * kRawBits + j]; };
-      if constexpr (kFloats) {
-        const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
-        visit(t, s, quad, Bytes::join(cell_word, quad % 8, high(t)), word(quad % 8));
-      } else {
-        visit(t, s, quad, Bytes::join(word, quad % 8, high(t)));
-      }
+    const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
+    if constexpr (kFloats) {
+      const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
+      visit(s, quad, Bytes::join(cell_word, quad % 8, high), word(quad % 8));
+    } else {
+      visit(s, quad, Bytes::join(word, quad % 8, high));
     }
   }
 
   // The next 32 bits of this lane's codes.
-  ECMV_GPU_DEVICE uint32_t window_of(int t) const {
-    const uint32_t position = tiles_[t].position;
+  ECMV_GPU_DEVICE uint32_t window_of() const {
+    const uint32_t position = tile_.position;
     const int line = static_cast<int>(position & (32 * (kRingLines - 1))) * hidden_.line_bytes_of_bit;
-    return t == 0 ? window_at<0>(line, position) : window_at<kRingBytes>(line, position);
-  }
-
-  template <int kFirst>
-  ECMV_GPU_DEVICE uint32_t window_at(int line, uint32_t position) const {
-    return gpu::funnel_shift_right(lane_ring_.at<kFirst>(line), lane_ring_.at<kFirst + kLineBytes>(line), position);
+    return gpu::funnel_shift_right(lane_ring_.at(line), lane_ring_.template at<kLineBytes>(line), position);
   }
 
   gpu::Pointer<const uint16_t> patches_;
   const Hidden& hidden_;
-  gpu::Pointer<std::byte> rings_;
+  gpu::Pointer<std::byte> ring_;
   gpu::SharedWords lane_ring_;
-  Tile tiles_[kTiles];
+  Tile tile_;
   int first_col_ = 0, segments_ = 0;
 };
 

@@ -136,7 +136,7 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
       const int64_t left = end - first_col - col;
       const bool whole = left >= kPieceCols || kUse != Use::store;
       Piece<kForm, kUse, kPiece>(entries + col / 4, raw, lowest, x + first_col + col,
-                                    whole ? to + col : scratch.last_cols.data(), acc);
+                                 whole ? to + col : scratch.last_cols.data(), acc);
       if (!whole) std::memcpy(to + col, scratch.last_cols.data(), static_cast<size_t>(left));
     };
     for (int64_t col = 0; first_col + col < end; col += kSegmentCols, raw += raw_bytes_of_segment(kForm)) {

@@ -43,7 +43,7 @@ struct TileIndex {
 struct Stored {
   int64_t rows, cols;
   int form, table_bits, lowest, tile_cols, symbol_cols;  // form: of the raw bits, format.h
-  int largest_stand_in;  // of floats
+  int largest_stand_in;                                  // of floats
   int64_t row_groups, column_tiles, row_segments, tile_segments;
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
 
@@ -89,7 +89,9 @@ struct Stored {
   }
 
   // What entry i of the table says.
-  uint32_t entry_word(int64_t i, int word) const { return load_u32(table + 4 * (i * entry_words(symbol_cols, form) + word)); }
+  uint32_t entry_word(int64_t i, int word) const {
+    return load_u32(table + 4 * (i * entry_words(symbol_cols, form) + word));
+  }
   int entry_length(int64_t i) const {
     const uint32_t entry = entry_word(i, 0);
     if (symbol_cols == 2) return static_cast<int>(entry >> 16);
@@ -116,8 +118,7 @@ inline Stored open_stored(const CompressedView& view) {
   s.tile_cols = 1 << (header[4] & 15);
   s.symbol_cols = 1 << (header[5] & 3);
   s.largest_stand_in =
-      is_float(s.form) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6]
-                                                                                                           : 0;
+      is_float(s.form) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6] : 0;
   s.row_groups = row_groups(s.rows), s.column_tiles = column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols), s.tile_segments = s.tile_cols / s.segment_cols();
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);

@@ -202,8 +202,9 @@ TEST_CASE("quad_huffman folds cells around any centre", "[quad_huffman]") {
   for (const int centre : {-128, -100, -1, 0, 37, 127}) {
     std::mt19937 random(5);
     std::normal_distribution<> normal(centre, 4);
-    const datasets::Matrix matrix =
-        made(64, 2048, [&](int64_t, int64_t) { return std::clamp(static_cast<int>(std::lround(normal(random))), -128, 127); });
+    const datasets::Matrix matrix = made(64, 2048, [&](int64_t, int64_t) {
+      return std::clamp(static_cast<int>(std::lround(normal(random))), -128, 127);
+    });
     const CompressedMatrix compressed = encode(matrix, {{"cells", "folded"}, {"raw_bits", "3"}, {"table_bits", "9"}});
     CHECK(decode(compressed) == matrix.elements);
     const format::Stored stored = format::open_stored(compressed.view());
@@ -313,9 +314,10 @@ TEST_CASE("quad_huffman schedules keep every lane inside the ring", "[quad_huffm
 
 TEST_CASE("quad_huffman moves lanes that lag, and everybody finds them", "[quad_huffman]") {
   std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
-  for (const Given& given : {Given{{"raw_bits", "0"}, {"table_bits", "13"}, {"tile_cols", "2048"}},
-                             Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}},
-                             Given{{"raw_bits", "1"}, {"table_bits", "13"}, {"tile_cols", "2048"}, {"cells", "folded"}}})
+  for (const Given& given :
+       {Given{{"raw_bits", "0"}, {"table_bits", "13"}, {"tile_cols", "2048"}},
+        Given{{"raw_bits", "1"}, {"table_bits", "9"}, {"tile_cols", "2048"}},
+        Given{{"raw_bits", "1"}, {"table_bits", "13"}, {"tile_cols", "2048"}, {"cells", "folded"}}})
     for (const int64_t cols : {2048, 3001}) {
       datasets::Matrix matrix = drifting(40, cols);
       CompressedMatrix compressed = encode(matrix, given);
@@ -418,8 +420,8 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
 }
 
 TEST_CASE("quad_huffman refuses packed entries with bits that mean nothing", "[quad_huffman]") {
-  const CompressedMatrix good =
-      encode(gaussian(40, 300, 4.0), {{"symbol_cols", "8"}, {"raw_bits", "3"}, {"table_bits", "9"}, {"cells", "folded"}});
+  const CompressedMatrix good = encode(
+      gaussian(40, 300, 4.0), {{"symbol_cols", "8"}, {"raw_bits", "3"}, {"table_bits", "9"}, {"cells", "folded"}});
   CompressedMatrix bad = good;
   bad.sections[format::kTable].bytes[1] |= std::byte{0x10};
   CHECK_THROWS_AS(decode(bad), MalformedStream);
