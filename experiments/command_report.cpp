@@ -7,23 +7,29 @@
 
 #include "experiments/command.h"
 #include "experiments/result_files.h"
+#include "reports/google_benchmark.h"
 #include "reports/report.h"
 
 namespace ecmv::experiments {
 
 void add_report(CLI::App& app, CommandLine& line) {
   struct Options {
-    std::vector<std::string> records, facets;
-    std::string directory, title, x, y, series = "codec", gnuplot = "gnuplot";
+    std::vector<std::string> records, facets, rows;
+    std::string directory, google_benchmark, title, x, y, series = "codec", gnuplot = "gnuplot";
     std::string baseline{kDefaultBaseline};
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("report", "tables, figures and a page from stored records");
   verb->add_option("records", options->records, "RECORDS...: record files, merged")->required();
-  verb->add_option("-o,--output", options->directory, "folder to write to")->required();
+  verb->add_option("-o,--output", options->directory, "folder to write to");
+  verb->add_option("--google-benchmark", options->google_benchmark,
+                   "FILE: the samples as Google Benchmark writes them, for its compare.py; '-' is stdout");
   verb->add_option("--baseline", options->baseline,
                    "codecs that the others are compared with (" + options->baseline + "); '' for none");
   verb->add_option("--title", options->title, "title of the page");
+  verb->add_option("--row", options->rows,
+                   "KEY: a row of results.tex, may be repeated; keys stand in results.csv (the fastest of each codec)")
+      ->allow_extra_args(false);
   CLI::Option* x = verb->add_option("--x", options->x, "one more figure: metric or numeric field on the x axis");
   verb->add_option("--y", options->y, "metric or numeric field on its y axis (elements_per_s)")->needs(x);
   verb->add_option("--series", options->series, "field that its lines stand for (codec)")->needs(x);
@@ -31,11 +37,18 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
   verb->callback([options, &line] {
     line.action = [options] {
+      if (options->directory.empty() && options->google_benchmark.empty())
+        throw UsageError("Give -o FOLDER for the report, or --google-benchmark FILE.");
       reports::RecordSet records;
       for (const std::string& file : options->records) records.append(reports::read_records(file));
+      if (!options->google_benchmark.empty())
+        write_output(options->google_benchmark,
+                     [&](std::ostream& file) { file << reports::to_google_benchmark(records); });
+      if (options->directory.empty()) return static_cast<int>(kFine);
       reports::ReportOptions report;
       report.baseline_codec = options->baseline;
       report.title = options->title;
+      report.paper_rows = options->rows;
       report.gnuplot = options->gnuplot;
       if (!options->x.empty()) {
         reports::XySpec figure;
@@ -47,7 +60,7 @@ void add_report(CLI::App& app, CommandLine& line) {
         report.more_figures.push_back(figure);
       }
       const reports::WrittenReport written = reports::write_report(records, report, options->directory);
-      std::cout << written.terminal_text;
+      (options->google_benchmark == "-" ? std::cerr : std::cout) << written.terminal_text;
       for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";
       std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory,
                                options->directory);

@@ -108,7 +108,16 @@ std::string codec_name(const CaseRecord& record) {
 }
 
 std::string codec_label(const CaseRecord& record) {
-  const std::string settings = list_text(record.codec.settings, true);
+  std::string settings;
+  if (record.codec.non_default) {
+    Values shown;
+    for (const std::string& name : *record.codec.non_default)
+      if (const auto setting = record.codec.settings.find(name); setting != record.codec.settings.end())
+        shown.insert(*setting);
+    settings = list_text(shown, false);
+  } else {  // an older record does not tell
+    settings = list_text(record.codec.settings, true);
+  }
   return settings.empty() ? codec_name(record) : fmt::format("{}[{}]", codec_name(record), settings);
 }
 
@@ -124,6 +133,14 @@ std::string kernel_label(const CaseRecord& record) {
   if (kernel.unfused) add("unfused");
   if (kernel.launch == "plain") add("plain launches");
   if (kernel.threads > 0 && kernel.compute_units == 0) add(fmt::format("×{}", kernel.threads));
+  return label;
+}
+
+std::string device_label(const CaseRecord& record) {
+  const auto& kernel = record.kernel;
+  std::string label = kernel.device.empty() ? kernel.backend : kernel.device;
+  if (kernel.threads > 0 && kernel.compute_units == 0)
+    label += fmt::format("{}{} thread{}", label.empty() ? "" : ", ", kernel.threads, kernel.threads == 1 ? "" : "s");
   return label;
 }
 

@@ -26,11 +26,13 @@ double field_number(const CaseRecord& record, std::string_view field);
 
 // "coder", or "coder†" where it came from a shared object.
 std::string codec_name(const CaseRecord& record);
-// "coder[lanes=32,prob_bits=12]": the name with its settings; settings that are switched off (0, false, "", none, auto,
-// default) are left out.
+// "coder[lanes=32,prob_bits=12]": the name with the settings that are not the codec's defaults. Older records do not
+// tell which these are: there all are shown but those that are switched off (0, false, "", none, auto, default).
 std::string codec_label(const CaseRecord& record);
 // "simd block_rows AVX3 x2": backend, variant, tuning unless default, instruction set, threads.
 std::string kernel_label(const CaseRecord& record);
+// "AMD EPYC, 2 threads"; of a GPU its name alone.
+std::string device_label(const CaseRecord& record);
 // "gaussian σ=4": the data without its shape; parameters that are not the sigma are added.
 std::string source_label(const CaseRecord& record);
 // "4096 × 4096 (10 layers)"; of mixed shapes "4096 × 4096 (2 layers), 11008 × 4096 (1 layer)".
@@ -43,7 +45,6 @@ double dimension_of(const CaseRecord& record);
 // Whether all layers are square and of one size.
 bool is_square(const CaseRecord& record);
 
-// "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
 // Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
 bool is_exact(const CaseRecord& record);
 
@@ -51,6 +52,7 @@ bool is_exact(const CaseRecord& record);
 // it. Of several types, "i8, u8", what they have in common, else NaN.
 double type_bits(std::string_view type);
 
+// "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
 std::string si_text(double value);
 // "32 KiB", "1.5 MiB".
 std::string bytes_text(double bytes);

@@ -22,6 +22,7 @@ struct Axis {
   bool from_zero = true;  // linear axes only
   double min = 0, max = 1;
   std::vector<Tick> ticks;
+  bool categories = false;  // ticks are names of things: none may be left out
 };
 
 // Colours are positions in a colour-blind-safe palette; kInk is the text colour, used for the uncompressed
@@ -31,12 +32,12 @@ inline constexpr int kInk = -1;
 struct Point {
   double x, y;
   double low = kUnknown, high = kUnknown;  // spread of y
-  std::string letter = "";                 // drawn up left of the point
+  std::string letter = "";                 // drawn beside the point
 };
 
 struct Series {
-  std::string label;   // first legend line
-  std::string detail;  // second, smaller
+  std::string label;   // in the legend
+  std::string detail;  // after it, smaller
   int color = 0;
   bool hollow = false;                                                       // resident cases
   enum class Style { line, points, staircase, dashes } style = Style::line;  // staircase: the Pareto front
@@ -52,12 +53,12 @@ struct XyPlot {
   Axis x, y;
   std::vector<Series> series;
   std::vector<Guide> vertical, horizontal;
-  std::vector<std::string> legend_notes;  // lines below the legend
+  std::vector<std::string> legend_notes;  // below the legend
 };
 
 struct Bar {
   std::string label;
-  std::string text;           // written past the bar's end
+  std::string text;           // at the right of the label
   std::vector<double> parts;  // stacked; negative ones to the left of zero
   int color = 0;              // when there is one part
 };
@@ -83,6 +84,7 @@ struct Figure {
   std::string subtitle;  // of which cases
   std::string caption;   // how to read it, sentences
   std::variant<XyPlot, BarPlot, HeatMap> plot;
+  std::vector<const CaseRecord*> cases = {};  // that it chooses from
 };
 
 // Sets the range around the data and ticks at 1, 2, 5 times powers of ten, with SI prefixes. Linear axes

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <set>
 
+#include "reports/compare.h"
 #include "reports/fields.h"
 #include "reports/tables.h"
 
@@ -47,9 +48,9 @@ void set_ranges(XyPlot& plot, bool exact_x_ticks) {
   for (double x : xs) {
     const double at = plot.x.log ? std::log(x / plot.x.min) / std::log(plot.x.max / plot.x.min)
                                  : (x - plot.x.min) / (plot.x.max - plot.x.min);
-    if (at - last < 0.05) continue;
+    if (at - last < 0.04) continue;
     last = at;
-    plot.x.ticks.push_back({x, fmt::format("{:.6g}", x)});
+    plot.x.ticks.push_back({x, x == std::floor(x) ? fmt::format("{:.0f}", x) : fmt::format("{:.4g}", x)});
   }
 }
 
@@ -80,13 +81,18 @@ FigureMaker::Cases FigureMaker::ok_cases() const {
 }
 
 std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const Cases& cases,
-                                                    const std::vector<std::string>& fields) const {
+                                                    std::vector<std::string> fields) const {
   auto text_of = [](const CaseRecord& record, const std::string& field) {
     const std::string text = field_text(record, field);
     if (field == "batch" && !text.empty()) return "batch " + text;
     if (field != "threads" || text.empty()) return text;
+    if (record.kernel.compute_units > 0) return std::string();  // the host's, of a GPU
     return text + (text == "1" ? " thread" : " threads");
   };
+  // Where speed matters each figure is of one device, and names it.
+  const bool any_speed = std::find(fields.begin(), fields.end(), "threads") != fields.end();
+  if (any_speed && std::find(fields.begin(), fields.end(), "device") == fields.end())
+    fields.insert(std::find(fields.begin(), fields.end(), "threads"), "device");
   // File names hold only what tells the facets apart; the subtitle says everything.
   std::set<std::string> varying;
   for (const std::string& field : fields) {
@@ -192,9 +198,22 @@ FigureMaker::Names FigureMaker::names_of(const Cases& cases, const std::string& 
   return names;
 }
 
+Point FigureMaker::with_spread(const CaseRecord& record, Point point, const std::string& y) const {
+  const Context context = contexts_.of(record);
+  if (y == "speedup_vs_raw") {
+    if (!context.baseline || context.baseline == &record) return point;
+    const Interval interval = compare_cases(*context.baseline, record).speed_ratio;
+    if (interval.low > 0) point.low = interval.low, point.high = interval.high;
+  } else if (y == "elements_per_s" || y == "macs_per_s" || y == "tokens_per_s") {
+    const double scale = point.y / number_of(record, context, "elements_per_s");
+    point.low = scale * number_of(record, context, "elements_per_s_p10");
+    point.high = scale * number_of(record, context, "elements_per_s_p90");
+  }
+  return point;
+}
+
 std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
   std::vector<Figure> figures;
-  const bool with_spread = spec.y == "elements_per_s";
   Cases all = ok_cases();
   if (spec.square_only) std::erase_if(all, [](const CaseRecord* r) { return !is_square(*r); });
   for (const Facet& facet : facets(spec.id, all, spec.facets)) {
@@ -225,10 +244,7 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
         Point point{number_of(*record, context, spec.x), number_of(*record, context, spec.y)};
         if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
         if ((spec.log_x && point.x <= 0) || (spec.log_y && point.y <= 0)) continue;
-        if (with_spread) {
-          point.low = number_of(*record, context, "elements_per_s_p10");
-          point.high = number_of(*record, context, "elements_per_s_p90");
-        }
+        point = with_spread(*record, point, spec.y);
         xs.insert(point.x);
         (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
       }
@@ -254,7 +270,7 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
     set_ranges(plot, xs.size() <= 12);
     const std::string title =
         spec.title.empty() ? fmt::format("{} over {}", axis_label(spec.y), axis_label(spec.x)) : spec.title;
-    figures.push_back({facet.id, title, facet.subtitle, spec.caption, std::move(plot)});
+    figures.push_back({facet.id, title, facet.subtitle, spec.caption, std::move(plot), facet.cases});
   }
   return figures;
 }
@@ -295,7 +311,7 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
       mark(static_cast<double>(run.l2_bytes), "int8 = L2 of a core, " + bytes_text(static_cast<double>(run.l2_bytes)));
     mark(last_level, (on_gpu ? "int8 = L2 of the GPU, " : "int8 = last-level cache, ") + bytes_text(last_level));
     mark(4.0 * last_level, on_gpu ? "4 × L2" : "4 × last-level cache");
-    if (!plot.vertical.empty()) plot.y.max *= 1.4;  // room for their labels
+    if (!plot.vertical.empty()) plot.y.max *= 1.15;  // room for their labels
   }
   return figures;
 }
@@ -307,7 +323,9 @@ std::vector<Figure> FigureMaker::speedup_over_sigma() const {
   spec.x = "sigma";
   spec.y = "speedup_vs_raw";
   spec.facets = {"op", "batch", "data_source", "shape", "backend", "threads", "cache"};
-  spec.caption = "One line a codec, at each σ with its fastest settings and kernel. Above 1: faster than uncompressed.";
+  spec.caption =
+      "One line a codec, at each σ with its fastest settings and kernel. Above 1: faster than uncompressed. Bars: the "
+      "95 % interval.";
   return xy(spec);
 }
 
@@ -317,7 +335,8 @@ std::vector<Figure> FigureMaker::speed_over_batch() const {
   spec.x = "batch";
   spec.caption =
       "One line a codec, at each batch with its fastest settings and kernel. A batch reads "
-      "the weights once for all of its tokens, so the lines rise until multiplying limits.";
+      "the weights once for all of its tokens, so the lines rise until multiplying limits. Bars span the 10th to 90th "
+      "percentile.";
   std::vector<Figure> figures;
   for (const auto& [id, title, metric] :
        {std::array{"batch", "Multiply-accumulates a second against batch", "macs_per_s"},
@@ -344,7 +363,8 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
         std::any_of(facet.cases.begin(), facet.cases.end(), [](const CaseRecord* r) { return !is_square(*r); });
     if (places.size() < 2 || !any) continue;
     XyPlot plot;
-    plot.x = {"shape of a matrix, rows × columns", false, false, -0.5, static_cast<double>(places.size()) - 0.5, {}};
+    plot.x = {"shape of a matrix, rows × columns",      false, false, -0.5,
+              static_cast<double>(places.size()) - 0.5, {},    true};
     plot.y = {axis_label("speedup_vs_raw"), true, true, 0, 1, {}};
     plot.horizontal.push_back({1, "raw"});
     double next = 0, slowest = 1, fastest = 1;
@@ -358,7 +378,8 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
         const double speedup = number(*record, "speedup_vs_raw");
         if (!(speedup > 0)) continue;
         slowest = std::min(slowest, speedup), fastest = std::max(fastest, speedup);
-        series.points.push_back({places[{elements_of(*record), shape_label(*record)}], speedup});
+        const double at = places[{elements_of(*record), shape_label(*record)}];
+        series.points.push_back(with_spread(*record, {at, speedup}, "speedup_vs_raw"));
       }
       plot.series.push_back(std::move(series));
     }
@@ -367,8 +388,8 @@ std::vector<Figure> FigureMaker::speedup_by_shape() const {
     choose_ticks(plot.y, slowest, fastest);
     for (const auto& [shape, at] : places)
       plot.x.ticks.push_back({at, shape.second.substr(0, shape.second.find(" ("))});
-    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle, "Above 1: faster than uncompressed.",
-                       std::move(plot)});
+    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle,
+                       "Above 1: faster than uncompressed. Bars: the 95 % interval.", std::move(plot), facet.cases});
   }
   return figures;
 }

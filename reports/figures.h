@@ -60,7 +60,10 @@ class FigureMaker {
     std::string (*text)(double);
   };
   std::vector<Figure> product_bars(const BarSpec& spec) const;
-  std::vector<Facet> facets(const std::string& id, const Cases& cases, const std::vector<std::string>& fields) const;
+  // Facets by threads are by device, too.
+  std::vector<Facet> facets(const std::string& id, const Cases& cases, std::vector<std::string> fields) const;
+  // The point with its error bar: percentiles of speeds, the interval of speed-ups, none of other metrics.
+  Point with_spread(const CaseRecord& record, Point point, const std::string& y) const;
   Cases ok_cases() const;
   Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
   Cases largest_of_each_source(const Cases& cases) const;

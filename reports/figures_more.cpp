@@ -27,7 +27,8 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
       if (!std::isfinite(point.x) || !(point.y > 0)) continue;
       points.emplace_back(point, record);
       bits_min = std::min(bits_min, point.x), bits_max = std::max(bits_max, point.x);
-      speed_min = std::min(speed_min, point.y), speed_max = std::max(speed_max, point.y);
+      speed_min = std::min({speed_min, point.y, point.low > 0 ? point.low : point.y});
+      speed_max = std::max({speed_max, point.y, std::isfinite(point.high) ? point.high : point.y});
       if (contexts_.is_baseline(*record) && point.y > raw_speed) raw_speed = point.y, raw_bits = point.x;
     }
     if (points.size() < 2) continue;
@@ -65,12 +66,12 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
     if (std::isfinite(entropy)) bits_min = std::min(bits_min, entropy);
     choose_ticks(plot.x, bits_min, bits_max);
     choose_ticks(plot.y, speed_min, speed_max);
-    plot.y.max *= 1.5;  // room for the labels of the vertical lines
-    figures.push_back(
-        {facet.id, "Bits per element against speed", facet.subtitle,
-         "Each point is one codec and settings with its fastest kernel. Better is up and left. Left of the "
-         "entropy line no code of independent symbols can be.",
-         std::move(plot)});
+    plot.y.max *= 1.15;  // room for labels
+    figures.push_back({facet.id, "Bits per element against speed", facet.subtitle,
+                       "Each point is one codec and settings with its fastest kernel, bars from the 10th to the 90th "
+                       "percentile. Better "
+                       "is up and left. Left of the entropy line no code of independent symbols can be.",
+                       std::move(plot), facet.cases});
   }
   return figures;
 }
@@ -122,7 +123,7 @@ std::vector<Figure> FigureMaker::roofline() const {
         {facet.id, "Roofline", facet.subtitle,
          "Each point is one codec, settings and data with its fastest kernel. On the dashed line a kernel "
          "takes stored bytes as fast as memory was measured to deliver them; below it, computing limits.",
-         std::move(plot)});
+         std::move(plot), facet.cases});
   }
   return figures;
 }
@@ -132,7 +133,7 @@ std::vector<Figure> FigureMaker::speedup_map() const {
   Cases cases = ok_cases();
   std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || !is_square(*r); });
   for (const Facet& facet :
-       facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "threads", "cache"})) {
+       facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "device", "threads", "cache"})) {
     const Cases chosen = best_at_each(facet.cases, "speedup_vs_raw", [](const CaseRecord& r) {
       return fmt::format("{} {}", r.data.sigma, dimension_of(r));
     });
@@ -154,8 +155,10 @@ std::vector<Figure> FigureMaker::speedup_map() const {
       map.values[y][x] = number(*record, "speedup_vs_raw");
     }
     figures.push_back({facet.id, "Speed-up over raw: size and σ",
-                       names.label + " · " + names.detail + " · " + facet.cases.front()->time.cache,
-                       "The thick line parts what is faster than uncompressed from what is slower.", std::move(map)});
+                       fmt::format("{} · {} · {} · {}", names.label, names.detail, facet.cases.front()->time.cache,
+                                   device_label(*facet.cases.front())),
+                       "The thick line parts what is faster than uncompressed from what is slower.", std::move(map),
+                       facet.cases});
   }
   return figures;
 }
@@ -193,7 +196,7 @@ std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
     }
     if (roof > 0) plot.vertical.push_back({roof, fmt::format("this machine: {}", spec.text(roof))});
     choose_ticks(plot.x, 0, std::max(largest, roof));
-    figures.push_back({facet.id, spec.title, facet.subtitle, spec.caption, std::move(plot)});
+    figures.push_back({facet.id, spec.title, facet.subtitle, spec.caption, std::move(plot), facet.cases});
   }
   return figures;
 }
@@ -252,7 +255,7 @@ std::vector<Figure> FigureMaker::size_by_role() const {
     choose_ticks(plot.x, 0, largest);
     figures.push_back({facet.id, "Stored bits by role", facet.subtitle,
                        "What a kernel may read, padding included. The percentage is the excess over the entropy.",
-                       std::move(plot)});
+                       std::move(plot), facet.cases});
   }
   return figures;
 }
@@ -289,7 +292,7 @@ std::vector<Figure> FigureMaker::overhead_by_role() const {
          fmt::format("The stored bits less the entropy, by role. Schemes more than {} bit above the entropy "
                      "are left out, and lossy ones. A payload below zero used more than the histogram.",
                      kMostBits),
-         std::move(plot)});
+         std::move(plot), facet.cases});
   }
   return figures;
 }

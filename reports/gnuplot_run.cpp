@@ -50,7 +50,7 @@ struct DataWriter {
         const double y = static_cast<double>(i);
         const std::string color = color_text(parts == 1 ? plot.bars[i].color : static_cast<int>(part));
         text += fmt::format("{} {} {} {} {} {} {} # {}\n", start + values[part] / 2, y, start, from + values[part],
-                            y - 0.36, y + 0.36, std::stol(color.substr(1), nullptr, 16), one_line(plot.bars[i].label));
+                            y + 0.02, y + 0.4, std::stol(color.substr(1), nullptr, 16), one_line(plot.bars[i].label));
       }
       text += "\n\n";
     }

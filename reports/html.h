@@ -1,4 +1,4 @@
-// The report as one self-contained HTML page: inline SVG, sortable tables, the records embedded as JSON; no
+// The report as one self-contained HTML page: the answer first, inline SVG, sortable tables, the records embedded as JSON; no
 // network, works from a file, follows the reader's light or dark setting.
 #pragma once
 
@@ -17,18 +17,24 @@ struct PageFigure {
   std::string svg;  // as drawn; empty when it could not be
 };
 
+// A part of the page below the first screen; a folded one opens on a click.
+struct Section {
+  std::string id, title;
+  bool folded = true;
+  std::vector<Table> tables = {};
+  std::vector<PageFigure> figures = {};
+  std::vector<std::pair<std::string, std::string>> texts = {};  // title, preformatted text
+};
+
+// The first screen is title, answer and at most two figures; the sections follow in their order.
 struct Page {
   std::string title, question;
+  std::string answer, more;                             // Markdown with **bold** alone
   std::vector<std::pair<Status, std::int64_t>> counts;  // of cases, every status
   std::vector<std::string> warnings;
-  std::vector<Table> problems;  // failed and refused cases: first on the page
-  std::vector<Table> results;
-  std::vector<PageFigure> figures;
-  std::vector<Table> sizes;                                // and coverage, below the figures
-  std::vector<Table> glossary;                             // metrics
-  std::vector<Table> provenance;                           // footer
-  std::vector<std::pair<std::string, std::string>> texts;  // title, preformatted text: resolved configurations
-  std::vector<std::string> json_lines;                     // the records
+  std::vector<PageFigure> lead_figures;
+  std::vector<Section> sections;
+  std::vector<std::string> json_lines;  // the records
 };
 
 std::string to_html(const Page& page);

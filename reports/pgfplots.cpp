@@ -28,12 +28,27 @@ std::string axis_options(const char* name, const Axis& axis) {
       latex_escaped(axis.label), axis.log ? "log" : "linear", axis.min, axis.max, at, labels);
 }
 
+// A column of a paper holds the axes and what stands beside them.
+constexpr std::string_view kShape =
+    "scale only axis, width=0.8\\linewidth, height=0.55\\linewidth, tick label style={font=\\scriptsize}, "
+    "label style={font=\\scriptsize}, ";
+
+// Below the axes, two entries a line where they are short.
+std::string legend_options(const XyPlot& plot) {
+  const bool is_long = std::any_of(plot.series.begin(), plot.series.end(),
+                                   [](const Series& series) { return series.label.size() > 20; });
+  return fmt::format(
+      "legend columns={}, legend cell align=left, legend style={{at={{(0.5,-5em)}}, anchor=north, font=\\scriptsize, "
+      "draw=none}}",
+      is_long ? 1 : 2);
+}
+
+bool has_spread(const Point& point) { return std::isfinite(point.low) && std::isfinite(point.high); }
+
 struct Writer {
   std::string operator()(const XyPlot& plot) const {
-    std::string text =
-        "\\begin{axis}[width=0.7\\textwidth, height=0.5\\textwidth, legend pos=outer north east, "
-        "legend cell align=left, legend style={font=\\scriptsize},\n  " +
-        axis_options("x", plot.x) + "  " + axis_options("y", plot.y) + "]\n";
+    std::string text = "\\begin{axis}[" + std::string(kShape) + legend_options(plot) + ",\n  " +
+                       axis_options("x", plot.x) + "  " + axis_options("y", plot.y) + "]\n";
     for (const Guide& guide : plot.vertical) {
       text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}};  % {3}\n",
                           guide.at, plot.y.min, plot.y.max, one_line(guide.label));
@@ -50,8 +65,13 @@ struct Writer {
         case Series::Style::staircase: style += ", const plot, no marks"; break;
         case Series::Style::dashes: style += ", dashed, no marks"; break;
       }
-      text += fmt::format("\\addplot[{}{}] coordinates {{", style, series.label.empty() ? ", forget plot" : "");
-      for (const Point& point : series.points) text += fmt::format("({},{}) ", point.x, point.y);
+      const bool any_spread = std::any_of(series.points.begin(), series.points.end(), has_spread);
+      if (any_spread) style += ", error bars/.cd, y dir=both, y explicit";
+      text += fmt::format("\\addplot[{}{}] coordinates {{", series.label.empty() ? "forget plot, " : "", style);
+      for (const Point& point : series.points) {
+        text += fmt::format("({},{}) ", point.x, point.y);
+        if (has_spread(point)) text += fmt::format("+= (0,{}) -= (0,{}) ", point.high - point.y, point.y - point.low);
+      }
       text += "};\n";
       if (!series.label.empty()) text += fmt::format("\\addlegendentry{{{}}}\n", latex_escaped(series.label));
     }
@@ -61,13 +81,14 @@ struct Writer {
     std::string positions, labels;
     for (std::size_t i = 0; i < plot.bars.size(); ++i) {
       positions += fmt::format("{}{}", i ? "," : "", i);
-      labels += fmt::format("{}{{{}}}", i ? "," : "", latex_escaped(plot.bars[i].label));
+      labels += fmt::format("{}{{{}}}", i ? "," : "", latex_label(plot.bars[i].label));
     }
     std::string text = fmt::format(
-        "\\begin{{axis}}[xbar stacked, width=0.6\\textwidth, y=4mm, bar width=3mm, enlarge y "
-        "limits={{abs=4mm}}, y dir=reverse,\n  "
-        "ytick={{{}}}, yticklabels={{{}}}, yticklabel style={{font=\\scriptsize}}, legend pos=outer north "
-        "east,\n  {}]\n",
+        "\\begin{{axis}}[xbar stacked, scale only axis, width=0.52\\linewidth, y=5mm, bar width=3mm, enlarge y "
+        "limits={{abs=4mm}}, y dir=reverse,\n  ytick={{{}}}, yticklabels={{{}}}, yticklabel style={{font=\\tiny, "
+        "text width=0.38\\linewidth, align=right}}, tick label style={{font=\\scriptsize}},\n  label "
+        "style={{font=\\scriptsize}}, legend columns=2, legend style={{at={{(0.3,-5em)}}, anchor=north, "
+        "font=\\scriptsize, draw=none}},\n  {}]\n",
         positions, labels, axis_options("x", plot.x));
     const std::size_t parts = std::max<std::size_t>(1, plot.part_names.size());
     for (std::size_t part = 0; part < parts; ++part) {
@@ -88,8 +109,9 @@ struct Writer {
       return text;
     };
     std::string text = fmt::format(
-        "\\begin{{axis}}[width=0.7\\textwidth, xlabel={{{}}}, ylabel={{{}}}, colorbar, "
-        "enlargelimits=false,\n  xtick={{{}}}, "
+        "\\begin{{axis}}[scale only axis, width=0.6\\linewidth, height=0.45\\linewidth, xlabel={{{}}}, ylabel={{{}}}, "
+        "colorbar, tick label style={{font=\\scriptsize}}, label style={{font=\\scriptsize}},\n  "
+        "enlargelimits=false, xtick={{{}}}, "
         "xticklabels={{{}}}, ytick={{{}}}, yticklabels={{{}}}]\n\\addplot[matrix plot*, mesh/cols={}, point "
         "meta=explicit] "
         "coordinates {{\n",
@@ -107,16 +129,12 @@ struct Writer {
 
 }  // namespace
 
-std::string to_pgfplots(const std::vector<Figure>& figures) {
-  std::string text = "% Needs \\usepackage{pgfplots} \\pgfplotsset{compat=1.16}.\n";
-  for (int color = 0; color < 12; ++color) {
+std::string to_pgfplots(const Figure& figure) {
+  std::string text = fmt::format("% {}: {} ({})\n% Needs \\usepackage{{pgfplots}} \\pgfplotsset{{compat=1.16}}.\n",
+                                 figure.id, one_line(figure.title), one_line(figure.subtitle));
+  for (int color = 0; color < 12; ++color)
     text += fmt::format("\\definecolor{{{}}}{{HTML}}{{{}}}\n", color_name(color), color_text(color).substr(1));
-  }
-  for (const Figure& figure : figures) {
-    text += fmt::format("\n% {}: {} ({})\n\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", figure.id,
-                        one_line(figure.title), one_line(figure.subtitle), std::visit(Writer{}, figure.plot));
-  }
-  return text;
+  return text + fmt::format("\\begin{{tikzpicture}}\n{}\\end{{tikzpicture}}\n", std::visit(Writer{}, figure.plot));
 }
 
 }  // namespace ecmv::reports

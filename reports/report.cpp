@@ -10,10 +10,12 @@
 #include <map>
 #include <set>
 
+#include "reports/answer.h"
 #include "reports/block_tables.h"
 #include "reports/fields.h"
 #include "reports/gnuplot.h"
 #include "reports/html.h"
+#include "reports/keys.h"
 #include "reports/latex.h"
 #include "reports/pgfplots.h"
 #include "reports/tables.h"
@@ -37,14 +39,43 @@ std::map<std::string_view, const RunRecord*> runs_by_id(const RecordSet& records
 
 // Distinct values in order of appearance, joined.
 template <class Range, class Text>
-std::string distinct(const Range& range, Text text_of) {
+std::string distinct(const Range& range, const char* separator, Text text_of) {
   std::string joined;
   std::set<std::string> seen;
   for (const auto& item : range) {
     const std::string text = text_of(item);
-    if (!text.empty() && seen.insert(text).second) joined += (joined.empty() ? "" : ", ") + text;
+    if (!text.empty() && seen.insert(text).second) joined += (joined.empty() ? "" : separator) + text;
   }
   return joined;
+}
+
+// The two figures of the first screen: of those that show the case that the answer is about, bits against speed and one
+// over a parameter, or what there is instead.
+std::vector<std::size_t> lead_figures(const std::vector<Figure>& figures, const CaseRecord* subject) {
+  std::vector<std::size_t> lead;
+  auto take = [&](std::string_view kind, bool about_subject) {
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      const auto& cases = figures[i].cases;
+      const bool shown = !about_subject || std::find(cases.begin(), cases.end(), subject) != cases.end();
+      if (!figures[i].id.starts_with(kind) || !shown || std::find(lead.begin(), lead.end(), i) != lead.end()) continue;
+      lead.push_back(i);
+      return;
+    }
+  };
+  for (const bool about_subject : {true, false})
+    for (const char* kind :
+         {"asked_for", "pareto", "throughput", "sigma", "batch", "shapes", "break_even", "size", "roofline", "blocks"})
+      if (lead.size() < 2) take(kind, about_subject);
+  return lead;
+}
+
+PageFigure page_figure(const DrawnFigure& drawn) {
+  return {drawn.figure, drawn.svg.empty() ? "" : read_file(drawn.svg)};
+}
+
+std::string without_bold(std::string text) {
+  for (std::size_t at = text.find("**"); at != std::string::npos; at = text.find("**", at)) text.erase(at, 2);
+  return one_line(text);
 }
 
 }  // namespace
@@ -98,6 +129,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   std::int64_t superseded = 0;
   const RecordSet records = without_superseded(all_records, superseded);
   const Contexts contexts(records, options.baseline_codec);
+  const CaseKeys keys(records);
   const auto disturbed = std::count_if(records.cases.begin(), records.cases.end(), is_disturbed);
   if (disturbed > 0)
     report.warnings.push_back(fmt::format(
@@ -129,29 +161,20 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
     report.warnings.push_back(fmt::format("{} more sentences like these are not shown", more));
   }
 
-  // 2. Tables.
+  // 2. The answer and the tables.
   Page page;
-  const std::string experiments = distinct(records.cases, [](const CaseRecord& r) { return r.experiment; });
+  const std::string experiments = distinct(records.cases, ", ", [](const CaseRecord& r) { return r.experiment; });
   page.title = !options.title.empty() ? options.title : !experiments.empty() ? experiments : "Report";
-  page.question = distinct(records.runs, [](const RunRecord& r) { return r.question; });
+  page.question = distinct(records.runs, " ", [](const RunRecord& r) { return r.question; });
+  const Answer found = answer(records, contexts);
+  page.answer = found.sentence, page.more = found.more;
   page.counts = count_statuses(records);
-  for (Table& table : std::vector<Table>{failures_table(records), refusals_table(records)}) {
-    if (!table.rows.empty()) page.problems.push_back(std::move(table));
-  }
+  const Table failures = failures_table(records), refusals = refusals_table(records);
   const std::vector<Table> fastest = fastest_tables(records, contexts), all = results_tables(records, contexts);
-  page.results = fastest;
-  page.results.insert(page.results.end(), all.begin(), all.end());
-  for (Table& table : block_tables(records)) page.sizes.push_back(std::move(table));
-  page.sizes.push_back(coverage_table(records));
   const Table libraries = library_table(records);
-  if (!libraries.rows.empty()) page.sizes.push_back(libraries);
-  if (!records.bandwidths.empty()) page.sizes.push_back(bandwidth_table(records));
-  page.glossary.push_back(metrics_table());
-  if (!records.runs.empty()) page.provenance.push_back(provenance_table(records));
-  for (const RunRecord& run : records.runs) {
-    if (!run.config_text.empty())
-      page.texts.emplace_back(fmt::format("Configuration of run {}", run.run), run.config_text);
-  }
+  std::vector<Table> more = block_tables(records);
+  more.push_back(coverage_table(records));
+  if (!records.bandwidths.empty()) more.push_back(bandwidth_table(records));
   for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));
   for (const BandwidthRecord& bandwidth : all_records.bandwidths) page.json_lines.push_back(to_json_line(bandwidth));
   for (const CaseRecord& record : all_records.cases) page.json_lines.push_back(to_json_line(record));
@@ -170,15 +193,47 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   }
   for (Figure& figure : maker.all()) figures.push_back(std::move(figure));
   for (Figure& figure : block_figures(records)) figures.push_back(std::move(figure));
-  for (const DrawnFigure& drawn :
-       draw(figures, directory / "figures", {options.gnuplot, options.gnuplot_seconds}, report.warnings)) {
-    page.figures.push_back({drawn.figure, drawn.svg.empty() ? "" : read_file(drawn.svg)});
+  const std::vector<std::size_t> lead = lead_figures(figures, found.subject);
+  Section more_figures{"figures", "More figures"};
+  const std::vector<DrawnFigure> all_drawn =
+      draw(figures, directory / "figures", {options.gnuplot, options.gnuplot_seconds}, report.warnings);
+  for (std::size_t i = 0; i < all_drawn.size(); ++i) {
+    const DrawnFigure& drawn = all_drawn[i];
+    if (std::find(lead.begin(), lead.end(), i) == lead.end()) more_figures.figures.push_back(page_figure(drawn));
     for (const char* kind : {".dat", ".gp"}) report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
     for (const auto& file : {drawn.svg, drawn.pdf}) {
       if (!file.empty()) report.files.push_back(file);
     }
   }
+  for (const std::size_t i : lead) page.lead_figures.push_back(page_figure(all_drawn[i]));
   page.warnings = report.warnings;
+
+  // What is wrong, then what was found out, then everything else, folded.
+  auto add = [&](Section section) {
+    const bool any = !section.tables.empty() || !section.figures.empty() || !section.texts.empty();
+    if (any) page.sections.push_back(std::move(section));
+  };
+  auto filled = [](std::initializer_list<Table> tables) {
+    std::vector<Table> list;
+    for (const Table& table : tables)
+      if (!table.rows.empty()) list.push_back(table);
+    return list;
+  };
+  add({"problems", "Failed cases", false, filled({failures})});
+  add({"refused", "Refused and unavailable cases", true, filled({refusals})});
+  add({"results", "Results", false, fastest});
+  add({"kernels", "All kernels, all columns", true, all});
+  add(std::move(more_figures));
+  add({"sizes", "Coverage and bandwidth", true, more});
+  add({"libraries", "Codecs from shared objects", true, filled({libraries})});
+  add({"glossary", "What the metrics mean", true, {metrics_table()}});
+  Section provenance{"provenance-part", "Machine, build and configuration"};
+  if (!records.runs.empty()) provenance.tables.push_back(provenance_table(records));
+  for (const RunRecord& run : records.runs) {
+    if (!run.config_text.empty())
+      provenance.texts.emplace_back(fmt::format("Configuration of run {}", run.run), run.config_text);
+  }
+  add(std::move(provenance));
 
   // 4. Files.
   auto write = [&](const char* name, const std::string& text) {
@@ -191,26 +246,33 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   };
   std::string markdown = fmt::format("# {}\n\n", one_line(page.title));
   if (!page.question.empty()) markdown += one_line(page.question) + "\n\n";
+  markdown += one_line(page.answer) + "\n\n";
+  if (!page.more.empty()) markdown += one_line(page.more) + "\n\n";
   for (const auto& [status, count] : page.counts) markdown += fmt::format("* {}: {}\n", to_string(status), count);
   for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", one_line(warning));
-  std::string latex = "% Needs \\usepackage{booktabs,longtable}.\n";
-  for (const auto* tables : {&page.problems, &page.results, &page.sizes, &page.provenance}) {
-    for (const Table& table : *tables) {
-      markdown.append("\n").append(to_markdown(table));
-      latex.append("\n").append(to_latex(table));
-    }
+  for (const PageFigure& drawn : page.lead_figures)
+    if (!drawn.svg.empty())
+      markdown += fmt::format("\n![{}](figures/{}.svg)\n", one_line(drawn.figure->title), drawn.figure->id);
+  for (const Section& section : page.sections) {
+    if (section.tables.empty() || section.id == "glossary") continue;
+    markdown += fmt::format("\n## {}\n", section.title);
+    for (const Table& table : section.tables) markdown.append("\n").append(to_markdown(table));
   }
   write("report.html", to_html(page));
   write("results.md", markdown);
   write("results.csv", to_csv(flat_table(records, contexts)));
+  std::string latex = "% Needs \\usepackage{array,booktabs}.\n";
+  for (const Table& table : paper_tables(records, contexts, keys, options.paper_rows))
+    latex.append("\n").append(to_latex(table));
   write("results.tex", latex);
-  write("macros.tex", to_macros(all));
-  write("plots.tex", to_pgfplots(figures));
+  write("macros.tex", to_macros(records, contexts, keys));
+  for (const Figure& figure : figures) write(("figures/" + figure.id + ".tex").c_str(), to_pgfplots(figure));
 
-  for (const Table& table : page.problems) report.terminal_text += to_text(table) + "\n";
-  for (const Table& table : fastest.empty() ? summary_tables(records, contexts) : fastest)
-    report.terminal_text += to_text(table) + "\n";
-  if (!libraries.rows.empty()) report.terminal_text += to_text(libraries) + "\n";
+  report.terminal_text = without_bold(page.answer) + "\n";
+  if (!page.more.empty()) report.terminal_text += without_bold(page.more) + "\n";
+  for (const Table& table : filled({failures, refusals})) report.terminal_text += "\n" + to_text(table);
+  for (const Table& table : fastest) report.terminal_text += "\n" + to_text(table);
+  for (const Table& table : filled({libraries})) report.terminal_text += "\n" + to_text(table);
   return report;
 }
 

@@ -12,21 +12,21 @@
 namespace ecmv::reports {
 
 struct ReportOptions {
-  std::string baseline_codec;        // ids of the uncompressed codecs, "a,b"; "" : no comparisons with it
-  std::string title;                 // "": the experiments' names
-  std::string gnuplot = "gnuplot";   // program, found on PATH
-  int gnuplot_seconds = 60;          // for one drawing; when they are over, no more are drawn
-  std::vector<XySpec> more_figures;  // asked for by hand: --x --y --series --facet
+  std::string baseline_codec;           // ids of the uncompressed codecs, "a,b"; "" : no comparisons with it
+  std::string title;                    // "": the experiments' names
+  std::string gnuplot = "gnuplot";      // program, found on PATH
+  int gnuplot_seconds = 60;             // for one drawing; when they are over, no more are drawn
+  std::vector<XySpec> more_figures;     // asked for by hand: --x --y --series --facet
+  std::vector<std::string> paper_rows;  // keys (keys.h) of the rows of results.tex; none: the fastest of each codec
 };
 
 struct WrittenReport {
   std::vector<std::filesystem::path> files;
   std::vector<std::string> warnings;  // full sentences; also on the page
-  std::string terminal_text;          // the summary tables, failures first
+  std::string terminal_text;          // the answer, failures, the tables of fastest kernels
 };
 
-// Writes report.html, results.md, results.csv, results.tex, macros.tex, plots.tex
-// and figures/*.{svg,pdf,gp,dat} into `directory` (created). A case that failed and was ok when tried again
+// Writes report.html, results.md, results.csv, results.tex, macros.tex and figures/*.{svg,pdf,gp,dat,tex} into `directory` (created). A case that failed and was ok when tried again
 // (same case key and machine) is shown as ok, and the number of such cases is a warning. Throws ReportError
 // when there is no case at all or a file cannot be written.
 WrittenReport write_report(const RecordSet& records, const ReportOptions& options,

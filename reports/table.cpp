@@ -64,6 +64,20 @@ Cell number_cell(double value, std::string text) {
   return {std::move(text), value};
 }
 
+Cell interval_cell(double value, Ends ends, double unit, int digits) {
+  Cell cell = number_cell(value, fixed_text(value / unit, digits));
+  if (!std::isfinite(value) || !std::isfinite(ends.low) || !std::isfinite(ends.high)) return cell;
+  cell.text += " ± " + fixed_text(std::max({ends.high - value, value - ends.low, 0.0}) / unit, digits);
+  cell.note = fixed_text(ends.low / unit, digits) + " … " + fixed_text(ends.high / unit, digits);
+  return cell;
+}
+
+const std::string* Table::heading_before(std::size_t row) const {
+  for (const Group& group : groups)
+    if (group.first_row == row) return &group.heading;
+  return nullptr;
+}
+
 std::string value_text(const Cell& cell) {
   struct Writer {
     std::string operator()(std::monostate) const { return ""; }
@@ -87,7 +101,12 @@ std::string to_markdown(const Table& table) {
     const bool right = table.columns[i].align == Column::Align::right;
     text += fmt::format("{}{}|", std::string(widths[i] + 1, '-'), right ? ':' : '-');
   }
-  for (const auto& row : table.rows) {
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    if (const std::string* heading = table.heading_before(r)) {
+      text += fmt::format("\n| **{}** |", markdown_escaped(*heading));
+      for (std::size_t i = 1; i < widths.size(); ++i) text += " |";
+    }
+    const auto& row = table.rows[r];
     text += "\n|";
     for (std::size_t i = 0; i < row.size(); ++i) {
       text += fmt::format(" {} |", pad(markdown_escaped(row[i].text), widths[i], table.columns[i].align));
@@ -115,7 +134,8 @@ std::string to_csv(const Table& table) {
 }
 
 std::string to_text(const Table& table) {
-  const auto widths = widths_of(table);
+  auto widths = widths_of(table);
+  if (!table.groups.empty() && !widths.empty()) widths.front() += 2;  // rows are indented below their heading
   std::string text = one_line(table.title) + "\n";
   auto add_line = [&](auto cell_text) {
     std::string line;
@@ -127,8 +147,10 @@ std::string to_text(const Table& table) {
   };
   add_line([&](std::size_t i) { return heading(table.columns[i]); });
   add_line([&](std::size_t i) { return std::string(widths[i], '-'); });
-  for (const auto& row : table.rows) {
-    add_line([&](std::size_t i) { return one_line(row[i].text); });
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    if (const std::string* heading = table.heading_before(r)) text += one_line(*heading) + "\n";
+    const std::string indent = table.groups.empty() ? "" : "  ";
+    add_line([&](std::size_t i) { return (i == 0 ? indent : "") + one_line(table.rows[r][i].text); });
   }
   return text;
 }

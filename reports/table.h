@@ -2,6 +2,7 @@
 // Renderers for Markdown, CSV (values, not texts) and the terminal; LaTeX is in latex.h, HTML in html.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -27,6 +28,12 @@ Cell text_cell(std::string text);
 Cell count_cell(std::int64_t count);
 // `value` is the raw number, `text` its rounded form; a NaN shows as "–" and is an empty CSV field.
 Cell number_cell(double value, std::string text);
+// "4.34 ± 0.05" in multiples of `unit`: the larger of the two distances to the ends of the interval, which the note
+// tells exactly; without an interval only the number.
+struct Ends {
+  double low, high;
+};
+Cell interval_cell(double value, Ends ends, double unit, int digits);
 
 struct Table {
   std::string id;       // slug
@@ -34,6 +41,14 @@ struct Table {
   std::string caption;  // sentences, may be empty
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;  // each as long as columns
+  // Rows that belong together have a heading before the first of them; none: the rows are one group.
+  struct Group {
+    std::size_t first_row;
+    std::string heading;
+  };
+  std::vector<Group> groups = {};
+  // The heading that stands before this row, or nullptr.
+  const std::string* heading_before(std::size_t row) const;
 };
 
 std::string to_markdown(const Table& table);

@@ -11,12 +11,13 @@
 namespace ecmv::reports {
 
 // The results: one table for each op and cache class that has ok cases, in the order product before decode before
-// sizes, streamed before resident. Sorted by data, then fastest first, sizes smallest first.
+// sizes, streamed before resident. Rows are grouped by data, batch and device, in each group the fastest first, sizes
+// smallest first; numbers stand before the names of kernels.
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
 // The same with fewer columns and of each codec and settings only the fastest kernel and tuning on each backend and
-// device; none where no codec has several.
+// device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);
-// A short form for the terminal: fewer columns.
+// All kernels with fewer columns, for the terminal.
 std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts);
 
 // Cases that went wrong (incorrect, error, timed_out, out_of_memory), one row each, worst first.

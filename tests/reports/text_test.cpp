@@ -72,7 +72,7 @@ TEST_CASE("a table of Markdown, LaTeX, CSV or plain text has a line for each row
     CHECK(lines_of(to_csv(table)).size() == 3);
     CHECK(lines_of(to_latex(table)).size() == lines_of(to_latex(table_of({"x", "x"}))).size());
     for (const std::string& whole : {to_markdown(table), to_text(table), to_csv(table), to_latex(table),
-                                     html_escaped(text), to_pgfplots({figure_of(text)})})
+                                     html_escaped(text), to_pgfplots(figure_of(text))})
       for (const char c : whole) CHECK((static_cast<unsigned char>(c) >= 0x20 || c == '\n'));
   }
   // A bar ends a cell unless exactly one backslash of ours stands before it.

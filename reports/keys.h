@@ -1,0 +1,35 @@
+// Names of cases for papers and scripts: plain ASCII without blanks or underscores, so that TeX takes them in macros and
+// labels, and the same in every run.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+// "matvec/packed-outliers,bits=5/s4/16384,layers=4/simd,columns,fast,AVX3,t2": op, codec with the settings that are not
+// its defaults, data, kernel. It depends on the case alone: two runs of a case have the same.
+std::string full_name(const CaseRecord& record);
+
+// Short keys: "packed-outliers,bits=5/s4/16384" is the fastest kernel of that codec, those settings and that data; other
+// kernels have their names behind it. matvec is not named, other ops are, and so are threads and devices where these
+// records have several.
+class CaseKeys {
+ public:
+  explicit CaseKeys(const RecordSet& records);
+  // Of one of the records that it was made from: no two ok cases have the same.
+  const std::string& of(const CaseRecord& record) const { return keys_.at(&record); }
+  // nullptr where there is no ok case of that key.
+  const CaseRecord* find(const std::string& key) const;
+  bool is_fastest(const CaseRecord& record) const { return fastest_.contains(&record); }
+
+ private:
+  std::map<const CaseRecord*, std::string> keys_;
+  std::map<std::string, const CaseRecord*> cases_;
+  std::set<const CaseRecord*> fastest_;
+};
+
+}  // namespace ecmv::reports

@@ -1,0 +1,34 @@
+// Where a text of a figure can stand: rectangles that are taken, and the choice of the place that covers least of them.
+// In pixels, x to the right and y downwards.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ecmv::reports {
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+// An estimate that is right within a tenth for sans-serif fonts.
+double text_width(const std::string& text, double font_size);
+// Lines of at most that width, parted at blanks.
+std::vector<std::string> wrapped(const std::string& text, double font_size, double width);
+
+class Occupied {
+ public:
+  explicit Occupied(Box within) : within_(within) {}
+  void add(const Box& box) { boxes_.push_back(box); }
+  void add_line(double x0, double y0, double x1, double y1);
+  // The area that is taken already, and what lies outside counts double.
+  double overlap(const Box& box) const;
+  // Of places in the order of preference the first that covers nothing, else the one that covers least; takes it.
+  std::size_t take(const std::vector<Box>& places);
+
+ private:
+  Box within_;
+  std::vector<Box> boxes_;
+};
+
+}  // namespace ecmv::reports

@@ -1,0 +1,120 @@
+// Claims about config.schema.json, by which editors check and complete configs: it describes what the reader takes.
+#include <sys/wait.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "datasets/source.h"
+#include "experiments/experiment.h"
+#include "tests/experiments/test_codecs.h"
+
+using namespace ecmv;
+using namespace ecmv::experiments;
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kExperiments = fs::path(ECMV_SOURCE_DIR) / "experiments";
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+nlohmann::json schema() { return nlohmann::json::parse(text_of(kExperiments / "config.schema.json")); }
+
+std::set<std::string> keys_of(const nlohmann::json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.at("properties").items()) keys.insert(key);
+  return keys;
+}
+
+// Every word that the reader of configs could take for a key: the texts of its sources.
+std::set<std::string> words_of_the_reader() {
+  static const std::regex quoted("\"([a-z][a-z0-9_]*)\"");
+  std::set<std::string> words = {"no_such_key"};
+  for (const char* name : {"experiment.cpp", "read_block.cpp", "expand.cpp", "strict_yaml.cpp"}) {
+    const std::string text = text_of(kExperiments / name);
+    for (std::sregex_iterator i(text.begin(), text.end(), quoted), end; i != end; ++i) words.insert((*i)[1]);
+  }
+  return words;
+}
+
+// A config with one more key in the map of that name.
+std::string config_with(const std::string& map, const std::string& key) {
+  const auto more = [&](const char* name, const char* before) {
+    return map == name ? before + key + ": 1" : std::string();
+  };
+  return "schema: 1\nname: x\nmeasure: {repetitions: 1" + more("measure", ", ") + "}\n" +
+         (map == "root" ? key + ": 1\n" : "") + "experiments:\n  - data: {source: gaussian, d: 4" + more("data", ", ") +
+         "}\n    codecs: all\n    kernels: {op: decode" + more("kernels", ", ") + "}\n    exclude: [{codec: none" +
+         more("exclude", ", ") + "}]\n" + (map == "block" ? "    " + key + ": 1\n" : "");
+}
+
+bool reader_knows(const std::string& map, const std::string& key) {
+  static const codecs::Codec plain = tests::make_codec();
+  static const std::vector<codecs::CodecEntry> entries = {{"plain", &plain, {}, {}}};
+  try {
+    parse_experiment(config_with(map, key), "x.yaml", {}, entries);
+  } catch (const ConfigError& error) {
+    for (const std::string& message : error.messages)
+      if (message.find("has no key '" + key + "'") != std::string::npos) return false;
+  }
+  return true;
+}
+
+int run(const std::string& command) {
+  const int status = std::system((command + " 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("the schema of configs has exactly the keys that the reader takes") {
+  const nlohmann::json root = schema(), &parts = root.at("$defs");
+  const std::map<std::string, nlohmann::json> maps = {{"root", root},
+                                                      {"measure", root.at("properties").at("measure")},
+                                                      {"block", parts.at("block")},
+                                                      {"data", parts.at("data")},
+                                                      {"kernels", parts.at("kernels")},
+                                                      {"exclude", parts.at("exclude")}};
+  const std::set<std::string> words = words_of_the_reader();
+  REQUIRE(words.size() > 40);
+  for (const auto& [map, object] : maps) {
+    INFO("in the map " << map);
+    std::set<std::string> known;
+    for (const std::string& word : words)
+      if (reader_knows(map, word)) known.insert(word);
+    CHECK_FALSE(known.contains("no_such_key"));
+    // The schema leaves the parameters of sources open.
+    if (map == "data")
+      for (const auto& parameter : datasets::find_source("gaussian")->parameters)
+        known.erase(std::string(parameter.name));
+    CHECK(keys_of(object) == known);
+    CHECK(object.at("additionalProperties") != true);
+  }
+}
+
+TEST_CASE("every config that comes along names the schema and keeps it") {
+  static const std::regex line("^# yaml-language-server: \\$schema=\\.\\./config\\.schema\\.json\n");
+  std::string files;
+  for (const auto& entry : fs::directory_iterator(kExperiments / "configs")) {
+    INFO(entry.path().string());
+    CHECK(std::regex_search(text_of(entry.path()), line));
+    files += " '" + entry.path().string() + "'";
+  }
+  if (run("python3 -c 'import jsonschema, yaml'") != 0)
+    SKIP("There is no python3 with jsonschema and yaml, which check configs against the schema.");
+  CHECK(run("python3 -c 'import json, sys, yaml, jsonschema\n"
+            "schema = json.load(open(sys.argv[1]))\n"
+            "jsonschema.Draft202012Validator.check_schema(schema)\n"
+            "for name in sys.argv[2:]: jsonschema.validate(yaml.safe_load(open(name)), schema)' '" +
+            (kExperiments / "config.schema.json").string() + "'" + files) == 0);
+}
