@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <string>
 
@@ -20,7 +21,7 @@ struct FlatColumn {
 
 // Ten digits: what comes after them is noise of the arithmetic.
 Cell plain(double number) {
-  return std::isfinite(number) ? number_cell(std::stod(fmt::format("{:.10g}", number)), "") : Cell{};
+  return std::isfinite(number) ? number_cell(std::strtod(fmt::format("{:.10g}", number).c_str(), nullptr), "") : Cell{};
 }
 
 Cell truth(bool value) { return text_cell(value ? "true" : "false"); }

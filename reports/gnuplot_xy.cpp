@@ -201,7 +201,7 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
     names = std::max(names, text_width(tick.text, kBase));
   }
   const bool rotated = plot.x.categories && widths > canvas.plot_width();
-  const double axis_bottom = rotated ? 52 + 0.5 * names : 58;
+  const double axis_bottom = rotated ? 58 + 0.5 * names : 64;
   canvas.bottom = axis_bottom + kLegendLine * lines + 6;
   canvas.height = canvas.top + 272 + canvas.bottom;
   std::string script = begin(figure, canvas);

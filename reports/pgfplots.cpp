@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "reports/fields.h"
@@ -31,16 +32,27 @@ std::string axis_options(const char* name, const Axis& axis) {
 // A column of a paper holds the axes and what stands beside them.
 constexpr std::string_view kShape =
     "scale only axis, width=0.8\\linewidth, height=0.55\\linewidth, tick label style={font=\\scriptsize}, "
-    "label style={font=\\scriptsize}, ";
+    "label style={font=\\scriptsize}, xlabel style={text width=0.8\\linewidth, align=center}, ";
 
-// Below the axes, two entries a line where they are short.
+// Below the axes: two entries a line where they are short, else each with as many lines as it needs.
 std::string legend_options(const XyPlot& plot) {
   const bool is_long = std::any_of(plot.series.begin(), plot.series.end(),
-                                   [](const Series& series) { return series.label.size() > 20; });
+                                   [](const Series& series) { return series.label.size() > 16; });
   return fmt::format(
-      "legend columns={}, legend cell align=left, legend style={{at={{(0.5,-5em)}}, anchor=north, font=\\scriptsize, "
-      "draw=none}}",
-      is_long ? 1 : 2);
+      "legend columns={}, legend cell align=left, legend style={{at={{(0.45,-5em)}}, anchor=north, font=\\scriptsize, "
+      "draw=none{}}}",
+      is_long ? 1 : 2, is_long ? ", cells={text width=0.75\\linewidth, align=left}" : "");
+}
+
+// Orange below the neutral value, white at it, violet above; `share` is -1 to 1.
+std::string heat_color(double share) {
+  constexpr std::array<double, 3> kBelow = {179, 88, 6}, kAbove = {84, 39, 136};
+  std::string color;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double end = share < 0 ? kBelow[i] : kAbove[i];
+    color += fmt::format("{}{:.0f}", i ? "," : "", 247 + (end - 247) * std::min(1.0, std::abs(share)));
+  }
+  return color;
 }
 
 bool has_spread(const Point& point) { return std::isfinite(point.low) && std::isfinite(point.high); }
@@ -73,7 +85,7 @@ struct Writer {
         if (has_spread(point)) text += fmt::format("+= (0,{}) -= (0,{}) ", point.high - point.y, point.y - point.low);
       }
       text += "};\n";
-      if (!series.label.empty()) text += fmt::format("\\addlegendentry{{{}}}\n", latex_escaped(series.label));
+      if (!series.label.empty()) text += fmt::format("\\addlegendentry{{{}}}\n", latex_label(series.label));
     }
     return text + "\\end{axis}\n";
   }
@@ -87,7 +99,8 @@ struct Writer {
         "\\begin{{axis}}[xbar stacked, scale only axis, width=0.52\\linewidth, y=5mm, bar width=3mm, enlarge y "
         "limits={{abs=4mm}}, y dir=reverse,\n  ytick={{{}}}, yticklabels={{{}}}, yticklabel style={{font=\\tiny, "
         "text width=0.38\\linewidth, align=right}}, tick label style={{font=\\scriptsize}},\n  label "
-        "style={{font=\\scriptsize}}, legend columns=2, legend style={{at={{(0.3,-5em)}}, anchor=north, "
+        "style={{font=\\scriptsize}}, xlabel style={{text width=0.52\\linewidth, align=center}}, legend columns=2, "
+        "legend style={{at={{(0.3,-5em)}}, anchor=north, "
         "font=\\scriptsize, draw=none}},\n  {}]\n",
         positions, labels, axis_options("x", plot.x));
     const std::size_t parts = std::max<std::size_t>(1, plot.part_names.size());
@@ -99,31 +112,45 @@ struct Writer {
     }
     return text + "\\end{axis}\n";
   }
+  // Cells as rectangles with their numbers, as the drawing has them.
   std::string operator()(const HeatMap& plot) const {
-    auto list = [](const std::vector<std::string>& names, bool positions) {
-      std::string text;
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        text.append(i ? "," : "")
-            .append(positions ? std::to_string(i) : fmt::format("{{{}}}", latex_escaped(names[i])));
-      }
-      return text;
-    };
+    std::string x_positions, x_labels, y_positions, y_labels;
+    std::size_t longest_x = 0, longest_y = 0;
+    for (std::size_t i = 0; i < plot.x_names.size(); ++i) {
+      x_positions += fmt::format("{}{}", i ? "," : "", i);
+      x_labels += fmt::format("{}{{{}}}", i ? "," : "", latex_escaped(plot.x_names[i]));
+      longest_x = std::max(longest_x, plot.x_names[i].size());
+    }
+    for (std::size_t i = 0; i < plot.y_names.size(); ++i) {
+      y_positions += fmt::format("{}{}", i ? "," : "", i);
+      y_labels += fmt::format("{}{{{}}}", i ? "," : "", latex_label(plot.y_names[i]));
+      longest_y = std::max(longest_y, plot.y_names[i].size());
+    }
     std::string text = fmt::format(
-        "\\begin{{axis}}[scale only axis, width=0.6\\linewidth, height=0.45\\linewidth, xlabel={{{}}}, ylabel={{{}}}, "
-        "colorbar, tick label style={{font=\\scriptsize}}, label style={{font=\\scriptsize}},\n  "
-        "enlargelimits=false, xtick={{{}}}, "
-        "xticklabels={{{}}}, ytick={{{}}}, yticklabels={{{}}}]\n\\addplot[matrix plot*, mesh/cols={}, point "
-        "meta=explicit] "
-        "coordinates {{\n",
-        latex_escaped(plot.x_label), latex_escaped(plot.y_label), list(plot.x_names, true), list(plot.x_names, false),
-        list(plot.y_names, true), list(plot.y_names, false), plot.x_names.size());
+        "\\begin{{axis}}[scale only axis, width=0.6\\linewidth, y=4mm, xlabel={{{}}}, ylabel={{{}}}, tick "
+        "label style={{font=\\scriptsize}},\n  label style={{font=\\scriptsize}}, tick style={{draw=none}}, xmin=-0.5, "
+        "xmax={}, ymin=-0.5, ymax={},\n  xtick={{{}}}, xticklabels={{{}}}, ytick={{{}}}, yticklabels={{{}}}{}{}]\n",
+        latex_escaped(plot.x_label), latex_escaped(plot.y_label), static_cast<double>(plot.x_names.size()) - 0.5,
+        static_cast<double>(plot.y_names.size()) - 0.5, x_positions, x_labels, y_positions, y_labels,
+        longest_x > 8 ? ", xticklabel style={rotate=90}" : "",
+        longest_y > 8 ? ", ylabel={}, yticklabel style={font=\\tiny, text width=0.3\\linewidth, align=right}" : "");
+    double furthest = 0.1;  // of the neutral value, in the logarithm
+    for (const auto& row : plot.values)
+      for (const double value : row)
+        if (value > 0 && std::isfinite(value)) furthest = std::max(furthest, std::abs(std::log2(value / plot.neutral)));
     for (std::size_t y = 0; y < plot.values.size(); ++y) {
       for (std::size_t x = 0; x < plot.values[y].size(); ++x) {
-        const double value = plot.values[y][x];
-        text += fmt::format("({},{}) [{}]\n", x, y, std::isfinite(value) ? fmt::format("{}", value) : "nan");
+        const double value = plot.values[y][x], share = std::log2(value / plot.neutral) / furthest;
+        if (!(value > 0) || !std::isfinite(value)) continue;
+        const double left = static_cast<double>(x) - 0.5, bottom = static_cast<double>(y) - 0.5;
+        text += fmt::format(
+            "\\definecolor{{ecmvcell}}{{RGB}}{{{}}}\\fill[ecmvcell] (axis cs:{},{}) rectangle (axis cs:{},{});\n",
+            heat_color(share), left, bottom, left + 1, bottom + 1);
+        text += fmt::format("\\node[font=\\tiny, text={}] at (axis cs:{},{}) {{{:.2f}}};\n",
+                            std::abs(share) > 0.7 ? "white" : "black", x, y, value);
       }
     }
-    return text + "};\n\\end{axis}\n";
+    return text + "\\end{axis}\n";
   }
 };
 

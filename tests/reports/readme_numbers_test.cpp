@@ -18,9 +18,9 @@ namespace {
 
 const std::filesystem::path kRoot = ECMV_SOURCE_DIR;
 
-// The README of the project and those of the codecs.
+// The README of the project, the page of published runs, and the READMEs of the codecs.
 std::vector<std::string> readmes() {
-  std::vector<std::string> names = {"README.md", "codecs/README.md"};
+  std::vector<std::string> names = {"README.md", "codecs/README.md", "reports/published/README.md"};
   for (const auto& entry : std::filesystem::directory_iterator(kRoot / "codecs"))
     if (std::filesystem::exists(entry.path() / "README.md"))
       names.push_back("codecs/" + entry.path().filename().string() + "/README.md");
@@ -76,6 +76,25 @@ TEST_CASE("the READMEs' results without a checked record are the ones that are l
   for (const std::string& block : listed) {
     INFO(block << " is listed as not covered, and is covered or gone");
     CHECK(found.contains(block));
+  }
+}
+
+TEST_CASE("the page of published runs links to the records or tables of every run") {
+  const std::filesystem::path folder = kRoot / "reports/published";
+  const std::string text = file_text(folder / "README.md");
+  int runs = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() != "records.jsonl") continue;
+    const std::string name = std::filesystem::relative(entry.path().parent_path(), folder).string();
+    INFO(name);
+    CHECK_THAT(text, ContainsSubstring("(" + name + "/results.md)"));
+    ++runs;
+  }
+  CHECK(runs >= 12);
+  static const std::regex link(R"re(\]\(([^)#:]+)\))re");
+  for (std::sregex_iterator i(text.begin(), text.end(), link), end; i != end; ++i) {
+    INFO((*i)[1]);
+    CHECK(std::filesystem::exists(folder / (*i)[1].str()));
   }
 }
 
