@@ -31,7 +31,7 @@ std::string bars_script(const Figure& figure, const BarPlot& plot) {
   const bool parts = plot.part_names.size() > 1;
   const double names_at = heading_height(figure, canvas) + 10;
   canvas.top = names_at + (parts ? 18 : 0) + (plot.vertical.empty() ? 0 : 18);
-  canvas.bottom = 52;
+  canvas.bottom = 64;
   const auto count = static_cast<double>(plot.bars.size());
   canvas.height = canvas.top + canvas.bottom + std::max(2.0, count) * 36;
   std::string script = begin(figure, canvas);
@@ -85,7 +85,7 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
   canvas.width = std::max(canvas.width, canvas.left + canvas.right + 46 * static_cast<double>(plot.x_names.size()));
   canvas.top = heading_height(figure, canvas) + 22;
   const bool rotated = longest + 6 > canvas.plot_width() / static_cast<double>(plot.x_names.size());
-  canvas.bottom = rotated ? 44 + 0.6 * longest : 52;
+  canvas.bottom = rotated ? 50 + 0.6 * longest : 60;
   canvas.height =
       canvas.top + canvas.bottom + (plot.y_names.size() > 8 ? 26 : 44) * static_cast<double>(plot.y_names.size());
   std::string script = begin(figure, canvas);

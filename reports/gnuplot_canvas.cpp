@@ -88,7 +88,10 @@ namespace {
 constexpr double kSubtitleLine = 17;
 
 std::vector<std::string> subtitle_lines(const Figure& figure, const Canvas& canvas) {
-  return wrapped(harmless(figure.subtitle), kSmall, canvas.width - 28);
+  std::string text = harmless(figure.subtitle);  // a dot stays with what is before it
+  for (std::size_t at = text.find(" · "); at != std::string::npos; at = text.find(" · ", at + 1))
+    text.replace(at, 1, "\u00a0");
+  return wrapped(text, kSmall, canvas.width - 28);
 }
 
 }  // namespace

@@ -122,6 +122,7 @@ struct LegendEntry {
   const Series* series = nullptr;  // none: a note
   std::string label, detail;
   double x = 0, line = 0;
+  bool alone = false;  // on its line
 };
 
 constexpr double kLegendLine = 18;
@@ -135,11 +136,18 @@ std::vector<LegendEntry> legend_of(const XyPlot& plot, const Canvas& canvas, dou
   std::stable_sort(entries.begin(), entries.end(), [](const LegendEntry& a, const LegendEntry& b) {
     return a.series->points.back().y > b.series->points.back().y;
   });
-  for (const std::string& note : plot.legend_notes) entries.push_back({nullptr, shortened(harmless(note), 74), ""});
   const double room = canvas.width - 28;
+  for (const std::string& note : plot.legend_notes) {
+    std::string text = harmless(note);
+    if (text_width(text, kSmall) > room)  // lists of settings may break after their commas
+      for (std::size_t at = text.find(','); at != std::string::npos; at = text.find(',', at + 1))
+        text.insert(at + 1, " ");
+    const std::vector<std::string> parts = wrapped(text, kSmall, room);
+    for (const std::string& part : parts) entries.push_back({nullptr, part, "", 0, 0, parts.size() > 1});
+  }
   double x = 0;
   lines = 0;
-  bool after_series = false;
+  bool after_series = false, after_alone = false;
   for (LegendEntry& entry : entries) {
     const double mark = entry.series ? 24 : 0, font = entry.series ? kBase : kSmall;
     const double name = text_width(entry.label, font);
@@ -152,11 +160,11 @@ std::vector<LegendEntry> legend_of(const XyPlot& plot, const Canvas& canvas, dou
         entry.detail = shortened(entry.detail, characters - 6);
     }
     const double width = mark + name + (entry.detail.empty() ? 0 : 8 + text_width(entry.detail, kSmall)) + 18;
-    const bool first_note = !entry.series && after_series;
-    if (x > 0 && (x + width - 18 > room || first_note)) x = 0, ++lines;
+    const bool breaks = (!entry.series && after_series) || entry.alone || after_alone;
+    if (x > 0 && (x + width - 18 > room || breaks)) x = 0, ++lines;
     entry.x = 14 + x, entry.line = lines;
     x += width;
-    after_series = entry.series != nullptr;
+    after_series = entry.series != nullptr, after_alone = entry.alone;
   }
   if (!entries.empty()) ++lines;
   constexpr double kMostLines = 4;  // details are worth

@@ -32,7 +32,8 @@ table{border-collapse:collapse;width:100%;font-size:13.5px;line-height:1.35;font
 thead th{position:sticky;top:0;background:var(--band);text-align:left;font-weight:600;vertical-align:bottom;z-index:1}.sortable thead th{cursor:pointer}
 th small{font-weight:400;color:var(--quiet);white-space:nowrap}th[aria-sort=ascending]::after{content:" \25B4"}th[aria-sort=descending]::after{content:" \25BE"}
 th,td{padding:.2rem .6rem;border-bottom:1px solid var(--line)}tbody:last-child tr:last-child td{border-bottom:0}tbody tr:hover td{background:var(--band)}
-.group th{text-align:left;font-weight:600;padding-top:.5rem}.group span{position:sticky;left:.6rem}
+.group th{text-align:left;font-weight:600;padding-top:.5rem}.group span{position:sticky;left:.6rem;display:inline-block;max-width:calc(100vw - 3rem);white-space:normal}
+tbody td:first-child{position:sticky;left:0;background:var(--paper)}tbody tr:hover td:first-child{background:var(--band)}
 th.r,td.r{text-align:right;white-space:nowrap}td.n{white-space:nowrap}.good{color:var(--good)}.bad{color:var(--bad)}.caution{color:var(--caution)}.quiet{color:var(--quiet)}
 td [title]{text-decoration:underline dotted var(--line);text-underline-offset:3px}
 input[type=search]{font:inherit;font-size:16px;padding:.2rem .6rem;border:1px solid var(--line);border-radius:6px;background:var(--paper);color:inherit;width:22rem;max-width:100%}

@@ -156,16 +156,17 @@ std::string to_latex(const Table& table) {
     columns += table.columns[i].align == Column::Align::right ? 'r' : 'l';
   std::string text = fmt::format(
       "\\begin{{table}}\n\\caption{{{}}}\\label{{tab:{}}}\n\\footnotesize\\setlength{{\\tabcolsep}}{{2pt}}\n"
-      "\\begin{{tabular*}}{{\\linewidth}}{{@{{}}>{{\\raggedright\\arraybackslash}}p{{0.26\\linewidth}}"
-      "@{{\\extracolsep{{\\fill}}}}{}@{{}}}}\n\\toprule\n{} \\\\\n",
+      "\\begin{{tabular*}}{{\\linewidth}}{{@{{\\extracolsep{{\\fill}}}}>{{\\raggedright\\arraybackslash}}p{{0."
+      "31\\linewidth}}"
+      "{}@{{}}}}\n\\toprule\n{} \\\\\n",
       latex_escaped(table.title), table.id, columns, headings);
   if (any_unit) text += units + " \\\\\n";
   text += "\\midrule\n";
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     if (const std::string* heading = table.heading_before(r))
       text += fmt::format(
-          "{}\\multicolumn{{{}}}{{@{{}}>{{\\raggedright\\arraybackslash}}p{{\\linewidth}}@{{}}}}{{\\emph{{{}}}}} "
-          "\\\\\n",
+          "{}\\multicolumn{{{}}}{{@{{}}l@{{}}}}{{\\makebox[0pt][l]{{\\parbox[t]{{\\linewidth}}"
+          "{{\\raggedright\\emph{{{}}}\\strut}}}}}} \\\\\n",
           r > 0 ? "\\addlinespace\n" : "", table.columns.size(), latex_escaped(*heading));
     const auto& row = table.rows[r];
     for (std::size_t i = 0; i < row.size(); ++i) {

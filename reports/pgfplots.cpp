@@ -39,7 +39,7 @@ std::string legend_options(const XyPlot& plot) {
   const bool is_long = std::any_of(plot.series.begin(), plot.series.end(),
                                    [](const Series& series) { return series.label.size() > 16; });
   return fmt::format(
-      "legend columns={}, legend cell align=left, legend style={{at={{(0.45,-5em)}}, anchor=north, font=\\scriptsize, "
+      "legend columns={}, legend cell align=left, legend style={{at={{(0.45,-4em)}}, anchor=north, font=\\scriptsize, "
       "draw=none{}}}",
       is_long ? 1 : 2, is_long ? ", cells={text width=0.75\\linewidth, align=left}" : "");
 }
@@ -72,13 +72,13 @@ struct Writer {
     for (const Series& series : plot.series) {
       std::string style = color_name(series.color);
       switch (series.style) {
-        case Series::Style::line: style += series.hollow ? ", dashed, mark=o" : ", mark=*"; break;
+        case Series::Style::line: style += series.hollow ? ", dashed, mark=o, mark options=solid" : ", mark=*"; break;
         case Series::Style::points: style += series.hollow ? ", only marks, mark=o" : ", only marks, mark=*"; break;
         case Series::Style::staircase: style += ", const plot, no marks"; break;
         case Series::Style::dashes: style += ", dashed, no marks"; break;
       }
       const bool any_spread = std::any_of(series.points.begin(), series.points.end(), has_spread);
-      if (any_spread) style += ", error bars/.cd, y dir=both, y explicit";
+      if (any_spread) style += ", error bars/.cd, y dir=both, y explicit, error bar style=solid";
       text += fmt::format("\\addplot[{}{}] coordinates {{", series.label.empty() ? "forget plot, " : "", style);
       for (const Point& point : series.points) {
         text += fmt::format("({},{}) ", point.x, point.y);
@@ -100,7 +100,7 @@ struct Writer {
         "limits={{abs=4mm}}, y dir=reverse,\n  ytick={{{}}}, yticklabels={{{}}}, yticklabel style={{font=\\tiny, "
         "text width=0.38\\linewidth, align=right}}, tick label style={{font=\\scriptsize}},\n  label "
         "style={{font=\\scriptsize}}, xlabel style={{text width=0.52\\linewidth, align=center}}, legend columns=2, "
-        "legend style={{at={{(0.3,-5em)}}, anchor=north, "
+        "legend style={{at={{(0.3,-4em)}}, anchor=north, "
         "font=\\scriptsize, draw=none}},\n  {}]\n",
         positions, labels, axis_options("x", plot.x));
     const std::size_t parts = std::max<std::size_t>(1, plot.part_names.size());
@@ -127,7 +127,7 @@ struct Writer {
       longest_y = std::max(longest_y, plot.y_names[i].size());
     }
     std::string text = fmt::format(
-        "\\begin{{axis}}[scale only axis, width=0.6\\linewidth, y=4mm, xlabel={{{}}}, ylabel={{{}}}, tick "
+        "\\begin{{axis}}[scale only axis, width=0.6\\linewidth, y=6mm, xlabel={{{}}}, ylabel={{{}}}, tick "
         "label style={{font=\\scriptsize}},\n  label style={{font=\\scriptsize}}, tick style={{draw=none}}, xmin=-0.5, "
         "xmax={}, ymin=-0.5, ymax={},\n  xtick={{{}}}, xticklabels={{{}}}, ytick={{{}}}, yticklabels={{{}}}{}{}]\n",
         latex_escaped(plot.x_label), latex_escaped(plot.y_label), static_cast<double>(plot.x_names.size()) - 0.5,
