@@ -18,7 +18,7 @@ double common_area(const Box& a, const Box& b) {
 double text_width(const std::string& text, double font_size) {
   const auto characters =
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  return 0.57 * font_size * static_cast<double>(characters);
+  return 0.54 * font_size * static_cast<double>(characters);
 }
 
 std::vector<std::string> wrapped(const std::string& text, double font_size, double width) {

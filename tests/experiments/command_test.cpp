@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -281,6 +282,13 @@ TEST_CASE("records are reported and compared") {
   CHECK(ecmv({"report", "r.jsonl", "-o", "rep"}) == 0);
   CHECK(fs::exists(ecmv.folder / "rep/report.html"));
   CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
+  // Exports.
+  CHECK(ecmv({"report", "r.jsonl"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Give -o FOLDER for the report, or --google-benchmark FILE."));
+  CHECK(ecmv({"report", "r.jsonl", "--google-benchmark", "-"}) == 0);
+  CHECK(nlohmann::json::parse(ecmv.out).at("benchmarks").at(0).at("run_type") == "iteration");
+  CHECK(ecmv({"report", "r.jsonl", "-o", "rep", "--row", "nobody/s4/8"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("no verified case has the key \"nobody/s4/8\""));
 }
 
 TEST_CASE("codecs within one record file are compared with a baseline, which is information and no regression") {
