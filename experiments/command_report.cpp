@@ -37,10 +37,10 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
   verb->callback([options, &line] {
     line.action = [options] {
-      if (options->directory.empty() && options->google_benchmark.empty())
-        throw UsageError("Give -o FOLDER for the report, or --google-benchmark FILE.");
       reports::RecordSet records;
       for (const std::string& file : options->records) records.append(reports::read_records(file));
+      if (options->directory.empty() && options->google_benchmark.empty())
+        throw UsageError("Give -o FOLDER for the report, or --google-benchmark FILE.");
       if (!options->google_benchmark.empty())
         write_output(options->google_benchmark,
                      [&](std::ostream& file) { file << reports::to_google_benchmark(records); });

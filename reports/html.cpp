@@ -102,8 +102,11 @@ const char* tone_class(Cell::Tone tone) {
   return "";
 }
 
-std::string table_html(const Table& table, bool sortable = true) {
-  std::string html = fmt::format("<h3 id=\"{}-title\">{}</h3>\n", table.id, html_escaped(table.title));
+// The title is left out where the section has the same.
+std::string table_html(const Table& table, const std::string& section_title) {
+  const bool sortable = table.id != "provenance";
+  std::string html;
+  if (table.title != section_title) html = fmt::format("<h3>{}</h3>\n", html_escaped(table.title));
   if (!table.caption.empty()) html += fmt::format("<p class=\"caption\">{}</p>\n", html_escaped(table.caption));
   if (sortable && table.rows.size() > 30) {
     html += fmt::format(
@@ -300,7 +303,7 @@ std::string section_html(const Section& section) {
                                        html_escaped(section.title), count)
                          : fmt::format("<section id=\"{}\"><h2>{}</h2>\n", section.id, html_escaped(section.title));
   html += figures_html(section.figures);
-  for (const Table& table : section.tables) html += table_html(table, table.id != "provenance");
+  for (const Table& table : section.tables) html += table_html(table, section.title);
   for (const auto& [title, text] : section.texts)
     html += fmt::format("<h3>{}</h3><pre>{}</pre>\n", html_escaped(title), html_escaped(text));
   return html + (section.folded ? "</details>\n" : "</section>\n");
