@@ -1,7 +1,11 @@
 // Names and keys of cases.
 #include "experiments/case.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include "codecs/registry.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -30,6 +34,22 @@ std::string DataSpec::name() const {
 std::string CodecSpec::name() const {
   const std::string values = settings.to_string();
   return values.empty() ? id : fmt::format("{}[{}]", id, values);
+}
+
+std::string CodecSpec::short_name() const {
+  codecs::Settings shown;
+  for (const auto& [setting, value] : settings.values())
+    if (std::ranges::find(non_default, setting) != non_default.end()) shown.set(setting, value);
+  const std::string values = shown.to_string();
+  return values.empty() ? id : fmt::format("{}[{}]", id, values);
+}
+
+CodecSpec make_codec_spec(const codecs::CodecEntry& entry, codecs::Settings settings) {
+  CodecSpec spec{std::string(entry.id), std::move(settings), entry.codec->format_version};
+  const codecs::Settings defaults = codecs::default_settings(*entry.codec);
+  for (const auto& [setting, value] : spec.settings.values())
+    if (defaults.values().at(setting) != value) spec.non_default.push_back(setting);
+  return spec;
 }
 
 std::string KernelSpec::name() const {

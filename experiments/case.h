@@ -11,6 +11,10 @@
 #include "codecs/compressed_matrix.h"
 #include "datasets/matrix.h"
 
+namespace ecmv::codecs {
+struct CodecEntry;
+}
+
 namespace ecmv::experiments {
 
 struct DataSpec {
@@ -29,9 +33,12 @@ struct CodecSpec {
   std::string id;
   codecs::Settings settings;  // resolved: every setting has its value
   uint32_t format_version = 1;
-  std::string name() const;  // "rans[lanes=32,prob_bits=12]"
+  std::vector<std::string> non_default = {};  // names of the settings that have other values than by default
+  std::string name() const;                   // "rans[lanes=32,prob_bits=12]": every setting
+  std::string short_name() const;             // "rans[lanes=32]": those that are not the default
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
+CodecSpec make_codec_spec(const codecs::CodecEntry& entry, codecs::Settings settings);
 
 struct KernelSpec {
   std::string backend;

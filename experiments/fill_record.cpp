@@ -88,6 +88,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   for (const auto& [name, value] : one.data.texts) record.data.parameters[name] = value;
   record.codec.id = one.codec.id;
   record.codec.format_version = one.codec.format_version;
+  record.codec.non_default = one.codec.non_default;
   const codecs::CodecEntry* const entry = codecs::find_codec(one.codec.id);
   if (entry != nullptr && entry->loaded()) {
     record.codec.library_path = entry->library_path;

@@ -223,12 +223,12 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
     std::map<std::string, std::string> given;
     for (const auto& [key, value] : values) given[key] = value.IsScalar() ? value.Scalar() : "";
     std::vector<std::string> problems;
-    CodecSpec spec{id, codecs::resolve_settings(entry->codec->settings, given, problems), entry->codec->format_version};
+    codecs::Settings settings = codecs::resolve_settings(entry->codec->settings, given, problems);
     for (const std::string& problem : problems) {
       const std::string message = fmt::format("Codec '{}': {}", id, problem);
       if (errors.messages().empty() || !errors.messages().back().ends_with(message)) errors.add(node, message);
     }
-    out.push_back(std::move(spec));
+    if (problems.empty()) out.push_back(make_codec_spec(*entry, std::move(settings)));
   }
 }
 
@@ -236,13 +236,13 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
 // range, the ends of a wide one. For configs that must not name codecs.
 void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out) {
   const codecs::Codec& codec = *entry.codec;
-  out.push_back({std::string(entry.id), codecs::default_settings(codec), codec.format_version});
+  out.push_back(make_codec_spec(entry, codecs::default_settings(codec)));
   const auto append = [&](std::string_view name, const std::string& value) {
     std::vector<std::string> problems;
-    CodecSpec spec{std::string(entry.id),
-                   codecs::resolve_settings(codec.settings, {{std::string(name), value}}, problems),
-                   codec.format_version};
-    if (problems.empty() && std::find(out.begin(), out.end(), spec) == out.end()) out.push_back(std::move(spec));
+    codecs::Settings settings = codecs::resolve_settings(codec.settings, {{std::string(name), value}}, problems);
+    if (!problems.empty()) return;
+    CodecSpec spec = make_codec_spec(entry, std::move(settings));
+    if (std::find(out.begin(), out.end(), spec) == out.end()) out.push_back(std::move(spec));
   };
   for (const codecs::SettingInfo& info : codec.settings) {
     const std::vector<std::string> listed = codecs::listed_values(info);
@@ -396,7 +396,7 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     errors.add(block, "A block needs 'codecs', a list of ids.");
   else if (list.IsScalar() && list.Scalar() == "all")
     for (const codecs::CodecEntry& entry : codecs)
-      specs.push_back({std::string(entry.id), codecs::default_settings(*entry.codec), entry.codec->format_version});
+      specs.push_back(make_codec_spec(entry, codecs::default_settings(*entry.codec)));
   else if (list.IsScalar() && list.Scalar() == "all_settings")
     for (const codecs::CodecEntry& entry : codecs) append_settings(entry, specs);
   else if (!list.IsSequence())

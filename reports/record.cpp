@@ -159,6 +159,8 @@ CaseRecord case_from(const Json& json) {
   const Json& library = part(codec, "library");
   take(library, "path", record.codec.library_path);
   take(library, "hash", record.codec.library_hash);
+  if (const auto names = codec.find("non_default"); names != codec.end() && !names->is_null())
+    take(codec, "non_default", record.codec.non_default.emplace());
 
   const Json& size = part(json, "size");
   take(size, "stored_bytes", record.size.stored_bytes);
@@ -353,6 +355,7 @@ std::string to_json_line(const CaseRecord& r) {
       {"id", r.codec.id}, {"format_version", r.codec.format_version}, {"settings", to_json(r.codec.settings)}};
   if (!r.codec.library_path.empty())
     json["codec"]["library"] = {{"path", r.codec.library_path}, {"hash", r.codec.library_hash}};
+  if (r.codec.non_default) json["codec"]["non_default"] = *r.codec.non_default;
   json["size"] = {{"stored_bytes", r.size.stored_bytes},
                   {"by_role",
                    {{"payload", r.size.payload_bytes},

@@ -9,6 +9,7 @@
 #include <iosfwd>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,8 @@ struct CaseRecord {
     Values settings;
     // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the build.
     std::string library_path = {}, library_hash = {};
+    // Names of the settings whose values are not the codec's defaults; unknown in older records.
+    std::optional<std::vector<std::string>> non_default = {};
   } codec;
 
   struct Size {                     // of all layers together

@@ -64,6 +64,22 @@ TEST_CASE("the file of a codec from a shared object survives writing and reading
   CHECK(read.cases.at(0).codec.library_hash == r.codec.library_hash);
 }
 
+TEST_CASE("which settings are not the default survives writing and reading, and is unknown in older records") {
+  CaseRecord r;
+  r.codec = {"coder", 3, {{"lanes", std::int64_t{32}}, {"pairs", true}}};
+  const auto back = [&] {
+    std::istringstream stream(to_json_line(r) + "\n");
+    return read_records(stream, "memory").cases.at(0).codec.non_default;
+  };
+  CHECK(to_json_line(r).find("non_default") == std::string::npos);
+  CHECK_FALSE(back().has_value());
+  r.codec.non_default = {"lanes"};
+  CHECK(to_json_line(r).find(R"("non_default":["lanes"])") != std::string::npos);
+  CHECK(back() == std::vector<std::string>{"lanes"});
+  r.codec.non_default->clear();
+  CHECK(back() == std::vector<std::string>{});
+}
+
 TEST_CASE("layers of several shapes and types are all named, in records and labels") {
   CaseRecord r;
   r.data.rows = 512;
