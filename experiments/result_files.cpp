@@ -12,7 +12,9 @@
 
 #include "experiments/command.h"
 #include "experiments/fill_record.h"
+#include "experiments/run_summary.h"
 #include "experiments/table_json.h"
+#include "experiments/terminal_table.h"
 #include "reports/tables.h"
 
 namespace ecmv::experiments {
@@ -134,10 +136,10 @@ void write_tables(const fs::path& records, const Experiment& experiment, const T
         if (!table.rows.empty()) out << reports::to_markdown(table) << "\n";
     });
   if (text == nullptr) return;
-  for (const reports::Table& table : reports::summary_tables(all, contexts)) *text << reports::to_text(table) << "\n";
-  for (const reports::Table& table :
-       {reports::library_table(all), reports::failures_table(all), reports::refusals_table(all)})
-    if (!table.rows.empty()) *text << reports::to_text(table) << "\n";
+  for (const reports::Table& table : fastest_cases(all, std::string(kDefaultBaseline)))
+    *text << fitted_text(table, kLineColumns) << "\n";
+  if (const reports::Table libraries = reports::library_table(all); !libraries.rows.empty())
+    *text << fitted_text(libraries, kLineColumns) << "\n";
 }
 
 }  // namespace ecmv::experiments
