@@ -137,8 +137,10 @@ void check_matvans(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kMatvansSource{"matvans", "matrices and initial vector of an uncompressed MatVANS file", false,
-                                       kMatvansParameters, load_matvans, 1, check_matvans};
+extern const DataSource kMatvansSource{"matvans",    "matrices and initial vector of an uncompressed MatVANS file",
+                                       false,        kMatvansParameters,
+                                       load_matvans, 1,
+                                       check_matvans};
 
 namespace {
 

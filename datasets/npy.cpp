@@ -171,8 +171,8 @@ void check_npy(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kNpySource{"npy", "the matrix, or stack of matrices, of an npy file", false, kNpyParameters,
-                                   load_npy, 1, check_npy};
+extern const DataSource kNpySource{
+    "npy", "the matrix, or stack of matrices, of an npy file", false, kNpyParameters, load_npy, 1, check_npy};
 
 namespace {
 

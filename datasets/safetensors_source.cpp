@@ -27,8 +27,13 @@ void check_safetensors(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kSafetensorsSource{"safetensors", "int8 or float matrices of a safetensors file", false,
-                                           kSafetensorsParameters, load_safetensors, 1, check_safetensors};
+extern const DataSource kSafetensorsSource{"safetensors",
+                                           "int8 or float matrices of a safetensors file",
+                                           false,
+                                           kSafetensorsParameters,
+                                           load_safetensors,
+                                           1,
+                                           check_safetensors};
 
 namespace {
 

@@ -76,8 +76,9 @@ void check_workload(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kWorkloadSource{"workload", "memory images of small programs, by type of element", false,
-                                        kWorkloadParameters, load_workload, 1, check_workload};
+extern const DataSource kWorkloadSource{
+    "workload",    "memory images of small programs, by type of element", false, kWorkloadParameters, load_workload, 1,
+    check_workload};
 
 namespace {
 

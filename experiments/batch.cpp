@@ -43,9 +43,8 @@ void Batch::measure() {
          .estimate_s = admitted.estimate_s,
          .observer = &checks.emplace_back(admitted, experiment_.verify_each, is_single_pass(experiment_.measure)),
          .on_host = admitted.device->memory() == "host"});
-  recorder_.progress.phase(
-      fmt::format("measuring a batch of {} case{}, about {}", cases.size(), cases.size() == 1 ? "" : "s",
-                  duration_text(about_s)));
+  recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
+                                       cases.size() == 1 ? "" : "s", duration_text(about_s)));
   States before = device_states(cases);
   const backends::cpu::HostLoad load = backends::cpu::read_host_load();
   const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
@@ -89,7 +88,7 @@ Batch::States Batch::device_states(const std::vector<AdmittedCase>& cases) {
 // Nor does a yardstick that cannot be measured.
 void Batch::measure_bandwidth(const KernelSpec& kernel) {
   if (!options_.on_bandwidth) return;
-  recorder_.progress.phase(fmt::format("measuring the read bandwidth for {}", kernel.backend));
+  recorder_.progress.aside(fmt::format("measuring the read bandwidth for {}", kernel.backend));
   std::optional<reports::BandwidthRecord> record;
   recorder_.note("The read bandwidth was not measured",
                  guarded([&] { record = devices_.measure_bandwidth(kernel, options_.run_id); }));

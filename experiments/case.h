@@ -52,7 +52,7 @@ struct KernelSpec {
   // GPUs only.
   int device = -1;           // number in the backend's list; -1: the first that fits
   std::string launch;        // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
-  std::string name() const;        // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2"
+  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2"
   std::string short_name() const;  // without a tuning that is the default: for people
 };
 
@@ -64,7 +64,7 @@ struct Case {
   std::string unavailable;
   std::string name() const;        // data/codec/kernel
   std::string short_name() const;  // the same of the short names: what people are shown
-  std::string key() const;   // 16 hexadecimal digits, a hash of name() and the format version
+  std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
 };
 
 // How long and how often. One sample is the mean of as many passes as fill min_time_s.

@@ -49,8 +49,7 @@ std::string nearest_option(const CLI::App& app, const std::string& argument) {
 std::string list_advice(const CLI::App& app, const std::vector<std::string>& arguments) {
   for (const CLI::App* verb : app.get_subcommands())
     for (size_t i = 0; i + 2 < arguments.size(); ++i) {
-      const CLI::Option* option =
-          arguments[i].starts_with("--") ? verb->get_option_no_throw(arguments[i]) : nullptr;
+      const CLI::Option* option = arguments[i].starts_with("--") ? verb->get_option_no_throw(arguments[i]) : nullptr;
       if (option == nullptr || option->get_delimiter() != ',') continue;
       std::string values = arguments[i + 1];
       for (size_t k = i + 2; k < arguments.size() && !arguments[k].starts_with('-'); ++k) values += "," + arguments[k];

@@ -39,7 +39,7 @@ struct CommandLine {
   std::vector<std::string> arguments;  // after it
   // "" or what to write where words follow the value of an option that takes a list: --op decode matvec.
   std::string list_advice;
-  std::function<int()> action;         // what the verb that was typed does; returns an exit code
+  std::function<int()> action;  // what the verb that was typed does; returns an exit code
   // Verbs that name codecs load these (--codec-library) and those of ECMV_CODEC_PATH before they act.
   bool names_codecs = false;
   std::vector<std::string> codec_libraries;

@@ -2,16 +2,17 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <set>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "codecs/did_you_mean.h"
 #include "experiments/command.h"
 #include "experiments/table_json.h"
 #include "experiments/terminal_table.h"
 #include "reports/compare.h"
+#include "reports/fields.h"
 #include "reports/report.h"
 
 namespace ecmv::experiments {
@@ -25,16 +26,34 @@ std::string codecs_of(const std::string& baseline) {
   return baseline.substr(kKey.size());
 }
 
-// As wide as a terminal: what can be left out is in --json and --md.
-reports::Table for_terminal(const reports::Table& table) {
-  static const std::set<std::string> kElsewhere = {"base_stored_bytes", "stored_bytes"};
-  reports::Table shown{table.id, table.title, "", {}, {}};
-  shown.rows.resize(table.rows.size());
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    const bool empty = std::ranges::all_of(table.rows, [&](const auto& row) { return row[i].text.empty(); });
-    if (empty || kElsewhere.contains(table.columns[i].id)) continue;
-    shown.columns.push_back(table.columns[i]);
-    for (size_t k = 0; k < table.rows.size(); ++k) shown.rows[k].push_back(table.rows[k][i]);
+// For a terminal: of sizes what changed, of a case its name. The rest is in --json and --md.
+reports::Table for_terminal(const reports::ComparisonResult& result, bool all) {
+  using reports::fixed_text, reports::text_cell;
+  constexpr auto kRight = reports::Column::Align::right;
+  reports::Table shown;
+  shown.title = reports::comparison_table(result).title;
+  shown.columns = {{"verdict", "verdict", ""},   {"speed", "speed", "×", kRight},
+                   {"interval", "interval", ""}, {"bytes", "stored bytes", "", kRight},
+                   {"case", "case", ""},         {"note", "note", ""}};
+  for (const reports::Comparison& row : result.rows) {
+    if (!all && reports::is_folded(row.verdict)) continue;
+    const reports::CaseRecord& record = row.other != nullptr ? *row.other : *row.base;
+    const auto& [low, middle, high] = row.speed_ratio;
+    const bool pair = row.base != nullptr && row.other != nullptr;
+    shown.rows.push_back(
+        {text_cell(std::string(reports::to_string(row.verdict))), text_cell(middle > 0 ? fixed_text(middle, 3) : ""),
+         text_cell(low > 0 ? fixed_text(low, 3) + " … " + fixed_text(high, 3) : ""),
+         text_cell(!pair                          ? ""
+                   : row.stored_bytes_change == 0 ? "0"
+                                                  : fmt::format("{:+d}", row.stored_bytes_change)),
+         text_cell(fmt::format("{} of {}, {}{}", record.kernel.op, reports::codec_label(record),
+                               reports::field_text(record, "data"),
+                               record.kernel.op == "size" ? "" : ", " + reports::kernel_label(record))),
+         text_cell(row.note)});
+  }
+  if (std::ranges::all_of(shown.rows, [](const auto& row) { return row.back().text.empty(); })) {
+    shown.columns.pop_back();
+    for (auto& row : shown.rows) row.pop_back();
   }
   return shown;
 }
@@ -51,6 +70,20 @@ nlohmann::ordered_json json_of(const reports::ComparisonResult& result) {
              summary.ratios > 0 ? nlohmann::ordered_json(summary.mean_ratio) : nlohmann::ordered_json(nullptr)},
             {"regression", result.regression}}},
           {"cases", table_json(reports::comparison_table(result))}};
+}
+
+// The names in records are few, so the nearest one is known.
+reports::ComparisonResult with_hint(const reports::RecordSet& records, const std::string& baseline,
+                                    const reports::CompareOptions& limits) {
+  std::vector<std::string_view> known;
+  for (const reports::CaseRecord& record : records.cases) known.push_back(record.codec.id);
+  try {
+    return reports::compare_with_baseline(records, baseline, limits);
+  } catch (const reports::ReportError& error) {
+    if (std::ranges::find(known, baseline) != known.end()) throw;
+    const std::string hint = codecs::did_you_mean(baseline, known);
+    throw UsageError(std::string(error.what()) + (hint.empty() ? "" : "." + hint));
+  }
 }
 
 }  // namespace
@@ -94,13 +127,14 @@ void add_compare(CLI::App& app, CommandLine& line) {
       } else {
         std::int64_t superseded = 0;  // cases count as in a report
         base = reports::without_superseded(base, superseded);
-        result = reports::compare_with_baseline(base, codecs_of(options->baseline), options->limits);
+        result = with_hint(base, codecs_of(options->baseline), options->limits);
       }
       for (const auto* notes : {&base.notes, &other.notes})
         for (const std::string& note : *notes) std::cerr << "ecmv: " << note << "\n";
       const reports::Table table = reports::comparison_table(result, options->all);
       if (options->json != "-" && options->markdown != "-") {
-        if (!table.rows.empty()) std::cout << fitted_text(for_terminal(table), terminal_columns(kLineColumns));
+        if (!table.rows.empty())
+          std::cout << fitted_text(for_terminal(result, options->all), terminal_columns(kLineColumns));
         std::cout << reports::to_string(reports::summary_of(result)) << "\n";
         if (table.rows.size() < result.rows.size())
           std::cout << fmt::format("{} of them are not listed (--all does).\n", result.rows.size() - table.rows.size());

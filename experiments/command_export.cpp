@@ -24,13 +24,11 @@ std::vector<Experiment> experiments_of(const ExportVerbOptions& options, const C
   expect_config_or_codec(!options.configs.empty(), options.ad_hoc.given(), "export", line);
   const auto codecs = codecs::all_codecs();
   std::vector<Experiment> experiments;
-  if (options.configs.empty())
-    experiments.push_back(ad_hoc_experiment(options.ad_hoc, options.selection.edits));
+  if (options.configs.empty()) experiments.push_back(ad_hoc_experiment(options.ad_hoc, options.selection.edits));
   for (const std::string& config : options.configs)
     experiments.push_back(load_experiment(config, options.selection.edits, codecs));
   for (Experiment& experiment : experiments)
-    if (const std::string nothing_left =
-            filter_cases(experiment, options.selection.filter, options.selection.exclude);
+    if (const std::string nothing_left = filter_cases(experiment, options.selection.filter, options.selection.exclude);
         !nothing_left.empty())
       std::cerr << "ecmv: " << nothing_left << "\n";
   return experiments;

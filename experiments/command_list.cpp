@@ -132,7 +132,9 @@ Json datasets_json() {
     for (const datasets::ParameterInfo& info : source.parameters)
       parameters.push_back({{"source", source.id},
                             {"parameter", info.name},
-                            {"type", info.is_text ? "text" : info.is_integer ? "integer" : "number"},
+                            {"type", info.is_text      ? "text"
+                                     : info.is_integer ? "integer"
+                                                       : "number"},
                             {"required", info.required},
                             {"default", known(info.default_value)},
                             {"min", known(info.min)},
@@ -203,25 +205,33 @@ Table table_of(const std::string& title, const Json& rows) {
   return table;
 }
 
+std::string marked_name(const Json& codec) {
+  return codec["codec"].get<std::string>() + (codec["loaded"].get<bool>() ? " (loaded)" : "");
+}
+
 // A line each.
 void print_codecs(const Json& codecs, size_t columns, std::ostream& out) {
   size_t names = 0, places = 0;
   std::vector<std::string> backends;
   for (const Json& codec : codecs) {
-    std::string& list = backends.emplace_back(codec["loaded"].get<bool>() ? "(loaded)" : "");
+    std::string& list = backends.emplace_back();
     for (const Json& kernel : codec["kernels"])
       if (const std::string backend = kernel["backend"]; list.find(backend) == std::string::npos)
         list += (list.empty() ? "" : " ") + backend;
-    names = std::max(names, codec["codec"].get<std::string>().size());
+    names = std::max(names, marked_name(codec).size());
     places = std::max(places, list.size());
   }
   out << fmt::format("{} codecs, with the backends that run them\n", codecs.size());
   for (size_t i = 0; i < codecs.size(); ++i) {
-    std::string line = fmt::format("{:{}}  {:{}}  {}", codecs[i]["codec"].get<std::string>(), names, backends[i], places,
+    std::string line = fmt::format("{:{}}  {:{}}  {}", marked_name(codecs[i]), names, backends[i], places,
                                    codecs[i]["summary"].get<std::string>());
     if (shown_width(line) > columns) line = wrapped(line, columns - 1).front() + "…";
     out << line << "\n";
   }
+  for (const Json& codec : codecs)
+    if (codec["loaded"].get<bool>())
+      out << fmt::format("{} is from {}\n", codec["codec"].get<std::string>(),
+                         codec["library"]["path"].get<std::string>());
   out << "Settings and kernels of one: ecmv list codecs NAME\n";
 }
 
@@ -235,24 +245,27 @@ void print_codec(const Json& codec, size_t columns, std::ostream& out) {
       head.assign(indent, ' ');
     }
   };
-  line(codec["codec"].get<std::string>() + ": ", codec["summary"], codec["codec"].get<std::string>().size() + 2);
+  line(marked_name(codec) + ": ", codec["summary"], marked_name(codec).size() + 2);
   line("  source", codec["source"], 12);
-  line("  stored", fmt::format("{}, format version {}", codec["lossless"].get<bool>() ? "lossless" : "lossy",
-                               codec["format_version"].get<int>()), 12);
-  if (codec["loaded"].get<bool>())
-    line("  library", fmt::format("{}, hash {}", codec["library"]["path"].get<std::string>(),
-                                  codec["library"]["hash"].get<std::string>()), 12);
+  line("  stored",
+       fmt::format("{}, format version {}", codec["lossless"].get<bool>() ? "lossless" : "lossy",
+                   codec["format_version"].get<int>()),
+       12);
+  if (codec["loaded"].get<bool>())  // a path is not broken, so that it can be copied
+    out << fmt::format("  library   {}\n            hash {}\n", codec["library"]["path"].get<std::string>(),
+                       codec["library"]["hash"].get<std::string>());
   out << (codec["settings"].empty() ? "  no settings\n" : "  settings, the default first\n");
   for (const Json& setting : codec["settings"]) {
-    const std::string range = setting.contains("values")
-                                  ? "of " + text_of("", setting["values"])
-                                  : fmt::format("{} to {}", setting["min"].get<int64_t>(), setting["max"].get<int64_t>());
+    const std::string range = setting.contains("values") ? "of " + text_of("", setting["values"])
+                                                         : fmt::format("{} to {}", setting["min"].get<int64_t>(),
+                                                                       setting["max"].get<int64_t>());
     const std::string unit = setting["unit"].get<std::string>();
     line(fmt::format("    {}={}  ", setting["setting"].get<std::string>(), text_of("", setting["default"])),
          fmt::format("{}{}", range, unit.empty() ? "" : " " + unit), 30);
     line("", setting["help"], 8);
   }
-  out << (codec["kernels"].empty() ? "  no kernels: the reference decoder, and the product of what it gives\n" : "  kernels\n");
+  out << (codec["kernels"].empty() ? "  no kernels: the reference decoder, and the product of what it gives\n"
+                                   : "  kernels\n");
   for (const Json& kernel : codec["kernels"]) {
     const std::string tunings = text_of("", kernel["tunings"]);
     line(fmt::format("    {} {} {}  ", kernel["backend"].get<std::string>(), kernel["op"].get<std::string>(),
@@ -267,12 +280,12 @@ void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
   for (const Json& row : rows) {
     const auto part = [&](const char* key) { return row[key].get<std::string>(); };
     const std::string target = part("simd_target").empty() ? "" : ":" + part("simd_target");
-    shown.push_back({{"codec", part("codec")},
-                     {"kernel", fmt::format("{}{}/{}/{}{}/{}", part("backend"), target, part("op"),
-                                            row["unfused"].get<bool>() ? "unfused_" : "", part("variant"),
-                                            part("tuning"))},
-                     {"state", part("state")},
-                     {"reason", part("reason")}});
+    shown.push_back(
+        {{"codec", part("codec")},
+         {"kernel", fmt::format("{}{}/{}/{}{}/{}", part("backend"), target, part("op"),
+                                row["unfused"].get<bool>() ? "unfused_" : "", part("variant"), part("tuning"))},
+         {"state", part("state")},
+         {"reason", part("reason")}});
   }
   if (!shown.empty()) out << fitted_text(table_of("Kernels on this machine", shown), columns) << "\n";
 }
@@ -285,13 +298,12 @@ void print_list(const std::string& what, const Json& json, bool named) {
     return;
   }
   if (what == "coverage") return print_coverage(json["coverage"], columns, std::cout);
-  static const std::map<std::string, std::string> kTitles = {
-      {"backends", "Backends"},
-      {"configs", "Configs that run and verify know by name"},
-      {"datasets", "Data sources"},
-      {"devices", "Devices"},
-      {"metrics", "What the metrics mean"},
-      {"parameters", "Parameters of data sources"}};
+  static const std::map<std::string, std::string> kTitles = {{"backends", "Backends"},
+                                                             {"configs", "Configs that run and verify know by name"},
+                                                             {"datasets", "Data sources"},
+                                                             {"devices", "Devices"},
+                                                             {"metrics", "What the metrics mean"},
+                                                             {"parameters", "Parameters of data sources"}};
   for (const auto& [id, rows] : json.items())
     if (!rows.empty()) std::cout << fitted_text(table_of(kTitles.at(id), rows), columns) << "\n";
 }

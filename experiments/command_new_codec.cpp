@@ -111,8 +111,9 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
   CLI::App* verb =
       app.add_subcommand("new-codec", "writes a codec folder that compiles and passes conformance, to start from");
   verb->add_option("name", options->id, "id of the codec, in lower_snake_case")->required();
-  CLI::Option* inside = verb->add_option(
-      "--codecs-dir", options->folder, "the folder codecs/ of a source checkout (of the one around the current folder)");
+  CLI::Option* inside =
+      verb->add_option("--codecs-dir", options->folder,
+                       "the folder codecs/ of a source checkout (of the one around the current folder)");
   verb->add_option("--out-of-tree", options->out_of_tree,
                    "a codec in C for a shared object, in a folder DIR of its own with its own build")
       ->type_name("DIR")
@@ -125,7 +126,8 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
       const fs::path codecs = options->folder.empty() ? find_codecs_folder() : fs::path(options->folder);
       if (codecs.empty())
         throw UsageError(
-            "This folder lies in no source checkout. Go into one, name its folder codecs/ with --codecs-dir, or write a "
+            "This folder lies in no source checkout. Go into one, name its folder codecs/ with --codecs-dir, or write "
+            "a "
             "codec for a shared object with --out-of-tree DIR.");
       if (!is_codecs_folder(codecs))
         throw UsageError(fmt::format("{} is not the folder codecs/ of a source checkout.", codecs.string()));

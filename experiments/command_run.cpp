@@ -14,6 +14,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/host_load.h"
+#include "codecs/did_you_mean.h"
 #include "experiments/ad_hoc.h"
 #include "experiments/command.h"
 #include "experiments/fill_record.h"
@@ -62,7 +63,10 @@ std::string why_unavailable(const backends::Backend& backend) {
 std::string missing_backend(const std::vector<std::string>& required) {
   for (const std::string& id : required) {
     const backends::Backend* backend = backends::find_backend(id);
-    if (backend == nullptr) return fmt::format("The required backend '{}' is not part of this build.", id);
+    std::vector<std::string_view> known;
+    for (const backends::Backend& one : backends::all_backends()) known.push_back(one.id);
+    if (backend == nullptr)
+      return fmt::format("The required backend '{}' is not part of this build.{}", id, codecs::did_you_mean(id, known));
     if (const std::string reason = why_unavailable(*backend); !reason.empty())
       return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
   }
@@ -130,6 +134,10 @@ int run(const RunVerbOptions& options, const CommandLine& line) {
   }
   if (experiment.cases.empty()) {
     std::cerr << "ecmv: " << nothing_left << "\n";
+    if (options.selection.filter.empty() && options.selection.exclude.empty())
+      for (const backends::Backend& backend : backends::all_backends())
+        if (const std::string reason = why_unavailable(backend); !reason.empty())
+          std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
     return kNothingRan;
   }
   if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;

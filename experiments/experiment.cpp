@@ -308,8 +308,8 @@ std::string filter_cases(Experiment& experiment, const std::string& filter, cons
   }
   if (!experiment.cases.empty()) return {};
   if (all == 0) return "The config has no case: none of its kernels exists here, or its 'exclude' leaves none.";
-  const std::string flags = (filter.empty() ? "" : " --filter '" + filter + "'") +
-                            (exclude.empty() ? "" : " --exclude '" + exclude + "'");
+  const std::string flags =
+      (filter.empty() ? "" : " --filter '" + filter + "'") + (exclude.empty() ? "" : " --exclude '" + exclude + "'");
   return fmt::format("0 of {} cases match{}. One of them is {}", all, flags, example);
 }
 

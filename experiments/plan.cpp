@@ -101,7 +101,8 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
   int tried = 0, timed = 0;
   for (const Case& one : experiment.cases) {
     const std::string obstacle = plan.obstacle(one);
-    out << fmt::format("  {}/{}{}\n", one.codec.short_name(), one.kernel.short_name(), obstacle.empty() ? "" : "  -> " + obstacle);
+    out << fmt::format("  {}/{}{}\n", one.codec.short_name(), one.kernel.short_name(),
+                       obstacle.empty() ? "" : "  -> " + obstacle);
     tried += obstacle.empty();
     timed += obstacle.empty() && one.kernel.op != backends::Op::size;
   }

@@ -21,15 +21,14 @@ using reports::Status;
 std::string numbers_of(const CaseRecord& record) {
   if (record.kernel.op == "size") return fmt::format("{:7.4f} bits", record.size.bits_per_element);
   if (!(record.time.median_s > 0)) return fmt::format("{}", reports::to_string(record.status));
-  return fmt::format("{:>6} elements/s  {:6.3f} bits",
+  return fmt::format("{:>6} elements/s {} {:6.3f} bits",
                      reports::si_text(static_cast<double>(record.time.elements) / record.time.median_s),
-                     record.size.bits_per_element);
+                     reports::is_disturbed(record) ? '!' : ' ', record.size.bits_per_element);
 }
 
 std::string marks_of(const CaseRecord& record) {
   if (record.kernel.op == "size") return record.check.decode == "exact" ? "" : "  " + record.check.decode;
-  return fmt::format("{}{}", reports::is_disturbed(record) ? "  disturbed" : "",
-                     reports::stores_below_entropy(record) ? "  fewer bits than the entropy of independent elements" : "");
+  return reports::stores_below_entropy(record) ? "  fewer bits than the entropy of independent elements" : "";
 }
 
 }  // namespace
@@ -83,6 +82,10 @@ void Progress::phase(const std::string& what) {
   line(count + " " + shortened(what, kLineColumns - 1 - shown_width(count)));
 }
 
+void Progress::aside(const std::string& what) {
+  if (every_case_) line("  " + shortened(what, kLineColumns - 2));
+}
+
 void Progress::note(const std::string& sentence) {
   for (const std::string& part : wrapped(sentence, kLineColumns)) line(part);
 }
@@ -105,8 +108,7 @@ void Progress::over(const Case& one, const CaseRecord& record) {
   const bool fine = record.status == Status::ok;
   if (fine && !every_case_) return;
   const std::string name = one.codec.short_name() + "/" + one.kernel.short_name(), count = counted();
-  const std::string numbers =
-      fine ? numbers_of(record) : fmt::format("FAILED ({})", reports::to_string(record.status));
+  const std::string numbers = fine ? numbers_of(record) : fmt::format("FAILED ({})", reports::to_string(record.status));
   const std::string marks = fine ? marks_of(record) : "";
   const size_t taken = shown_width(count) + 1 + shown_width(numbers) + 2 + shown_width(marks);
   const size_t room = std::max<size_t>(kLineColumns - std::min(taken, kLineColumns), 30);
@@ -124,7 +126,7 @@ double Progress::since_last() {
 std::string Progress::counted() const {
   const std::string total = std::to_string(total_);
   std::string text = fmt::format("[{:>{}}/{}", over_, total.size(), total);
-  if (const auto seconds = left_.seconds(); seconds && over_ < total_)
+  if (const auto seconds = left_.seconds(); seconds && *seconds >= 0.5)
     text += fmt::format(", {:>6} left", duration_text(*seconds));
   return text + "]";
 }

@@ -20,9 +20,9 @@ class TimeLeft {
  public:
   explicit TimeLeft(size_t cases) : left_(cases) {}
   void skip(size_t cases) { left_ -= std::min(left_, cases); }
-  void refused();                             // costs next to nothing
-  void tried(size_t cases, double seconds);   // that these cases took together
-  std::optional<double> seconds() const;      // unknown before the first
+  void refused();                            // costs next to nothing
+  void tried(size_t cases, double seconds);  // that these cases took together
+  std::optional<double> seconds() const;     // unknown before the first
 
  private:
   size_t left_, refused_ = 0;
@@ -35,11 +35,13 @@ std::string duration_text(double seconds);
 class Progress {
  public:
   // `out` may be null: silent. Without `every_case` only failures get lines, and phases no more than one in two seconds.
-  Progress(std::ostream* out, size_t cases, bool every_case) : out_(out), total_(cases), every_case_(every_case), left_(cases) {}
+  Progress(std::ostream* out, size_t cases, bool every_case)
+      : out_(out), total_(cases), every_case_(every_case), left_(cases) {}
 
-  void skip(size_t cases);           // done by an earlier run
-  void data(const DataSpec& data);   // comes next
+  void skip(size_t cases);          // done by an earlier run
+  void data(const DataSpec& data);  // comes next
   void phase(const std::string& what);
+  void aside(const std::string& what);  // in the middle of a phase
   void note(const std::string& sentence);
   // These cases took the time since the last one ended and will be over in a moment: they were measured together.
   void together(size_t cases);

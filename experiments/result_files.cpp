@@ -66,6 +66,9 @@ void check_places(const fs::path& records, const Experiment& experiment, const T
     const auto& [what, path] = places[i];
     if (same_place(path, experiment.config_name))
       throw UsageError(fmt::format("{} is the config itself; {} cannot go there.", path.string(), what));
+    // Before hours of measuring, not after them. The folder of the records is made.
+    if (std::error_code error; i > 0 && path.has_parent_path() && !fs::is_directory(path.parent_path(), error))
+      throw UsageError(fmt::format("{} {}: there is no folder {}.", what, path.string(), path.parent_path().string()));
     for (size_t j = 0; j < i; ++j)
       if (same_place(path, places[j].path))
         throw UsageError(fmt::format("{} and {} cannot both go to {}.", places[j].what, what, path.string()));

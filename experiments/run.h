@@ -37,9 +37,9 @@ struct RunOptions {
 
 struct RunSummary {
   std::map<reports::Status, int> counts;
-  std::map<std::string, int> refusals;  // by reason, with those that were unavailable
+  std::map<std::string, int> refusals;                        // by reason, with those that were unavailable
   std::vector<std::pair<std::string, std::string>> failures;  // short name and reason of what is neither ok nor refused
-  int skipped = 0;    // done already
+  int skipped = 0;                                            // done already
   int disturbed = 0;  // ok, but other programs were in the way (reports::is_disturbed)
   bool interrupted = false;
   // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130

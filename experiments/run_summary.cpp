@@ -45,7 +45,8 @@ std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& contex
     const reports::Interval found = reports::compare_cases(*context.baseline, r).speed_ratio;
     if (found.low > 0) interval.text = fmt::format("{:.2f} … {:.2f}", found.low, found.high);
   }
-  const bool busy = reports::is_disturbed(r) || (context.baseline != nullptr && reports::is_disturbed(*context.baseline));
+  const bool busy =
+      reports::is_disturbed(r) || (context.baseline != nullptr && reports::is_disturbed(*context.baseline));
   if (busy) interval.text += interval.text.empty() ? "!" : " !";
   return {ratio, interval};
 }
@@ -149,7 +150,8 @@ void print_failures(const std::vector<std::pair<std::string, std::string>>& fail
   for (size_t i = 0; i < std::min(failures.size(), kMostFailures); ++i) {
     const auto& [name, reason] = failures[i];
     out << fmt::format("FAILED {}\n", shortened(name, kLineColumns - 7));
-    for (const std::string& line : wrapped(reports::one_line(reason), kLineColumns - 7)) out << "       " << line << "\n";
+    for (const std::string& line : wrapped(reports::one_line(reason), kLineColumns - 7))
+      out << "       " << line << "\n";
   }
   if (failures.size() > kMostFailures)
     out << fmt::format("and {} more failures{}\n", failures.size() - kMostFailures, where);

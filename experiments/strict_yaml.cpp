@@ -105,7 +105,8 @@ bool check_map(const YAML::Node& node, std::string_view what, std::span<const st
   for (const auto& pair : node) {
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "?";
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
-      errors.add(pair.first.Mark().is_null() ? pair.second : pair.first, fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
+      errors.add(pair.first.Mark().is_null() ? pair.second : pair.first,
+                 fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
     } else if (!seen.insert(key).second) {
       errors.add(pair.first, fmt::format("The key '{}' stands twice in '{}'.", key, what));
     }

@@ -97,9 +97,9 @@ LastRecords last_records(const RecordSet& records) {
 }
 
 int rank(Verdict verdict) {
-  constexpr std::array kWorstFirst = {Verdict::broken,  Verdict::slower,   Verdict::larger, Verdict::lost,
-                                      Verdict::unsure,  Verdict::faster,   Verdict::smaller, Verdict::repaired,
-                                      Verdict::added,   Verdict::same,     Verdict::same_size, Verdict::not_ok};
+  constexpr std::array kWorstFirst = {Verdict::broken, Verdict::slower, Verdict::larger,    Verdict::lost,
+                                      Verdict::unsure, Verdict::faster, Verdict::smaller,   Verdict::repaired,
+                                      Verdict::added,  Verdict::same,   Verdict::same_size, Verdict::not_ok};
   return static_cast<int>(std::find(kWorstFirst.begin(), kWorstFirst.end(), verdict) - kWorstFirst.begin());
 }
 
@@ -295,8 +295,7 @@ Table comparison_table(const ComparisonResult& result, bool all) {
     if (!all && is_folded(row.verdict)) continue;
     const CaseRecord& record = row.other ? *row.other : *row.base;
     Cell verdict = text_cell(std::string(to_string(row.verdict)));
-    const bool bad =
-        row.verdict == Verdict::slower || row.verdict == Verdict::broken || row.verdict == Verdict::larger;
+    const bool bad = row.verdict == Verdict::slower || row.verdict == Verdict::broken || row.verdict == Verdict::larger;
     const bool good =
         row.verdict == Verdict::faster || row.verdict == Verdict::repaired || row.verdict == Verdict::smaller;
     verdict.tone = bad ? Cell::Tone::bad : good ? Cell::Tone::good : Cell::Tone::plain;

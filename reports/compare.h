@@ -14,20 +14,7 @@
 namespace ecmv::reports {
 
 // The first four are of cases that were timed, the next three of sizes (op `size`), which have no time.
-enum class Verdict {
-  same,
-  faster,
-  slower,
-  unsure,
-  same_size,
-  smaller,
-  larger,
-  broken,
-  repaired,
-  not_ok,
-  lost,
-  added
-};
+enum class Verdict { same, faster, slower, unsure, same_size, smaller, larger, broken, repaired, not_ok, lost, added };
 std::string_view to_string(Verdict verdict);  // "SAME", "FASTER", ..., "SAME SIZE", ...
 
 struct Interval {

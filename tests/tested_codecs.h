@@ -20,7 +20,8 @@ inline std::span<const codecs::CodecEntry> tested_codecs() {
     const auto all = codecs::all_codecs();
     if (const char* id = std::getenv("ECMV_TEST_CODEC")) {
       const codecs::CodecEntry* one = codecs::find_codec(id);
-      if (one == nullptr) throw std::runtime_error("ECMV_TEST_CODEC names '" + std::string(id) + "', which is no codec.");
+      if (one == nullptr)
+        throw std::runtime_error("ECMV_TEST_CODEC names '" + std::string(id) + "', which is no codec.");
       return std::span(one, 1);
     }
     return all.size() > built_in ? all.subspan(built_in) : all;

@@ -164,8 +164,8 @@ TEST_CASE("a dry run shows cases and bytes and writes nothing") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
   CHECK(ecmv(small({"--dry-run"})) == 0);
-  CHECK_THAT(ecmv.out, ContainsSubstring("8 KiB of matrices") &&
-                           ContainsSubstring("raw_int8/scalar/matvec/rows\n") && ContainsSubstring("1 cases"));
+  CHECK_THAT(ecmv.out, ContainsSubstring("8 KiB of matrices") && ContainsSubstring("raw_int8/scalar/matvec/rows\n") &&
+                           ContainsSubstring("1 cases"));
   CHECK_FALSE(fs::exists(ecmv.folder / "out"));
   CHECK(ecmv({"run", "--codec", "raw_int8", "--d", "131000", "--layers", "1000", "--dry-run"}) == 6);
   CHECK_THAT(ecmv.out, ContainsSubstring("out_of_memory"));
@@ -239,8 +239,7 @@ TEST_CASE("an interrupted run keeps what it has, tells how to go on, and goes on
   kill(child, SIGINT);
   ecmv.wait_for(child);
   CHECK(ecmv.code == 130);
-  CHECK_THAT(ecmv.err,
-             ContainsSubstring("ecmv run --codec raw_int8") && ContainsSubstring("--resume"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("ecmv run --codec raw_int8") && ContainsSubstring("--resume"));
   const auto finished = ecmv::reports::read_records(ecmv.folder / "r.jsonl");
   CHECK(finished.cases.size() >= 1);
   CHECK(finished.cases.size() < 16);
@@ -321,7 +320,8 @@ TEST_CASE("new-codec writes a folder once, for valid ids, into the checkout arou
   CHECK(ecmv({"new-codec", "my_codec"}) == 0);
   CHECK_THAT(ecmv.err, ContainsSubstring("In " + fs::canonical(ecmv.folder).string()) &&
                            ContainsSubstring("--target ecmv test_conformance test_codecs") &&
-                           ContainsSubstring("ECMV_TEST_CODEC=my_codec build/test_conformance && build/test_codecs 'my_codec *'"));
+                           ContainsSubstring(
+                               "ECMV_TEST_CODEC=my_codec build/test_conformance && build/test_codecs 'my_codec *'"));
   for (const char* file : {"codec.cpp", "format.h", "test.cpp", "README.md"}) {
     const std::string text = text_of(ecmv.folder / "codecs/my_codec" / file);
     CHECK_THAT(text, ContainsSubstring("my_codec"));

@@ -70,8 +70,8 @@ TEST_CASE("what is wrong on the command line is told by its flag") {
   CHECK_THAT(error({"-a", "d={pow2: [30, 31]}"}), StartsWith("-a d={pow2: [30, 31]}: 'd' must lie between"));
   CHECK_THAT(error({"-a", "backnd=simd"}), ContainsSubstring("No block has an axis 'backnd'. Did you mean 'backend'?"));
   CHECK_THAT(error({"--set", "measure.repetitions=x"}), StartsWith("--set measure.repetitions=x: "));
-  CHECK_THAT(error({"--set", "measure.repetition=3"}), StartsWith("--set measure.repetition=3: ") &&
-                                                           ContainsSubstring("Did you mean 'repetitions'?"));
+  CHECK_THAT(error({"--set", "measure.repetition=3"}),
+             StartsWith("--set measure.repetition=3: ") && ContainsSubstring("Did you mean 'repetitions'?"));
 }
 
 TEST_CASE("a source that needs a file says so, and a file that cannot be used is found before anything runs") {
@@ -139,8 +139,9 @@ TEST_CASE("a filter that matches nothing says of how many, and shows a name; tha
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
   CHECK(ecmv(small({"--filter", "no such case"})) == 6);
-  CHECK(ecmv.err == "ecmv: 0 of 1 cases match --filter 'no such case'. One of them is "
-                    "gaussian[sigma=4]/64x64x2/raw_int8/scalar/matvec/rows\n");
+  CHECK(ecmv.err ==
+        "ecmv: 0 of 1 cases match --filter 'no such case'. One of them is "
+        "gaussian[sigma=4]/64x64x2/raw_int8/scalar/matvec/rows\n");
   CHECK(ecmv(small({"--filter", "64x64x2/raw_int8/scalar/matvec/rows$"})) == 0);
   CHECK(ecmv(small({"--filter", "seed1/raw_int8/scalar/matvec/rows/default$", "--force"})) == 0);  // the full name, too
 }
@@ -181,6 +182,11 @@ TEST_CASE("misspelt words get the nearest one") {
   CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'smoke'?"));
   CHECK(ecmv({"verify", "smok"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'smoke'?"));
+  CHECK(ecmv({"report", "r", "-o", "d", "--x", "elements_per_ss"}) == 2);
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("--x elements_per_ss: ") && ContainsSubstring("Did you mean 'elements_per_s'?"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--require-backend", "cdua"}) != 0);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'cuda'?"));
   CHECK(ecmv({"compare", "a", "b", "--jsn", "x"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean '--json'?"));
 }
@@ -229,7 +235,8 @@ TEST_CASE("a run ends with a table and the command of its report, which works") 
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
   REQUIRE(ecmv(small({"--op", "decode,matvec"})) == 0);
-  CHECK_THAT(ecmv.out, ContainsSubstring("stored bits  of entropy  elements/s  vs raw") && ContainsSubstring("raw_int8") &&
+  CHECK_THAT(ecmv.out, ContainsSubstring("stored bits  of entropy  elements/s  vs raw") &&
+                           ContainsSubstring("raw_int8") &&
                            ContainsSubstring("matvec, gaussian σ=4, 64 × 64 (2 layers), resident, scalar on"));
   CHECK(widest_line(ecmv.out) <= 120);
   CHECK(widest_line(ecmv.err) <= 120 + fs::path(ECMV_BINARY).string().size());
@@ -265,6 +272,7 @@ TEST_CASE("compare sums up, leaves out what is in one file only, and writes JSON
                            ContainsSubstring("in the geometric mean of 1 ratio") &&
                            ContainsSubstring("1 of them are not listed (--all does)."));
   CHECK(ecmv.out.find("decode") == std::string::npos);
+  CHECK(widest_line(ecmv.out) <= 120);
   const auto json = nlohmann::json::parse(text_of(ecmv.folder / "c.json"));
   CHECK(json.at("summary").at("cases") == 2);
   CHECK(json.at("summary").at("verdicts").at("ADDED") == 1);

@@ -87,14 +87,16 @@ TEST_CASE("a line has its numbers before the name and fits 120 columns, whatever
   std::ostringstream out;
   Progress progress(&out, 12, true);
   progress.over(some_case(), record_of(reports::Status::ok));
-  CHECK_THAT(out.str(), StartsWith("[ 1/12") && ContainsSubstring("62.5 G elements/s   4.125 bits  coder[mode=fast]/simd"));
+  CHECK_THAT(out.str(),
+             StartsWith("[ 1/12") && ContainsSubstring("62.5 G elements/s    4.125 bits  coder[mode=fast]/simd"));
   Case longer = some_case();
   longer.codec.settings.set("mode", std::string(300, 'm'));
   longer.data.texts["file"] = std::string(300, 'f');
   progress.data(longer.data);
   progress.phase("encoding with " + std::string(300, 'c'));
   progress.over(longer, record_of(reports::Status::ok));
-  progress.over(longer, record_of(reports::Status::incorrect, "Element 7 of layer 0 is 3 and not 4, " + std::string(200, 'x')));
+  progress.over(longer,
+                record_of(reports::Status::incorrect, "Element 7 of layer 0 is 3 and not 4, " + std::string(200, 'x')));
   const auto lines = lines_of(out.str());
   CHECK(lines.size() >= 6);
   for (const std::string& line : lines) {
@@ -113,7 +115,8 @@ TEST_CASE("refused cases have no line, and without a line a case only failures d
   failures.over(some_case(), record_of(reports::Status::ok));
   CHECK(out.str().empty());
   failures.over(some_case(), record_of(reports::Status::error, "The encoder gave up."));
-  CHECK_THAT(out.str(), ContainsSubstring("The encoder gave up.") && ContainsSubstring("gaussian[sigma=4]/4096x4096x10"));
+  CHECK_THAT(out.str(),
+             ContainsSubstring("The encoder gave up.") && ContainsSubstring("gaussian[sigma=4]/4096x4096x10"));
 }
 
 TEST_CASE("a run announces its phases and counts its refusals by reason") {
@@ -131,8 +134,9 @@ TEST_CASE("a run announces its phases and counts its refusals by reason") {
   std::ostringstream out;
   options.progress = &out;
   const RunSummary summary = run_experiment(experiment, options);
-  CHECK_THAT(out.str(), ContainsSubstring("gaussian[sigma=4]/16x16x2: ") && ContainsSubstring("encoding with right, refusing") &&
-                            ContainsSubstring("verifying right") && ContainsSubstring("measuring a batch of 1 case, about"));
+  CHECK_THAT(out.str(),
+             ContainsSubstring("gaussian[sigma=4]/16x16x2: ") && ContainsSubstring("encoding with right, refusing") &&
+                 ContainsSubstring("verifying right") && ContainsSubstring("measuring a batch of 1 case, about"));
   CHECK(summary.refusals == std::map<std::string, int>{{"This codec refuses every matrix.", 2}});
   std::ostringstream end;
   print_refusals(summary.refusals, "", end);
@@ -149,7 +153,8 @@ TEST_CASE("of many reasons and failures the most are shown and the rest is count
   std::vector<std::pair<std::string, std::string>> failures(25, {"name", "It failed."});
   out.str("");
   print_failures(failures, "", out);
-  CHECK_THAT(out.str(), ContainsSubstring("FAILED name\n       It failed.\n") && ContainsSubstring("and 5 more failures\n"));
+  CHECK_THAT(out.str(),
+             ContainsSubstring("FAILED name\n       It failed.\n") && ContainsSubstring("and 5 more failures\n"));
 }
 
 TEST_CASE("the table at the end has the fastest kernel of each codec, the numbers first, and marks a busy machine") {
@@ -182,8 +187,8 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
   REQUIRE(tables[0].rows.size() == 2);
   const auto lines = lines_of(text);
   CHECK_THAT(lines[1], StartsWith("stored bits  of entropy  elements/s  vs raw  95 % interval  codec"));
-  CHECK_THAT(lines[3], ContainsSubstring("5.000       1.250       125 G    2.00  1.99 … 2.01") && ContainsSubstring("coder") &&
-                           ContainsSubstring("fast"));
+  CHECK_THAT(lines[3], ContainsSubstring("5.000       1.250       125 G    2.00  1.99 … 2.01") &&
+                           ContainsSubstring("coder") && ContainsSubstring("fast"));
   CHECK_THAT(lines[4], ContainsSubstring("8.000       2.000      62.5 G    1.00") && ContainsSubstring("raw"));
   CHECK(text.find("slow") == std::string::npos);
   CHECK(text.find('!') == std::string::npos);
