@@ -33,7 +33,7 @@ reports::Table for_terminal(const reports::ComparisonResult& result, bool all) {
   reports::Table shown;
   shown.title = reports::comparison_table(result).title;
   shown.columns = {{"verdict", "verdict", ""},   {"speed", "speed", "×", kRight},
-                   {"interval", "interval", ""}, {"bytes", "stored bytes", "", kRight},
+                   {"interval", "interval", ""}, {"bytes", "bytes changed", "", kRight},
                    {"case", "case", ""},         {"note", "note", ""}};
   for (const reports::Comparison& row : result.rows) {
     if (!all && reports::is_folded(row.verdict)) continue;

@@ -22,7 +22,7 @@ using reports::Cell;
 using reports::Column;
 using reports::Table;
 
-constexpr size_t kMostRows = 16, kMostReasons = 5, kMostFailures = 20;
+constexpr size_t kMostRows = 16, kMostReasons = 5, kMostFailures = 20, kMostNames = 3;
 
 // What the rows of a table share.
 std::string title_of(const CaseRecord& r) {
@@ -147,14 +147,23 @@ void print_refusals(const std::map<std::string, int>& refusals, const std::strin
 
 void print_failures(const std::vector<std::pair<std::string, std::string>>& failures, const std::string& where,
                     std::ostream& out) {
-  for (size_t i = 0; i < std::min(failures.size(), kMostFailures); ++i) {
-    const auto& [name, reason] = failures[i];
-    out << fmt::format("FAILED {}\n", shortened(name, kLineColumns - 7));
-    for (const std::string& line : wrapped(reports::one_line(reason), kLineColumns - 7))
+  std::vector<std::string> reasons;  // in the order of the first
+  std::map<std::string, std::vector<std::string>> names;
+  for (const auto& [name, reason] : failures) {
+    if (names[reason].empty()) reasons.push_back(reason);
+    names[reason].push_back(name);
+  }
+  for (size_t i = 0; i < std::min(reasons.size(), kMostFailures); ++i) {
+    const std::vector<std::string>& of_reason = names[reasons[i]];
+    for (size_t k = 0; k < std::min(of_reason.size(), kMostNames); ++k)
+      out << fmt::format("FAILED {}\n", shortened(of_reason[k], kLineColumns - 7));
+    if (of_reason.size() > kMostNames)
+      out << fmt::format("       and {} more{}\n", of_reason.size() - kMostNames, where);
+    for (const std::string& line : wrapped(reports::one_line(reasons[i]), kLineColumns - 7))
       out << "       " << line << "\n";
   }
-  if (failures.size() > kMostFailures)
-    out << fmt::format("and {} more failures{}\n", failures.size() - kMostFailures, where);
+  if (reasons.size() > kMostFailures)
+    out << fmt::format("FAILED for {} more reasons{}\n", reasons.size() - kMostFailures, where);
 }
 
 }  // namespace ecmv::experiments

@@ -21,7 +21,7 @@ std::vector<reports::Table> fastest_cases(const reports::RecordSet& records, con
 // "37 refused, for 3 reasons (each case has its own in the records):" and the reasons that are most frequent.
 void print_refusals(const std::map<std::string, int>& refusals, const std::string& where, std::ostream& out);
 
-// Name and reason of each, as far as they fit a screen.
+// Names and reasons, each reason once and as many as fit a screen.
 void print_failures(const std::vector<std::pair<std::string, std::string>>& failures, const std::string& where,
                     std::ostream& out);
 
