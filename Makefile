@@ -6,14 +6,20 @@ SETUP ?= third_party/install.sh
 CMAKE_FLAGS ?=
 CTEST ?= ctest
 OUT := out/matvans_sizes
+QUICK := out/quick
 PREFIX ?= /usr/local
 
-.PHONY: ecmv bench install test gpu-test lint asan test-neon setup setup-neon setup-lint clean help
+.PHONY: ecmv quick bench install test gpu-test lint asan test-neon setup setup-neon setup-lint clean help
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
 	cmake --preset cpu $(CMAKE_FLAGS)
 	cmake --build --preset cpu --target ecmv ecmv_device_plugins
+
+quick: ecmv
+	mkdir -p $(QUICK)
+	build/ecmv run experiments/configs/quick.yaml --force -o $(QUICK)/records.jsonl
+	build/ecmv report $(QUICK)/records.jsonl -o $(QUICK) > /dev/null
 
 bench: ecmv
 	mkdir -p $(OUT)
@@ -70,6 +76,7 @@ clean:
 
 help:
 	@echo "make             builds build/ecmv and, where nvcc or hipcc is found, the GPU backends for it"
+	@echo "make quick       three codecs, two sizes, a report with figures in $(QUICK): two minutes after the build"
 	@echo "make bench       runs the paper's experiment, verified; records, tables and figures go to $(OUT)"
 	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"
 	@echo "make install     builds and installs the command, the library and its headers to PREFIX ($(PREFIX))"

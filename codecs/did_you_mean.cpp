@@ -27,7 +27,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
-  size_t best_distance = 4;  // more letters wrong than 3 is no typing error
+  size_t best_distance = std::min<size_t>(4, (word.size() + 3) / 2);  // more wrong letters are no typing error
   for (std::string_view candidate : known) {
     const size_t distance = edit_distance(word, candidate);
     if (distance >= best_distance || distance >= std::max(word.size(), candidate.size())) continue;

@@ -7,7 +7,8 @@
 
 namespace ecmv::codecs {
 
-// " Did you mean 'x'?" for the known word with the least edit distance, if that is at most 3; otherwise "".
+// " Did you mean 'x'?" for the known word with the least edit distance, if that is at most 3 and about
+// half of the word; otherwise "".
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace ecmv::codecs

@@ -133,13 +133,18 @@ constexpr ParameterInfo kMatvansParameters[] = {
 };
 
 Dataset load_matvans(const SourceRequest& request);
+void check_matvans(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kMatvansSource{"matvans", "matrices and initial vector of an uncompressed MatVANS file", false,
-                                       kMatvansParameters, load_matvans};
+extern const DataSource kMatvansSource{"matvans",    "matrices and initial vector of an uncompressed MatVANS file",
+                                       false,        kMatvansParameters,
+                                       load_matvans, 1,
+                                       check_matvans};
 
 namespace {
+
+void check_matvans(const SourceRequest& request) { load_matvans(request); }  // whether it is one shows at its end
 
 Dataset load_matvans(const SourceRequest& request) {
   const std::string path = Parameters(kMatvansSource, request).text("file");

@@ -167,24 +167,36 @@ constexpr ParameterInfo kNpyParameters[] = {
 };
 
 Dataset load_npy(const SourceRequest& request);
+void check_npy(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kNpySource{"npy", "the matrix, or stack of matrices, of an npy file", false, kNpyParameters,
-                                   load_npy};
+extern const DataSource kNpySource{
+    "npy", "the matrix, or stack of matrices, of an npy file", false, kNpyParameters, load_npy, 1, check_npy};
 
 namespace {
 
-Dataset load_npy(const SourceRequest& request) {
-  const Parameters parameters(kNpySource, request);
-  const std::string path = parameters.text("file");
+// Calls use(the array) while the file is open.
+void with_array(const SourceRequest& request, const auto& use) {
+  const std::string path = Parameters(kNpySource, request).text("file");
   const FileBytes file(path);
-  Dataset dataset;
   try {
-    dataset.layers = to_matrices(parse_npy(file.bytes(), "array"));
+    use(parse_npy(file.bytes(), "array"));
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }
+}
+
+void check_npy(const SourceRequest& request) {
+  with_array(request, [](const TensorView& array) {
+    if (!why_no_matrices(array, Elements::any).empty()) to_matrices(array);  // throws
+  });
+}
+
+Dataset load_npy(const SourceRequest& request) {
+  Dataset dataset;
+  with_array(request, [&](const TensorView& array) { dataset.layers = to_matrices(array); });
+  const Parameters parameters(kNpySource, request);
   if (parameters.has("quantise_bits"))
     for (Matrix& matrix : dataset.layers) matrix = quantise(matrix, parameters.integer("quantise_bits"));
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);

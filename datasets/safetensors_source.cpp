@@ -23,19 +23,26 @@ constexpr ParameterInfo kSafetensorsParameters[] = {
 };
 
 Dataset load_safetensors(const SourceRequest& request);
+void check_safetensors(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kSafetensorsSource{"safetensors", "int8 or float matrices of a safetensors file", false,
-                                           kSafetensorsParameters, load_safetensors};
+extern const DataSource kSafetensorsSource{"safetensors",
+                                           "int8 or float matrices of a safetensors file",
+                                           false,
+                                           kSafetensorsParameters,
+                                           load_safetensors,
+                                           1,
+                                           check_safetensors};
 
 namespace {
 
 // The library's matcher recurses once a character; longer names are not what anybody calls a weight.
 constexpr size_t kMaxMatchedName = 1024;
 
-std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& pattern) {
-  std::vector<Matrix> matrices;
+// Those that are asked for; not all of them need to be matrices.
+std::vector<const TensorView*> select_tensors(const Safetensors& file, const std::string& pattern) {
+  std::vector<const TensorView*> tensors;
   const Pattern wanted(pattern);
   Elements elements = Elements::floats;
   for (const TensorView& tensor : file.tensors)
@@ -43,10 +50,9 @@ std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& 
   for (const TensorView& tensor : file.tensors) {
     if (pattern.empty() && !why_no_matrices(tensor, elements).empty()) continue;
     if (tensor.name.size() > kMaxMatchedName || !wanted.found_in(tensor.name)) continue;
-    for (Matrix& matrix : to_matrices(tensor)) matrices.push_back(std::move(matrix));
-    expect_few_matrices(matrices.size());
+    tensors.push_back(&tensor);
   }
-  if (!matrices.empty()) return matrices;
+  if (!tensors.empty()) return tensors;
   if (!pattern.empty()) throw DatasetError("No tensor's name matches \"" + pattern + "\".");
   if (file.tensors.empty()) throw DatasetError("The file holds no tensors.");
   const TensorView& first = file.tensors.front();
@@ -55,19 +61,42 @@ std::vector<Matrix> select_matrices(const Safetensors& file, const std::string& 
                      why_no_matrices(first, Elements::any) + ".");
 }
 
-Dataset load_safetensors(const SourceRequest& request) {
+std::vector<Matrix> matrices_of(const std::vector<const TensorView*>& tensors) {
+  std::vector<Matrix> matrices;
+  for (const TensorView* tensor : tensors) {
+    for (Matrix& matrix : to_matrices(*tensor)) matrices.push_back(std::move(matrix));
+    expect_few_matrices(matrices.size());
+  }
+  return matrices;
+}
+
+// Calls use(the tensors that the request means) while the file is open.
+void with_tensors(const SourceRequest& request, const auto& use) {
   const Parameters parameters(kSafetensorsSource, request);
   const std::string& path = parameters.text("file");
   const FileBytes file(path);
-  Dataset dataset;
   try {
-    dataset.layers = select_matrices(parse_safetensors(file.bytes()), parameters.text("tensors"));
+    const Safetensors content = parse_safetensors(file.bytes());
+    use(select_tensors(content, parameters.text("tensors")));
   } catch (const PatternError& error) {
     throw DatasetError("The parameter \"tensors\" of the source safetensors, \"" + parameters.text("tensors") +
                        "\", is not a regular expression (" + error.what() + ").");
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }
+}
+
+void check_safetensors(const SourceRequest& request) {
+  with_tensors(request, [](const std::vector<const TensorView*>& tensors) {
+    for (const TensorView* tensor : tensors)
+      if (!why_no_matrices(*tensor, Elements::any).empty()) to_matrices(*tensor);  // throws
+  });
+}
+
+Dataset load_safetensors(const SourceRequest& request) {
+  Dataset dataset;
+  with_tensors(request, [&](const std::vector<const TensorView*>& tensors) { dataset.layers = matrices_of(tensors); });
+  const Parameters parameters(kSafetensorsSource, request);
   if (parameters.has("quantise_bits"))
     for (Matrix& matrix : dataset.layers) matrix = quantise(matrix, parameters.integer("quantise_bits"));
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);

@@ -72,13 +72,21 @@ ElementType type_of(const Workload& workload, const MemoryImage& image, const st
 }
 
 Dataset load_workload(const SourceRequest& request);
+void check_workload(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kWorkloadSource{"workload", "memory images of small programs, by type of element", false,
-                                        kWorkloadParameters, load_workload};
+extern const DataSource kWorkloadSource{
+    "workload",    "memory images of small programs, by type of element", false, kWorkloadParameters, load_workload, 1,
+    check_workload};
 
 namespace {
+
+// Which types there are shows when it has run, and is left to the run.
+void check_workload(const SourceRequest& request) {
+  const Parameters parameters(kWorkloadSource, request);
+  part_of(workload_of(parameters.text("workload")), parameters.text("part"));
+}
 
 Dataset load_workload(const SourceRequest& request) {
   const Parameters parameters(kWorkloadSource, request);

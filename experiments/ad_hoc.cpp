@@ -1,11 +1,16 @@
 // See ad_hoc.h.
 #include "experiments/ad_hoc.h"
 
+#include <algorithm>
+#include <sstream>
+
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 #include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
+#include "codecs/registry.h"
+#include "datasets/source.h"
 #include "experiments/command.h"
 
 namespace ecmv::experiments {
@@ -39,6 +44,46 @@ YAML::Node codec_node(const std::string& text) {
   YAML::Node codec(YAML::NodeType::Map);
   codec[id] = settings;
   return codec;
+}
+
+// "a,b" names two codecs, "a:x=1,y=2" one with its settings.
+std::vector<std::string> listed_codecs(const std::string& text) {
+  if (text.find(':') != std::string::npos) return {text};
+  return CLI::detail::split(text, ',');
+}
+
+void expect_required(const datasets::DataSource& source, const std::vector<std::string>& given) {
+  for (const datasets::ParameterInfo& parameter : source.parameters) {
+    const std::string name = std::string(parameter.name) + "=";
+    if (parameter.required &&
+        std::none_of(given.begin(), given.end(), [&](const std::string& one) { return one.starts_with(name); }))
+      throw UsageError(fmt::format("--source {} needs '{}', {}: add --param {}VALUE.", source.id, parameter.name,
+                                   parameter.help, name));
+  }
+}
+
+// The flag that each line of the config was made of.
+std::vector<std::string> flags_of(const std::string& config) {
+  static constexpr std::string_view kDataFlags[] = {"source", "d", "layers", "seed", "sigma", "entropy_bits"};
+  std::vector<std::string> flags;
+  std::string part, flag;
+  std::istringstream lines(config);
+  for (std::string line; std::getline(lines, line);) {
+    std::string key = line.substr(std::min(line.size(), line.find_first_not_of(" -")));
+    key = key.substr(0, std::min(key.find(':'), key.size()));
+    const bool has_key = line.find(':') != std::string::npos;
+    if (key == "data" || key == "codecs" || key == "kernels" || key == "measure")
+      part = key, flag = part == "codecs" ? "--codec" : "";
+    else if (has_key && part == "data" && key == "shapes")
+      flag = "--shape";
+    else if (has_key && part == "data" && std::ranges::find(kDataFlags, key) == std::end(kDataFlags))
+      flag = "--param " + key;
+    else if (has_key && part != "codecs")
+      flag = part.empty() ? "" : "--" + key;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    flags.push_back(flag);
+  }
+  return flags;
 }
 
 YAML::Node shape_list(const std::vector<std::string>& shapes) {
@@ -89,16 +134,17 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   verb.add_option("--min-time", options.min_time, "seconds of one sample (0.1)")->group(group);
 }
 
-std::string ad_hoc_config(const AdHoc& options) {
+static std::string ad_hoc_config(const AdHoc& options) {
   // Maps from the start: a copy of a node without a type is a node of its own.
   YAML::Node data(YAML::NodeType::Map), kernels(YAML::NodeType::Map), measure(YAML::NodeType::Map),
       codecs(YAML::NodeType::Sequence);
   data["source"] = options.source;
   const bool plain = options.source == "gaussian";
+  const datasets::DataSource* source = datasets::find_source(options.source);
+  const bool needs_shape = options.d.empty() && options.shapes.empty() && (source == nullptr || source->uses_shape);
+  if (source != nullptr) expect_required(*source, options.parameters);
   if (!options.shapes.empty()) data["shapes"] = shape_list(options.shapes);
-  put(data, "d",
-      options.d.empty() && options.shapes.empty() && options.parameters.empty() ? std::vector<std::string>{"4096"}
-                                                                                : options.d);
+  put(data, "d", needs_shape ? std::vector<std::string>{"4096"} : options.d);
   put(data, "layers", options.layers);
   put(data, "seed", options.seeds);
   put(data, "sigma",
@@ -122,12 +168,12 @@ std::string ad_hoc_config(const AdHoc& options) {
   if (!options.unfused.empty()) kernels["unfused"] = options.unfused;
   if (!options.repetitions.empty()) measure["repetitions"] = options.repetitions;
   if (!options.min_time.empty()) measure["min_time"] = options.min_time;
-  const bool all = options.codecs == std::vector<std::string>{"all"};
-  for (const std::string& codec : options.codecs) codecs.push_back(codec_node(codec));
+  for (const std::string& text : options.codecs)
+    for (const std::string& codec : listed_codecs(text)) codecs.push_back(codec_node(codec));
 
   YAML::Node block;
   block["data"] = data;
-  block["codecs"] = all ? YAML::Node("all") : codecs;
+  block["codecs"] = codecs;
   if (kernels.size() > 0) block["kernels"] = kernels;
   YAML::Node root;
   root["schema"] = 1;
@@ -137,6 +183,11 @@ std::string ad_hoc_config(const AdHoc& options) {
   YAML::Emitter emitter;
   emitter << root;
   return std::string(emitter.c_str()) + "\n";
+}
+
+Experiment ad_hoc_experiment(const AdHoc& options, const ConfigEdits& edits) {
+  const std::string config = ad_hoc_config(options);
+  return parse_experiment(config, "the command line", edits, codecs::all_codecs(), flags_of(config));
 }
 
 }  // namespace ecmv::experiments

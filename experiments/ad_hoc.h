@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/experiment.h"
+
 namespace CLI {
 class App;
 }
@@ -25,7 +27,7 @@ struct AdHoc {
 
 void add_ad_hoc(CLI::App& verb, AdHoc& options);
 
-// Throws UsageError where an option cannot be written as YAML ("--shape 12").
-std::string ad_hoc_config(const AdHoc& options);
+// Throws UsageError where an option cannot be written as YAML ("--shape 12"), and ConfigError, which names flags.
+Experiment ad_hoc_experiment(const AdHoc& options, const ConfigEdits& edits);
 
 }  // namespace ecmv::experiments

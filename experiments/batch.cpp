@@ -5,12 +5,15 @@
 #include <deque>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backends/cpu/memory_limits.h"
 #include "experiments/fill_record.h"
 #include "experiments/measure.h"
 #include "experiments/sample_check.h"
 
 namespace ecmv::experiments {
+
 void Batch::add(AdmittedCase admitted) {
   if (cases_.empty()) measure_bandwidth(admitted.one->kernel);  // with every batch anew
   const MeasureSpec& measure = experiment_.measure;
@@ -29,7 +32,7 @@ bool Batch::full() const {
 
 void Batch::measure() {
   std::vector<AdmittedCase> cases = std::exchange(cases_, {});  // whatever comes, they are measured once
-  seconds_ = 0;
+  const double about_s = std::exchange(seconds_, 0);
   if (cases.empty()) return;
   std::vector<TimedPass> timed;
   std::deque<SampleCheck> checks;
@@ -40,11 +43,14 @@ void Batch::measure() {
          .estimate_s = admitted.estimate_s,
          .observer = &checks.emplace_back(admitted, experiment_.verify_each, is_single_pass(experiment_.measure)),
          .on_host = admitted.device->memory() == "host"});
+  recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
+                                       cases.size() == 1 ? "" : "s", duration_text(about_s)));
   States before = device_states(cases);
   const backends::cpu::HostLoad load = backends::cpu::read_host_load();
   const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
   const backends::cpu::Disturbance disturbance = backends::cpu::between(load, backends::cpu::read_host_load());
   States after = device_states(cases);
+  recorder_.progress.together(cases.size());
   const Case* exceeding = nullptr;  // the bandwidth that was measured
   for (size_t i = 0; i < cases.size(); ++i) {
     AdmittedCase& admitted = cases[i];
@@ -82,6 +88,7 @@ Batch::States Batch::device_states(const std::vector<AdmittedCase>& cases) {
 // Nor does a yardstick that cannot be measured.
 void Batch::measure_bandwidth(const KernelSpec& kernel) {
   if (!options_.on_bandwidth) return;
+  recorder_.progress.aside(fmt::format("measuring the read bandwidth for {}", kernel.backend));
   std::optional<reports::BandwidthRecord> record;
   recorder_.note("The read bandwidth was not measured",
                  guarded([&] { record = devices_.measure_bandwidth(kernel, options_.run_id); }));

@@ -31,6 +31,13 @@ std::string DataSpec::name() const {
   return name;
 }
 
+std::string DataSpec::short_name() const {
+  std::string name = this->name();
+  constexpr std::string_view kFirstSeed = "/seed1";
+  if (seed == 1 && name.ends_with(kFirstSeed)) name.resize(name.size() - kFirstSeed.size());
+  return name;
+}
+
 std::string CodecSpec::name() const {
   const std::string values = settings.to_string();
   return values.empty() ? id : fmt::format("{}[{}]", id, values);
@@ -62,6 +69,17 @@ std::string KernelSpec::name() const {
   if (op == backends::Op::matmul) work += fmt::format(":b{}", batch);
   return fmt::format("{}/{}/{}{}/{}{}", place, work, unfused ? "unfused_" : "", variant, tuning,
                      launch == "plain" ? "/plain_launches" : "");
+}
+
+std::string KernelSpec::short_name() const {
+  std::string name = this->name();
+  constexpr std::string_view kDefault = "/default";
+  if (const size_t at = name.find(kDefault); at != std::string::npos) name.erase(at, kDefault.size());
+  return name;
+}
+
+std::string Case::short_name() const {
+  return data.short_name() + "/" + codec.short_name() + "/" + kernel.short_name();
 }
 
 std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }

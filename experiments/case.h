@@ -24,8 +24,8 @@ struct DataSpec {
   uint64_t seed = 1;
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
-  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": names the data in progress lines and case keys.
-  std::string name() const;
+  std::string name() const;        // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
+  std::string short_name() const;  // without the seed where it is 1: for people
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
@@ -53,6 +53,7 @@ struct KernelSpec {
   int device = -1;           // number in the backend's list; -1: the first that fits
   std::string launch;        // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2"
+  std::string short_name() const;  // without a tuning that is the default: for people
 };
 
 struct Case {
@@ -61,8 +62,9 @@ struct Case {
   KernelSpec kernel;
   // Why this case cannot even be tried ("backend x is unavailable: ..."); empty normally.
   std::string unavailable;
-  std::string name() const;  // data/codec/kernel
-  std::string key() const;   // 16 hexadecimal digits, a hash of name() and the format version
+  std::string name() const;        // data/codec/kernel
+  std::string short_name() const;  // the same of the short names: what people are shown
+  std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
 };
 
 // How long and how often. One sample is the mean of as many passes as fill min_time_s.

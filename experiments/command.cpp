@@ -45,6 +45,20 @@ std::string nearest_option(const CLI::App& app, const std::string& argument) {
                               std::vector<std::string_view>(names.begin(), names.end()));
 }
 
+// What `--op decode matvec` should be: the first option of a list that is followed by more words than one.
+std::string list_advice(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const CLI::App* verb : app.get_subcommands())
+    for (size_t i = 0; i + 2 < arguments.size(); ++i) {
+      const CLI::Option* option = arguments[i].starts_with("--") ? verb->get_option_no_throw(arguments[i]) : nullptr;
+      if (option == nullptr || option->get_delimiter() != ',') continue;
+      std::string values = arguments[i + 1];
+      for (size_t k = i + 2; k < arguments.size() && !arguments[k].starts_with('-'); ++k) values += "," + arguments[k];
+      if (values != arguments[i + 1])
+        return fmt::format("Several values stand in one word: {} {}.", arguments[i], values);
+    }
+  return {};
+}
+
 int usage_error(const std::string& sentence, const CLI::App& app) {
   std::cerr << "ecmv: " << sentence << "\n";
   const auto verbs = app.get_subcommands();
@@ -132,6 +146,15 @@ void add_codec_libraries(CLI::App& verb, CommandLine& line) {
   verb.parse_complete_callback([&line] { line.names_codecs = true; });
 }
 
+void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line) {
+  if (config != codec) return;
+  if (!config)
+    throw UsageError(fmt::format(
+        "'ecmv {}' needs a config, of 'ecmv list configs' or a file of yours, or at least --codec without one.", verb));
+  throw UsageError("Give either a config or --codec, not both. " +
+                   (line.list_advice.empty() ? "-a and --set change a config." : line.list_advice));
+}
+
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
   if (file == "-") return write(std::cout);
   std::ofstream stream(file);
@@ -155,6 +178,7 @@ static int parse_and_act(int argc, char** argv) {
     add(app, line);
 
   std::vector<std::string> engine_flags;
+  if (argc > 0) line.program = argv[0];
   for (int i = 1; i < argc; ++i) {
     line.arguments.push_back(argv[i]);
     if (line.arguments.back().starts_with("--benchmark_")) engine_flags.push_back(argv[i]);
@@ -184,12 +208,16 @@ static int parse_and_act(int argc, char** argv) {
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
       return app.exit(e, std::cout, std::cerr) == 0 ? kFine : kInternal;
     std::string sentence = e.what();
-    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr)
+    if (const std::string advice = list_advice(app, ours);
+        dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !advice.empty())
+      sentence += ". " + advice;
+    else if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr)
       for (const std::string& argument : ours)
         if (argument.starts_with("--") && sentence.find(argument) != std::string::npos)
           sentence += "." + nearest_option(app, argument);
     return usage_error(sentence, app);
   }
+  line.list_advice = list_advice(app, ours);
   return act(line);
 }
 

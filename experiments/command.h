@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/experiment.h"
@@ -34,8 +35,11 @@ struct UsageError : std::runtime_error {
 };
 
 struct CommandLine {
-  std::vector<std::string> arguments;  // as typed, after the program's name
-  std::function<int()> action;         // what the verb that was typed does; returns an exit code
+  std::string program = "ecmv";        // as typed
+  std::vector<std::string> arguments;  // after it
+  // "" or what to write where words follow the value of an option that takes a list: --op decode matvec.
+  std::string list_advice;
+  std::function<int()> action;  // what the verb that was typed does; returns an exit code
   // Verbs that name codecs load these (--codec-library) and those of ECMV_CODEC_PATH before they act.
   bool names_codecs = false;
   std::vector<std::string> codec_libraries;
@@ -67,6 +71,9 @@ struct Selection {
   std::string filter, exclude;
 };
 void add_selection(CLI::App& verb, Selection& selection);
+
+// Throws UsageError unless there is one of the two, and says what was probably meant.
+void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);
 
 // Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written.
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write);

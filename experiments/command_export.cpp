@@ -20,25 +20,22 @@ struct ExportVerbOptions {
   bool force = false;
 };
 
-std::vector<Experiment> experiments_of(const ExportVerbOptions& options) {
-  if (options.configs.empty() == !options.ad_hoc.given())
-    throw UsageError(options.configs.empty()
-                         ? "Give a config file, or at least --codec for an export without one."
-                         : "Give either config files or --codec, not both; -a and --set change a config.");
+std::vector<Experiment> experiments_of(const ExportVerbOptions& options, const CommandLine& line) {
+  expect_config_or_codec(!options.configs.empty(), options.ad_hoc.given(), "export", line);
   const auto codecs = codecs::all_codecs();
   std::vector<Experiment> experiments;
-  if (options.configs.empty())
-    experiments.push_back(
-        parse_experiment(ad_hoc_config(options.ad_hoc), "the command line", options.selection.edits, codecs));
+  if (options.configs.empty()) experiments.push_back(ad_hoc_experiment(options.ad_hoc, options.selection.edits));
   for (const std::string& config : options.configs)
     experiments.push_back(load_experiment(config, options.selection.edits, codecs));
   for (Experiment& experiment : experiments)
-    filter_cases(experiment, options.selection.filter, options.selection.exclude);
+    if (const std::string nothing_left = filter_cases(experiment, options.selection.filter, options.selection.exclude);
+        !nothing_left.empty())
+      std::cerr << "ecmv: " << nothing_left << "\n";
   return experiments;
 }
 
-int export_all(const ExportVerbOptions& options) {
-  const std::vector<Experiment> experiments = experiments_of(options);
+int export_all(const ExportVerbOptions& options, const CommandLine& line) {
+  const std::vector<Experiment> experiments = experiments_of(options, line);
   catch_interrupts();
   const ExportOptions to{options.folder, options.force, interrupted};
   ExportSummary all;
@@ -77,7 +74,7 @@ void add_export(CLI::App& app, CommandLine& line) {
   verb->footer(
       "One file of matrices for each dataset, and one stream for each codec with its settings, whatever kernels\n"
       "the cases name. Only what the reference decoder gives back is written.");
-  verb->callback([options, &line] { line.action = [options] { return export_all(*options); }; });
+  verb->callback([options, &line] { line.action = [options, &line] { return export_all(*options, line); }; });
 }
 
 }  // namespace ecmv::experiments

@@ -1,6 +1,7 @@
 // ecmv inspect: what a weight file holds.
 #include <iostream>
 #include <memory>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include "datasets/inspect.h"
 #include "experiments/command.h"
 #include "experiments/table_json.h"
+#include "experiments/terminal_table.h"
 #include "reports/table.h"
 
 namespace ecmv::experiments {
@@ -43,6 +45,18 @@ reports::Table table_of(const std::string& file) {
   return table;
 }
 
+// "4096x11008" is a list of numbers there.
+nlohmann::ordered_json json_of(const reports::Table& table) {
+  nlohmann::ordered_json rows = table_json(table);
+  for (auto& row : rows) {
+    auto lengths = nlohmann::ordered_json::array();
+    std::istringstream shape(row["shape"].get<std::string>());
+    for (std::string length; std::getline(shape, length, 'x');) lengths.push_back(std::stoll(length));
+    row["shape"] = lengths;
+  }
+  return rows;
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app, CommandLine& line) {
@@ -65,9 +79,9 @@ void add_inspect(CLI::App& app, CommandLine& line) {
       for (const std::string& file : options->files) {
         const reports::Table table = table_of(file);
         if (options->json)
-          all[file] = table_json(table);
-        else
-          std::cout << reports::to_text(table) << "\n";
+          all[file] = json_of(table);
+        else  // a line a tensor for other programs
+          std::cout << fitted_text(table, terminal_columns(1000)) << "\n";
       }
       if (options->json) std::cout << json_text(all) << "\n";
       return static_cast<int>(kFine);

@@ -1,4 +1,5 @@
-// ecmv list: what there is. Everything is put into tables first, so that text, JSON and what is shown are the same.
+// ecmv list: what there is. Everything is put into JSON first, with real booleans, numbers and lists; what people see is
+// made of that.
 #include <iostream>
 #include <map>
 #include <memory>
@@ -15,58 +16,23 @@
 #include "experiments/coverage.h"
 #include "experiments/known_configs.h"
 #include "experiments/table_json.h"
-#include "reports/table.h"
+#include "experiments/terminal_table.h"
+#include "reports/fields.h"
 #include "reports/tables.h"
 
 namespace ecmv::experiments {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using reports::Column;
-using reports::count_cell;
 using reports::Table;
-using reports::text_cell;
-
-Table make_table(const std::string& id, const std::string& title, const std::vector<std::string>& columns) {
-  Table table;
-  table.id = id;
-  table.title = title;
-  for (const std::string& column : columns) table.columns.push_back({column, column, "", Column::Align::left});
-  return table;
-}
-
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
-
-std::string kernels_of(const codecs::CodecEntry& entry) {
-  std::vector<std::string> words;
-  for (const backends::Backend& backend : backends::all_backends())
-    for (const backends::Kernel& kernel : entry.kernels(backend.id))
-      words.push_back(fmt::format("{}/{}/{}", backend.id, backends::op_name(kernel.op), kernel.variant));
-  return words.empty() ? "none: its reference decoder" : joined(words);
-}
-
-std::string range_of(const codecs::SettingInfo& info) {
-  const std::vector<std::string> listed = codecs::listed_values(info);
-  return listed.empty() ? fmt::format("{}..{}", info.min, info.max) : fmt::format("{}", fmt::join(listed, " | "));
-}
-
-std::string default_of(const codecs::SettingInfo& info) {
-  if (const auto* number = std::get_if<int64_t>(&info.default_value)) return std::to_string(*number);
-  return std::get<std::string>(info.default_value);
-}
-
-// Marked where the codec is not of this build.
-reports::Cell id_cell(const codecs::CodecEntry& entry) {
-  reports::Cell cell = text_cell(std::string(entry.id));
-  if (entry.loaded()) cell.text += " (loaded)";
-  return cell;
-}
 
 // What is asked for: all codecs, or those that are named.
 using Named = std::span<const std::string>;
 
 std::vector<codecs::CodecEntry> chosen_codecs(Named named) {
   const auto all = codecs::all_codecs();
-  if (named.empty()) return {all.begin(), all.end()};
+  if (named.empty() || (named.size() == 1 && named[0] == "all")) return {all.begin(), all.end()};
   std::vector<codecs::CodecEntry> chosen;
   std::vector<std::string_view> known;
   for (const codecs::CodecEntry& entry : all) known.push_back(entry.id);
@@ -79,115 +45,280 @@ std::vector<codecs::CodecEntry> chosen_codecs(Named named) {
   return chosen;
 }
 
-// Where loaded codecs come from; no table without any.
-std::vector<Table> library_tables(std::span<const codecs::CodecEntry> chosen) {
-  Table libraries = make_table("libraries", "Codecs from shared objects", {"codec", "file", "hash"});
-  for (const codecs::CodecEntry& entry : chosen)
-    if (entry.loaded())
-      libraries.rows.push_back(
-          {text_cell(std::string(entry.id)), text_cell(entry.library_path), text_cell(entry.library_hash)});
-  return libraries.rows.empty() ? std::vector<Table>{} : std::vector<Table>{libraries};
+Json json_of(const codecs::SettingValue& value) {
+  return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
-std::vector<Table> codec_tables(Named named) {
-  const std::vector<codecs::CodecEntry> chosen = chosen_codecs(named);
-  Table codecs =
-      make_table("codecs", "Codecs", {"codec", "summary", "source", "lossless", "format_version", "kernels"});
-  Table settings =
-      make_table("settings", "Settings of codecs", {"codec", "setting", "default", "range", "unit", "help"});
-  for (const codecs::CodecEntry& entry : chosen) {
-    const codecs::Codec& codec = *entry.codec;
-    codecs.rows.push_back({id_cell(entry), text_cell(std::string(codec.summary)), text_cell(std::string(codec.source)),
-                           text_cell(codec.lossless ? "yes" : "no"), count_cell(codec.format_version),
-                           text_cell(kernels_of(entry))});
-    for (const codecs::SettingInfo& info : codec.settings)
-      settings.rows.push_back({text_cell(std::string(entry.id)), text_cell(std::string(info.name)),
-                               text_cell(default_of(info)), text_cell(range_of(info)),
-                               text_cell(std::string(info.unit)), text_cell(std::string(info.help))});
-  }
-  std::vector<Table> tables = {codecs, settings};
-  for (Table& table : library_tables(chosen)) tables.push_back(std::move(table));
-  return tables;
+Json json_of(const codecs::SettingInfo& info) {
+  Json setting = {{"setting", info.name}, {"default", json_of(info.default_value)}};
+  if (!info.choices.empty())
+    setting["values"] = info.choices;
+  else if (!info.values.empty())
+    setting["values"] = info.values;
+  else
+    setting["min"] = info.min, setting["max"] = info.max;
+  setting["unit"] = info.unit;
+  setting["help"] = info.help;
+  return setting;
 }
 
-std::vector<Table> device_tables(bool devices_too) {
-  Table backends = make_table("backends", "Backends", {"backend", "summary", "state"});
-  Table devices = make_table("devices", "Devices",
-                             {"backend", "device", "simd_target", "threads", "units", "clock", "l1d", "l2", "llc",
-                              "memory", "driver", "state"});
-  const auto mib = [](int64_t bytes) {
-    return text_cell(bytes == 0 ? "unknown" : fmt::format("{:.5g} MiB", static_cast<double>(bytes) / (1 << 20)));
-  };
-  for (const backends::Backend& backend : backends::all_backends()) {
-    std::string state = "unavailable: it has no device here";
-    for (const backends::DeviceInfo& info : backend.devices()) {
-      if (state != "available") state = info.unavailable.empty() ? "available" : "unavailable: " + info.unavailable;
-      devices.rows.push_back(
-          {text_cell(info.backend), text_cell(info.name), text_cell(info.simd_target), count_cell(info.threads),
-           text_cell(info.compute_units == 0 ? "" : std::to_string(info.compute_units)),
-           text_cell(info.clock_hz > 0 ? fmt::format("{:.3g} GHz", info.clock_hz / 1e9) : ""), mib(info.l1d_bytes),
-           mib(info.l2_bytes), mib(info.llc_bytes), mib(info.memory_bytes), text_cell(info.driver),
-           text_cell(info.unavailable.empty() ? "available" : "unavailable: " + info.unavailable)});
+Json json_of(const codecs::CodecEntry& entry) {
+  const codecs::Codec& codec = *entry.codec;
+  Json kernels = Json::array(), settings = Json::array();
+  for (const backends::Backend& backend : backends::all_backends())
+    for (const backends::Kernel& kernel : entry.kernels(backend.id)) {
+      Json tunings = Json::array();
+      for (const backends::Policy& policy : kernel.policies) tunings.push_back(policy.name);
+      kernels.push_back({{"backend", backend.id},
+                         {"op", backends::op_name(kernel.op)},
+                         {"variant", kernel.variant},
+                         {"tunings", tunings}});
     }
-    backends.rows.push_back(
-        {text_cell(std::string(backend.id)), text_cell(std::string(backend.summary)), text_cell(state)});
-  }
-  return {devices_too ? devices : backends};
+  for (const codecs::SettingInfo& info : codec.settings) settings.push_back(json_of(info));
+  Json json = {{"codec", entry.id},
+               {"summary", codec.summary},
+               {"source", codec.source},
+               {"lossless", codec.lossless},
+               {"format_version", codec.format_version},
+               {"loaded", entry.loaded()},
+               {"settings", settings},
+               {"kernels", kernels}};
+  if (entry.loaded()) json["library"] = {{"path", entry.library_path}, {"hash", entry.library_hash}};
+  return json;
 }
 
-std::vector<Table> dataset_tables() {
-  Table sources = make_table("datasets", "Data sources", {"source", "summary", "shape"});
-  Table parameters = make_table("parameters", "Parameters of data sources",
-                                {"source", "parameter", "required", "default", "range", "help"});
-  const auto number = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
-  for (const datasets::DataSource& source : datasets::all_sources()) {
-    sources.rows.push_back({text_cell(std::string(source.id)), text_cell(std::string(source.summary)),
-                            text_cell(source.uses_shape ? "d or shapes" : "of the file")});
-    for (const datasets::ParameterInfo& info : source.parameters)
-      parameters.rows.push_back({text_cell(std::string(source.id)), text_cell(std::string(info.name)),
-                                 text_cell(info.required ? "yes" : "no"), text_cell(number(info.default_value)),
-                                 text_cell(info.is_text           ? "text"
-                                           : info.min || info.max ? number(info.min) + ".." + number(info.max)
-                                                                  : "number"),
-                                 text_cell(std::string(info.help))});
+Json codecs_json(Named named) {
+  Json codecs = Json::array();
+  for (const codecs::CodecEntry& entry : chosen_codecs(named)) codecs.push_back(json_of(entry));
+  return {{"codecs", codecs}};
+}
+
+Json devices_json(bool devices_too) {
+  Json backends = Json::array(), devices = Json::array();
+  const auto known = [](int64_t number) { return number == 0 ? Json(nullptr) : Json(number); };
+  for (const backends::Backend& backend : backends::all_backends()) {
+    bool available = false;
+    std::string reason = "it has no device here";
+    for (const backends::DeviceInfo& info : backend.devices()) {
+      if (!available) reason = info.unavailable;
+      available |= info.unavailable.empty();
+      devices.push_back({{"backend", info.backend},
+                         {"device", info.name},
+                         {"simd_target", info.simd_target},
+                         {"available", info.unavailable.empty()},
+                         {"reason", info.unavailable},
+                         {"threads", info.threads},
+                         {"units", known(info.compute_units)},
+                         {"clock_hz", info.clock_hz > 0 ? Json(info.clock_hz) : Json(nullptr)},
+                         {"l1d_bytes", known(info.l1d_bytes)},
+                         {"l2_bytes", known(info.l2_bytes)},
+                         {"llc_bytes", known(info.llc_bytes)},
+                         {"memory_bytes", known(info.memory_bytes)},
+                         {"driver", info.driver}});
+    }
+    backends.push_back(
+        {{"backend", backend.id}, {"summary", backend.summary}, {"available", available}, {"reason", reason}});
   }
-  return {sources, parameters};
+  return devices_too ? Json{{"devices", devices}} : Json{{"backends", backends}};
+}
+
+Json datasets_json() {
+  Json sources = Json::array(), parameters = Json::array();
+  const auto known = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  for (const datasets::DataSource& source : datasets::all_sources()) {
+    sources.push_back({{"source", source.id},
+                       {"summary", source.summary},
+                       {"shape", source.uses_shape ? "d or shapes" : "of the file"}});
+    for (const datasets::ParameterInfo& info : source.parameters)
+      parameters.push_back({{"source", source.id},
+                            {"parameter", info.name},
+                            {"type", info.is_text      ? "text"
+                                     : info.is_integer ? "integer"
+                                                       : "number"},
+                            {"required", info.required},
+                            {"default", known(info.default_value)},
+                            {"min", known(info.min)},
+                            {"max", known(info.max)},
+                            {"help", info.help}});
+  }
+  return {{"datasets", sources}, {"parameters", parameters}};
 }
 
 // One row for each codec, kernel, tuning and instruction set.
-std::vector<Table> coverage_tables(Named named) {
-  Table table = make_table("coverage", "Kernels on this machine",
-                           {"codec", "op", "backend", "simd_target", "variant", "tuning", "unfused", "state"});
+Json coverage_json(Named named) {
+  Json rows = Json::array();
   for (const CoverageEntry& entry : coverage(chosen_codecs(named)))
-    table.rows.push_back({text_cell(entry.codec), text_cell(entry.op), text_cell(entry.backend),
-                          text_cell(entry.simd_target), text_cell(entry.variant), text_cell(entry.tuning),
-                          text_cell(entry.unfused ? "yes" : "no"),
-                          text_cell(entry.reason.empty() ? entry.status : entry.status + ": " + entry.reason)});
-  return {table};
+    rows.push_back({{"codec", entry.codec},
+                    {"op", entry.op},
+                    {"backend", entry.backend},
+                    {"simd_target", entry.simd_target},
+                    {"variant", entry.variant},
+                    {"tuning", entry.tuning},
+                    {"unfused", entry.unfused},
+                    {"state", entry.status},
+                    {"reason", entry.reason}});
+  return {{"coverage", rows}};
 }
 
-std::vector<Table> config_tables() {
-  Table table = make_table("configs", "Configs that run and verify know by name", {"config", "question"});
+Json configs_json() {
+  Json configs = Json::array();
   for (const KnownConfig& config : known_configs())
-    table.rows.push_back({text_cell(config.name), text_cell(config.question)});
-  return {table};
+    configs.push_back({{"config", config.name}, {"question", config.question}});
+  return {{"configs", configs}};
 }
 
-std::vector<Table> metric_tables() { return {reports::metrics_table()}; }
+Json metrics_json() { return {{"metrics", table_json(reports::metrics_table())}}; }
+
+// --- for people ------------------------------------------------------------------------------------------------------
+
+std::string text_of(const std::string& key, const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_string()) return value.get<std::string>();
+  if (key.ends_with("_bytes")) return reports::bytes_text(value.get<double>());
+  if (key.ends_with("_hz")) return fmt::format("{:.3g} GHz", value.get<double>() / 1e9);
+  if (!value.is_array()) return fmt::format("{}", value.get<double>());
+  std::string list;
+  for (const Json& item : value) list += (list.empty() ? "" : ", ") + text_of(key, item);
+  return list;
+}
+
+// Without columns that hold nothing.
+Table table_of(const std::string& title, const Json& rows) {
+  Table table;
+  table.title = title;
+  std::vector<std::string> keys;
+  for (const auto& [key, first] : rows.at(0).items()) {
+    bool any = false, numbers = true;
+    for (const Json& row : rows) {
+      any |= !text_of(key, row.at(key)).empty();
+      numbers &= row.at(key).is_number() || row.at(key).is_null();
+    }
+    if (!any) continue;
+    keys.push_back(key);
+    table.columns.push_back({key, key, "", numbers ? Column::Align::right : Column::Align::left});
+  }
+  for (const Json& row : rows) {
+    std::vector<reports::Cell>& cells = table.rows.emplace_back();
+    for (const std::string& key : keys) cells.push_back(reports::text_cell(text_of(key, row.at(key))));
+  }
+  return table;
+}
+
+std::string marked_name(const Json& codec) {
+  return codec["codec"].get<std::string>() + (codec["loaded"].get<bool>() ? " (loaded)" : "");
+}
+
+// A line each.
+void print_codecs(const Json& codecs, size_t columns, std::ostream& out) {
+  size_t names = 0, places = 0;
+  std::vector<std::string> backends;
+  for (const Json& codec : codecs) {
+    std::string& list = backends.emplace_back();
+    for (const Json& kernel : codec["kernels"])
+      if (const std::string backend = kernel["backend"]; list.find(backend) == std::string::npos)
+        list += (list.empty() ? "" : " ") + backend;
+    names = std::max(names, marked_name(codec).size());
+    places = std::max(places, list.size());
+  }
+  out << fmt::format("{} codecs, with the backends that run them\n", codecs.size());
+  for (size_t i = 0; i < codecs.size(); ++i) {
+    std::string line = fmt::format("{:{}}  {:{}}  {}", marked_name(codecs[i]), names, backends[i], places,
+                                   codecs[i]["summary"].get<std::string>());
+    if (shown_width(line) > columns) line = wrapped(line, columns - 1).front() + "…";
+    out << line << "\n";
+  }
+  for (const Json& codec : codecs)
+    if (codec["loaded"].get<bool>())
+      out << fmt::format("{} is from {}\n", codec["codec"].get<std::string>(),
+                         codec["library"]["path"].get<std::string>());
+  out << "Settings and kernels of one: ecmv list codecs NAME\n";
+}
+
+void print_codec(const Json& codec, size_t columns, std::ostream& out) {
+  const auto line = [&](const std::string& name, const std::string& text, size_t indent) {
+    const size_t room = columns - std::min(columns / 2, indent);
+    std::string head = name + std::string(indent - std::min(indent, shown_width(name)), ' ');
+    for (const std::string& part : wrapped(text, room)) {
+      const std::string whole = head + part;
+      out << whole.substr(0, whole.find_last_not_of(' ') + 1) << "\n";
+      head.assign(indent, ' ');
+    }
+  };
+  line(marked_name(codec) + ": ", codec["summary"], marked_name(codec).size() + 2);
+  line("  source", codec["source"], 12);
+  line("  stored",
+       fmt::format("{}, format version {}", codec["lossless"].get<bool>() ? "lossless" : "lossy",
+                   codec["format_version"].get<int>()),
+       12);
+  if (codec["loaded"].get<bool>())  // a path is not broken, so that it can be copied
+    out << fmt::format("  library   {}\n            hash {}\n", codec["library"]["path"].get<std::string>(),
+                       codec["library"]["hash"].get<std::string>());
+  out << (codec["settings"].empty() ? "  no settings\n" : "  settings, the default first\n");
+  for (const Json& setting : codec["settings"]) {
+    const std::string range = setting.contains("values") ? "of " + text_of("", setting["values"])
+                                                         : fmt::format("{} to {}", setting["min"].get<int64_t>(),
+                                                                       setting["max"].get<int64_t>());
+    const std::string unit = setting["unit"].get<std::string>();
+    line(fmt::format("    {}={}  ", setting["setting"].get<std::string>(), text_of("", setting["default"])),
+         fmt::format("{}{}", range, unit.empty() ? "" : " " + unit), 30);
+    line("", setting["help"], 8);
+  }
+  out << (codec["kernels"].empty() ? "  no kernels: the reference decoder, and the product of what it gives\n"
+                                   : "  kernels\n");
+  for (const Json& kernel : codec["kernels"]) {
+    const std::string tunings = text_of("", kernel["tunings"]);
+    line(fmt::format("    {} {} {}  ", kernel["backend"].get<std::string>(), kernel["op"].get<std::string>(),
+                     kernel["variant"].get<std::string>()),
+         tunings == "default" ? " " : tunings, 30);
+  }
+}
+
+// The parts of a kernel's name as one, as in names of cases.
+void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
+  Json shown = Json::array();
+  for (const Json& row : rows) {
+    const auto part = [&](const char* key) { return row[key].get<std::string>(); };
+    const std::string target = part("simd_target").empty() ? "" : ":" + part("simd_target");
+    shown.push_back(
+        {{"codec", part("codec")},
+         {"kernel", fmt::format("{}{}/{}/{}{}/{}", part("backend"), target, part("op"),
+                                row["unfused"].get<bool>() ? "unfused_" : "", part("variant"), part("tuning"))},
+         {"state", part("state")},
+         {"reason", part("reason")}});
+  }
+  if (!shown.empty()) out << fitted_text(table_of("Kernels on this machine", shown), columns) << "\n";
+}
+
+void print_list(const std::string& what, const Json& json, bool named) {
+  const size_t columns = terminal_columns();
+  if (what == "codecs") {
+    if (!named) return print_codecs(json["codecs"], columns, std::cout);
+    for (const Json& codec : json["codecs"]) print_codec(codec, columns, std::cout);
+    return;
+  }
+  if (what == "coverage") return print_coverage(json["coverage"], columns, std::cout);
+  static const std::map<std::string, std::string> kTitles = {{"backends", "Backends"},
+                                                             {"configs", "Configs that run and verify know by name"},
+                                                             {"datasets", "Data sources"},
+                                                             {"devices", "Devices"},
+                                                             {"metrics", "What the metrics mean"},
+                                                             {"parameters", "Parameters of data sources"}};
+  for (const auto& [id, rows] : json.items())
+    if (!rows.empty()) std::cout << fitted_text(table_of(kTitles.at(id), rows), columns) << "\n";
+}
 
 }  // namespace
 
 void add_list(CLI::App& app, CommandLine& line) {
-  static const std::map<std::string, std::function<std::vector<Table>(Named)>> kLists = {
-      {"codecs", codec_tables},
-      {"backends", [](Named) { return device_tables(false); }},
-      {"devices", [](Named) { return device_tables(true); }},
-      {"datasets", [](Named) { return dataset_tables(); }},
-      {"metrics", [](Named) { return metric_tables(); }},
-      {"coverage", coverage_tables},
-      {"configs", [](Named) { return config_tables(); }},
+  static const std::map<std::string, std::function<Json(Named)>> kLists = {
+      {"codecs", codecs_json},
+      {"backends", [](Named) { return devices_json(false); }},
+      {"devices", [](Named) { return devices_json(true); }},
+      {"datasets", [](Named) { return datasets_json(); }},
+      {"metrics", [](Named) { return metrics_json(); }},
+      {"coverage", coverage_json},
+      {"configs", [](Named) { return configs_json(); }},
   };
   struct Options {
     std::string what;
@@ -197,29 +328,28 @@ void add_list(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       app.add_subcommand("list", "codecs, backends, devices, datasets, metrics, coverage, configs: what there is");
-  std::vector<std::string> names;
-  for (const auto& [name, tables] : kLists) names.push_back(name);
-  verb->add_option("what", options->what, joined(names))->check(CLI::IsMember(names));
-  verb->add_option("codec", options->named, "of 'codecs' and 'coverage': only these codecs");
+  std::vector<std::string_view> names;
+  for (const auto& [name, json] : kLists) names.push_back(name);
+  const std::string known = fmt::format("{}", fmt::join(names, ", "));
+  verb->add_option("what", options->what, known);
+  verb->add_option("codec", options->named, "of 'codecs' and 'coverage': these codecs, in full; 'all'");
   verb->add_flag("--coverage", options->coverage, "the same as 'list coverage': codec x kernel x instruction set");
   verb->add_flag("--json", options->json, "JSON on stdout");
   add_codec_libraries(*verb, line);
-  verb->callback([options, &line] {
-    line.action = [options] {
+  verb->callback([options, names, known, &line] {
+    line.action = [options, names, known] {
       if (options->coverage && options->what.empty()) options->what = "coverage";
-      if (options->what.empty())
-        throw UsageError(
-            "'ecmv list' needs to know what: codecs, backends, devices, datasets, metrics, coverage or configs.");
+      if (options->what.empty()) throw UsageError(fmt::format("'ecmv list' needs to know what: {}.", known));
+      if (!kLists.contains(options->what))
+        throw UsageError(fmt::format("There is no list of '{}', but of {}.{}", options->what, known,
+                                     codecs::did_you_mean(options->what, names)));
       if (!options->named.empty() && options->what != "codecs" && options->what != "coverage")
         throw UsageError(fmt::format("'ecmv list {}' takes no names of codecs.", options->what));
-      const std::vector<Table> tables = kLists.at(options->what)(options->named);
-      if (options->json) {
-        nlohmann::ordered_json all;
-        for (const Table& table : tables) all[table.id] = table_json(table);
-        std::cout << json_text(all) << "\n";
-      } else {
-        for (const Table& table : tables) std::cout << reports::to_text(table) << "\n";
-      }
+      const Json json = kLists.at(options->what)(options->named);
+      if (options->json)
+        std::cout << json_text(json) << "\n";
+      else
+        print_list(options->what, json, !options->named.empty());
       return static_cast<int>(kFine);
     };
   });

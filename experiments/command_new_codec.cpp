@@ -22,14 +22,14 @@ bool is_codecs_folder(const fs::path& folder) {
   return fs::exists(folder / "codec.h") && fs::exists(folder / "registry.h");
 }
 
-// codecs/ of the source checkout that this folder or the program lies in; empty if there is none.
+// codecs/ of the source checkout that this folder lies in; empty if it lies in none. Where the program lies does not
+// count: that may be another checkout.
 fs::path find_codecs_folder() {
   std::error_code ignored;
-  for (const fs::path& start : {fs::current_path(ignored), fs::read_symlink("/proc/self/exe", ignored).parent_path()})
-    for (fs::path folder = start; !folder.empty(); folder = folder.parent_path()) {
-      if (is_codecs_folder(folder / "codecs")) return folder / "codecs";
-      if (folder == folder.root_path()) break;
-    }
+  for (fs::path folder = fs::current_path(ignored); !folder.empty(); folder = folder.parent_path()) {
+    if (is_codecs_folder(folder / "codecs")) return folder / "codecs";
+    if (folder == folder.root_path()) break;
+  }
   return {};
 }
 
@@ -111,8 +111,9 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
   CLI::App* verb =
       app.add_subcommand("new-codec", "writes a codec folder that compiles and passes conformance, to start from");
   verb->add_option("name", options->id, "id of the codec, in lower_snake_case")->required();
-  CLI::Option* inside = verb->add_option(
-      "--codecs-dir", options->folder, "the folder codecs/ of a source checkout (found from here or from the program)");
+  CLI::Option* inside =
+      verb->add_option("--codecs-dir", options->folder,
+                       "the folder codecs/ of a source checkout (of the one around the current folder)");
   verb->add_option("--out-of-tree", options->out_of_tree,
                    "a codec in C for a shared object, in a folder DIR of its own with its own build")
       ->type_name("DIR")
@@ -124,7 +125,10 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
       if (!options->out_of_tree.empty()) return write_out_of_tree(id, options->out_of_tree);
       const fs::path codecs = options->folder.empty() ? find_codecs_folder() : fs::path(options->folder);
       if (codecs.empty())
-        throw UsageError("No source checkout was found from here; name its folder codecs/ with --codecs-dir.");
+        throw UsageError(
+            "This folder lies in no source checkout. Go into one, name its folder codecs/ with --codecs-dir, or write "
+            "a "
+            "codec for a shared object with --out-of-tree DIR.");
       if (!is_codecs_folder(codecs))
         throw UsageError(fmt::format("{} is not the folder codecs/ of a source checkout.", codecs.string()));
       const fs::path folder = codecs / id;
@@ -132,9 +136,12 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
         throw UsageError(fmt::format("There is a codec '{}' already.", id));
       write_files(folder, kNewCodecFiles, id);
       std::cerr << fmt::format(
-          "Build and test it: make test (or, quicker: cmake --build build && ctest --test-dir build -R {}).\n"
-          "Then measure it: build/ecmv run --codec {} --d 4096 --sigma 4\n",
-          id, id);
+          "In {0}, build and test it:\n"
+          "  cmake --preset cpu && cmake --build build --target ecmv test_conformance test_codecs\n"
+          "  ECMV_TEST_CODEC={1} build/test_conformance && build/test_codecs '{1} *'\n"
+          "Then measure it:\n"
+          "  build/ecmv run --codec raw_int8,{1} --d 4096 --sigma 4\n",
+          fs::absolute(codecs).lexically_normal().parent_path().string(), id);
       return static_cast<int>(kFine);
     };
   });

@@ -1,16 +1,41 @@
 // ecmv report: tables, figures and the page from stored records, never running anything again.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "codecs/did_you_mean.h"
 #include "experiments/command.h"
 #include "experiments/result_files.h"
+#include "reports/fields.h"
 #include "reports/google_benchmark.h"
+#include "reports/metrics.h"
 #include "reports/report.h"
 
 namespace ecmv::experiments {
+
+namespace {
+
+// Throws UsageError unless this is a metric or a field of a case.
+void expect_known(const std::string& flag, const std::string& name, bool number) {
+  std::vector<std::string_view> known;
+  if (number) {
+    for (const reports::Metric& metric : reports::all_metrics()) known.push_back(metric.id);
+    for (const char* field : {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch"})
+      known.push_back(field);
+  } else {
+    known = reports::field_names();
+    if (name.starts_with("setting.")) return;
+  }
+  if (std::ranges::find(known, name) == known.end())
+    throw UsageError(fmt::format("{} {}: there is no such {}.{}{}", flag, name,
+                                 number ? "metric or numeric field" : "field", codecs::did_you_mean(name, known),
+                                 number ? " See 'ecmv list metrics'." : ""));
+}
+
+}  // namespace
 
 void add_report(CLI::App& app, CommandLine& line) {
   struct Options {
@@ -37,6 +62,10 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
   verb->callback([options, &line] {
     line.action = [options] {
+      if (!options->x.empty()) expect_known("--x", options->x, true);
+      if (!options->y.empty()) expect_known("--y", options->y, true);
+      expect_known("--series", options->series, false);
+      for (const std::string& facet : options->facets) expect_known("--facet", facet, false);
       reports::RecordSet records;
       for (const std::string& file : options->records) records.append(reports::read_records(file));
       if (options->directory.empty() && options->google_benchmark.empty())

@@ -14,12 +14,14 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/host_load.h"
+#include "codecs/did_you_mean.h"
 #include "experiments/ad_hoc.h"
 #include "experiments/command.h"
 #include "experiments/fill_record.h"
 #include "experiments/plan.h"
 #include "experiments/result_files.h"
 #include "experiments/run.h"
+#include "experiments/run_summary.h"
 #include "experiments/running_case.h"
 
 namespace ecmv::experiments {
@@ -35,18 +37,15 @@ struct RunVerbOptions {
   TableFiles tables;
 };
 
-Experiment experiment_of(const RunVerbOptions& options) {
-  if (options.config.empty() == !options.ad_hoc.given())
-    throw UsageError(options.config.empty()
-                         ? "Give a config file, or at least --codec for a run without one."
-                         : "Give either a config file or --codec, not both; -a and --set change a config.");
-  const auto codecs = codecs::all_codecs();
-  Experiment experiment = options.config.empty() ? parse_experiment(ad_hoc_config(options.ad_hoc), "the command line",
-                                                                    options.selection.edits, codecs)
-                                                 : load_experiment(options.config, options.selection.edits, codecs);
+// `nothing_left` says why there is no case, where there is none.
+Experiment experiment_of(const RunVerbOptions& options, const CommandLine& line, std::string& nothing_left) {
+  expect_config_or_codec(!options.config.empty(), options.ad_hoc.given(), "run", line);
+  Experiment experiment = options.config.empty()
+                              ? ad_hoc_experiment(options.ad_hoc, options.selection.edits)
+                              : load_experiment(options.config, options.selection.edits, codecs::all_codecs());
   if (options.smoke) shrink_to_smoke(experiment);
   if (options.profile) measure_once(experiment);
-  filter_cases(experiment, options.selection.filter, options.selection.exclude);
+  nothing_left = filter_cases(experiment, options.selection.filter, options.selection.exclude);
   return experiment;
 }
 
@@ -64,7 +63,10 @@ std::string why_unavailable(const backends::Backend& backend) {
 std::string missing_backend(const std::vector<std::string>& required) {
   for (const std::string& id : required) {
     const backends::Backend* backend = backends::find_backend(id);
-    if (backend == nullptr) return fmt::format("The required backend '{}' is not part of this build.", id);
+    std::vector<std::string_view> known;
+    for (const backends::Backend& one : backends::all_backends()) known.push_back(one.id);
+    if (backend == nullptr)
+      return fmt::format("The required backend '{}' is not part of this build.{}", id, codecs::did_you_mean(id, known));
     if (const std::string reason = why_unavailable(*backend); !reason.empty())
       return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
   }
@@ -82,10 +84,10 @@ std::string quoted(const std::string& argument) {
   return out + "'";
 }
 
-std::string resume_command(const std::vector<std::string>& arguments) {
-  std::string command = "ecmv";
+std::string resume_command(const CommandLine& line) {
+  std::string command = quoted(line.program);
   bool resumes = false;
-  for (const std::string& argument : arguments) {
+  for (const std::string& argument : line.arguments) {
     if (argument == "--force") continue;
     resumes = resumes || argument == "--resume";
     command += " " + quoted(argument);
@@ -93,7 +95,18 @@ std::string resume_command(const std::vector<std::string>& arguments) {
   return resumes ? command : command + " --resume";
 }
 
+// Beside the records, in a folder of their name unless that is the usual one.
+std::string report_command(const CommandLine& line, const std::filesystem::path& records) {
+  const std::filesystem::path folder =
+      records.filename() == "records.jsonl"
+          ? (records.has_parent_path() ? records.parent_path() : std::filesystem::path("."))
+          : records.parent_path() / (records.stem().string() + "_report");
+  return fmt::format("{} report {} -o {}", quoted(line.program), quoted(records.string()), quoted(folder.string()));
+}
+
 void print_summary(const RunSummary& summary, const std::filesystem::path& records) {
+  print_failures(summary.failures, "; the records have them all", std::cerr);
+  print_refusals(summary.refusals, "; the records have each case's", std::cerr);
   std::string counts;
   for (const auto& [status, count] : summary.counts)
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, reports::to_string(status));
@@ -112,18 +125,19 @@ void warn_of_load() {
         found.stolen_share > 0.02 ? fmt::format(", its host takes {:.0f} % of it", 100 * found.stolen_share) : "");
 }
 
-int run(const RunVerbOptions& options, const std::vector<std::string>& arguments) {
-  const Experiment experiment = experiment_of(options);
+int run(const RunVerbOptions& options, const CommandLine& line) {
+  std::string nothing_left;
+  const Experiment experiment = experiment_of(options, line, nothing_left);
   if (options.print_config) {
     std::cout << experiment.config_text;
     return kFine;
   }
   if (experiment.cases.empty()) {
-    std::cerr
-        << "ecmv: no case is left to run: the config's kernels, its 'exclude', --filter and --exclude leave none.\n";
-    for (const backends::Backend& backend : backends::all_backends())
-      if (const std::string reason = why_unavailable(backend); !reason.empty())
-        std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
+    std::cerr << "ecmv: " << nothing_left << "\n";
+    if (options.selection.filter.empty() && options.selection.exclude.empty())
+      for (const backends::Backend& backend : backends::all_backends())
+        if (const std::string reason = why_unavailable(backend); !reason.empty())
+          std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
     return kNothingRan;
   }
   if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;
@@ -138,7 +152,7 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   const TableFiles& tables = options.tables;
   check_places(path, experiment, tables);
   const std::optional<Journal::Entry> died = options.resume ? Journal::left_behind(path) : std::nullopt;
-  ResultFile results(path, experiment, arguments,
+  ResultFile results(path, experiment, line.arguments,
                      options.resume  ? WhenThere::resume
                      : options.force ? WhenThere::replace
                                      : WhenThere::set_aside,
@@ -181,7 +195,7 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   const auto limit = std::chrono::seconds(600 + static_cast<int64_t>(10 * experiment.measure.max_seconds));
   const Watchdog watchdog(limit, [&](const Journal::Entry& entry) {
     give_up(entry, reports::Status::timed_out, fmt::format("One call of it did not end in {} s.", limit.count()));
-    std::cerr << "The rest runs with: " << resume_command(arguments) << "\n" << std::flush;
+    std::cerr << "The rest runs with: " << resume_command(line) << "\n" << std::flush;
     ::_exit(kFailedCase);
   });
   if (!options.smoke && !options.profile) warn_of_load();
@@ -192,14 +206,17 @@ int run(const RunVerbOptions& options, const std::vector<std::string>& arguments
   }
 
   results.sync();
-  if (!results.is_stream()) write_tables(path, experiment, tables, options.config.empty() ? &std::cout : nullptr);
+  // A table that was asked for on stdout stands there alone.
+  const bool stdout_taken = tables.json == "-" || tables.csv == "-" || tables.markdown == "-";
+  if (!results.is_stream()) write_tables(path, experiment, tables, stdout_taken ? nullptr : &std::cout);
   print_summary(summary, path);
   if (summary.disturbed > 0)
     std::cerr << fmt::format(
-        "DISTURBED: other programs were in the way of {} of {} cases. Their records say so; measure again when the "
-        "machine is quiet.\n",
+        "DISTURBED: other programs were in the way of {} of {} cases, marked with !. Measure again when it is quiet.\n",
         summary.disturbed, summary.counts.contains(reports::Status::ok) ? summary.counts.at(reports::Status::ok) : 0);
-  if (summary.interrupted) std::cerr << "Interrupted. The rest runs with: " << resume_command(arguments) << "\n";
+  if (!results.is_stream() && !summary.interrupted && summary.counts.contains(reports::Status::ok))
+    std::cerr << "Tables and figures: " << report_command(line, path) << "\n";
+  if (summary.interrupted) std::cerr << "Interrupted. The rest runs with: " << resume_command(line) << "\n";
   const int code = summary.exit_code();
   if (code != kFine) return code;
   for (const std::string& id : options.required_backends)
@@ -236,7 +253,7 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_option("--md", options->tables.markdown, "tables as Markdown");
   add_ad_hoc(*verb, options->ad_hoc);
   verb->footer("Flags of Google Benchmark (--benchmark_...) are handed on.");
-  verb->callback([options, &line] { line.action = [options, &line] { return run(*options, line.arguments); }; });
+  verb->callback([options, &line] { line.action = [options, &line] { return run(*options, line); }; });
 }
 
 }  // namespace ecmv::experiments

@@ -1,8 +1,11 @@
 // ecmv verify: everything is checked and nothing is timed. With configs (or none: the built-in smoke config) every case
 // at small size; with other files, chain files of other programs.
-#include <fstream>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -13,9 +16,12 @@
 #include "experiments/corrupt.h"
 #include "experiments/fill_record.h"
 #include "experiments/junit.h"
+#include "experiments/known_configs.h"
 #include "experiments/outcome.h"
 #include "experiments/run.h"
+#include "experiments/run_summary.h"
 #include "experiments/running_case.h"
+#include "experiments/terminal_table.h"
 #include "experiments/verify_files.h"
 
 namespace ecmv::experiments {
@@ -29,15 +35,18 @@ struct VerifyVerbOptions {
   std::string junit;
 };
 
-bool is_config(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+// By its name, or because one of that name comes along.
+bool is_config(const std::string& path) {
+  return path.ends_with(".yaml") || path.ends_with(".yml") || find_config(path) != path;
+}
 
-Experiment experiment_of(const VerifyVerbOptions& options, const std::string& config) {
+Experiment experiment_of(const VerifyVerbOptions& options, const std::string& config, std::string& nothing_left) {
   const auto codecs = codecs::all_codecs();
   Experiment experiment =
       config.empty() ? parse_experiment(kSmokeConfig, "the built-in smoke config", options.selection.edits, codecs)
                      : load_experiment(config, options.selection.edits, codecs);
   if (!options.full_size) shrink_to_smoke(experiment);
-  filter_cases(experiment, options.selection.filter, options.selection.exclude);
+  nothing_left = filter_cases(experiment, options.selection.filter, options.selection.exclude);
   return experiment;
 }
 
@@ -53,15 +62,17 @@ class Verification {
   explicit Verification(const VerifyVerbOptions& options) : options_(options) {}
 
   int config(const std::string& file) {
-    const Experiment experiment = experiment_of(options_, file);
+    std::string nothing_left;
+    const Experiment experiment = experiment_of(options_, file, nothing_left);
     if (experiment.cases.empty()) {
-      std::cerr << "ecmv: no case is left to verify.\n";
+      std::cerr << fmt::format("ecmv: {}{}{}\n", file, file.empty() ? "" : ": ", nothing_left);
       return kNothingRan;
     }
     RunOptions run;
     run.time = false;
     run.interrupted = interrupted;
     run.progress = &std::cerr;
+    run.every_case = false;
     std::map<std::string, std::string> names;
     for (const Case& one : experiment.cases) names[one.key()] = one.name();
     run.on_case = [&](const reports::CaseRecord& record) {
@@ -72,8 +83,15 @@ class Verification {
           : skipped                            ? Result::skipped
                                                : Result::failed,
           fmt::format("{}: {}", reports::to_string(record.status), record.reason));
+      CodecCounts& counts = codecs_[record.codec.id];
+      ++(record.status == reports::Status::ok ? counts.ok : skipped ? counts.refused : counts.failed);
+      if (record.status == reports::Status::ok && record.kernel.op != "size")
+        counts.kernels.insert(fmt::format("{}/{}/{}/{}/{}/{}", record.kernel.backend, record.kernel.simd_target,
+                                          record.kernel.op, record.kernel.unfused, record.kernel.variant,
+                                          record.kernel.tuning));
     };
     const RunSummary summary = run_experiment(experiment, run);
+    for (const auto& [reason, count] : summary.refusals) refusals_[reason] += count;
     int code = summary.exit_code();
     if (options_.corrupt && code != kInterrupted) code = worse(code, corrupt(experiment));
     return interrupted() ? static_cast<int>(kInterrupted) : code;
@@ -82,6 +100,10 @@ class Verification {
   int file(const std::string& path) {
     const FileVerification verification = verify_file(path);
     print_verification(verification, std::cout);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored))
+      if (const std::string hint = nearest_config(path); !hint.empty())
+        std::cerr << fmt::format("ecmv: {} is no file and no config.{}\n", path, hint);
     if (!verification.unreadable.empty()) add(path, "file", JunitCase::Result::failed, verification.unreadable);
     for (const FileCheck& check : verification.checks)
       add(path, check.what,
@@ -95,7 +117,26 @@ class Verification {
 
   const std::vector<JunitCase>& cases() const { return cases_; }
 
+  void print_codecs(std::ostream& out) const {
+    if (codecs_.empty()) return;
+    print_refusals(refusals_, "; --junit FILE has each case's", out);
+    reports::Table table;
+    table.title = "Cases and kernels of each codec";
+    table.columns = {{"codec", "codec", ""}};
+    for (const char* column : {"ok", "refused", "failed", "kernels"})
+      table.columns.push_back({column, column, "", reports::Column::Align::right});
+    for (const auto& [codec, counts] : codecs_)
+      table.rows.push_back({reports::text_cell(codec), reports::count_cell(counts.ok),
+                            reports::count_cell(counts.refused), reports::count_cell(counts.failed),
+                            reports::count_cell(static_cast<int64_t>(counts.kernels.size()))});
+    out << fitted_text(table, kLineColumns);
+  }
+
  private:
+  struct CodecCounts {
+    int ok = 0, refused = 0, failed = 0;
+    std::set<std::string> kernels;  // that gave a right result
+  };
   void add(std::string group, std::string name, JunitCase::Result result, std::string message) {
     cases_.push_back({std::move(group), std::move(name), result, std::move(message)});
   }
@@ -139,6 +180,8 @@ class Verification {
 
   const VerifyVerbOptions& options_;
   std::vector<JunitCase> cases_;
+  std::map<std::string, CodecCounts> codecs_;
+  std::map<std::string, int> refusals_;
 };
 
 int verify(const VerifyVerbOptions& options) {
@@ -156,10 +199,13 @@ int verify(const VerifyVerbOptions& options) {
   if (interrupted()) code = kInterrupted;
   using Result = JunitCase::Result;
   int counts[3] = {};
+  std::vector<std::pair<std::string, std::string>> failures;
   for (const JunitCase& one : verification.cases()) {
     ++counts[static_cast<int>(one.result)];
-    if (one.result == Result::failed) std::cout << fmt::format("FAILED {} {}: {}\n", one.group, one.name, one.message);
+    if (one.result == Result::failed) failures.emplace_back(one.group + " " + one.name, one.message);
   }
+  verification.print_codecs(std::cout);
+  print_failures(failures, "; --junit FILE has them all", std::cout);
   std::cout << fmt::format("{} verified, {} failed, {} refused or unavailable\n", counts[0], counts[1], counts[2]);
   if (!options.junit.empty())
     write_output(options.junit, [&](std::ostream& out) { write_junit("ecmv verify", verification.cases(), out); });

@@ -56,33 +56,73 @@ std::string words_of(const YAML::Exception& error) {
   return dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr ? "it is nested too deeply" : error.msg;
 }
 
-// The same nodes without positions: what came from the command line stands in no line of the file.
-YAML::Node without_positions(const YAML::Node& node) {
-  YAML::Node out(node.Type());
-  if (node.IsScalar()) out = node.Scalar();
-  if (node.IsSequence())
-    for (const YAML::Node& item : node) out.push_back(without_positions(item));
-  if (node.IsMap())
-    for (const auto& pair : node) out.force_insert(without_positions(pair.first), without_positions(pair.second));
-  return out;
-}
+// What the flags -a and --set give. Their values are parsed as if each stood in a line of its own below the file, by
+// which errors find the flag again.
+class Edits {
+ public:
+  Edits(const ConfigEdits& edits, const std::string& text)
+      : first_line_(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1) {
+    for (const std::string& edit : edits.values) add("--set", edit);
+    for (const std::string& edit : edits.axes) add("-a", edit);
+  }
 
-YAML::Node load_value(const std::string& text) {
-  const YAML::Node value = YAML::Load(text);
-  expect_finite(value);
-  return without_positions(value);
-}
+  // The flag of a line; empty for lines of the file.
+  std::string flag_of(int line) const {
+    const auto index = static_cast<size_t>(std::max(line, 0)) - first_line_;
+    return index < flags_.size() ? flags_[index] : "";
+  }
 
-// "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") stays what it is.
-YAML::Node value_of(const std::string& text) {
-  if (text.starts_with('{') || text.starts_with('[')) return load_value(text);
-  if (text.find(',') == std::string::npos) return YAML::Node(text);
-  return load_value("[" + text + "]");
-}
+  void apply(YAML::Node root, YamlErrors& errors) const {
+    for (size_t i = 0; i < flags_.size(); ++i) {
+      const YAML::Node flag = positioned(i, "flag");
+      const auto& [path, value] = edits_[i];
+      if (path.empty())
+        errors.add(flag, flags_[i].starts_with("-a") ? "-a takes axis=values." : "--set takes path=value.");
+      else if (flags_[i].starts_with("-a"))
+        set_axis_of_blocks(root, path, value_of(i), flag, errors);
+      else if (!set_path(root, path, value_of(i)))
+        errors.add(flag, "The config has no such place.");
+    }
+  }
+
+ private:
+  void add(const std::string& flag, const std::string& edit) {
+    const size_t equals = edit.find('=');
+    flags_.push_back(flag + " " + edit);
+    edits_.emplace_back(equals == std::string::npos ? "" : edit.substr(0, equals),
+                        equals == std::string::npos ? "" : edit.substr(equals + 1));
+  }
+  YAML::Node positioned(size_t index, const std::string& text) const {
+    YAML::Node value = YAML::Load(std::string(first_line_ + index, '\n') + text);
+    expect_finite(value);
+    return value;
+  }
+  // "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") stays what it is.
+  YAML::Node value_of(size_t index) const {
+    const std::string& text = edits_[index].second;
+    if (text.starts_with('{') || text.starts_with('[')) return positioned(index, text);
+    if (text.find(',') != std::string::npos) return positioned(index, "[" + text + "]");
+    return scalar_at(positioned(index, "x").Mark(), text);
+  }
+  static bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value);
+  // In the blocks that have the axis: sources have parameters of their own.
+  static void set_axis_of_blocks(YAML::Node root, const std::string& axis, const YAML::Node& value,
+                                 const YAML::Node& flag, YamlErrors& errors) {
+    if (!root["experiments"] || !root["experiments"].IsSequence()) return;
+    bool any = false;
+    for (YAML::Node block : root["experiments"])
+      if (block.IsMap()) any |= set_axis(block, axis, value);
+    if (!any) errors.add(flag, fmt::format("No block has an axis '{}'.{}", axis, nearest_axis(root, axis)));
+  }
+
+  size_t first_line_;
+  std::vector<std::string> flags_;
+  std::vector<std::pair<std::string, std::string>> edits_;
+};
 
 // "experiments.0.data.sigma": names of keys and, in lists, positions from 0. False where a part of the path leads
 // nowhere; the last key may be new.
-bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
+bool Edits::set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
   constexpr int kLongestPath = 16;  // in keys
   if (std::count(path.begin(), path.end(), '.') >= kLongestPath) return false;
   const size_t dot = path.find('.');
@@ -97,30 +137,15 @@ bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value)
     return true;
   }
   if (!node.IsMap() && !node.IsNull() && node.IsDefined()) return false;
-  if (dot != std::string::npos) return set_path(node[key], path.substr(dot + 1), value);
-  node[key] = value;
-  return true;
-}
-
-void apply_edits(YAML::Node root, const ConfigEdits& edits, YamlErrors& errors) {
-  for (const std::string& edit : edits.values) {
-    const size_t equals = edit.find('=');
-    if (equals == std::string::npos || equals == 0)
-      errors.add(YAML::Node(), fmt::format("--set takes path=value, not '{}'.", edit));
-    else if (!set_path(root, edit.substr(0, equals), value_of(edit.substr(equals + 1))))
-      errors.add(YAML::Node(), fmt::format("--set {}: the config has no such place.", edit));
+  const bool is_last = dot == std::string::npos;
+  if (child(node, key).IsDefined()) {
+    if (!is_last) return set_path(node[key], path.substr(dot + 1), value);
+    node[key] = value;
+    return true;
   }
-  for (const std::string& edit : edits.axes) {
-    const size_t equals = edit.find('=');
-    const std::string axis = edit.substr(0, equals);
-    if (equals == std::string::npos || equals == 0) {
-      errors.add(YAML::Node(), fmt::format("-a takes axis=values, not '{}'.", edit));
-      continue;
-    }
-    if (!root["experiments"] || !root["experiments"].IsSequence()) continue;
-    for (YAML::Node block : root["experiments"])
-      if (block.IsMap()) set_axis(block, axis, value_of(edit.substr(equals + 1)));
-  }
+  node.force_insert(scalar_at(value.Mark(), key),  // a new key stands where its value does
+                    is_last ? value : YAML::Node(YAML::NodeType::Map));
+  return is_last || set_path(node[key], path.substr(dot + 1), value);
 }
 
 MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
@@ -185,13 +210,20 @@ datasets::Shape shrunk(datasets::Shape shape) {
 ConfigError::ConfigError(std::vector<std::string> all) : std::runtime_error(join(all)), messages(std::move(all)) {}
 
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
-                            std::span<const codecs::CodecEntry> codecs) {
+                            std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags) {
   static constexpr std::string_view kKeys[] = {"schema",  "name",   "question",   "seed",
                                                "measure", "verify", "experiments"};
   if (static_cast<int64_t>(text.size()) > kMostConfigBytes)
     throw ConfigError(
         {fmt::format("{}: it has {} bytes, and a config at most {}.", file, text.size(), kMostConfigBytes)});
-  YamlErrors errors(file);
+  const Edits changes(edits, text);
+  YamlErrors errors([&](int line, int column) {
+    if (line < 0) return file;
+    if (const std::string flag = changes.flag_of(line); !flag.empty()) return flag;
+    if (flags.empty()) return fmt::format("{}:{}:{}", file, line + 1, column + 1);
+    const auto index = static_cast<size_t>(line);
+    return index < flags.size() && !flags[index].empty() ? flags[index] : file;
+  });
   YAML::Node root;
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
@@ -204,7 +236,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   }
   if (!root.IsMap()) throw ConfigError({fmt::format("{}: a config is a map that begins with 'schema: 1'.", file)});
   try {
-    apply_edits(root, edits, errors);
+    changes.apply(root, errors);
   } catch (const YAML::Exception& e) {
     throw ConfigError({fmt::format("{}: a value of --set or -a is no YAML: {}.", file, words_of(e))});
   }
@@ -255,20 +287,30 @@ Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
   std::ostringstream text;
   if (file) text << file.rdbuf();  // fails for a directory
   if (!file || file.bad() || (text.fail() && file.peek() != std::ifstream::traits_type::eof()))
-    throw ConfigError({fmt::format("{}: the file cannot be read.", path)});
+    throw ConfigError({fmt::format("{}: the file cannot be read.{}", path, nearest_config(config))});
   return parse_experiment(text.str(), path, edits, codecs);
 }
 
-void filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude) {
+std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude) {
+  const size_t all = experiment.cases.size();
+  const std::string example = all > 0 ? experiment.cases.front().short_name() : "";
   try {
     const datasets::Pattern keep(filter), drop(exclude);
     std::erase_if(experiment.cases, [&](const Case& one) {
-      const std::string name = one.name();
-      return (!filter.empty() && !keep.found_in(name)) || (!exclude.empty() && drop.found_in(name));
+      const std::string full = one.name(), shown = one.short_name();
+      const auto found = [&](const datasets::Pattern& pattern) {
+        return pattern.found_in(full) || pattern.found_in(shown);
+      };
+      return (!filter.empty() && !found(keep)) || (!exclude.empty() && found(drop));
     });
   } catch (const datasets::PatternError& e) {
     throw ConfigError({fmt::format("The expression of --filter or --exclude cannot be used: {}.", e.what())});
   }
+  if (!experiment.cases.empty()) return {};
+  if (all == 0) return "The config has no case: none of its kernels exists here, or its 'exclude' leaves none.";
+  const std::string flags =
+      (filter.empty() ? "" : " --filter '" + filter + "'") + (exclude.empty() ? "" : " --exclude '" + exclude + "'");
+  return fmt::format("0 of {} cases match{}. One of them is {}", all, flags, example);
 }
 
 void measure_once(Experiment& experiment) {

@@ -23,16 +23,17 @@ struct ConfigEdits {
   std::vector<std::string> values = {};  // "measure.repetitions=3": sets one value by its path
 };
 
-// `file` names the config in messages. Throws ConfigError.
+// `file` names the config in messages. Of a text that was made from flags, the flag of each line ("" for none) stands
+// there instead of places that nobody can look at. Throws ConfigError.
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
-                            std::span<const codecs::CodecEntry> codecs);
+                            std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags = {});
 // A file, or the name of a config that comes along (known_configs.h).
 Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
                            std::span<const codecs::CodecEntry> codecs);
 
-// Keeps cases whose name matches `filter` (all if empty) and does not match `exclude` (none if empty); ECMAScript
-// regexes.
-void filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
+// Keeps cases whose name or short name matches `filter` (all if empty) and neither matches `exclude` (none if empty);
+// ECMAScript regexes. Returns "", or where none is left a sentence that shows a name.
+std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
 
 // One sample of one pass for every case: no estimate, no warm-up, no repetition.
 void measure_once(Experiment& experiment);

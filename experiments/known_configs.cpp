@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "backends/own_file.h"
+#include "codecs/did_you_mean.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -53,6 +54,13 @@ std::string find_config(const std::string& config) {
   for (const fs::path& file : {folder / name, folder / (config + ".yaml")})
     if (fs::is_regular_file(file, error)) return file.string();
   return config;
+}
+
+std::string nearest_config(const std::string& name) {
+  std::vector<std::string> names;
+  for (const KnownConfig& config : known_configs()) names.push_back(config.path.stem().string());
+  return codecs::did_you_mean(fs::path(name).stem().string(),
+                              std::vector<std::string_view>(names.begin(), names.end()));
 }
 
 }  // namespace ecmv::experiments

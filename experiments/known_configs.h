@@ -21,4 +21,7 @@ std::vector<KnownConfig> known_configs();
 // `config` again.
 std::string find_config(const std::string& config);
 
+// "" or " Did you mean 'x'?", of the configs that come along, for a name that is no file.
+std::string nearest_config(const std::string& name);
+
 }  // namespace ecmv::experiments

@@ -63,11 +63,11 @@ class Plan {
     });
     const int64_t raw = memory_needed_bytes(data) / 4;
     if (raw > 0)
-      out_ << fmt::format("{}: {} of matrices, about {} of memory\n", data.name(),
+      out_ << fmt::format("{}: {} of matrices, about {} of memory\n", data.short_name(),
                           reports::bytes_text(static_cast<double>(raw)),
                           reports::bytes_text(static_cast<double>(memory_needed_bytes(data))));
     else
-      out_ << data.name() << "\n";
+      out_ << data.short_name() << "\n";
   }
 
   std::span<const codecs::CodecEntry> codecs_;
@@ -101,7 +101,8 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
   int tried = 0, timed = 0;
   for (const Case& one : experiment.cases) {
     const std::string obstacle = plan.obstacle(one);
-    out << fmt::format("  {}/{}{}\n", one.codec.name(), one.kernel.name(), obstacle.empty() ? "" : "  -> " + obstacle);
+    out << fmt::format("  {}/{}{}\n", one.codec.short_name(), one.kernel.short_name(),
+                       obstacle.empty() ? "" : "  -> " + obstacle);
     tried += obstacle.empty();
     timed += obstacle.empty() && one.kernel.op != backends::Op::size;
   }

@@ -100,20 +100,44 @@ std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) 
   return out;
 }
 
-// A source checks its parameters itself: it is asked for a matrix of one element. Sources that read files are asked
-// when the run comes to them, because reading may take long.
+// The value in `data` that a sentence is about: its key or itself stands there in quotes. Else all of it.
+YAML::Node culprit(const YAML::Node& data, const std::string& sentence) {
+  for (const auto& pair : data)
+    for (const YAML::Node& node : {pair.first, pair.second})
+      if (node.IsScalar() && sentence.find('"' + node.Scalar() + '"') != std::string::npos) return pair.second;
+  return data;
+}
+
+// A source checks its parameters itself: it is asked for a matrix of one element, or for its file without the elements.
 void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where,
                       std::set<std::string>& checked, YamlErrors& errors) {
-  if (!source.uses_shape) return;
   DataSpec parameters = spec;
   parameters.shape = {};
   if (checked.size() >= kMostChecked || !checked.insert(parameters.name()).second) return;
   try {
-    source.load({{1, 1}, 1, spec.seed, spec.numbers, spec.texts});
+    const datasets::SourceRequest request{{1, 1}, 1, spec.seed, spec.numbers, spec.texts};
+    if (source.check != nullptr)
+      source.check(request);
+    else
+      source.load(request);
   } catch (const std::exception& e) {
     const auto& known = errors.messages();
-    if (known.empty() || !known.back().ends_with(e.what())) errors.add(where, e.what());
+    if (known.empty() || !known.back().ends_with(e.what())) errors.add(culprit(where, e.what()), e.what());
   }
+}
+
+// Keys of `data`; none for a source that is not known.
+std::vector<std::string_view> data_keys(const datasets::DataSource* source) {
+  if (source == nullptr) return {};
+  std::vector<std::string_view> keys = {"source", "zip"};
+  if (source->uses_shape) keys.insert(keys.end(), {"d", "shapes", "layers", "seed"});
+  for (const datasets::ParameterInfo& parameter : source->parameters) keys.push_back(parameter.name);
+  return keys;
+}
+
+const datasets::DataSource* source_of(const YAML::Node& block) {
+  const YAML::Node id = child(child(block, "data"), "source");
+  return id.IsDefined() && id.IsScalar() ? datasets::find_source(id.Scalar()) : nullptr;
 }
 
 // The datasets of a block.
@@ -137,9 +161,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
                  fmt::format("There is no data source '{}'.{}", id, codecs::did_you_mean(id, known)));
     return {};
   }
-  std::vector<std::string_view> keys = {"source", "zip"};
-  if (source->uses_shape) keys.insert(keys.end(), {"d", "shapes", "layers", "seed"});
-  for (const datasets::ParameterInfo& parameter : source->parameters) keys.push_back(parameter.name);
+  const std::vector<std::string_view> keys = data_keys(source);
   if (!check_map(node, "data", keys, errors)) return {};
 
   const size_t problems = errors.count();
@@ -189,9 +211,20 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   return out;
 }
 
-// One entry of `codecs`: an id, or {id: {setting: values}}.
+void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out);
+
+// One entry of `codecs`: an id, {id: {setting: values}}, all or all_settings.
 void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out,
                 YamlErrors& errors) {
+  if (node.IsScalar() && node.Scalar() == "all") {
+    for (const codecs::CodecEntry& entry : codecs)
+      out.push_back(make_codec_spec(entry, codecs::default_settings(*entry.codec)));
+    return;
+  }
+  if (node.IsScalar() && node.Scalar() == "all_settings") {
+    for (const codecs::CodecEntry& entry : codecs) append_settings(entry, out);
+    return;
+  }
   const bool is_map = node.IsMap() && node.size() == 1;
   if (!node.IsScalar() && !is_map) return errors.add(node, "A codec is an id, or 'id: {setting: values}'.");
   const std::string id = is_map ? node.begin()->first.Scalar() : node.Scalar();
@@ -394,11 +427,6 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   const YAML::Node list = child(block, "codecs");
   if (!list.IsDefined() || list.IsNull())
     errors.add(block, "A block needs 'codecs', a list of ids.");
-  else if (list.IsScalar() && list.Scalar() == "all")
-    for (const codecs::CodecEntry& entry : codecs)
-      specs.push_back(make_codec_spec(entry, codecs::default_settings(*entry.codec)));
-  else if (list.IsScalar() && list.Scalar() == "all_settings")
-    for (const codecs::CodecEntry& entry : codecs) append_settings(entry, specs);
   else if (!list.IsSequence())
     read_codec(list, codecs, specs, errors);
   else
@@ -431,13 +459,32 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
       }
 }
 
-void set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {
-  if (axis == "codecs" || axis == "codec")
+bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {
+  if (axis == "codecs" || axis == "codec") {
     block["codecs"] = values;
-  else if (std::find(std::begin(kKernelKeys), std::end(kKernelKeys), axis) != std::end(kKernelKeys))
+  } else if (std::find(std::begin(kKernelKeys), std::end(kKernelKeys), axis) != std::end(kKernelKeys)) {
+    const YAML::Node op = child(child(block, "kernels"), "op");
+    const auto is_matmul = [](const YAML::Node& node) { return node.IsScalar() && node.Scalar() == "matmul"; };
+    if (axis == "batch" && !is_matmul(op) && !(op.IsSequence() && std::any_of(op.begin(), op.end(), is_matmul)))
+      return false;
     block["kernels"][axis] = values;
-  else
+  } else {
+    const std::vector<std::string_view> keys = data_keys(source_of(block));
+    if (!keys.empty() && std::find(keys.begin(), keys.end(), axis) == keys.end()) return false;
+    if (axis == "d") block["data"].remove("shapes");
+    if (axis == "shapes") block["data"].remove("d");
     block["data"][axis] = values;
+  }
+  return true;
+}
+
+std::string nearest_axis(const YAML::Node& root, const std::string& axis) {
+  if (axis == "batch") return " It counts the tokens of a matmul, and no 'op' asks for one.";
+  std::vector<std::string_view> known(std::begin(kKernelKeys), std::end(kKernelKeys));
+  known.push_back("codecs");
+  for (const YAML::Node& block : root["experiments"])
+    for (const std::string_view key : data_keys(source_of(block))) known.push_back(key);
+  return codecs::did_you_mean(axis, known);
 }
 
 }  // namespace ecmv::experiments

@@ -12,7 +12,9 @@
 
 #include "experiments/command.h"
 #include "experiments/fill_record.h"
+#include "experiments/run_summary.h"
 #include "experiments/table_json.h"
+#include "experiments/terminal_table.h"
 #include "reports/tables.h"
 
 namespace ecmv::experiments {
@@ -64,6 +66,9 @@ void check_places(const fs::path& records, const Experiment& experiment, const T
     const auto& [what, path] = places[i];
     if (same_place(path, experiment.config_name))
       throw UsageError(fmt::format("{} is the config itself; {} cannot go there.", path.string(), what));
+    // Before hours of measuring, not after them. The folder of the records is made.
+    if (std::error_code error; i > 0 && path.has_parent_path() && !fs::is_directory(path.parent_path(), error))
+      throw UsageError(fmt::format("{} {}: there is no folder {}.", what, path.string(), path.parent_path().string()));
     for (size_t j = 0; j < i; ++j)
       if (same_place(path, places[j].path))
         throw UsageError(fmt::format("{} and {} cannot both go to {}.", places[j].what, what, path.string()));
@@ -134,10 +139,10 @@ void write_tables(const fs::path& records, const Experiment& experiment, const T
         if (!table.rows.empty()) out << reports::to_markdown(table) << "\n";
     });
   if (text == nullptr) return;
-  for (const reports::Table& table : reports::summary_tables(all, contexts)) *text << reports::to_text(table) << "\n";
-  for (const reports::Table& table :
-       {reports::library_table(all), reports::failures_table(all), reports::refusals_table(all)})
-    if (!table.rows.empty()) *text << reports::to_text(table) << "\n";
+  for (const reports::Table& table : fastest_cases(all, std::string(kDefaultBaseline)))
+    *text << fitted_text(table, kLineColumns) << "\n";
+  if (const reports::Table libraries = reports::library_table(all); !libraries.rows.empty())
+    *text << fitted_text(libraries, kLineColumns) << "\n";
 }
 
 }  // namespace ecmv::experiments

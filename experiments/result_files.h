@@ -49,9 +49,10 @@ class ResultFile {
 struct TableFiles {
   std::string json, csv, markdown;  // a file, "-" for stdout, "" for none
 };
-// Throws UsageError where two of the files of a run would be one, or one of them the config.
+// Throws UsageError where two of the files of a run would be one, or one of them the config, or a table's folder is
+// missing.
 void check_places(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files);
-// Tables of the cases of this experiment in the record file. `text` (may be null) gets the short form for people.
+// Tables of the cases of this experiment in the record file. `text` (may be null) gets the fastest kernel of each codec.
 void write_tables(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files,
                   std::ostream* text);
 

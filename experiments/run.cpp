@@ -17,6 +17,14 @@ namespace {
 
 using reports::Status;
 
+std::string names_of(std::span<const CodecChoice> codecs) {
+  std::string names;
+  for (size_t i = 0; i < codecs.size(); ++i)
+    if (i == 0 || codecs[i].entry != codecs[i - 1].entry)
+      names += (names.empty() ? "" : ", ") + std::string(codecs[i].entry->id);
+  return names;
+}
+
 class Run {
  public:
   Run(const Experiment& experiment, const RunOptions& options)
@@ -40,6 +48,7 @@ class Run {
  private:
   void run_dataset(const std::vector<const Case*>& cases) {
     if (cases.empty()) return;
+    recorder_.progress.data(cases.front()->data);
     LoadedDataset dataset;
     const Outcome loaded = guarded([&] { dataset = load_for(cases); });
     std::vector<CodecChoice> codecs;
@@ -63,6 +72,7 @@ class Run {
     for (size_t next = 0; next < codecs.size() && !options_.interrupted();) {
       const auto together =
           std::span(codecs).subspan(next, encoded_at_once(std::span(codecs).subspan(next), dataset.layers()));
+      recorder_.progress.phase("encoding with " + names_of(together));
       set_running_case({}, {});  // encoders are no kernels, and may take their time
       std::vector<EncodedLayers> all = encode_and_check(together, dataset.layers(), options_.interrupted);
       if (options_.interrupted()) break;
@@ -79,6 +89,7 @@ class Run {
     Admission admission(experiment_, options_, dataset, devices_, codec, encoded);
     for (const Case* one : cases) {
       if (options_.interrupted()) return;
+      recorder_.progress.phase("verifying " + one->codec.short_name());
       AdmittedCase admitted = admission.admit(*one, describe(*one, dataset));
       if (admitted.pass == nullptr)
         recorder_.finish(*one, admitted.record, admitted.outcome);

@@ -7,6 +7,8 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "codecs/registry.h"
 #include "experiments/case.h"
@@ -25,7 +27,8 @@ struct RunOptions {
   // Where records go; called at once for every finished case.
   std::function<void(const reports::CaseRecord&)> on_case;
   std::function<void(const reports::BandwidthRecord&)> on_bandwidth;
-  std::ostream* progress = nullptr;  // one plain line a case; nullptr: silent
+  std::ostream* progress = nullptr;  // plain lines (progress.h); nullptr: silent
+  bool every_case = true;            // has a line; false: only those that fail
   double batch_seconds = 20;         // cases are interleaved in batches of about that measuring time: lost by a kill
   // Where devices and passes come from; tests put failing ones there.
   DevicePool::Open open_device = experiments::open_device;
@@ -34,7 +37,9 @@ struct RunOptions {
 
 struct RunSummary {
   std::map<reports::Status, int> counts;
-  int skipped = 0;    // done already
+  std::map<std::string, int> refusals;                        // by reason, with those that were unavailable
+  std::vector<std::pair<std::string, std::string>> failures;  // short name and reason of what is neither ok nor refused
+  int skipped = 0;                                            // done already
   int disturbed = 0;  // ok, but other programs were in the way (reports::is_disturbed)
   bool interrupted = false;
   // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130

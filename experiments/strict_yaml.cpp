@@ -15,12 +15,6 @@ namespace {
 
 constexpr int64_t kMaxAxis = 10'000;  // values of one axis; more is a slip of the pen
 
-YAML::Node scalar_at(const YAML::Node& where, const std::string& text) {
-  YAML::Node node = YAML::Clone(where);  // keeps the position of the axis for later errors
-  node = text;
-  return node;
-}
-
 std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what, YamlErrors& errors) {
   static constexpr std::string_view kAllowed[] = {"pow2", "range"};
   std::vector<YAML::Node> out;
@@ -39,7 +33,7 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
     const auto low = read_integer(list[0], "pow2", 0, 40, errors), high = read_integer(list[1], "pow2", 0, 40, errors);
     if (!low || !high) return out;
     if (*low > *high) errors.add(list, "pow2's first exponent is greater than its last.");
-    for (int64_t e = *low; e <= *high; ++e) out.push_back(scalar_at(list, std::to_string(int64_t{1} << e)));
+    for (int64_t e = *low; e <= *high; ++e) out.push_back(scalar_at(list.Mark(), std::to_string(int64_t{1} << e)));
     return out;
   }
   const auto low = read_number(list[0], "range", errors), high = read_number(list[1], "range", errors),
@@ -51,7 +45,7 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
     return out;
   }
   for (int64_t i = 0; i <= static_cast<int64_t>(std::floor(count + 1e-9)); ++i)
-    out.push_back(scalar_at(list, fmt::format("{}", *low + static_cast<double>(i) * *step)));
+    out.push_back(scalar_at(list.Mark(), fmt::format("{}", *low + static_cast<double>(i) * *step)));
   return out;
 }
 
@@ -80,18 +74,24 @@ void expect_finite(const YAML::Node& root) {
   count_nodes(root, 0, count);
 }
 
+YAML::Node scalar_at(const YAML::Mark& mark, const std::string& text) {
+  constexpr int kLines = 10'000;  // beyond, the place is not worth the time
+  if (mark.is_null() || mark.line > kLines || mark.column > kLines) return YAML::Node(text);
+  YAML::Node node = YAML::Load(std::string(static_cast<size_t>(mark.line), '\n') +
+                               std::string(static_cast<size_t>(mark.column), ' ') + "x");
+  node = text;
+  return node;
+}
+
 void YamlErrors::add(const YAML::Node& where, const std::string& sentence) {
   constexpr size_t kShown = 100;
-  if (++count_ > kShown) {
-    messages_.resize(kShown);
-    messages_.push_back(fmt::format("{}: {} more errors are not shown.", file_, count_ - kShown));
-    return;
-  }
+  ++count_;
   const YAML::Mark mark = where.IsDefined() ? where.Mark() : YAML::Mark::null_mark();
-  if (mark.is_null())
-    messages_.push_back(fmt::format("{}: {}", file_, sentence));
-  else
-    messages_.push_back(fmt::format("{}:{}:{}: {}", file_, mark.line + 1, mark.column + 1, sentence));
+  const std::string message = fmt::format("{}: {}", place_(mark.line, mark.column), sentence);
+  if (std::find(messages_.begin(), messages_.end(), message) != messages_.end()) return;
+  if (messages_.size() < kShown) return messages_.push_back(message);
+  messages_.resize(kShown);
+  messages_.push_back(fmt::format("{}: {} more errors are not shown.", place_(-1, -1), ++hidden_));
 }
 
 bool check_map(const YAML::Node& node, std::string_view what, std::span<const std::string_view> allowed,
@@ -105,7 +105,8 @@ bool check_map(const YAML::Node& node, std::string_view what, std::span<const st
   for (const auto& pair : node) {
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "?";
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
-      errors.add(pair.first, fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
+      errors.add(pair.first.Mark().is_null() ? pair.second : pair.first,
+                 fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
     } else if (!seen.insert(key).second) {
       errors.add(pair.first, fmt::format("The key '{}' stands twice in '{}'.", key, what));
     }

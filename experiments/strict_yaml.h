@@ -1,8 +1,10 @@
 // Strict reading over yaml-cpp, which accepts duplicate keys silently, knows no unknown keys and gives missing ones no
-// position. Every problem is collected as "file:line:column: sentence", so that all are shown at once.
+// position. Every problem is collected as "place: sentence", so that all are shown at once; the place is
+// "file:line:column", or the flag that a value came from.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,21 +17,26 @@ namespace ecmv::experiments {
 
 class YamlErrors {
  public:
-  explicit YamlErrors(std::string file) : file_(std::move(file)) {}
+  // What to call the place of a line and column, both from 0, and -1 where nothing is known of it.
+  using Place = std::function<std::string(int line, int column)>;
+  explicit YamlErrors(Place place) : place_(std::move(place)) {}
   void add(const YAML::Node& where, const std::string& sentence);
-  // The first hundred, and a sentence about the others.
+  // Each once, the first hundred, and a sentence about the others.
   const std::vector<std::string>& messages() const { return messages_; }
   size_t count() const { return count_; }
 
  private:
-  std::string file_;
+  Place place_;
   std::vector<std::string> messages_;
-  size_t count_ = 0;
+  size_t count_ = 0, hidden_ = 0;
 };
 
 // Throws YAML::Exception unless the tree can be walked and copied: an alias may lead back into itself, and aliases of
 // aliases grow without bound. Call it with whatever was parsed before anything else is done with it.
 void expect_finite(const YAML::Node& root);
+
+// A scalar as if it had been read at this place: a cloned node would lose it.
+YAML::Node scalar_at(const YAML::Mark& mark, const std::string& text);
 
 // `node` must be a map with keys among `allowed` only, each once. Returns whether it is a map at all, so that a caller
 // goes on and finds what else is wrong in it; foreign keys are errors already and must be passed over. A null node is

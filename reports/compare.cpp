@@ -97,16 +97,17 @@ LastRecords last_records(const RecordSet& records) {
 }
 
 int rank(Verdict verdict) {
-  constexpr std::array kWorstFirst = {Verdict::broken, Verdict::slower,   Verdict::lost,  Verdict::unsure,
-                                      Verdict::faster, Verdict::repaired, Verdict::added, Verdict::same};
+  constexpr std::array kWorstFirst = {Verdict::broken, Verdict::slower, Verdict::larger,    Verdict::lost,
+                                      Verdict::unsure, Verdict::faster, Verdict::smaller,   Verdict::repaired,
+                                      Verdict::added,  Verdict::same,   Verdict::same_size, Verdict::not_ok};
   return static_cast<int>(std::find(kWorstFirst.begin(), kWorstFirst.end(), verdict) - kWorstFirst.begin());
 }
 
 }  // namespace
 
 std::string_view to_string(Verdict verdict) {
-  constexpr std::array<std::string_view, 8> kNames = {"SAME",   "FASTER",   "SLOWER", "UNSURE",
-                                                      "BROKEN", "REPAIRED", "LOST",   "ADDED"};
+  constexpr std::array<std::string_view, 12> kNames = {"SAME",   "FASTER", "SLOWER",   "UNSURE", "SAME SIZE", "SMALLER",
+                                                       "LARGER", "BROKEN", "REPAIRED", "NOT OK", "LOST",      "ADDED"};
   return kNames.at(static_cast<std::size_t>(verdict));
 }
 
@@ -130,13 +131,15 @@ Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const 
     row.stored_bytes_change = other.size.stored_bytes - base.size.stored_bytes;
   }
   if (!base_ok || !other_ok) {
-    row.verdict = base_ok ? Verdict::broken : other_ok ? Verdict::repaired : Verdict::same;
+    row.verdict = base_ok ? Verdict::broken : other_ok ? Verdict::repaired : Verdict::not_ok;
     row.note = fmt::format("{} -> {}{}{}", to_string(base.status), to_string(other.status),
                            other.reason.empty() ? "" : ": ", other.reason);
     return row;
   }
   if (base.kernel.op == "size" && other.kernel.op == "size") {
-    row.verdict = Verdict::same;  // but for stored_bytes_change, which counts by itself
+    row.verdict = row.stored_bytes_change == 0  ? Verdict::same_size
+                  : row.stored_bytes_change > 0 ? Verdict::larger
+                                                : Verdict::smaller;
     return row;
   }
   if (base.time.elements != other.time.elements || base.time.cache != other.time.cache) {
@@ -229,7 +232,42 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
   return result;
 }
 
-Table comparison_table(const ComparisonResult& result) {
+ComparisonSummary summary_of(const ComparisonResult& result) {
+  ComparisonSummary summary;
+  std::map<int, std::pair<Verdict, std::size_t>> counts;
+  double logarithms = 0;
+  for (const Comparison& row : result.rows) {
+    auto& [verdict, count] = counts[rank(row.verdict)];
+    verdict = row.verdict;
+    ++count;
+    if (!(row.speed_ratio.middle > 0)) continue;
+    ++summary.ratios;
+    logarithms += std::log(row.speed_ratio.middle);
+  }
+  for (const auto& [rank, count] : counts) summary.counts.push_back(count);
+  if (summary.ratios > 0) summary.mean_ratio = std::exp(logarithms / static_cast<double>(summary.ratios));
+  return summary;
+}
+
+std::string to_string(const ComparisonSummary& summary) {
+  std::string list;
+  std::size_t cases = 0;
+  for (const auto& [verdict, count] : summary.counts) {
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, to_string(verdict));
+    cases += count;
+  }
+  std::string text = fmt::format("{} case{}: {}", cases, cases == 1 ? "" : "s", list);
+  if (summary.ratios > 0)
+    text += fmt::format("; speed {} × in the geometric mean of {} ratio{}", fixed_text(summary.mean_ratio, 3),
+                        summary.ratios, summary.ratios == 1 ? "" : "s");
+  return text;
+}
+
+bool is_folded(Verdict verdict) {
+  return verdict == Verdict::lost || verdict == Verdict::added || verdict == Verdict::not_ok;
+}
+
+Table comparison_table(const ComparisonResult& result, bool all) {
   using Align = Column::Align;
   const bool within_one = !result.baseline_codecs.empty();
   Table table{"comparison",
@@ -254,10 +292,12 @@ Table comparison_table(const ComparisonResult& result) {
   if (within_one) table.columns.push_back({"base", "base", ""});  // between two sets it is the same case
   table.columns.push_back({"note", "note", ""});
   for (const Comparison& row : result.rows) {
+    if (!all && is_folded(row.verdict)) continue;
     const CaseRecord& record = row.other ? *row.other : *row.base;
     Cell verdict = text_cell(std::string(to_string(row.verdict)));
-    const bool bad = row.verdict == Verdict::slower || row.verdict == Verdict::broken;
-    const bool good = row.verdict == Verdict::faster || row.verdict == Verdict::repaired;
+    const bool bad = row.verdict == Verdict::slower || row.verdict == Verdict::broken || row.verdict == Verdict::larger;
+    const bool good =
+        row.verdict == Verdict::faster || row.verdict == Verdict::repaired || row.verdict == Verdict::smaller;
     verdict.tone = bad ? Cell::Tone::bad : good ? Cell::Tone::good : Cell::Tone::plain;
     auto ratio = [](double value) { return number_cell(value, fixed_text(value, 3)); };
     auto size = [](const CaseRecord* r) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reports/record.h"
@@ -12,8 +13,9 @@
 
 namespace ecmv::reports {
 
-enum class Verdict { same, faster, slower, unsure, broken, repaired, lost, added };
-std::string_view to_string(Verdict verdict);  // "SAME", "FASTER", ...
+// The first four are of cases that were timed, the next three of sizes (op `size`), which have no time.
+enum class Verdict { same, faster, slower, unsure, same_size, smaller, larger, broken, repaired, not_ok, lost, added };
+std::string_view to_string(Verdict verdict);  // "SAME", "FASTER", ..., "SAME SIZE", ...
 
 struct Interval {
   double low, middle, high;
@@ -46,7 +48,7 @@ Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const 
 
 // FASTER / SLOWER: the whole interval lies beyond 1 +- smallest_change. SAME: it lies wholly within. UNSURE:
 // else, or the two timed different amounts of work or cache classes. Broken: was ok, is not. Repaired: the
-// other way round. Lost and added: the case is only in one of them.
+// other way round. Not ok: ok in neither. Lost and added: the case is only in one of them.
 struct ComparisonResult {
   std::vector<Comparison> rows;  // worst first; within one set by data
   bool regression = false;       // any SLOWER or BROKEN, or more stored bytes; never within one set
@@ -64,6 +66,18 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
 ComparisonResult compare_with_baseline(const RecordSet& records, const std::string& baseline_codecs,
                                        const CompareOptions& options = {});
 
-Table comparison_table(const ComparisonResult& result);
+// What a result says as a whole.
+struct ComparisonSummary {
+  std::vector<std::pair<Verdict, std::size_t>> counts;  // of each verdict that there is, worst first
+  std::size_t ratios = 0;                               // of cases that have two timings
+  double mean_ratio = kUnknown;                         // their geometric mean
+};
+ComparisonSummary summary_of(const ComparisonResult& result);
+// "20 cases: 1 SLOWER, 19 SAME; speed 0.998 × in the geometric mean of 20 ratios".
+std::string to_string(const ComparisonSummary& summary);
+
+// Cases that say nothing of a change (in one set only, ok in neither) are rows only where `all` are wanted.
+bool is_folded(Verdict verdict);
+Table comparison_table(const ComparisonResult& result, bool all = true);
 
 }  // namespace ecmv::reports

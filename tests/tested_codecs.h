@@ -1,9 +1,12 @@
 // The codecs under test: those of the build or, where ECMV_CODEC_PATH names shared objects, the codecs of these
 // instead. So the claims about all codecs can be held against one from outside: ECMV_CODEC_PATH=libx.so
-// build/test_conformance
+// build/test_conformance. ECMV_TEST_CODEC=id names one of the build.
 #pragma once
 
+#include <cstdlib>
 #include <span>
+#include <stdexcept>
+#include <string>
 
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
@@ -15,6 +18,12 @@ inline std::span<const codecs::CodecEntry> tested_codecs() {
     const size_t built_in = codecs::all_codecs().size();
     codecs::load_codecs_of_environment();
     const auto all = codecs::all_codecs();
+    if (const char* id = std::getenv("ECMV_TEST_CODEC")) {
+      const codecs::CodecEntry* one = codecs::find_codec(id);
+      if (one == nullptr)
+        throw std::runtime_error("ECMV_TEST_CODEC names '" + std::string(id) + "', which is no codec.");
+      return std::span(one, 1);
+    }
     return all.size() > built_in ? all.subspan(built_in) : all;
   }();
   return tested;

@@ -179,6 +179,7 @@ void load_codec_path(std::string_view path) {
       if (entry.path().extension() == ".so") files.push_back(entry.path().string());
     if (error)
       throw LibraryError("The folder '" + part + "' of codec libraries cannot be read: " + error.message() + ".");
+    if (files.empty()) throw LibraryError("The folder '" + part + "' holds no codec library, which would be a *.so.");
     std::sort(files.begin(), files.end());
     for (const std::string& file : files) load_codec_library(file);
   }

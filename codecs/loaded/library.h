@@ -21,7 +21,8 @@ inline constexpr int kLoadSeconds = 10;  // a library that takes longer to load 
 // already is left alone.
 void load_codec_library(const std::string& file, int seconds = kLoadSeconds);
 
-// Files and folders separated by ':'; of a folder every *.so, in alphabetical order.
+// Files and folders separated by ':'; of a folder every *.so, in alphabetical order; one without any is
+// an error.
 void load_codec_path(std::string_view path);
 // What the variable names, if it is set.
 void load_codecs_of_environment();

@@ -316,6 +316,25 @@ TEST_CASE("filters keep and drop by name, and say when they are no expressions")
   REQUIRE(experiment.cases.size() == 1);
   CHECK(experiment.cases[0].data.shape.rows == 8);
   CHECK_THROWS_AS(filter_cases(experiment, "(", ""), ConfigError);
+  CHECK_THAT(filter_cases(experiment, "none", ""),
+             ContainsSubstring("0 of 1 cases match --filter 'none'. One of them is "
+                               "gaussian[sigma=1]/8x8x10/tuned/"));
+}
+
+TEST_CASE("filters know short names, which show only settings that are not the default, and full ones") {
+  const std::string text =
+      with_block(kData + "    codecs:\n      - tuned: {lanes: [4, 8]}\n    kernels: {backend: scalar}\n");
+  const auto left = [&](const std::string& filter) {
+    Experiment experiment = parse(text);
+    filter_cases(experiment, filter, "");
+    return experiment.cases.size();
+  };
+  CHECK(parse(text).cases[0].codec.short_name() == "tuned");
+  CHECK(parse(text).cases[1].codec.short_name() == "tuned[lanes=8]");
+  CHECK(left("/tuned/scalar/matvec/test$") == 1);
+  CHECK(left(R"(tuned\[lanes=8\]/scalar)") == 1);
+  CHECK(left("mode=slow") == 2);
+  CHECK(describe_case(parse(text).cases[1], "x", "y").codec.non_default == std::vector<std::string>{"lanes"});
 }
 
 TEST_CASE("smoke cases are small, stay oblong and run once") {

@@ -94,6 +94,7 @@ TEST_CASE("a plugin that is cut short is a reason, not the end of the command") 
   const fs::path plugins = ecmv.folder / "plugins";
   fs::create_directory(plugins);
   ecmv.environment["ECMV_PLUGIN_DIR"] = plugins.string();
+  ecmv.environment["COLUMNS"] = "1000";            // no sentence is wrapped
   const std::string whole = text_of(ECMV_BINARY);  // a shared object as good as any
   for (const size_t bytes :
        {size_t{0}, size_t{3}, size_t{40}, size_t{64}, size_t{4096}, whole.size() / 2, whole.size() - 1}) {

@@ -147,14 +147,21 @@ TEST_CASE("a file of several shapes is recorded with all of them") {
   CHECK(fixture.records.at(1).data.rows == 24);
 }
 
-TEST_CASE("a missing data file is an error of its cases") {
+TEST_CASE("a data file that is missing is found before the run, and one that goes is an error of its cases") {
   Fixture fixture;
-  const RunSummary summary = run_experiment(
-      fixture.experiment("{source: safetensors, file: /nowhere/x.safetensors}", "right"), fixture.options);
+  CHECK_THROWS_WITH(fixture.experiment("{source: safetensors, file: /nowhere/x.safetensors}", "right"),
+                    ContainsSubstring("/nowhere/x.safetensors"));
+  Experiment experiment = fixture.experiment("{source: gaussian, sigma: 4, d: 8, layers: 1}", "right");
+  experiment.cases[0].data = {};
+  experiment.cases[0].data.source = "safetensors";
+  experiment.cases[0].data.texts = {{"file", "/nowhere/x.safetensors"}};
+  const RunSummary summary = run_experiment(experiment, fixture.options);
   REQUIRE(fixture.records.size() == 1);
   CHECK(fixture.records[0].status == Status::error);
   CHECK_THAT(fixture.records[0].reason, ContainsSubstring("/nowhere/x.safetensors"));
   CHECK(summary.exit_code() == 5);
+  REQUIRE(summary.failures.size() == 1);
+  CHECK_THAT(summary.failures[0].first, ContainsSubstring("right/scalar:t1/matvec"));
 }
 
 TEST_CASE("a case whose pass is too long is timed_out and not measured") {

@@ -208,6 +208,35 @@ TEST_CASE("within one set sizes are compared with the smallest of the baseline c
   CHECK(std::isnan(result.rows[0].speed_ratio.middle));
 }
 
+TEST_CASE("what has no time is never the same: sizes are smaller, larger or equal, and failures are not ok") {
+  CaseRecord base = timed("k", {}), other = timed("k", {});
+  base.kernel.op = other.kernel.op = "size";
+  CHECK(compare_cases(base, other).verdict == Verdict::same_size);
+  other.size.stored_bytes = 101;
+  CHECK(compare_cases(base, other).verdict == Verdict::larger);
+  CHECK(compare_cases(other, base).verdict == Verdict::smaller);
+  base.status = other.status = Status::refused;
+  CHECK(compare_cases(base, other).verdict == Verdict::not_ok);
+}
+
+TEST_CASE("a summary counts verdicts and takes the geometric mean of ratios; what is in one set only can be left out") {
+  const std::vector<double> one = {1.000, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006};
+  std::vector<double> twice = one, half = one;
+  for (double& s : twice) s *= 2;
+  for (double& s : half) s /= 2;
+  RecordSet base, other;
+  base.cases = {timed("a", one), timed("b", one), timed("gone", one)};
+  other.cases = {timed("a", twice), timed("b", half), timed("new", one)};
+  const ComparisonResult result = compare(base, other);
+  const ComparisonSummary summary = summary_of(result);
+  CHECK(summary.ratios == 2);
+  CHECK_THAT(summary.mean_ratio, WithinRel(1.0, 1e-6));
+  CHECK(to_string(summary) ==
+        "4 cases: 1 SLOWER, 1 LOST, 1 FASTER, 1 ADDED; speed 1.000 × in the geometric mean of 2 ratios");
+  CHECK(comparison_table(result).rows.size() == 4);
+  CHECK(comparison_table(result, false).rows.size() == 2);
+}
+
 TEST_CASE("a baseline that is not there, or with which nothing can be compared, is an error") {
   RecordSet records;
   records.cases = {of_codec("raw", "r", 1), of_codec("a", "a", 1)};

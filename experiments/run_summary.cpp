@@ -1,0 +1,169 @@
+// See run_summary.h.
+#include "experiments/run_summary.h"
+
+#include <algorithm>
+#include <numeric>
+#include <ostream>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "experiments/terminal_table.h"
+#include "reports/compare.h"
+#include "reports/fields.h"
+#include "reports/metrics.h"
+#include "reports/tables.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using reports::CaseRecord;
+using reports::Cell;
+using reports::Column;
+using reports::Table;
+
+constexpr size_t kMostRows = 16, kMostReasons = 5, kMostFailures = 20, kMostNames = 3;
+
+// What the rows of a table share.
+std::string title_of(const CaseRecord& r) {
+  std::string title = r.kernel.op;
+  if (r.kernel.op == "matmul") title += fmt::format(" of {} token{}", r.kernel.batch, r.kernel.batch == 1 ? "" : "s");
+  title += fmt::format(", {}", reports::field_text(r, "data"));
+  if (r.kernel.op == "size") return title;
+  title += fmt::format(", {}, {} on {}", r.time.cache, r.kernel.backend, r.kernel.device);
+  if (r.kernel.compute_units == 0)
+    title += fmt::format(" with {} thread{}", r.kernel.threads, r.kernel.threads == 1 ? "" : "s");
+  return title;
+}
+
+Cell fixed(double value, int digits) { return reports::number_cell(value, reports::fixed_text(value, digits)); }
+
+// "1.33 (1.31 … 1.35)", "1" for what the others are compared with; "!" where the machine was busy.
+std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& context) {
+  Cell ratio = fixed(reports::find_metric("speedup_vs_raw").value(r, context), 2), interval = reports::text_cell("");
+  if (context.baseline != nullptr && context.baseline != &r) {
+    const reports::Interval found = reports::compare_cases(*context.baseline, r).speed_ratio;
+    if (found.low > 0) interval.text = fmt::format("{:.2f} … {:.2f}", found.low, found.high);
+  }
+  const bool busy =
+      reports::is_disturbed(r) || (context.baseline != nullptr && reports::is_disturbed(*context.baseline));
+  if (busy) interval.text += interval.text.empty() ? "!" : " !";
+  return {ratio, interval};
+}
+
+// What the title of its table does not say.
+std::string kernel_of(const CaseRecord& r) {
+  std::string name = (r.kernel.unfused ? "unfused " : "") + r.kernel.variant;
+  if (r.kernel.tuning != "default") name += " " + r.kernel.tuning;
+  if (r.kernel.compute_units == 0 && !r.kernel.simd_target.empty()) name += " " + r.kernel.simd_target;
+  return name + (r.kernel.launch == "plain" ? " plain launches" : "");
+}
+
+std::vector<Cell> row_of(const CaseRecord& r, const reports::Context& context) {
+  const double bits = r.size.bits_per_element;
+  std::vector<Cell> row = {fixed(bits, 3), fixed(bits / r.size.entropy_bits_per_element, 3)};
+  if (r.kernel.op != "size") {
+    const double speed = reports::find_metric("elements_per_s").value(r, context);
+    row.push_back(reports::number_cell(speed, reports::si_text(speed)));
+    for (Cell& cell : speedup_of(r, context)) row.push_back(std::move(cell));
+  }
+  row.push_back(reports::text_cell(reports::codec_label(r)));
+  row.push_back(reports::text_cell(r.kernel.op == "size" ? r.check.decode : kernel_of(r)));
+  return row;
+}
+
+std::vector<Column> columns_of(const CaseRecord& r) {
+  constexpr auto kRight = Column::Align::right;
+  std::vector<Column> columns = {{"bits_per_element", "stored bits", "", kRight},
+                                 {"of_entropy", "of entropy", "", kRight}};
+  if (r.kernel.op != "size") {
+    columns.push_back({"elements_per_s", "elements/s", "", kRight});
+    columns.push_back({"speedup_vs_raw", "vs raw", "", kRight});
+    columns.push_back({"interval", "95 % interval", ""});
+  }
+  columns.push_back({"codec", "codec", ""});
+  columns.push_back(r.kernel.op == "size" ? Column{"decoded", "decoded", ""} : Column{"kernel", "kernel", ""});
+  return columns;
+}
+
+// The first of each name.
+std::vector<const CaseRecord*> first_of_each(const std::vector<const CaseRecord*>& cases,
+                                             std::string (*name)(const CaseRecord&)) {
+  std::set<std::string> seen;
+  std::vector<const CaseRecord*> first;
+  for (const CaseRecord* one : cases)
+    if (seen.insert(name(*one)).second) first.push_back(one);
+  return first;
+}
+
+}  // namespace
+
+std::vector<Table> fastest_cases(const reports::RecordSet& records, const std::string& baseline_codecs) {
+  const reports::Contexts contexts(records, baseline_codecs);
+  std::vector<std::string> titles;  // in the order of the data
+  std::map<std::string, std::vector<const CaseRecord*>> cases;
+  for (const CaseRecord* one : reports::sorted_cases(records)) {  // the fastest first
+    if (one->status != reports::Status::ok) continue;
+    auto& group = cases[title_of(*one)];
+    if (group.empty()) titles.push_back(title_of(*one));
+    group.push_back(one);
+  }
+  std::vector<Table> tables;
+  for (const std::string& title : titles) {
+    std::vector<const CaseRecord*> shown = first_of_each(cases[title], reports::codec_label);
+    Table& table = tables.emplace_back();
+    table.title = title;
+    if (const size_t all = shown.size(); all > kMostRows) {
+      shown = first_of_each(shown, reports::codec_name);
+      if (shown.size() < all)
+        table.title += fmt::format("; of each codec the {} of its settings",
+                                   shown.front()->kernel.op == "size" ? "smallest" : "fastest");
+    }
+    table.columns = columns_of(*shown.front());
+    for (const CaseRecord* one : shown) table.rows.push_back(row_of(*one, contexts.of(*one)));
+  }
+  return tables;
+}
+
+void print_refusals(const std::map<std::string, int>& refusals, const std::string& where, std::ostream& out) {
+  if (refusals.empty()) return;
+  std::vector<std::pair<int, std::string>> reasons;
+  int count = 0;
+  for (const auto& [reason, cases] : refusals) {
+    reasons.emplace_back(-cases, reason);
+    count += cases;
+  }
+  std::ranges::sort(reasons);
+  out << fmt::format("{} refused for {} reason{}{}:\n", count, reasons.size(), reasons.size() == 1 ? "" : "s", where);
+  for (size_t i = 0; i < std::min(reasons.size(), kMostReasons); ++i)
+    out << fmt::format("{:7}  {}\n", -reasons[i].first,
+                       shortened(reports::one_line(reasons[i].second), kLineColumns - 9));
+  if (reasons.size() > kMostReasons) {
+    const int rest = std::accumulate(reasons.begin() + kMostReasons, reasons.end(), 0,
+                                     [](int sum, const auto& reason) { return sum - reason.first; });
+    out << fmt::format("{:7}  for {} other reasons\n", rest, reasons.size() - kMostReasons);
+  }
+}
+
+void print_failures(const std::vector<std::pair<std::string, std::string>>& failures, const std::string& where,
+                    std::ostream& out) {
+  std::vector<std::string> reasons;  // in the order of the first
+  std::map<std::string, std::vector<std::string>> names;
+  for (const auto& [name, reason] : failures) {
+    if (names[reason].empty()) reasons.push_back(reason);
+    names[reason].push_back(name);
+  }
+  for (size_t i = 0; i < std::min(reasons.size(), kMostFailures); ++i) {
+    const std::vector<std::string>& of_reason = names[reasons[i]];
+    for (size_t k = 0; k < std::min(of_reason.size(), kMostNames); ++k)
+      out << fmt::format("FAILED {}\n", shortened(of_reason[k], kLineColumns - 7));
+    if (of_reason.size() > kMostNames)
+      out << fmt::format("       and {} more{}\n", of_reason.size() - kMostNames, where);
+    for (const std::string& line : wrapped(reports::one_line(reasons[i]), kLineColumns - 7))
+      out << "       " << line << "\n";
+  }
+  if (reasons.size() > kMostFailures)
+    out << fmt::format("FAILED for {} more reasons{}\n", reasons.size() - kMostFailures, where);
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,285 @@
+// Claims about what the command says to somebody who does not know it yet: which flag was wrong, what was probably meant,
+// what to type next, and how it ends.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "experiments/terminal_table.h"
+#include "reports/record.h"
+#include "tests/experiments/small_run.h"
+#include "tests/run_command.h"
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+using ecmv::experiments::shown_width;
+using ecmv::tests::Command;
+using ecmv::tests::lacks_baseline;
+using ecmv::tests::small;
+using ecmv::tests::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+size_t widest_line(const std::string& text) {
+  size_t widest = 0;
+  for (const std::string& line : lines_of(text)) widest = std::max(widest, shown_width(line));
+  return widest;
+}
+
+}  // namespace
+
+TEST_CASE("what is wrong on the command line is told by its flag") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const auto error = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"run", "--codec", "raw_int8"};
+    all.insert(all.end(), more.begin(), more.end());
+    CHECK(ecmv(all) == 2);
+    CHECK(lines_of(ecmv.err).size() <= 2);
+    CHECK(ecmv.err.find(".yaml") == std::string::npos);
+    CHECK_FALSE(fs::exists(ecmv.folder / "out"));
+    return ecmv.err;
+  };
+  CHECK_THAT(error({"--d", "x"}), StartsWith("--d: 'd' must be an integer"));
+  CHECK_THAT(error({"--sigma", "-1"}), StartsWith("--sigma: ") && ContainsSubstring("at least 0.01"));
+  CHECK_THAT(error({"--shape", "0x3"}), StartsWith("--shape: "));
+  CHECK_THAT(error({"--threads", "0"}), StartsWith("--threads: "));
+  CHECK_THAT(error({"--op", "decoed"}), StartsWith("--op: ") && ContainsSubstring("Did you mean 'decode'?"));
+  CHECK_THAT(error({"--backend", "cdua"}), StartsWith("--backend: ") && ContainsSubstring("Did you mean 'cuda'?"));
+  CHECK_THAT(error({"--simd-target", "AVX22"}), StartsWith("--simd-target: "));
+  CHECK_THAT(error({"--min-time", "0"}), StartsWith("--min-time: "));
+  CHECK_THAT(error({"--codec", "raw_int88"}), StartsWith("--codec: ") && ContainsSubstring("Did you mean 'raw_int8'?"));
+  CHECK_THAT(error({"--source", "uniform", "--param", "hihg=3"}),
+             StartsWith("--param hihg: ") && ContainsSubstring("Did you mean 'high'?"));
+  CHECK_THAT(error({"-a", "d=y"}), StartsWith("-a d=y: "));
+  CHECK_THAT(error({"-a", "d={pow2: [30, 31]}"}), StartsWith("-a d={pow2: [30, 31]}: 'd' must lie between"));
+  CHECK_THAT(error({"-a", "backnd=simd"}), ContainsSubstring("No block has an axis 'backnd'. Did you mean 'backend'?"));
+  CHECK_THAT(error({"--set", "measure.repetitions=x"}), StartsWith("--set measure.repetitions=x: "));
+  CHECK_THAT(error({"--set", "measure.repetition=3"}),
+             StartsWith("--set measure.repetition=3: ") && ContainsSubstring("Did you mean 'repetitions'?"));
+}
+
+TEST_CASE("a source that needs a file says so, and a file that cannot be used is found before anything runs") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"-o", "r.jsonl"})) == 0);
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"run", "--codec", "raw_int8", "-o", "r.jsonl", "--source"};
+    all.insert(all.end(), more.begin(), more.end());
+    CHECK(ecmv(all) == 2);
+    CHECK_FALSE(fs::exists(ecmv.folder / "r.1.jsonl"));  // what was measured stays where it is
+    return ecmv.err;
+  };
+  CHECK_THAT(run({"safetensors"}),
+             ContainsSubstring("--source safetensors needs 'file', path of the file: add --param file=VALUE."));
+  CHECK_THAT(run({"workload"}), ContainsSubstring("--param workload=VALUE"));
+  CHECK_THAT(run({"workload", "--param", "workload=none"}), ContainsSubstring("There is no workload 'none'"));
+  std::ofstream(ecmv.folder / "foreign") << "something else, and long enough to hold a header";
+  std::ofstream(ecmv.folder / "empty") << "";
+  for (const std::string source : {"safetensors", "npy", "matvans"})
+    for (const std::string file : {"missing", "foreign", "empty", "."}) {
+      INFO(source << " " << file);
+      CHECK_THAT(run({source, "--param", "file=" + file}), ContainsSubstring("\"" + file + "\""));
+    }
+}
+
+TEST_CASE("missing, foreign, empty and truncated inputs and bad expressions end every verb with 2") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"-o", "r.jsonl"})) == 0);
+  REQUIRE(ecmv({"export", "--codec", "raw_int8", "--d", "64", "--layers", "1", "-o", "e"}) == 0);
+  std::string weights;
+  for (const fs::directory_entry& entry : fs::directory_iterator(ecmv.folder / "e"))
+    if (entry.path().string().ends_with(".matrices.safetensors")) weights = text_of(entry.path());
+  REQUIRE(weights.size() > 1000);
+  std::ofstream(ecmv.folder / "cut.safetensors") << weights.substr(0, weights.size() - 100);
+  std::ofstream(ecmv.folder / "foreign") << "something else: and long enough\nto hold: a header\n";
+  std::ofstream(ecmv.folder / "empty") << "";
+  for (const std::string file : {"missing", "missing.yaml", "foreign", "empty", "cut.safetensors", "."}) {
+    const std::vector<std::vector<std::string>> commands = {{"run", file},
+                                                            {"run", file, "--dry-run"},
+                                                            {"verify", file},
+                                                            {"export", file, "-o", "x"},
+                                                            {"report", file, "-o", "x"},
+                                                            {"compare", file, file},
+                                                            {"compare", "r.jsonl", file},
+                                                            {"compare", file, "--baseline", "codec=raw_int8"},
+                                                            {"inspect", file},
+                                                            {"list", "codecs", "--codec-library", file}};
+    for (const auto& command : commands) {
+      INFO(command[0] << " " << file);
+      CHECK(ecmv(command) == 2);
+      CHECK_FALSE((ecmv.out + ecmv.err).empty());
+      CHECK(ecmv.err.find("internal error") == std::string::npos);
+    }
+  }
+  for (const std::string flag : {"--filter", "--exclude"}) {
+    CHECK(ecmv(small({flag, "("})) == 2);
+    CHECK(ecmv({"verify", flag, "("}) == 2);
+    CHECK(ecmv({"export", "--codec", "raw_int8", flag, "(", "-o", "x"}) == 2);
+  }
+}
+
+TEST_CASE("a filter that matches nothing says of how many, and shows a name; that name matches") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv(small({"--filter", "no such case"})) == 6);
+  CHECK(ecmv.err ==
+        "ecmv: 0 of 1 cases match --filter 'no such case'. One of them is "
+        "gaussian[sigma=4]/64x64x2/raw_int8/scalar/matvec/rows\n");
+  CHECK(ecmv(small({"--filter", "64x64x2/raw_int8/scalar/matvec/rows$"})) == 0);
+  CHECK(ecmv(small({"--filter", "seed1/raw_int8/scalar/matvec/rows/default$", "--force"})) == 0);  // the full name, too
+}
+
+TEST_CASE("lists of values may stand in one word only, and the message shows the word") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--op", "decode", "matvec"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("--op decode,matvec"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--sigma", "1", "2", "3"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("--sigma 1,2,3"));
+}
+
+TEST_CASE("codecs can be listed with commas, and 'all' is all") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv({"run", "--codec", "all", "--codec", "raw_int8", "--d", "64", "--op", "size", "--dry-run"}) == 0);
+  for (const ecmv::codecs::CodecEntry& entry : ecmv::codecs::all_codecs())
+    CHECK_THAT(ecmv.out, ContainsSubstring("  " + std::string(entry.id) + "/size"));
+  CHECK(ecmv({"run", "--codec", "raw_int8,raw_int8", "--d", "64", "--op", "size", "--dry-run"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("1 cases"));
+}
+
+TEST_CASE("an axis replaces that of every block that has it, sizes of either kind") {
+  Command ecmv;
+  CHECK(ecmv({"run", "smoke", "-a", "d=64", "--print-config"}) == 0);
+  CHECK(ecmv.out.find("shapes") == std::string::npos);
+  CHECK_THAT(ecmv.out, ContainsSubstring("workload"));
+}
+
+TEST_CASE("misspelt words get the nearest one") {
+  Command ecmv;
+  CHECK(ecmv({"list", "codcs"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'codecs'?"));
+  CHECK(ecmv({"list", "codecs", "raw_in8"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'raw_int8'?"));
+  CHECK(ecmv({"run", "smok"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'smoke'?"));
+  CHECK(ecmv({"verify", "smok"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'smoke'?"));
+  CHECK(ecmv({"report", "r", "-o", "d", "--x", "elements_per_ss"}) == 2);
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("--x elements_per_ss: ") && ContainsSubstring("Did you mean 'elements_per_s'?"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--require-backend", "cdua"}) != 0);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'cuda'?"));
+  CHECK(ecmv({"compare", "a", "b", "--jsn", "x"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean '--json'?"));
+}
+
+TEST_CASE("a folder of codec libraries without any says so") {
+  Command ecmv;
+  fs::create_directory(ecmv.folder / "none");
+  ecmv.environment["ECMV_CODEC_PATH"] = "none";
+  CHECK(ecmv({"list", "codecs"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("'none' holds no codec library") && ContainsSubstring("ECMV_CODEC_PATH"));
+}
+
+TEST_CASE("lists fit the terminal, a codec in full on request, and JSON has booleans, numbers and lists") {
+  Command ecmv;
+  for (const std::string columns : {"", "60", "80", "132"}) {
+    if (!columns.empty()) ecmv.environment["COLUMNS"] = columns;
+    const size_t most = columns.empty() ? 80 : std::stoul(columns);
+    for (const std::string what : {"codecs", "backends", "devices", "datasets", "metrics", "configs"}) {
+      INFO(what << " at " << columns);
+      CHECK(ecmv({"list", what}) == 0);
+      CHECK(widest_line(ecmv.out) <= most);
+      if (what == "codecs") CHECK(lines_of(ecmv.out).size() == ecmv::codecs::all_codecs().size() + 2);
+    }
+  }
+  const ecmv::codecs::CodecEntry& some = ecmv::codecs::all_codecs().front();
+  CHECK(ecmv({"list", "codecs", std::string(some.id)}) == 0);
+  CHECK_THAT(ecmv.out, StartsWith(std::string(some.id) + ": ") && ContainsSubstring("lossless, format version"));
+  for (const ecmv::codecs::SettingInfo& info : some.codec->settings)
+    CHECK_THAT(ecmv.out, ContainsSubstring(std::string(info.name) + "="));
+
+  CHECK(ecmv({"list", "codecs", "--json"}) == 0);
+  const auto codec = nlohmann::json::parse(ecmv.out).at("codecs").at(0);
+  CHECK(codec.at("lossless").is_boolean());
+  CHECK(codec.at("format_version").is_number_integer());
+  CHECK(codec.at("kernels").is_array());
+  CHECK(codec.at("settings").is_array());
+  CHECK(ecmv({"list", "devices", "--json"}) == 0);
+  const auto device = nlohmann::json::parse(ecmv.out).at("devices").at(0);
+  CHECK(device.at("available") == true);
+  CHECK(device.at("threads").is_number_integer());
+  CHECK(ecmv({"list", "datasets", "--json"}) == 0);
+  CHECK(nlohmann::json::parse(ecmv.out).at("parameters").at(0).at("required").is_boolean());
+}
+
+TEST_CASE("a run ends with a table and the command of its report, which works") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"--op", "decode,matvec"})) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("stored bits  of entropy  elements/s  vs raw") &&
+                           ContainsSubstring("raw_int8") &&
+                           ContainsSubstring("matvec, gaussian σ=4, 64 × 64 (2 layers), resident, scalar on"));
+  CHECK(widest_line(ecmv.out) <= 120);
+  CHECK(widest_line(ecmv.err) <= 120 + fs::path(ECMV_BINARY).string().size());
+  const std::string marker = "Tables and figures: ";
+  const size_t at = ecmv.err.find(marker);
+  REQUIRE(at != std::string::npos);
+  std::istringstream words(ecmv.err.substr(at + marker.size()));
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  REQUIRE(command.size() == 5);
+  CHECK(command[0] == ECMV_BINARY);
+  CHECK(ecmv({command.begin() + 1, command.end()}) == 0);
+  CHECK(fs::exists(ecmv.folder / "out/ad_hoc/report.html"));
+}
+
+TEST_CASE("verify lists failures and codecs, and refusals by reason") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv({"verify", "smoke", "--filter", "raw_int8"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("ok  refused  failed  kernels\n") && ContainsSubstring("refused for "));
+  CHECK(lines_of(ecmv.out + ecmv.err).size() < 30);
+  CHECK(widest_line(ecmv.out + ecmv.err) <= 120);
+}
+
+TEST_CASE("compare sums up, leaves out what is in one file only, and writes JSON") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"-o", "a.jsonl"})) == 0);
+  REQUIRE(ecmv(small({"-o", "b.jsonl", "--op", "decode,matvec"})) == 0);
+  REQUIRE(ecmv(small({"-o", "s.jsonl", "--op", "size"})) == 0);
+  ecmv({"compare", "a.jsonl", "b.jsonl", "--json", "c.json"});
+  CHECK_THAT(ecmv.out, ContainsSubstring("2 cases: ") && ContainsSubstring("1 ADDED") &&
+                           ContainsSubstring("in the geometric mean of 1 ratio") &&
+                           ContainsSubstring("1 of them are not listed (--all does)."));
+  CHECK(ecmv.out.find("decode") == std::string::npos);
+  CHECK(widest_line(ecmv.out) <= 120);
+  const auto json = nlohmann::json::parse(text_of(ecmv.folder / "c.json"));
+  CHECK(json.at("summary").at("cases") == 2);
+  CHECK(json.at("summary").at("verdicts").at("ADDED") == 1);
+  CHECK(json.at("summary").at("regression").is_boolean());
+  CHECK(json.at("cases").size() == 2);
+  ecmv({"compare", "a.jsonl", "b.jsonl", "--all"});
+  CHECK_THAT(ecmv.out, ContainsSubstring("decode"));
+  CHECK(ecmv({"compare", "s.jsonl", "s.jsonl"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("1 case: 1 SAME SIZE"));
+}
