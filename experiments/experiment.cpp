@@ -68,7 +68,7 @@ YAML::Node without_positions(const YAML::Node& node) {
 }
 
 YAML::Node load_value(const std::string& text) {
-  const YAML::Node value = YAML::Load(text);
+  const YAML::Node value = load_document(text);
   expect_finite(value);
   return without_positions(value);
 }
@@ -194,10 +194,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   YamlErrors errors(file);
   YAML::Node root;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      throw ConfigError({fmt::format("{}: a config is one YAML document, not {}.", file, documents.size())});
-    if (!documents.empty()) root = documents[0];
+    root = load_document(text);
     expect_finite(root);
   } catch (const YAML::Exception& e) {
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, words_of(e))});
