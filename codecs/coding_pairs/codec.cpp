@@ -163,9 +163,6 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (static_cast<int64_t>(index.size()) != layout.segments * layout.entry_bytes())
     throw MalformedStream("The index of a pair stream must hold one entry a segment.");
   const PairFormat& format = format_of(*compressed.settings);
-  // A matrix without elements is refused for its type alone.
-  if (const std::string reason = format.refuses({{}, compressed.type, {}}); !reason.empty())
-    throw MalformedStream("A pair stream of a type that its format does not take. " + reason);
   Reader reader(compressed, layout, format);
   const int64_t width = datasets::element_bytes(compressed.type);
   for (int64_t segment = 0; segment < layout.segments; ++segment) {
