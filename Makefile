@@ -9,7 +9,7 @@ OUT := out/matvans_sizes
 QUICK := out/quick
 PREFIX ?= /usr/local
 
-.PHONY: ecmv quick bench install test gpu-test lint asan test-neon setup setup-neon setup-lint clean help
+.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon setup setup-neon setup-lint setup-fuzz clean help
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
@@ -57,6 +57,12 @@ asan: setup
 	cmake --build --preset asan
 	$(CTEST) --preset asan
 
+FUZZ_SECONDS ?= 60
+fuzz: setup-fuzz
+	cmake --preset fuzz $(CMAKE_FLAGS)
+	cmake --build --preset fuzz
+	tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
+
 test-neon: setup-neon
 	cmake --preset neon $(CMAKE_FLAGS)
 	cmake --build --preset neon
@@ -68,11 +74,14 @@ setup:
 setup-lint:
 	@$(SETUP) lint
 
+setup-fuzz:
+	@$(SETUP) fuzz
+
 setup-neon:
 	@$(SETUP) neon
 
 clean:
-	rm -rf build build-asan build-neon
+	rm -rf build build-asan build-fuzz build-neon
 
 help:
 	@echo "make             builds build/ecmv and, where nvcc or hipcc is found, the GPU backends for it"
@@ -84,6 +93,7 @@ help:
 	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs; without one it says why"
 	@echo "make lint        layout by clang-format, and every header compiles alone"
 	@echo "make asan        the same tests under the address and undefined-behaviour sanitizers"
+	@echo "make fuzz        FUZZ_SECONDS=$(FUZZ_SECONDS) of libFuzzer for each target, with clang; what fails is kept in out/fuzz"
 	@echo "make test-neon   the kernel tests compiled for 64-bit ARM, run under qemu"
 	@echo "make setup       installs what is missing (every target above does that first)"
 	@echo "make clean       removes the build folders; results in out/ stay"

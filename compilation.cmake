@@ -1,6 +1,6 @@
 # What makes a build from nothing quick, and changes no kernel: the files cpu.cpp, simd.cpp and gpu.cu stay compilations of their
 # own with the flags of the build type. The speed of kernels does not depend on it.
-option(ECMV_UNITY "Several sources of a room in one compilation: quick from nothing. OFF: each by itself, as `make asan` does" ON)
+option(ECMV_UNITY "Several sources of a room in one compilation: quick from nothing. OFF: each by itself" ON)
 
 # ecmv_together(TARGET FILES): compiles the target's sources up to FILES at a time. Headers are most of what a small source costs. Names in
 # unnamed namespaces have to differ within a room, then. A source with properties of its own is compiled by itself.

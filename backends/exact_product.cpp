@@ -65,7 +65,7 @@ std::string why_no_float_product(const datasets::MatrixView& matrix) {
 }
 
 ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch) {
-  const auto [rows, cols] = matrix.shape;
+  const int64_t rows = matrix.shape.rows, cols = matrix.shape.cols;
   ExactProduct exact;
   exact.shape = matrix.shape;
   exact.batch = batch;

@@ -54,6 +54,10 @@ void expect_settings(const Codec& codec, const Settings& settings) {
 datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
   if (stored.settings == nullptr) throw MalformedStream("It has no settings.");
   expect_settings(codec, *stored.settings);
+  // A matrix without elements is refused for its type alone. Decoders of one type look at no other.
+  if (codec.refuses != nullptr)
+    if (const std::string reason = codec.refuses({{}, stored.type, {}}, *stored.settings); !reason.empty())
+      throw MalformedStream("It has elements of a type that the codec does not store. " + reason);
   const int64_t bytes = decoded_bytes(stored.shape, stored.type);
   expect_plausible_size(bytes, stored_bytes(stored));
   GuardedOutput out(static_cast<size_t>(bytes));

@@ -60,8 +60,7 @@ Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std
   Settings settings;
   for (const SettingInfo& info : infos) settings.set(std::string(info.name), info.default_value);
   for (const auto& [name, text] : given) {
-    const auto it =
-        std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& info) { return info.name == name; });
+    const auto it = std::ranges::find(infos, name, &SettingInfo::name);
     if (it != infos.end()) {
       check_one(*it, text, settings, errors);
       continue;

@@ -12,11 +12,24 @@
 
 #include "datasets/source.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 namespace ecmv::datasets {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw DatasetError("The file \"" + path + "\" cannot be read: " + what + ".");
+}
+
+// The rest of the mapping's last page, which can be read and is none of the file: for a sanitizer it is out of bounds.
+size_t rest_of_page(size_t size) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return (page - size % page) % page;
 }
 
 struct Descriptor {
@@ -41,10 +54,13 @@ FileBytes::FileBytes(const std::string& path) {
   void* const mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (mapped == MAP_FAILED) fail(path, std::strerror(errno));
   data_ = static_cast<const std::byte*>(mapped);
+  ASAN_POISON_MEMORY_REGION(data_ + size_, rest_of_page(size_));
 }
 
 FileBytes::~FileBytes() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ == nullptr) return;
+  ASAN_UNPOISON_MEMORY_REGION(data_ + size_, rest_of_page(size_));
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 FileBytes::FileBytes(FileBytes&& other) noexcept

@@ -93,7 +93,7 @@ class Edits {
                         equals == std::string::npos ? "" : edit.substr(equals + 1));
   }
   YAML::Node positioned(size_t index, const std::string& text) const {
-    YAML::Node value = YAML::Load(std::string(first_line_ + index, '\n') + text);
+    YAML::Node value = load_document(std::string(first_line_ + index, '\n') + text);
     expect_finite(value);
     return value;
   }
@@ -226,10 +226,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   });
   YAML::Node root;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      throw ConfigError({fmt::format("{}: a config is one YAML document, not {}.", file, documents.size())});
-    if (!documents.empty()) root = documents[0];
+    root = load_document(text);
     expect_finite(root);
   } catch (const YAML::Exception& e) {
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, words_of(e))});

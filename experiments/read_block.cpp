@@ -197,8 +197,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
       } else if (key == "seed") {
         spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
       } else {
-        const auto parameter = std::find_if(source->parameters.begin(), source->parameters.end(),
-                                            [&](const auto& p) { return p.name == key; });
+        const auto parameter = std::ranges::find(source->parameters, key, &datasets::ParameterInfo::name);
         if (parameter->is_text)
           spec.texts[key] = read_text(value, key, errors).value_or("");
         else

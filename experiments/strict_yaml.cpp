@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include "codecs/did_you_mean.h"
 
@@ -49,6 +51,28 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
   return out;
 }
 
+// Looks only where a document begins and whether it has something in it.
+class Presence final : public YAML::EventHandler {
+ public:
+  YAML::Mark begin;
+  bool something = false;
+  void OnDocumentStart(const YAML::Mark& mark) override { begin = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { something = true; }
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {
+    something = true;
+  }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    something = true;
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    something = true;
+  }
+  void OnMapEnd() override {}
+};
+
 constexpr int kDeepestNode = 64;
 constexpr int64_t kMostNodes = 250'000;
 
@@ -68,6 +92,15 @@ void count_nodes(const YAML::Node& node, int depth, int64_t& count) {
 }
 
 }  // namespace
+
+YAML::Node load_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Presence first, second;
+  if (parser.HandleNextDocument(first) && parser.HandleNextDocument(second) && second.something)
+    throw YAML::Exception(second.begin, "one YAML document is wanted, and here a second one begins");
+  return YAML::Load(text);
+}
 
 void expect_finite(const YAML::Node& root) {
   int64_t count = 0;

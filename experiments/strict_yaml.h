@@ -31,6 +31,10 @@ class YamlErrors {
   size_t count_ = 0, hidden_ = 0;
 };
 
+// The one document of a text. Throws YAML::Exception for no YAML and for several documents. YAML::LoadAll would never
+// return from some texts, in which the parser finds documents without end.
+YAML::Node load_document(const std::string& text);
+
 // Throws YAML::Exception unless the tree can be walked and copied: an alias may lead back into itself, and aliases of
 // aliases grow without bound. Call it with whatever was parsed before anything else is done with it.
 void expect_finite(const YAML::Node& root);

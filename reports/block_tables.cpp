@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "reports/fields.h"
 
@@ -144,12 +145,14 @@ struct Row {
 
 // Workloads, the seen ones first.
 std::vector<Row> workload_rows(const Sheet& sheet) {
-  std::set<std::pair<std::string, std::string>> names;
+  std::set<std::tuple<std::string, std::string>> names;
   for (const Entry& entry : sheet.entries) names.emplace(entry.part, entry.workload);
   std::vector<Row> rows;
-  for (const auto& [group, workload] : names)
-    rows.push_back(
-        {workload, group, sheet.pooled([&](const Entry& e) { return e.workload == workload && e.part == group; })});
+  for (const auto& name : names) {
+    const auto& [group, workload] = name;
+    const auto is_of_it = [&](const Entry& e) { return std::tie(e.part, e.workload) == name; };
+    rows.push_back({workload, group, sheet.pooled(is_of_it)});
+  }
   return rows;
 }
 

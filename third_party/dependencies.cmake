@@ -9,6 +9,6 @@ endfunction()
 
 include(${CMAKE_CURRENT_LIST_DIR}/packages.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/highway.cmake)
-if(ECMV_BUILD_TESTS)
+if(ECMV_BUILD_TESTS AND NOT ECMV_FUZZ)
   include(${CMAKE_CURRENT_LIST_DIR}/catch2.cmake)
 endif()

@@ -3,6 +3,7 @@
 #   third_party/install.sh         compiler, build tools, libraries, Catch2 3, the Highway source
 #   third_party/install.sh neon    the same, and what compiles and runs the kernel tests for 64-bit ARM
 #   third_party/install.sh lint    the same, and clang-format
+#   third_party/install.sh fuzz    the same, and clang with libFuzzer and OpenMP
 # With everything there it needs neither root nor network and ends within a second. Packages come from apt by name;
 # Debian 12's Catch2 from bookworm-backports; pinned sources (pins.txt) as Debian source packages or from upstream.
 # Suites that the machine does not list are read through a private apt folder: /etc/apt is never written.
@@ -14,6 +15,8 @@ tools="g++=g++ cmake=cmake ninja=ninja-build make=make git=git gnuplot=gnuplot-n
 libraries="libbenchmark-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libzstd-dev zlib1g-dev
   libbz2-dev librandom123-dev libboost-context-dev ca-certificates"
 lint_tools="clang-format=clang-format"
+fuzz_tools="clang++=clang"
+fuzz_libraries="libclang-rt-dev libomp-dev"
 neon_tools="aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user"
 
 scratch=
@@ -174,7 +177,8 @@ case ${1:-base} in
   base) ;;
   neon) tools="$tools $neon_tools" ;;
   lint) tools="$tools $lint_tools" ;;
-  *) stop "'$1' is not a part of the set-up; the parts are: base, neon, lint." ;;
+  fuzz) tools="$tools $fuzz_tools" libraries="$libraries $fuzz_libraries" ;;
+  *) stop "'$1' is not a part of the set-up; the parts are: base, neon, lint, fuzz." ;;
 esac
 
 command -v dpkg-query >/dev/null 2>&1 ||

@@ -28,7 +28,9 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   payload.resize(before + bytes);
 }
 
-bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+bool decompress(std::span<const std::byte> compressed, const Settings& settings, std::span<std::byte> out) {
+  // "BZh" and the level, by which the library chooses its memory: kernels have as much as the setting says.
+  if (compressed.size() < 4 || compressed[3] != static_cast<std::byte>('0' + settings.integer("level"))) return false;
   bz_stream stream = {};
   if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) throw std::bad_alloc();
   stream.next_in = chars(compressed.data());

@@ -35,7 +35,7 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
     throw std::runtime_error("zlib could not compress a block (error " + std::to_string(result) + ").");
 }
 
-bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+bool decompress(std::span<const std::byte> compressed, const Settings&, std::span<std::byte> out) {
   z_stream stream = {};
   if (inflateInit2(&stream, kRawWindowBits) != Z_OK) throw std::bad_alloc();
   stream.next_in = reinterpret_cast<const Bytef*>(compressed.data());

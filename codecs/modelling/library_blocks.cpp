@@ -66,7 +66,8 @@ void library_decode(const BlockLibrary& library, const CompressedView& view, std
     const int64_t first = block * block_bytes;
     const std::span<std::byte> rows =
         out.subspan(first, std::min<int64_t>(block_bytes, static_cast<int64_t>(out.size()) - first));
-    if (!library.decompress(library_block(view.sections[kBlockPayload].bytes.data(), offsets, block), rows))
+    if (!library.decompress(library_block(view.sections[kBlockPayload].bytes.data(), offsets, block), *view.settings,
+                            rows))
       throw MalformedStream("Block " + std::to_string(block) + " of the stream is damaged.");
   }
 }

@@ -32,7 +32,7 @@ struct BlockLibrary {
   // Appends the compressed bytes of the block to `payload`.
   void (*compress)(std::span<const std::byte> block, const Settings&, std::vector<std::byte>& payload);
   // True if the stream gave exactly out.size() bytes and ended with its last byte.
-  bool (*decompress)(std::span<const std::byte> compressed, std::span<std::byte> out);
+  bool (*decompress)(std::span<const std::byte> compressed, const Settings&, std::span<std::byte> out);
   int64_t spread, constant;
 };
 

@@ -42,7 +42,7 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
   payload.resize(before + bytes);
 }
 
-bool decompress(std::span<const std::byte> compressed, std::span<std::byte> out) {
+bool decompress(std::span<const std::byte> compressed, const Settings&, std::span<std::byte> out) {
   // One frame and nothing after it: ZSTD_decompress alone would accept several frames and skippable ones.
   if (ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) != compressed.size()) return false;
   return unless_out_of_memory(ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size())) ==
