@@ -355,12 +355,11 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
         if (folded && table_bits == 10)
           add(made(33, 1027, [&](int64_t row, int64_t col) { return (row * 37 + col * 11) % 256 - 128; }), given);
       }
-  for (const char* symbol_cols : {"2", "4", "8"})
+  for (const std::string symbol_cols : {"2", "4", "8"})
     for (const int64_t cols : {1, 2, 3, 4, 5, 7, 9, 63, 64, 65, 127, 129, 512, 1023, 1025, 2047, 2049})
-      add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}});
-  for (const char* symbol_cols : {"4", "8"})
-    for (const int64_t cols : {1, 3, 5, 9, 65, 129, 1023, 2049})
-      add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}, {"cells", "folded"}});
+      for (const std::string cells : {"contiguous", "folded"})
+        if (symbol_cols != "2" || cells != "folded")
+          add(gaussian(3, cols, 4.0), {{"symbol_cols", symbol_cols}, {"table_bits", "9"}, {"cells", cells}});
   add(made(45, 300, [](int64_t row, int64_t col) { return (row + col) % 2 ? 127 : -128; }), {{"raw_bits", "0"}});
   add(made(32, 2048, [](int64_t, int64_t) { return 127; }), {});
   add(matrix_of(0, 64, {}), {});
@@ -422,12 +421,11 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
 TEST_CASE("quad_huffman refuses packed entries with bits that mean nothing", "[quad_huffman]") {
   const CompressedMatrix good = encode(
       gaussian(40, 300, 4.0), {{"symbol_cols", "8"}, {"raw_bits", "3"}, {"table_bits", "9"}, {"cells", "folded"}});
-  CompressedMatrix bad = good;
+  CompressedMatrix bad = good, endless = good;
   bad.sections[format::kTable].bytes[1] |= std::byte{0x10};
+  endless.sections[format::kTable].bytes[3] &= std::byte{0x0f};  // a length of 0
   CHECK_THROWS_AS(decode(bad), MalformedStream);
-  bad = good;
-  bad.sections[format::kTable].bytes[3] &= std::byte{0x0f};  // a length of 0
-  CHECK_THROWS_AS(decode(bad), MalformedStream);
+  CHECK_THROWS_AS(decode(endless), MalformedStream);
 }
 
 TEST_CASE("quad_huffman keeps every pattern of bf16, coding exponents", "[quad_huffman]") {
