@@ -419,6 +419,8 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
 
 void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
                 std::vector<Case>& cases, YamlErrors& errors) {
+  if (block.IsNull())
+    return errors.add(block, "A block is a map with 'data', 'codecs' and 'kernels', and this one is empty.");
   if (!check_map(block, "experiments", kBlockKeys, errors)) return;
   const size_t problems = errors.count();
   const std::vector<DataSpec> data = read_data(block, seed, errors);

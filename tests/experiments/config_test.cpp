@@ -107,7 +107,8 @@ TEST_CASE("every kind of error is a sentence that names the culprit") {
   CHECK_THAT(error_of(head + "measure: {repetition: 3}\nexperiments:\n" + kBlock),
              ContainsSubstring("Did you mean 'repetitions'?"));
   CHECK_THAT(error_of(head + "experiments:\n" + kBlock + "---\nschema: 1\n"), ContainsSubstring("one YAML document"));
-  CHECK_THAT(error_of(", a]"), ContainsSubstring("one YAML document"));  // of documents the parser finds no end here
+  CHECK_THAT(error_of(", a]"), ContainsSubstring("a config is a map"));  // of documents the parser finds no end here
+  CHECK_THAT(error_of(with_block("  - \n")), ContainsSubstring("this one is empty"));
   CHECK_THAT(error_of(with_block("  - codecs: plain\n")), ContainsSubstring("needs 'data'"));
   CHECK_THAT(error_of(with_block("  - data: {sigma: 4, d: 8}\n    codecs: plain\n")),
              ContainsSubstring("needs a 'source'"));

@@ -102,7 +102,7 @@ inline void multiply_tokens(const Stored& stored, const MatmulArgs& args) {
 // Each is right but for one thing.
 inline void decode_beyond_the_end(const Stored& stored, const DecodeArgs& args) {
   decode(stored, args);
-  if (args.rows.end == stored.shape.rows) args.out[args.rows.count() * stored.shape.cols] = std::byte{1};
+  if (args.rows.end == stored.shape.rows) args.out[args.rows.count() * stored.shape.cols] ^= std::byte{1};
 }
 inline void decode_all_but_one(const Stored& stored, const DecodeArgs& args) {
   if (args.rows.begin > 0) return decode(stored, args);

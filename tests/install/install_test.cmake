@@ -88,7 +88,7 @@ set(emulator "")
 if("${lib}/ecmv/libecmv_emulator.so" IN_LIST installed)
   set(emulator emulator)
   run("ecmv list backends" ${prefix}/bin/ecmv list backends)
-  need_output("emulator [^\n]* available" "The command does not find the plugin of the emulator.")
+  need_output("emulator [^\n]* yes" "The command does not find the plugin of the emulator.")
 endif()
 
 # build(NAME ARGUMENTS...): the project in ${work}/NAME, against what is installed.
