@@ -73,10 +73,15 @@ void write_files(const fs::path& folder, std::span<const TemplateFile> files, co
   std::cout << folder.string() << "\n";
 }
 
+fs::path folder_of_this_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 // Where CMake finds the package of this program, installed or in its build folder; a word to replace elsewhere.
 std::string package_prefix() {
   std::error_code ignored;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  const fs::path folder = folder_of_this_program();
   if (fs::exists(folder / "ecmvConfig.cmake", ignored)) return folder.string();
   for (const char* libraries : {"lib", "lib64"})
     if (fs::exists(folder.parent_path() / libraries / "cmake/ecmv/ecmvConfig.cmake", ignored))
@@ -95,9 +100,13 @@ int write_out_of_tree(const std::string& id, const fs::path& folder) {
     throw UsageError(fmt::format("{} is there already and is no empty folder.", folder.string()));
   write_files(folder, kOutOfTreeFiles, id);
   std::cerr << fmt::format(
-      "Build it there: cmake -B build -DCMAKE_PREFIX_PATH='{}' && cmake --build build\n"
-      "Then check it: ecmv verify --codec-library build/lib{}.so --filter /{} --corrupt\n",
-      package_prefix(), id, id);
+      "In {0}, build and test it:\n"
+      "  export PATH='{1}':$PATH\n"
+      "  cmake -B build -DCMAKE_PREFIX_PATH='{2}' && cmake --build build\n"
+      "  ecmv verify --codec-library build/lib{3}.so --filter /{3} --corrupt\n"
+      "Then measure it:\n"
+      "  ecmv run --codec-library build/lib{3}.so --codec raw_int8,{3} --backend scalar --d 2048 --sigma 4\n",
+      fs::absolute(folder).lexically_normal().string(), folder_of_this_program().string(), package_prefix(), id);
   return kFine;
 }
 
@@ -127,8 +136,7 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
       if (codecs.empty())
         throw UsageError(
             "This folder lies in no source checkout. Go into one, name its folder codecs/ with --codecs-dir, or write "
-            "a "
-            "codec for a shared object with --out-of-tree DIR.");
+            "a codec for a shared object with --out-of-tree DIR.");
       if (!is_codecs_folder(codecs))
         throw UsageError(fmt::format("{} is not the folder codecs/ of a source checkout.", codecs.string()));
       const fs::path folder = codecs / id;
@@ -140,7 +148,7 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
           "  cmake --preset cpu && cmake --build build --target ecmv test_conformance test_codecs\n"
           "  ECMV_TEST_CODEC={1} build/test_conformance && build/test_codecs '{1} *'\n"
           "Then measure it:\n"
-          "  build/ecmv run --codec raw_int8,{1} --d 4096 --sigma 4\n",
+          "  build/ecmv run --codec raw_int8,{1} --backend scalar --d 2048 --sigma 4\n",
           fs::absolute(codecs).lexically_normal().parent_path().string(), id);
       return static_cast<int>(kFine);
     };

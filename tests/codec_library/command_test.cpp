@@ -237,7 +237,10 @@ TEST_CASE("new-codec writes a folder outside the tree that builds with the packa
   tests::Command ecmv;
   CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 0);
   // What it says to type can be typed.
-  CHECK_THAT(ecmv.err, ContainsSubstring("-DCMAKE_PREFIX_PATH='" + fs::path(ECMV_BINARY).parent_path().string() + "'"));
+  const std::string program = fs::path(ECMV_BINARY).parent_path().string();
+  CHECK_THAT(ecmv.err, ContainsSubstring("In " + (fs::canonical(ecmv.folder) / "here/mine").string()) &&
+                           ContainsSubstring("export PATH='" + program + "':$PATH") &&
+                           ContainsSubstring("-DCMAKE_PREFIX_PATH='" + program + "'"));
   for (const char* file : {"CMakeLists.txt", "my_codec.c", "README.md"}) {
     const std::string text = tests::text_of(ecmv.folder / "here/mine" / file);
     CHECK_THAT(text, ContainsSubstring("my_codec"));

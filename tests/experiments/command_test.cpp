@@ -329,7 +329,8 @@ TEST_CASE("new-codec writes a folder once, for valid ids, into the checkout arou
   CHECK_THAT(ecmv.err, ContainsSubstring("In " + fs::canonical(ecmv.folder).string()) &&
                            ContainsSubstring("--target ecmv test_conformance test_codecs") &&
                            ContainsSubstring(
-                               "ECMV_TEST_CODEC=my_codec build/test_conformance && build/test_codecs 'my_codec *'"));
+                               "ECMV_TEST_CODEC=my_codec build/test_conformance && build/test_codecs 'my_codec *'") &&
+                           ContainsSubstring("build/ecmv run --codec raw_int8,my_codec --backend scalar"));
   for (const char* file : {"codec.cpp", "format.h", "test.cpp", "README.md"}) {
     const std::string text = text_of(ecmv.folder / "codecs/my_codec" / file);
     CHECK_THAT(text, ContainsSubstring("my_codec"));
