@@ -1,7 +1,7 @@
 // From a table's entry and raw words to bytes of four columns, w - lowest of int8 elements (of bf16: of exponents), and
-// their product with x. Operations for four columns, raw bits included (ALU; shifts as measured in machine code):
+// their product with x. Operations for four columns, raw bits included:
 //   contiguous cells   0.5 to 2 shifts, 1 select (three-input logic)
-//   folded cells       1 to 1.6 shifts, 1 select, 1 byte permute that spreads the signs, 1 three-input logic
+//   folded cells       0.9 to 1.6 shifts, 1 select, 1 byte permute that spreads the signs, 1 three-input logic
 #pragma once
 
 #include "backends/gpu/bits.h"
