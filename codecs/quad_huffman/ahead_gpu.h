@@ -19,20 +19,17 @@ inline constexpr int kAheadCols = segment_cols(8);
 // A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
 // before them.
 inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
-inline constexpr int ahead_lines(int form) { return most_table_bits(8, is_folded(form)) + 1; }
-inline constexpr int ahead_code_bytes(int form) { return kAheadMaskBytes + ahead_lines(form) * kLineBytes; }
+inline constexpr int kAheadLines = kMostTableBits + 1;
+inline constexpr int kAheadCodeBytes = kAheadMaskBytes + kAheadLines * kLineBytes;
 inline constexpr int ahead_bytes(int form) {
-  return ahead_code_bytes(form) + static_cast<int>(raw_bytes_of_segment(8, form)) + 2 * gpu::Arrival::kBytes;
+  return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, form)) + 2 * gpu::Arrival::kBytes;
 }
 
 template <int kForm, int kSymbolsOfWindow>
 class AheadLanes {
  public:
   static constexpr int kRawBits = raw_bits_of(kForm);
-  static constexpr int kSharedBytes = ahead_bytes(kForm), kAheadLines = ahead_lines(kForm),
-                       kAheadCodeBytes = ahead_code_bytes(kForm);
-  static constexpr int kEntryWords = entry_words(8, kForm);
-  using TableOf = Table<kEntryWords>;
+  static constexpr int kSharedBytes = ahead_bytes(kForm);
   using Bytes = Cells<8, kForm>;
 
   ECMV_GPU_DEVICE AheadLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
@@ -84,7 +81,7 @@ class AheadLanes {
   }
 
   // Decodes the tile to registers.
-  ECMV_GPU_DEVICE void decode(const Matrix& matrix, const TableOf& table) {
+  ECMV_GPU_DEVICE void decode(const Matrix& matrix, const Table& table) {
     if (!has_tile(matrix)) return;
     patches_ = next_patches_;
     arrival_.wait(parity_);
@@ -98,16 +95,16 @@ class AheadLanes {
     for (int i = 0; i < kSegmentSymbols; ++i) {
       if (i % kBatchSymbols == 0) load_raw(i / kBatchSymbols, raw);
       if (i % kSymbolsOfWindow == 0) {
-        position += used;
+        position += Bytes::bits_of(used);
         used = 0;
         const int line = static_cast<int>(position & ~31u) * hidden_.line_bytes_of_bit;
         window = gpu::funnel_shift_right(lines.at(line), lines.template at<kLineBytes>(line), position);
       }
-      const Entry entry = table[i % kSymbolsOfWindow == 0 ? window : window >> used];
+      const uint32_t entry = table[i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used)];
       used = Bytes::add_length(entry, used);
       const auto word = [&](int j) { return raw[i % kBatchSymbols / 4 * kRawBits + j]; };
-      bytes_[2 * i] = Bytes::join(word, i % 4 * 2, Bytes::template high<0>(entry));
-      bytes_[2 * i + 1] = Bytes::join(word, i % 4 * 2 + 1, Bytes::template high<1>(entry));
+      bytes_[2 * i] = Bytes::template join<0>(word, i % 4 * 2, entry);
+      bytes_[2 * i + 1] = Bytes::template join<1>(word, i % 4 * 2 + 1, entry);
     }
     gpu::order_before_bulk_copies();
     LaneGroup::sync();
@@ -127,8 +124,7 @@ class AheadLanes {
       products[0] = Bytes::add_products(bytes_[4 * i + 2], input.z, products[0]);
       products[1] = Bytes::add_products(bytes_[4 * i + 3], input.w, products[1]);
     }
-    const int32_t product = products[0] + products[1];
-    gpu::atomic_add(sums + LaneGroup::lane(), Bytes::product(product));
+    gpu::atomic_add(sums + LaneGroup::lane(), Bytes::product(products));
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
       if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
@@ -291,7 +287,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   for (int i = gpu::thread_index(); i < kAheadLayers / 4; i += gpu::block_size()) x_sums[i] = 0;
   gpu::sync_block();
   using Ahead = AheadLanes<kForm, kSymbolsOfWindow>;
-  constexpr int kEntryWords = Ahead::kEntryWords;
   Ahead lanes(gpu::shared_memory() + (plan.rings + LaneGroup::uniform(LaneGroup::group()) * Ahead::kSharedBytes),
               hidden);
   lanes.init();
@@ -299,9 +294,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   gpu::sync_block();
   lanes.begin(layer_of(0).matrix);
   if (count > 1) lanes.load_index(layer_of(1).matrix);
-  fill_table<kEntryWords>(layer_of(0).matrix, plan, load_own_entry<kEntryWords>(layer_of(0).matrix));
+  fill_table(layer_of(0).matrix, plan, load_own_entry(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
-  Entry entry = count > 1 ? load_own_entry<kEntryWords>(layer_of(1).matrix) : Entry{};
+  uint32_t entry = count > 1 ? load_own_entry(layer_of(1).matrix) : 0;
   Inputs next_inputs(inputs, exchange);
   gpu::sync_block();
 
@@ -309,15 +304,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
     const bool last = k + 1 == count;
     const ChainLayer& layer = layer_of(k);
     // 1.
-    lanes.decode(layer.matrix, table_of<kEntryWords>(layer.matrix, plan, table_at(k)));
+    lanes.decode(layer.matrix, table_of(layer.matrix, plan, table_at(k)));
     if (k > 0) next_inputs.look(layer.matrix, k - 1);
     if (!last) {
       lanes.begin(layer_of(k + 1).matrix);
-      fill_table<kEntryWords>(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
+      fill_table(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
     }
     if (k + 2 < count) {
       lanes.load_index(layer_of(k + 2).matrix);
-      entry = load_own_entry<kEntryWords>(layer_of(k + 2).matrix);
+      entry = load_own_entry(layer_of(k + 2).matrix);
     }
     // 2.
     if (k > 0) next_inputs.await(layer.matrix, k - 1, x_sums + k % 2);

@@ -25,53 +25,39 @@ struct Plan {
   int bytes;
 };
 
-template <int kEntryWords>
-ECMV_GPU_DEVICE Entry load_entry(const Matrix& matrix, int number) {
-  if constexpr (kEntryWords == 2) {
-    const gpu::uint2 pair = gpu::load_shared_by_many(gpu::cast<const gpu::uint2>(matrix.table) + number);
-    return {pair.x, pair.y};
-  } else {
-    return {gpu::load_shared_by_many(matrix.table + number), 0};
-  }
-}
-
 // The first entry of which this thread stores copies. There are a power of two, and threads beyond that many share the
 // work on one.
-template <int kEntryWords>
-ECMV_GPU_DEVICE Entry load_own_entry(const Matrix& matrix) {
-  return load_entry<kEntryWords>(matrix, gpu::thread_index() & (matrix.entries - 1));
+ECMV_GPU_DEVICE uint32_t load_own_entry(const Matrix& matrix) {
+  return gpu::load_shared_by_many(matrix.table + (gpu::thread_index() & (matrix.entries - 1)));
 }
 
 // Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entry(matrix). They are
 // stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word 56.4
 // us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead, where it is
 // a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400.)
-template <int kEntryWords>
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, Entry own,
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, uint32_t own,
                                 gpu::Pointer<std::byte> table = gpu::shared_memory()) {
-  constexpr int kEntryBytes = 4 * kEntryWords, kChunkBytes = 16;
+  constexpr int kEntryBytes = 4, kChunkBytes = 16;
   const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
             first = gpu::thread_index() & (matrix.entries - 1);
   const int threads = gpu::block_size() / matrix.entries, most = threads < chunks ? threads : chunks,
             sharers = most > 0 ? most : 1, sharer = gpu::thread_index() / matrix.entries;
   const int turn = gpu::thread_index() % 8 * chunks / 8 + sharer;
   for (int number = first; number < matrix.entries && sharer < sharers; number += gpu::block_size()) {
-    if (number != first) own = load_entry<kEntryWords>(matrix, number);
+    if (number != first) own = gpu::load_shared_by_many(matrix.table + number);
     const gpu::Pointer<std::byte> to = table + number * bytes;
-    const gpu::uint4 chunk = kEntryWords == 2 ? gpu::uint4{own.first, own.second, own.first, own.second}
-                                              : gpu::uint4{own.first, own.first, own.first, own.first};
+    const gpu::uint4 chunk = {own, own, own, own};
     for (int i = 0; i < chunks; i += sharers) gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = chunk;
     if (chunks > 0) continue;
-    gpu::cast<uint32_t>(to)[0] = own.first;
-    if (bytes == 8) gpu::cast<uint32_t>(to)[1] = kEntryWords == 2 ? own.second : own.first;
+    gpu::cast<uint32_t>(to)[0] = own;
+    if (bytes == 2 * kEntryBytes) gpu::cast<uint32_t>(to)[1] = own;
   }
 }
 
 // This lane's copy.
-template <int kEntryWords>
-ECMV_GPU_DEVICE Table<kEntryWords> table_of(const Matrix& matrix, const Plan& plan,
-                                            gpu::Pointer<std::byte> table = gpu::shared_memory()) {
-  constexpr int kEntryBytes = 4 * kEntryWords;
+ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan,
+                               gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+  constexpr int kEntryBytes = 4;
   return {gpu::SharedWords(table + kEntryBytes * (LaneGroup::lane() & (plan.copies - 1))),
           static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
 }
@@ -100,16 +86,17 @@ ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int sto
 
 // Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.
 template <typename TileOf>
-ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const typename TileOf::TableOf& table,
+ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table,
                                    gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) {
   tile.add_patches(gpu::cast<const int8_t>(inputs), sums);
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
-  int32_t products = 0;
+  int32_t products[2] = {};
   gpu::uint4 input{};
   tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
     if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
     const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
-    products = TileOf::Bytes::add_products(bytes, four, products);
+    int32_t& sum = products[TileOf::Bytes::sum_of(quad)];
+    sum = TileOf::Bytes::add_products(bytes, four, sum);
   });
   gpu::atomic_add(sums + LaneGroup::lane(), TileOf::Bytes::product(products));
 }

@@ -1,6 +1,7 @@
 // From a table's entry and raw words to bytes of four columns, w - lowest of int8 elements (of bf16: of exponents), and
 // their product with x. Operations for four columns, raw bits included:
 //   contiguous cells   0.5 to 2 shifts, 1 select (three-input logic)
+//   the same, K = 8    0.4 shifts, 0.5 selects, 1 and
 //   folded cells       0.9 to 1.6 shifts, 1 select, 1 byte permute that spreads the signs, 1 three-input logic
 #pragma once
 
@@ -11,31 +12,29 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 namespace gpu = backends::gpu;
 
-// What a look-up gives: a word for columns 0 to 3 and, of 8 columns that are not packed, one for the others.
-struct Entry {
-  uint32_t first, second;
-};
-
 ECMV_GPU_DEVICE constexpr uint32_t low_bits(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
 template <int kSymbolCols, int kForm>
 struct Cells {
   static constexpr int kCellBits = cell_bits(kForm), kShift = entry_shift(kSymbolCols, kForm);
   static constexpr bool kFolds = is_folded(kForm), kPacked = has_packed_entries(kSymbolCols, kForm),
+                        kNibbles = has_nibble_entries(kSymbolCols, kForm),
                         kSummed = has_summed_lengths(kSymbolCols, kForm);
+  static constexpr uint32_t kLengthWeights = length_weights(kSymbolCols);
   static constexpr Planes kPlanes = planes_of(is_float(kForm) ? kCellBits : raw_bits_of(kForm), kFolds);
   // Whether bytes are twice w - lowest.
   static constexpr bool kDoubled = !kPacked && kShift > kCellBits;
+  // A cell with its raw bits in both nibbles of each byte, and the raw bits there.
+  static constexpr uint32_t kCellOfNibbles = 0x11111111u * ((4u << kShift) - 1 - (kDoubled ? 1 : 0)),
+                            kRawOfNibbles = 0x11111111u * ((1u << kCellBits) - 1);
 
   // `used` bits of a window and those of the entry; past_used() and bits_of() take it.
-  ECMV_GPU_DEVICE static uint32_t add_length(const Entry& entry, uint32_t used) {
-    if constexpr (kSymbolCols == 2) return used + (entry.first >> 16);
-    if constexpr (kPacked) return used + (entry.first >> 28);
-    if constexpr (kSummed)
-      return static_cast<uint32_t>(
-          gpu::dot4_unsigned_signed(entry.first, static_cast<int32_t>(kLengthWeights), static_cast<int32_t>(used)));
-    return static_cast<uint32_t>(
-        gpu::dot4_unsigned_signed(entry.first & 0x01010101u, 0x08040201, static_cast<int32_t>(used)));
+  ECMV_GPU_DEVICE static uint32_t add_length(uint32_t entry, uint32_t used) {
+    if constexpr (kSymbolCols == 2) return used + (entry >> 16);
+    if constexpr (kPacked) return used + (entry >> 28);
+    return static_cast<uint32_t>(gpu::dot4_unsigned_signed(kSummed ? entry : entry & 0x01010101u,
+                                                           static_cast<int32_t>(kSummed ? kLengthWeights : 0x08040201u),
+                                                           static_cast<int32_t>(used)));
   }
 
   // What is left of a window; summed lengths are right modulo 64.
@@ -44,27 +43,25 @@ struct Cells {
   }
   ECMV_GPU_DEVICE static uint32_t bits_of(uint32_t used) { return kSummed ? used & kSummedLengthMask : used; }
 
-  // The high parts of quad kQuad of a symbol where join() expects them; other bits are anything.
-  template <int kQuad>
-  ECMV_GPU_DEVICE static uint32_t high(const Entry& entry) {
-    if constexpr (!kPacked) return kQuad == 0 ? entry.first : entry.second;
-    constexpr int kLeft = kQuad == 0 ? kCellBits - 2 : kCellBits;
-    if constexpr (kLeft < 0) return entry.first >> -kLeft;
-    return entry.first << (kLeft < 0 ? 0 : kLeft);
-  }
-  // The same of the two symbols of a quad.
-  ECMV_GPU_DEVICE static uint32_t high_of_pair(uint32_t before, uint32_t entry) {
+  // The entries of two symbols of a quad as one word.
+  ECMV_GPU_DEVICE static uint32_t pair(uint32_t before, uint32_t entry) {
     return gpu::byte_permute(before, entry, 0x5410);
   }
 
-  // word(j) is word j of a group of 32 columns, of which the quad is number `quad`, a constant once the loops around are
-  // unrolled.
-  template <typename Word>
-  ECMV_GPU_DEVICE static uint32_t join(Word word, int quad, uint32_t high) {
-    if constexpr (!kFolds) {
-      return gpu::select_bits(low_bits(kShift), raw(word, quad), high);
+  // The bytes of quad kQuad of a symbol. word(j) is word j of a group of 32 columns, of which the quad is number `quad`,
+  // a constant once the loops around are unrolled. Where raw bits of nibbles are: raw_planes.h, nibble_word() and
+  // nibble_shift().
+  template <int kQuad, typename Word>
+  ECMV_GPU_DEVICE static uint32_t join(Word word, int quad, uint32_t entry) {
+    if constexpr (kNibbles) {
+      uint32_t both = entry;
+      if constexpr (kCellBits > 0)
+        both = gpu::select_bits(kRawOfNibbles, word(quad / 2 * kCellBits / 4) >> (quad / 2 * kCellBits % 4), entry);
+      return both & kCellOfNibbles & (kQuad == 0 ? 0x0F0F0F0Fu : 0xF0F0F0F0u);
+    } else if constexpr (!kFolds) {
+      return gpu::select_bits(low_bits(kShift), raw(word, quad), high_of<kQuad>(entry));
     } else {
-      const uint32_t signs = gpu::spread_signs(sign_bits(word, quad));
+      const uint32_t high = high_of<kQuad>(entry), signs = gpu::spread_signs(sign_bits(word, quad));
       if constexpr (kDoubled) return (high ^ signs) & ~low_bits(1);
       const uint32_t magnitude = gpu::select_bits(low_bits(kCellBits), raw(word, quad), high);
       // Of packed entries other bits are above.
@@ -73,20 +70,34 @@ struct Cells {
     }
   }
 
-  // sum + the products of four bytes with x.
+  // sum + the products of four bytes with x. Sums are two, and this is whose a quad is.
   ECMV_GPU_DEVICE static int32_t add_products(uint32_t bytes, uint32_t x, int32_t sum) {
     if constexpr (kFolds) return gpu::dot4(static_cast<int32_t>(bytes), static_cast<int32_t>(x), sum);
     return gpu::dot4_unsigned_signed(bytes, static_cast<int32_t>(x), sum);
   }
-  // What sums of add_products() are without the factor of two.
-  ECMV_GPU_DEVICE static int32_t product(int32_t sum) { return kDoubled ? sum / 2 : sum; }
+  ECMV_GPU_DEVICE static int sum_of(int quad) { return kNibbles ? quad % 2 : 0; }
+  // The products of both, without the factors that bytes have.
+  ECMV_GPU_DEVICE static int32_t product(const int32_t (&sums)[2]) {
+    const int32_t sum = kNibbles ? sums[0] + sums[1] / 16 : sums[0] + sums[1];
+    return kDoubled ? sum / 2 : sum;
+  }
   // Bytes w - lowest.
-  ECMV_GPU_DEVICE static uint32_t offsets(uint32_t bytes) {
+  ECMV_GPU_DEVICE static uint32_t offsets(uint32_t bytes, int quad) {
+    if constexpr (kNibbles) return (quad % 2 == 0 ? bytes : bytes >> 4) >> (kDoubled ? 1 : 0);
     if constexpr (!kDoubled) return bytes;
     return (bytes >> 1 & 0x7F7F7F7Fu) | (kFolds ? bytes & 0x80808080u : 0);
   }
 
  private:
+  // The high parts of quad kQuad of a symbol above where the raw bits go; other bits are anything.
+  template <int kQuad>
+  ECMV_GPU_DEVICE static uint32_t high_of(uint32_t entry) {
+    if constexpr (!kPacked) return entry;
+    constexpr int kLeft = kQuad == 0 ? kCellBits - 2 : kCellBits;
+    if constexpr (kLeft < 0) return entry >> -kLeft;
+    return entry << (kLeft < 0 ? 0 : kLeft);
+  }
+
   // A plane's bits of a quad in the low bits of each byte, others above them.
   template <int kWidth, int kFirst, typename Word>
   ECMV_GPU_DEVICE static uint32_t plane(Word word, int quad) {

@@ -105,7 +105,7 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
   const int lane_groups = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
   const int64_t rings = int64_t{lane_groups} * ahead_bytes(common.shape.form), inputs = tiles * kAheadCols;
   for (int copies = policy.copies;; copies /= 2) {
-    const int64_t table = 2 * (int64_t{4} * entry_words(8, common.shape.form) << common.shape.table_bits) * copies;
+    const int64_t table = 2 * (int64_t{4} << common.shape.table_bits) * copies;
     const int64_t bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
     if (bytes > device.shared_bytes && copies > 1) continue;
     if (bytes > device.shared_bytes)

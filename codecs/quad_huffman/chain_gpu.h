@@ -38,7 +38,6 @@ struct Turn {
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class ChainLanes {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  static constexpr int kEntryWords = TileOf::kEntryWords;
 
  public:
   ECMV_GPU_DEVICE ChainLanes(const Plan& plan, const Hidden& hidden)
@@ -54,7 +53,7 @@ class ChainLanes {
   }
 
   ECMV_GPU_DEVICE void multiply_layer(const ChainLayer& layer, gpu::Pointer<int32_t> sums) {
-    const typename TileOf::TableOf table = table_of<kEntryWords>(layer.matrix, plan_);
+    const Table table = table_of(layer.matrix, plan_);
     const int part = lane_group_ / layer.lane_groups_of_rows;
     while (turn_.round < layer.rounds) {
       multiply_tile(tile_, table, gpu::shared_memory() + plan_.inputs,
@@ -140,7 +139,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
                                                             gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
                                                             Plan plan, Hidden hidden) {
   constexpr int kSegmentCols = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>::kSegmentCols;
-  constexpr int kEntryWords = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>::kEntryWords;
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
   const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared + kXSums),
@@ -163,7 +161,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
   gpu::sync_block();
   ChainLanes<kSymbolCols, kForm, kSymbolsOfWindow> lanes(plan, hidden);
   lanes.begin_layer(layer_of(0));
-  fill_table<kEntryWords>(layer_of(0).matrix, plan, load_own_entry<kEntryWords>(layer_of(0).matrix));
+  fill_table(layer_of(0).matrix, plan, load_own_entry(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
   gpu::sync_block();
 
@@ -174,10 +172,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     if (k + 2 < count && gpu::thread_index() < kLayerWords) later_word = description_word(k + 2);
     if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
     lanes.multiply_layer(layer_of(k), sums);
-    Entry entry{};
+    uint32_t entry = 0;
     if (!last) {
       lanes.begin_layer(layer_of(k + 1));
-      entry = load_own_entry<kEntryWords>(layer_of(k + 1).matrix);
+      entry = load_own_entry(layer_of(k + 1).matrix);
     }
     gpu::sync_block();
     // 2.
@@ -185,7 +183,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     if (last) break;
     if (k + 2 < count && gpu::thread_index() < kLayerWords) slot_of(k + 2)[gpu::thread_index()] = later_word;
     const ChainLayer& next = layer_of(k + 1);
-    fill_table<kEntryWords>(next.matrix, plan, entry);
+    fill_table(next.matrix, plan, entry);
     // A block without rows of the next layer reads nothing (the exchange's first rule).
     if (gpu::block_index() * next.parts < next.matrix.row_groups)
       await_inputs(next, exchange, k, next.matrix.streams.row_segments * kSegmentCols, inputs, x_sums + (k + 1) % 2);

@@ -8,6 +8,7 @@
 
 #include "codecs/quad_huffman/encode.h"
 #include "codecs/quad_huffman/model.h"
+#include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
@@ -25,21 +26,18 @@ int tile_cols_for(datasets::Shape shape, const Settings& settings) {
 }
 
 // Of settings that are not open.
-std::string refuses_combination(int symbol_cols, int raw_bits, int table_bits, std::string_view cells) {
+std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view cells) {
   const auto fits = [&](int cols, bool folded) {
     return (symbol_cols == 0 || symbol_cols == cols) && (!folded || has_folded_cells(cols)) &&
-           (raw_bits < 0 || (raw_bits >= least_raw_bits(cols, folded) && raw_bits <= most_raw_bits(cols, folded))) &&
-           table_bits <= most_table_bits(cols, folded);
+           (raw_bits < 0 || (raw_bits >= least_raw_bits(cols, folded) && raw_bits <= most_raw_bits(cols, folded)));
   };
   for (int cols = kLeastSymbolCols; cols <= kMostSymbolCols; cols *= 2)
     for (const bool folded : {false, true})
       if (cells != (folded ? "contiguous" : "folded") && fits(cols, folded)) return "";
   if (cells == "folded")
-    return "quad_huffman has folded cells for symbols of 4 columns with 1 to 5 raw bits, and of 8 columns with 2 to 5 "
-           "and tables of at most 12 bits.";
+    return "quad_huffman has folded cells for symbols of 4 columns with 1 to 5 raw bits, and of 8 columns with 2 to 5.";
   if (symbol_cols == 2) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
-  return "quad_huffman has tables of at most 10 bits for symbols of 8 columns, of at most 12 where cells are folded "
-         "(2 to 5 raw bits).";
+  return "quad_huffman stores at most 2 raw bits beside symbols of 8 columns, 2 to 5 where cells are folded.";
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
@@ -54,7 +52,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
     return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
   const std::string_view cells = settings.text("cells");
   if (floats && cells == "folded") return "quad_huffman folds cells of int8 elements, not those of exponents.";
-  return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), number_of(settings, "table_bits"), cells);
+  return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), cells);
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
@@ -68,6 +66,12 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Model model = make_model(matrix, wanted, aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
   encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
+  if (settings.text("fallback") != "plain" ||
+      compressed.stored_bytes() <= static_cast<int64_t>(matrix.elements.size()) + kPlainHeaderBytes)
+    return compressed;
+  for (Section& section : compressed.sections) section.bytes.clear(), section.padding_bytes = 0;
+  compressed.sections[kHeader].bytes = {std::byte{kPlain}};
+  compressed.sections[kRaw].bytes.assign(matrix.elements.begin(), matrix.elements.end());
   return compressed;
 }
 
@@ -78,24 +82,19 @@ void require(bool condition, const char* sentence) {
 void check_table(const Stored& stored) {
   // Bits that must be 0: raw ones go there.
   const int shift = entry_shift(stored.symbol_cols, stored.form);
-  const bool packed = has_packed_entries(stored.symbol_cols, stored.form);
   const uint32_t of_length = stored.symbol_cols == 2                               ? 0xffff0000u
                              : has_summed_lengths(stored.symbol_cols, stored.form) ? 0x00030303u
                                                                                    : 0x01010101u;
-  const uint32_t unused = packed ? 0x00f0f0f0u : low_bits_of_bytes(shift) & ~of_length;
+  const uint32_t unused = has_packed_entries(stored.symbol_cols, stored.form) ? 0x00f0f0f0u
+                          : stored.has_nibbles() ? ~(0x11111111u | 0x33333333u << shift)
+                                                 : low_bits_of_bytes(shift) & ~of_length;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
     require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
             "A table entry of a quad_huffman stream has a length that no code has.");
-    require((stored.entry_word(i, 0) & unused) == 0,
-            "A table entry of a quad_huffman stream has bits where the raw ones go.");
-    if (stored.symbol_cols == 8 && !packed)
-      require((stored.entry_word(i, 1) & low_bits_of_bytes(shift)) == 0,
-              "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    require((stored.entry(i) & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
     // A decoder may look an entry up by more bits than its code has, whatever follows.
     const int64_t first = i & ((int64_t{1} << stored.entry_length(i)) - 1);
-    for (int word = 0; word < entry_words(stored.symbol_cols, stored.form); ++word)
-      require(stored.entry_word(i, word) == stored.entry_word(first, word),
-              "A code of a quad_huffman stream has table entries that differ.");
+    require(stored.entry(i) == stored.entry(first), "A code of a quad_huffman stream has table entries that differ.");
     for (int k = 0; k < stored.symbol_cols; ++k)
       require(stored.entry_high(i, k) <= most_high(stored.symbol_cols, stored.form),
               "A table entry of a quad_huffman stream has a high part that no symbol has.");
@@ -120,7 +119,6 @@ void check_tile(const Stored& stored, const TileIndex& tile, const TileIndex& ne
 
 // Everything but the schedule, the codes and the places of the patches, which decode() follows one by one.
 Stored open_checked(const CompressedView& view) {
-  require(view.sections.size() == kSections, "A quad_huffman stream has seven sections.");
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
   const bool floats = view.type == datasets::ElementType::bf16;
   require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8 or bf16 elements.");
@@ -137,15 +135,15 @@ Stored open_checked(const CompressedView& view) {
   else
     require(stored.form < 2 * kFolded && stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
                 stored.raw_bits() <= most_raw_bits(stored.symbol_cols, stored.folded()),
-            "A quad_huffman stream has a number of raw bits that its symbols have not.");
-  require(
-      stored.table_bits >= kLeastTableBits && stored.table_bits <= most_table_bits(stored.symbol_cols, stored.folded()),
-      "The table of a quad_huffman stream is indexed by 8 to 13 bits, for symbols of 8 columns 10 at most, or 12 "
-      "where cells are folded.");
+            "A quad_huffman stream has a number of raw bits that its symbols have not (before format 4, symbols of 8 "
+            "columns without folded cells could have more).");
+  require(stored.table_bits >= kLeastTableBits && stored.table_bits <= kMostTableBits,
+          "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
   require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
-  require(bytes(kTable) == int64_t{4} * entry_words(stored.symbol_cols, stored.form) << stored.table_bits,
-          "The table of a quad_huffman stream has a wrong size.");
+  require(bytes(kTable) == int64_t{4} << stored.table_bits,
+          "The table of a quad_huffman stream has a wrong size (before format 4, symbols of 8 columns without folded "
+          "cells had entries of 8 bytes).");
   check_table(stored);
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
@@ -255,7 +253,7 @@ struct TileDecoder {
       std::array<uint32_t, kMostPlaneWords> words{};
       for (int j = 0; j < stored.raw_bits(); ++j) words[j] = load_u32(raw + stored.raw_word_offset(part, j));
       std::array<uint32_t, 8> quads;
-      unpack_raw(stored.planes(), words.data() + (stored.floats() ? kSignMantissaBits : 0), quads.data());
+      stored.unpack(words.data(), quads.data());
       for (int i = 0; i < 32; ++i) {
         const int col = segment * stored.segment_cols() + 32 * part + i;
         int16_t& element = at(lane, col);
@@ -269,7 +267,17 @@ struct TileDecoder {
   }
 };
 
+void decode_plain(const CompressedView& view, std::span<std::byte> out) {
+  for (int section = 0; section < kSections; ++section)
+    require(section == kHeader || section == kRaw || view.sections[section].bytes.empty(),
+            "A plain quad_huffman stream has sections besides its elements.");
+  require(view.sections[kRaw].bytes.size() == out.size(), "The elements of a plain quad_huffman stream have a wrong size.");
+  std::copy(view.sections[kRaw].bytes.begin(), view.sections[kRaw].bytes.end(), out.begin());
+}
+
 void decode(const CompressedView& view, std::span<std::byte> out) {
+  require(view.sections.size() == kSections, "A quad_huffman stream has seven sections.");
+  if (is_plain(view)) return decode_plain(view, out);
   const Stored stored = open_checked(view);
   for (int64_t group = 0; group < stored.row_groups; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
@@ -305,7 +313,7 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
   // Lanes are moved only where others are longer, so the longest codes of all are a bound of any schedule.
   const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
-  return kHeaderBytes + (int64_t{4} * entry_words(most_cols, 0) << kMostTableBits) + kTileBytes * (tiles + 1) +
+  return kHeaderBytes + (int64_t{4} << kMostTableBits) + kTileBytes * (tiles + 1) +
          tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
          tiles * (4 * kMostPartialLines + 2 * kUnitBytes) +
          groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) +
@@ -338,7 +346,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 3,
+      .format_version = 4,
       .lossless = true,
       .settings = {{.name = "raw_bits",
                     .unit = "bit",
@@ -372,7 +380,13 @@ const Codec& codec() {
                     .unit = "",
                     .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",
                     .default_value = "size",
-                    .choices = {"size", "speed"}}},
+                    .choices = {"size", "speed"}},
+                   {.name = "fallback",
+                    .unit = "",
+                    .help = "what is stored where codes would take more bytes than the elements: these as they are "
+                            "(plain), or codes all the same (none)",
+                    .default_value = "plain",
+                    .choices = {"plain", "none"}}},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

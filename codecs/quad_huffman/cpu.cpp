@@ -2,9 +2,11 @@
 // multiplied by plain loops. Patches follow tile by tile.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
+#include "backends/cpu/dense_matvec.h"
 #include "backends/kernel.h"
-#include "codecs/quad_huffman/raw_planes.h"
+#include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
 
@@ -33,7 +35,7 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
     std::array<uint32_t, kMostPlaneWords> words{};
     for (int j = 0; j < stored.raw_bits(); ++j) words[j] = load_u32(raw + stored.raw_word_offset(group, j));
     std::array<uint32_t, 8> quads;
-    unpack_raw(stored.planes(), words.data() + (stored.floats() ? kSignMantissaBits : 0), quads.data());
+    stored.unpack(words.data(), quads.data());
     if (stored.floats())
       for (int i = 0; i < 32; ++i) signs[32 * group + i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
     for (int i = 0; i < 32; ++i) {
@@ -148,8 +150,49 @@ struct Multiply {
   }
 };
 
+std::string refuses_decode(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+  return is_plain(view) ? kRefusesPlain : "";
+}
 std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
-  return view.type == datasets::ElementType::i8 ? "" : "The kernel multiplies int8 elements.";
+  if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
+  return is_plain(view) ? kRefusesPlain : "";
+}
+
+struct CopyPlain {
+  const std::byte* elements;
+  int64_t row_bytes;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (const int64_t bytes = args.rows.count() * row_bytes; bytes > 0)
+      std::memcpy(args.out, elements + args.rows.begin * row_bytes, static_cast<size_t>(bytes));
+  }
+};
+
+struct MultiplyPlain {
+  const int8_t* elements;
+  int64_t cols;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    backends::cpu::dense_matvec_scalar(elements + args.rows.begin * cols, args.rows.count(), cols, args.x,
+                                       args.y + args.rows.begin);
+  }
+};
+
+std::string refuses_plain_decode(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+  return is_plain(view) ? "" : kRefusesCodes;
+}
+std::string refuses_plain_matvec(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+  if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
+  return is_plain(view) ? "" : kRefusesCodes;
+}
+backends::BoundKernel bind_plain_decode(const backends::Policy&, std::span<const backends::Layer> layers,
+                                        backends::Place&) {
+  const CompressedView& view = *layers[0].matrix;
+  return CopyPlain{view.sections[kRaw].bytes.data(),
+                   view.shape.cols * datasets::element_bytes(view.type)};
+}
+backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
+                                        backends::Place&) {
+  const CompressedView& view = *layers[0].matrix;
+  return MultiplyPlain{reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data()), view.shape.cols};
 }
 
 constexpr backends::KernelFacts kFacts{.rows_per_block = kLanes};
@@ -164,8 +207,10 @@ backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backe
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "lanes", .bind = bind_decode},
+    {.op = backends::Op::decode, .variant = "lanes", .refuses = refuses_decode, .bind = bind_decode},
+    {.op = backends::Op::decode, .variant = "plain", .refuses = refuses_plain_decode, .bind = bind_plain_decode},
     {.op = backends::Op::matvec, .variant = "lanes", .refuses = refuses_matvec, .bind = bind_matvec},
+    {.op = backends::Op::matvec, .variant = "plain", .refuses = refuses_plain_matvec, .bind = bind_plain_matvec},
 };
 
 }  // namespace

@@ -189,7 +189,10 @@ class Encoder {
       for (int q = 0; q < 8; ++q) quads[q] = load_u32(lows_.data() + 32 * group + 4 * q);
       if (planes > 0)
         for (int q = 0; q < 8; ++q) words[q] = load_u32(signs_.data() + 32 * group + 4 * q);
-      pack_raw(planes_of(model_.raw_bits, model_.folded), quads.data(), words.data() + planes);
+      if (has_nibble_entries(each, form_))
+        pack_nibbles(model_.raw_bits, quads.data(), words.data());
+      else
+        pack_raw(planes_of(model_.raw_bits, model_.folded), quads.data(), words.data() + planes);
       for (int j = 0; j < raw_bits_of(form_); ++j)
         store_u32(words[j],
                   raw_words + raw_word_offset(each, form_, group, j) + 4 * raw_unit_words(each, form_) * lane);

@@ -38,7 +38,7 @@ ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int store
 
 // The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
 template <typename TileOf>
-ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const typename TileOf::TableOf& table, uint32_t lowest,
+ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest,
                                       gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
@@ -64,7 +64,6 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::TokenView tokens, int token) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  constexpr int kEntryWords = TileOf::kEntryWords;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
@@ -76,7 +75,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
+  fill_table(matrix, plan, load_own_entry(matrix));
   own_sums[LaneGroup::lane()] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
@@ -84,7 +83,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
              inputs);
   gpu::sync_block();
 
-  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
+  const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   float product = 0;
   while (column < matrix.column_tiles) {
@@ -110,11 +109,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  constexpr int kEntryWords = TileOf::kEntryWords;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
+  fill_table(matrix, plan, load_own_entry(matrix));
   gpu::sync_block();
-  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
+  const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   const bool whole = matrix.cols % 8 == 0;
   for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();

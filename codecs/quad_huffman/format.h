@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 3: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 4: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -8,16 +8,19 @@
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded), T, lowest (int16, little-endian), log2 of columns of
 //              a tile, log2 of K; of bf16 a seventh, see below
-//   table      2^T entries of one uint32 (K = 8, not folded: two). Entry i is for streams whose next bits, first bit
-//              lowest, are i. C is log2 of the width of a cell: B, of folded cells B - 1.
+//   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
+//              the width of a cell: B, of folded cells B - 1.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
 //              (1..T)
-//              K = 4, 8: byte k holds h of column k shifted left by max(C, 1); bit 0 of byte k < 4 is bit k of the
-//              length
+//              K = 4: byte k holds h of column k shifted left by max(C, 1); bit 0 of byte k is bit k of the length
 //              K = 4, folded, C >= 2: byte k holds h of column k shifted left by C, and bits 0 and 1 of bytes 0 to 2 are
 //              such that byte 0 + 4 * byte 1 + 16 * byte 2, modulo 64, is the length
 //              K = 8, folded: bits 2 and 3 of byte k hold h of column k, bits 0 and 1 that of column 4 + k, bits 4 to 7
 //              of byte 3 the length, those of other bytes 0
+//              K = 8, not folded: the low nibble of byte k holds h of column k shifted left by max(C, 1), the high one
+//              that of column 4 + k; bits 0 and 4 of the bytes are such that byte 0 + 2 * byte 1 + 4 * byte 2 +
+//              8 * byte 3, modulo 64, is the length; other bits are 0. Before version 4 these entries were two words,
+//              and B could be more than 2
 //   tiles      4 uint32 a tile and 4 more: where its codes begin, in units of 16 bytes; its first patch; how many of
 //              its patches are for
 //              the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its partial lines. The
@@ -42,12 +45,14 @@
 //
 // Raw bits of 32 columns (quads of columns q = 0..7) are B words; a segment's words, one group of 32 columns after the
 // other, are stored in units of 4, 2 or 1 words, the most that divide those of a batch, which is 64 columns
-// (K = 2: 32; K = 8, folded, B <= 3: 128): unit 0 of each lane, then unit 1 of each. Byte k of a word is for column k of its quads. The words are
+// (K = 2: 32; K = 8, B <= 3: 128): unit 0 of each lane, then unit 1 of each. Byte k of a word is for column k of its quads. The words are
 // planes of 4, 3, 2 and 1 bits, the widest first and for the lowest bits (kPlanes); fields of a plane, from the low end
 // of each byte:
 //   4 bits: word q / 2, field q % 2    2 bits: word q / 4, field q % 4    1 bit: word 0, field q
 //   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of
 //   quads 6, 7
+// K = 8, not folded: quad q = 2 i + j of eight columns i has its bits in nibble j of the bytes, from bit i * B % 4 on,
+// 1 bit: of word 0, 2 bits: of word i / 2.
 //
 // Folded cells, K = 4 and 8, for elements around a centre: with v = w - lowest and s = 1 where v is negative, the
 // magnitude m = v ^ -s is h * 2^C + r, C = B - 1, and the B raw bits are s above r. So cells at the same distance on both
@@ -60,6 +65,9 @@
 // and replaces an exponent: row, from bit 5 on the column in the tile, from bit 16 on the exponent, from bit 24 on the
 // one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
 // exponent that stands in for another one, 0 if there are no patches.
+//
+// Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they
+// are, row-major, and the other sections are empty.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +78,7 @@ namespace ecmv::codecs::quad_huffman {
 inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes = 4, kRaw = 5, kPatches = 6,
                      kSections = 7;
 
-inline constexpr int kHeaderBytes = 6, kFloatHeaderBytes = 7, kTileBytes = 16;
+inline constexpr int kHeaderBytes = 6, kFloatHeaderBytes = 7, kPlainHeaderBytes = 1, kTileBytes = 16;
 inline constexpr int kLanes = 32;  // rows of a tile
 inline constexpr int kSegmentSymbols = 32;
 inline constexpr int kLeastSymbolCols = 2, kMostSymbolCols = 8;
@@ -87,6 +95,8 @@ inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 3
 
 // A form is the header's first byte: raw bits of an element, and kFolded where cells are folded.
 inline constexpr int kFolded = 16;
+// The header of a matrix that is stored as it is, and all of it; plain.h.
+inline constexpr int kPlain = 32;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
 inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
 inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }
@@ -103,17 +113,15 @@ inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 inline constexpr int least_raw_bits(int symbol_cols, bool folded) { return !folded ? 0 : symbol_cols == 8 ? 2 : 1; }
 inline constexpr int most_raw_bits(int symbol_cols, bool folded) {
   if (folded) return symbol_cols == 2 ? 0 : 5;
-  return symbol_cols == 2 ? 4 : kMostRawBits;
+  return symbol_cols == 2 ? 4 : symbol_cols == 8 ? 2 : kMostRawBits;
 }
 inline constexpr bool has_folded_cells(int symbol_cols) { return symbol_cols >= 4; }
-inline constexpr int most_table_bits(int symbol_cols, bool folded) {
-  return symbol_cols != 8 ? kMostTableBits : folded ? 12 : 10;
-}
 
 // A lane that is moved forward must not by that become the one that decides how much is fetched.
 static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);
 
-// Widths of the planes of B raw bits (of bf16 those of the exponents), lowest bits first; 0: none.
+// Widths of the planes of B raw bits (of bf16 those of the exponents), lowest bits first; 0: none. Eight columns whose
+// cells are not folded have none, but nibbles of words (raw_planes.h).
 struct Planes {
   int first, second;
 };
@@ -129,20 +137,40 @@ inline constexpr int most_high(int symbol_cols, int form) {
   const int of_symbol = (1 << high_bits(symbol_cols)) - 1, of_byte = 127 >> cell_bits(form);
   return is_folded(form) && of_byte < of_symbol ? of_byte : of_symbol;
 }
-// Eight folded cells of two bits and a length are one word.
+// Eight cells of two bits and a length are one word: of folded cells those of two quads in a nibble, for the signs take
+// whole bytes; of others a cell a nibble, which raw bits join there, so that both quads are masked and multiplied as they
+// are, and the second one's products are 16 times what they should be.
 inline constexpr bool has_packed_entries(int symbol_cols, int form) { return symbol_cols == 8 && is_folded(form); }
-// A length that is a sum of the entry's bytes (K = 4, folded) costs one operation; a bit of it in each byte costs two.
+inline constexpr bool has_nibble_entries(int symbol_cols, int form) { return symbol_cols == 8 && !is_folded(form); }
+// A length that is a sum of the entry's bytes costs one operation; a bit of it in each byte costs two.
 inline constexpr bool has_summed_lengths(int symbol_cols, int form) {
-  return symbol_cols == 4 && is_folded(form) && cell_bits(form) >= 2;
+  return has_nibble_entries(symbol_cols, form) || (symbol_cols == 4 && is_folded(form) && cell_bits(form) >= 2);
 }
-inline constexpr uint32_t kLengthWeights = 0x00100401, kSummedLengthMask = 63;
+inline constexpr uint32_t length_weights(int symbol_cols) { return symbol_cols == 8 ? 0x08040201 : 0x00100401; }
+inline constexpr uint32_t kSummedLengthMask = 63;
+inline constexpr uint32_t length_of_sum(int symbol_cols, uint32_t entry) {
+  uint32_t sum = 0;
+  for (int byte = 0; byte < 32; byte += 8) sum += (entry >> byte & 255) * (length_weights(symbol_cols) >> byte & 255);
+  return sum & kSummedLengthMask;
+}
+// The bits of an entry that make such a sum any number.
+inline constexpr uint32_t summed_length_bits(int symbol_cols, uint32_t number) {
+  uint32_t bits = 0;
+  if (symbol_cols == 8)
+    for (int bit = 0; bit < 6; ++bit) bits |= (number >> bit & 1) << (8 * (bit % 4) + (bit < 4 ? 0 : 4));
+  else
+    for (int byte = 0; byte < 3; ++byte) bits |= (number >> (2 * byte) & 3) << (8 * byte);
+  return bits;
+}
 // Bits by which h is shifted inside a table entry that is not packed. Where lengths are in the bytes' lowest bits,
 // matrices without raw bits below h have twice the elements there.
 inline constexpr int entry_shift(int symbol_cols, int form) {
   return cell_bits(form) == 0 && !is_float(form) && symbol_cols > 2 ? 1 : cell_bits(form);
 }
-inline constexpr int entry_words(int symbol_cols, int form) {
-  return symbol_cols == 8 && !has_packed_entries(symbol_cols, form) ? 2 : 1;
+
+// Where h of column k begins in an entry of 8 columns.
+inline constexpr int octet_shift(int form, int k) {
+  return 8 * (k % 4) + (is_folded(form) ? (k < 4 ? 2 : 0) : (k < 4 ? 0 : 4) + entry_shift(8, form));
 }
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
@@ -160,7 +188,7 @@ inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, int form) {
 // (Packed entries, B = 3, T = 12, H200, d = 16384: 5.53 to 5.60 TMAC/s with 64 columns, 5.76 with 128.)
 inline constexpr int batch_cols(int symbol_cols, int form) {
   if (symbol_cols == 2) return 32;
-  return has_packed_entries(symbol_cols, form) && raw_bits_of(form) <= 3 ? 128 : 64;
+  return symbol_cols == 8 && raw_bits_of(form) <= 3 ? 128 : 64;
 }
 inline constexpr int batch_words(int symbol_cols, int form) {
   return batch_cols(symbol_cols, form) / 32 * raw_bits_of(form);

@@ -15,6 +15,7 @@
 #include "codecs/quad_huffman/chain_binding_gpu.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -24,7 +25,6 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  constexpr int kEntryWords = TileOf::kEntryWords;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
@@ -36,14 +36,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
+  fill_table(matrix, plan, load_own_entry(matrix));
   for (int i = gpu::thread_index(); i <= parts * kLanes; i += gpu::block_size()) sums[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
   load_inputs(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, inputs, x_sum);
   gpu::sync_block();
 
-  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
+  const Table table = table_of(matrix, plan);
   while (column < matrix.column_tiles) {
     multiply_tile(tile, table, inputs, sums + part * kLanes);
     column += plan.lane_groups_of_rows;
@@ -61,11 +61,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  constexpr int kEntryWords = TileOf::kEntryWords;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table<kEntryWords>(matrix, plan, load_own_entry<kEntryWords>(matrix));
+  fill_table(matrix, plan, load_own_entry(matrix));
   gpu::sync_block();
-  const typename TileOf::TableOf table = table_of<kEntryWords>(matrix, plan);
+  const Table table = table_of(matrix, plan);
   const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
   const bool whole = matrix.cols % 16 == 0;
   for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();
@@ -78,7 +77,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointe
     const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
     uint32_t words[4];
     tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
-      words[quad % 4] = gpu::add_bytes(TileOf::Bytes::offsets(bytes), lowest);
+      words[quad % 4] = gpu::add_bytes(TileOf::Bytes::offsets(bytes, quad), lowest);
       const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
       if (quad % 4 != 3 || !exists) return;
       if (whole && tile.first_col() + col < matrix.cols) {
@@ -228,6 +227,7 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers,
 template <InputType kInputs>
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
+  if (is_plain(matrix)) return kRefusesPlain;
   if (kInputs == InputType::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
   if (kInputs == InputType::float32 && !has_floats(matrix)) return "The kernel multiplies bf16 elements.";
   if (matrix.shape.cols > (int64_t{1} << 19))
@@ -244,6 +244,7 @@ std::string refuses_chain(const codecs::CompressedView& matrix, const backends::
                           const backends::Policy& named) {
   const auto& policy = named.as<ChainPolicy>();
   if (matrix.shape.elements() == 0) return "The kernel takes layers of at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
   if (policy.ahead)
     if (std::string refused = refuses_ahead(shape_of(matrix), matrix.shape, policy.lane_groups, device);
         !refused.empty())
@@ -273,6 +274,8 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kMatmulPolicies,
      .refuses = refuses<InputType::float32>,
      .bind = bind_matmul},
+    {.op = backends::Op::decode, .variant = "plain", .refuses = refuses_plain<backends::Op::decode>, .bind = bind_plain_decode},
+    {.op = backends::Op::matvec, .variant = "plain", .refuses = refuses_plain<backends::Op::matvec>, .bind = bind_plain_matvec},
 };
 
 }  // namespace

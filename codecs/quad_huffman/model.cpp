@@ -207,7 +207,6 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   std::vector<Candidate> candidates;
   const auto add_candidates = [&](int k, bool folded) {
     const int table_bits = wanted.table_bits, most = most_raw_bits(k, folded);
-    if (table_bits > most_table_bits(k, folded)) return;
     const int raw_bits = floats ? cell_bits(float_raw_bits(k)) : wanted.raw_bits;
     double least = -1;  // of these
     for (int b = least_raw_bits(k, folded); b <= most; ++b) {
@@ -219,9 +218,8 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
       for (int t = table_bits == 0 ? kLeastTableBits : table_bits;
-           t <= (table_bits == 0 ? most_table_bits(k, folded) : table_bits); ++t) {
-        const double table =
-            static_cast<double>(32 * entry_words(k, folded ? kFolded : 0)) * static_cast<double>(1 << t);
+           t <= (table_bits == 0 ? kMostTableBits : table_bits); ++t) {
+        const double table = 32 * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
         candidates.push_back({{cells, t},
                               static_cast<double>(choice.bits) * of_sample + rest + table,
@@ -295,29 +293,18 @@ uint16_t reversed(uint32_t code, int length) {
   return static_cast<uint16_t>(out);
 }
 
-// The words of the table for a symbol.
-std::array<uint32_t, 2> entry_of(const Model& model, uint32_t symbol, uint32_t length) {
-  std::array<uint32_t, 2> words{};
-  if (has_packed_entries(model.symbol_cols, model.form())) {
-    for (int k = 0; k < model.symbol_cols; ++k)
-      words[0] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k))
-                  << (8 * (k % 4) + (k < 4 ? 2 : 0));
-    words[0] |= length << 28;
-    return words;
-  }
-  for (int k = 0; k < model.symbol_cols; ++k)
-    words[k / 4] |= static_cast<uint32_t>(high_of_symbol(symbol, model.symbol_cols, k))
-                    << (entry_shift(model.symbol_cols, model.form()) + 8 * (k % 4));
-  if (model.symbol_cols == 2) {
-    words[0] |= length << 16;
-  } else if (has_summed_lengths(model.symbol_cols, model.form())) {
-    const uint32_t of_cells = (words[0] & 255) + 4 * (words[0] >> 8 & 255) + 16 * (words[0] >> 16 & 255);
-    const uint32_t rest = (length - of_cells) & kSummedLengthMask;
-    for (int byte = 0; byte < 3; ++byte) words[0] |= (rest >> (2 * byte) & 3) << (8 * byte);
-  } else {
-    for (int bit = 0; bit < 4; ++bit) words[0] |= (length >> bit & 1) << (8 * bit);
-  }
-  return words;
+// The table's word for a symbol.
+uint32_t entry_of(const Model& model, uint32_t symbol, uint32_t length) {
+  const int cols = model.symbol_cols, form = model.form();
+  uint32_t entry = 0;
+  for (int k = 0; k < cols; ++k)
+    entry |= static_cast<uint32_t>(high_of_symbol(symbol, cols, k))
+             << (cols == 8 ? octet_shift(form, k) : entry_shift(cols, form) + 8 * k);
+  if (cols == 2) return entry | length << 16;
+  if (has_packed_entries(cols, form)) return entry | length << 28;
+  if (has_summed_lengths(cols, form)) return entry | summed_length_bits(cols, length - length_of_sum(cols, entry));
+  for (int bit = 0; bit < 4; ++bit) entry |= (length >> bit & 1) << (8 * bit);
+  return entry;
 }
 
 void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t cols, int patch_bits) {
@@ -350,16 +337,15 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
   const uint32_t partial = 1u << (high_bits(model.symbol_cols) * (cols % model.symbol_cols));
   for (uint32_t symbol = 0; symbol < partial; ++symbol) model.partial.push_back(best_of(symbol, partial));
 
-  const size_t words = entry_words(model.symbol_cols, model.form());
-  model.table.assign(words << model.table_bits, 0);
+  model.table.assign(size_t{1} << model.table_bits, 0);
   for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) {
     const int length = lengths[symbol];
     if (length == 0) continue;
-    const std::array<uint32_t, 2> entry = entry_of(model, symbol, static_cast<uint32_t>(length));
+    const uint32_t entry = entry_of(model, symbol, static_cast<uint32_t>(length));
     // The only code there is has one bit, and the other value of that bit means the same.
     const uint32_t step = codes < 2 ? 1 : 1u << length;
     for (size_t i = reversed(canonical[symbol], length) & (step - 1); i < size_t{1} << model.table_bits; i += step)
-      std::copy_n(entry.begin(), words, model.table.begin() + static_cast<int64_t>(i * words));
+      model.table[i] = entry;
   }
 }
 
@@ -388,7 +374,7 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
                         std::max(wanted.table_bits, kLeastTableBits)};
   Cells& cells = parameters.cells;
   if (model.floats) cells.raw_bits = cell_bits(float_raw_bits(cells.symbol_cols));
-  cells.folded = !wanted.contiguous || parameters.table_bits > most_table_bits(cells.symbol_cols, false);
+  cells.folded = !wanted.contiguous || cells.raw_bits > most_raw_bits(cells.symbol_cols, false);
   if (cells.folded) cells.raw_bits = std::max(cells.raw_bits, least_raw_bits(cells.symbol_cols, true));
   if (matrix.shape.elements() > 0)
     parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, wanted, aim);

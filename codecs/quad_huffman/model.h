@@ -30,7 +30,7 @@ struct Model {
   SymbolCode shortest;  // for columns and rows that are not there
   std::vector<SymbolCode> partial;  // [2^(bits of cols % symbol_cols high parts)]: for a row's last columns, of which a
                                     // symbol's others follow
-  std::vector<uint32_t> table;      // [2^table_bits * entry_words], as stored
+  std::vector<uint32_t> table;      // [2^table_bits], as stored
 
   // The header's first byte.
   int form() const { return raw_bits + (floats ? kSignMantissaBits : 0) + (folded ? kFolded : 0); }

@@ -62,9 +62,6 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
   const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols),
                 input_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
                               segment_cols(shape.symbol_cols);
-  // Pairs of words are loaded by halves of 32 lanes.
-  const int words = entry_words(shape.symbol_cols, shape.form),
-            most_copies = words == 2 ? std::min(policy.copies, kLanes / 2) : policy.copies;
   Plan plan{};
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     int of_rows = 1;
@@ -72,8 +69,8 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
     const int64_t rings = int64_t{lane_groups} * kRingBytes,
                   sums =
                       (int64_t{lane_groups} / (inputs == InputType::float32 ? 1 : of_rows) * kLanes * 4 + 16) / 16 * 16;
-    for (int copies = most_copies; copies >= 1; copies /= 2) {
-      const int64_t table = (int64_t{4} * words << shape.table_bits) * copies;
+    for (int copies = policy.copies; copies >= 1; copies /= 2) {
+      const int64_t table = (int64_t{4} << shape.table_bits) * copies;
       if (table + rings + sums + input_bytes > shared_bytes) continue;
       plan.copies = copies;
       while (1 << plan.copy_shift < copies) ++plan.copy_shift;
@@ -101,8 +98,6 @@ auto for_shape(const Shape& shape, F f) {
     if constexpr (raw_bits_of(form) < least_raw_bits(symbol_cols, kFolds) ||
                   raw_bits_of(form) > most_raw_bits(symbol_cols, kFolds)) {
       return nullptr;
-    } else if constexpr (most_table_bits(symbol_cols, kFolds) <= 10) {
-      return f(symbol_cols, form, Constant<3>{});
     } else {
       if (shape.table_bits <= 10) return f(symbol_cols, form, Constant<3>{});
       return f(symbol_cols, form, Constant<2>{});

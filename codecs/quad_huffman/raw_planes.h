@@ -11,6 +11,23 @@ namespace ecmv::codecs::quad_huffman {
 
 inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
+// The same of the nibbles of eight columns i: where the B bits of quad 2 i + j are, the word and the shift.
+inline constexpr int nibble_word(int raw_bits, int quad) { return quad / 2 * raw_bits / 4; }
+inline constexpr int nibble_shift(int raw_bits, int quad) { return quad / 2 * raw_bits % 4 + quad % 2 * 4; }
+
+inline void pack_nibbles(int raw_bits, const uint32_t* quads, uint32_t* words) {
+  for (int j = 0; j < raw_bits; ++j) words[j] = 0;
+  for (int q = 0; q < 8 && raw_bits > 0; ++q)
+    words[nibble_word(raw_bits, q)] |= (quads[q] & low_bits_of_bytes(raw_bits)) << nibble_shift(raw_bits, q);
+}
+inline void unpack_nibbles(int raw_bits, const uint32_t* words, uint32_t* quads) {
+  for (int q = 0; q < 8; ++q)
+    quads[q] =
+        raw_bits == 0
+            ? 0
+            : words[nibble_word(raw_bits, q)] >> nibble_shift(raw_bits, q) & low_bits_of_bytes(raw_bits);
+}
+
 // words[first + second] of quads[8], whose bytes are below 2^(first + second).
 inline void pack_raw(Planes planes, const uint32_t* quads, uint32_t* words) {
   for (int j = 0; j < planes.first + planes.second; ++j) words[j] = 0;

@@ -1,7 +1,7 @@
 // A lane group (32 lanes) on its tiles: rings of code lines, the schedule, and the decoding of one segment of 32
 // symbols. Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W
 // symbols a window:
-//   a window: 1 and, 1 multiply-add, 2 loads, 1 funnel shift, 1 addition
+//   two windows: 1 and, 1 multiply-add, 3 loads, 3 funnel shifts, 2 additions
 //   a symbol: 1 and, 1 multiply-add, 1 load, 1 and, 1 dot product (length), 1 - 1 / W shifts
 //   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
 #pragma once
@@ -15,8 +15,8 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 using LaneGroup = gpu::Lanes<kLanes>;
 
-// A ring's first line is repeated after its last one, so that a window's second word needs no wrap.
-inline constexpr int kRingBytes = (kRingLines + 1) * kLineBytes;
+// A ring's first lines are repeated after its last one, so that the other words of two windows need no wrap.
+inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLines) * kLineBytes;
 
 struct Streams {
   gpu::Pointer<const gpu::uint4> tiles;
@@ -34,22 +34,14 @@ struct Hidden {
   uint32_t zero = 0;
 };
 
-// This lane's copy of a table of entries of that many words. The distance of entries is in bytes, so that an address is
-// one multiply-add.
-template <int kEntryWords>
+// This lane's copy of a table. The distance of entries is in bytes, so that an address is one multiply-add.
 struct Table {
   gpu::SharedWords words;
   uint32_t mask;
   int distance;
 
-  ECMV_GPU_DEVICE Entry operator[](uint32_t window) const {
-    const int at = static_cast<int>(window & mask) * distance;
-    if constexpr (kEntryWords == 2) {
-      const gpu::uint2 pair = words.pair_at(at);
-      return {pair.x, pair.y};
-    } else {
-      return {words.at(at), 0};
-    }
+  ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const {
+    return words.at(static_cast<int>(window & mask) * distance);
   }
 };
 
@@ -66,8 +58,6 @@ class TileLanes {
   static constexpr int kSegmentCols = segment_cols(kSymbolCols);
   static constexpr int kRawBits = raw_bits_of(kForm);
   static constexpr bool kFloats = is_float(kForm);
-  static constexpr int kEntryWords = entry_words(kSymbolCols, kForm);
-  using TableOf = Table<kEntryWords>;
   using Bytes = Cells<kSymbolCols, kForm>;
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
@@ -125,9 +115,17 @@ class TileLanes {
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k)
       if (patch_of(k) < tile_.patches) add_patch(patch_of(k), tile_.patches_ahead[k], x, sums);
+    // As many loads at once: one at a time each would be waited for.
     ECMV_GPU_NO_UNROLL
-    for (uint32_t i = patch_of(kPatchesAhead); i < tile_.patches; i += kLanes)
-      add_patch(i, patches_[tile_.first_patch + i], x, sums);
+    for (uint32_t first = kPatchesAhead * kLanes; first < tile_.patches; first += kPatchesAhead * kLanes) {
+      uint16_t patches[kPatchesAhead];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kPatchesAhead; ++k)
+        if (first + patch_of(k) < tile_.patches) patches[k] = patches_[tile_.first_patch + first + patch_of(k)];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kPatchesAhead; ++k)
+        if (first + patch_of(k) < tile_.patches) add_patch(first + patch_of(k), patches[k], x, sums);
+    }
   }
 
   // Adds what patches change to the elements of the tile at `elements`, whose rows are `cols` apart. Patches of one
@@ -177,7 +175,7 @@ class TileLanes {
   // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
   // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa.
   template <typename Visit>
-  ECMV_GPU_DEVICE void decode(const TableOf& table, Visit visit) {
+  ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
       if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
       LaneGroup::sync();
@@ -272,26 +270,31 @@ class TileLanes {
 
   // Moves lagging positions forward and starts the copies of the codes of segment s, if there is tile_.
   ECMV_GPU_DEVICE void fetch_codes(int s) {
-    const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0;
+    const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0,
+              left = (tile_.full - tile_.fetched) / kBlockLines, full = left < 0 ? 0 : blocks < left ? blocks : left;
+    fetch_full_lines(full);
     ECMV_GPU_NO_UNROLL
-    for (int b = 0; b < blocks; ++b) {
-      if (tile_.fetched < tile_.full)
-        fetch_full_lines();
-      else
-        fetch_partial_lines();
-      tile_.fetched += kBlockLines;
-    }
+    for (int b = full; b < blocks; ++b) fetch_partial_lines();
     const int reach = tile_.fetched < tile_.lines ? tile_.fetched : tile_.lines;
     const int least = 32 * (reach - kRingLines);
     if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
   }
 
-  ECMV_GPU_DEVICE void fetch_full_lines() {
-    const int lane = LaneGroup::lane(), slot = tile_.fetched & (kRingLines - 1);
-    const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 16);
-    gpu::copy_async<16>(to, tile_.codes + lane * 16);
-    if (slot == 0 && lane < kLineBytes / 16) gpu::copy_async<16>(to + kRingLines * kLineBytes, tile_.codes + lane * 16);
-    tile_.codes += kBlockLines * kLineBytes;
+  ECMV_GPU_DEVICE void fetch_full_lines(int blocks) {
+    constexpr int kBytes = kBlockLines * kLineBytes;
+    static_assert(kBytes == 16 * kLanes);
+    const int lane = LaneGroup::lane();
+    gpu::Pointer<const std::byte> from = tile_.codes + lane * 16;
+    const gpu::Pointer<std::byte> ring = ring_ + lane * 16;
+    int at = tile_.fetched * kLineBytes;
+    tile_.fetched += blocks * kBlockLines;
+    tile_.codes += blocks * kBytes;
+    ECMV_GPU_NO_UNROLL
+    for (; blocks > 0; --blocks, at += kBytes, from += kBytes) {
+      const int slot = at & (kRingLines * kLineBytes - 1);
+      gpu::copy_async<16>(ring + slot, from);
+      if (slot == 0 && lane < kRepeatedLines * kLineBytes / 16) gpu::copy_async<16>(ring + kRingLines * kLineBytes, from);
+    }
   }
 
   // Each lane copies its own words, which come without gaps.
@@ -305,41 +308,48 @@ class TileLanes {
         const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 4);
         const gpu::Pointer<const std::byte> from = tile_.codes + 4 * LaneGroup::count_before(mask);
         gpu::copy_async<4>(to, from);
-        if (slot == 0) gpu::copy_async<4>(to + kRingLines * kLineBytes, from);
+        if (slot < kRepeatedLines) gpu::copy_async<4>(to + kRingLines * kLineBytes, from);
       }
       tile_.codes += 4 * gpu::popcount(mask);
     }
+    tile_.fetched += kBlockLines;
   }
 
   template <typename Visit>
-  ECMV_GPU_DEVICE void decode_segment(const TableOf& table, int s, Visit visit) {
-    uint32_t window = 0, used = 0;
-    Entry entry{};
+  ECMV_GPU_DEVICE void decode_segment(const Table& table, int s, Visit visit) {
+    Windows windows{};
+    uint32_t window = 0, used = 0, used_before = 0, entry = 0;
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
     const int next_segment = s + 1 < segments_ ? kSegmentRawBytes : 0;  // past the last segment: its own
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSegmentSymbols; ++i) {
-      const uint32_t before = entry.first;  // of pairs, the first one's
-      if (i % kSymbolsOfWindow == 0) {
-        window = window_of();
+      const uint32_t before = entry;  // of pairs, the first one's
+      if (i % (2 * kSymbolsOfWindow) == 0) {
+        windows = windows_of();
+        window = windows.first;
+        used = used_before = 0;
+      } else if (i % kSymbolsOfWindow == 0) {
+        window = gpu::funnel_shift_right(windows.first, windows.second, used);
+        used_before = used;
         used = 0;
       }
       entry = table[i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used)];
       used = Bytes::add_length(entry, used);
-      if (i % kSymbolsOfWindow == kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1)
-        tile_.position += Bytes::bits_of(used);
+      if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1)
+        tile_.position += Bytes::bits_of(used_before + used);
       if constexpr (kSymbolCols == 2) {
-        if (i % 2 == 1) visit_quad(i / 2, s, next_segment, visit, Bytes::high_of_pair(before, entry.first));
+        if (i % 2 == 1) visit_quad<0>(i / 2, s, next_segment, visit, Bytes::pair(before, entry));
       } else {
-        visit_quad(i * (kSymbolCols / 4), s, next_segment, visit, Bytes::template high<0>(entry));
-        if constexpr (kSymbolCols == 8) visit_quad(2 * i + 1, s, next_segment, visit, Bytes::template high<1>(entry));
+        visit_quad<0>(i * (kSymbolCols / 4), s, next_segment, visit, entry);
+        if constexpr (kSymbolCols == 8) visit_quad<1>(2 * i + 1, s, next_segment, visit, entry);
       }
     }
     tile_.raw += next_segment;
   }
 
-  template <typename Visit>
-  ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t high) {
+  // Quad kQuad of the symbol of `entry`.
+  template <int kQuad, typename Visit>
+  ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t entry) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
     if (quad % kBatchQuads == 0)
       load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment, tile_.words[batch % 2][0]);
@@ -348,17 +358,23 @@ class TileLanes {
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {
       const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
-      visit(s, quad, Bytes::join(cell_word, quad % 8, high), word(quad % 8));
+      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8));
     } else {
-      visit(s, quad, Bytes::join(word, quad % 8, high));
+      visit(s, quad, Bytes::template join<kQuad>(word, quad % 8, entry));
     }
   }
 
-  // The next 32 bits of this lane's codes.
-  ECMV_GPU_DEVICE uint32_t window_of() const {
+  // The next 64 bits of this lane's codes. The last ones may be of a line that is not there yet, which has none of the
+  // codes that they are used for.
+  struct Windows {
+    uint32_t first, second;
+  };
+  ECMV_GPU_DEVICE Windows windows_of() const {
     const uint32_t position = tile_.position;
     const int line = static_cast<int>(position & (32 * (kRingLines - 1))) * hidden_.line_bytes_of_bit;
-    return gpu::funnel_shift_right(lane_ring_.at(line), lane_ring_.template at<kLineBytes>(line), position);
+    const uint32_t middle = lane_ring_.template at<kLineBytes>(line);
+    return {gpu::funnel_shift_right(lane_ring_.at(line), middle, position),
+            gpu::funnel_shift_right(middle, lane_ring_.template at<2 * kLineBytes>(line), position)};
   }
 
   gpu::Pointer<const uint16_t> patches_;

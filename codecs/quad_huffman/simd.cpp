@@ -5,8 +5,10 @@
 #include <array>
 #include <cstring>
 
+#include "backends/cpu/dense_matvec.h"
 #include "backends/kernel.h"
 #include "codecs/quad_huffman/octet_patches.h"
+#include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/policies.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
@@ -391,9 +393,27 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<cons
 
 // Entries are read as halves and bytes by the vector code, which splits quads.
 std::string refuses(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+  if (is_plain(view)) return kRefusesPlain;
   if (view.type != datasets::ElementType::i8) return "The vectors of this kernel are of int8 elements.";
   if (open_stored(view).symbol_cols != 4) return "The vectors of this kernel split symbols of 4 columns only.";
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
+}
+
+struct MultiplyPlain {
+  const int8_t* elements;
+  int64_t cols;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    backends::cpu::dense_matvec_simd(elements + args.rows.begin * cols, args.rows.count(), cols, args.x,
+                                     args.y + args.rows.begin);
+  }
+};
+std::string refuses_plain(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+  if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
+  return is_plain(view) ? "" : kRefusesCodes;
+}
+backends::BoundKernel bind_plain(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const CompressedView& view = *layers[0].matrix;
+  return MultiplyPlain{reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data()), view.shape.cols};
 }
 
 constexpr backends::Kernel kKernels[] = {
@@ -403,6 +423,7 @@ constexpr backends::Kernel kKernels[] = {
      .refuses = refuses,
      .bind = bind_decode},
     {.op = backends::Op::matvec, .variant = "octets", .refuses = refuses, .bind = bind_matvec},
+    {.op = backends::Op::matvec, .variant = "plain", .refuses = refuses_plain, .bind = bind_plain},
 };
 
 }  // namespace

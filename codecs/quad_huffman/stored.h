@@ -9,6 +9,7 @@
 
 #include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/raw_planes.h"
 
 namespace ecmv::codecs::quad_huffman {
 
@@ -69,7 +70,13 @@ struct Stored {
   bool folded() const { return is_folded(form); }
   int raw_bits() const { return raw_bits_of(form); }
   int cell_bits() const { return quad_huffman::cell_bits(form); }
-  Planes planes() const { return planes_of(floats() ? cell_bits() : raw_bits(), folded()); }
+  bool has_nibbles() const { return has_nibble_entries(symbol_cols, form); }
+  // Raw bits of quads[8] from the words of their 32 columns; of floats those below the high parts.
+  void unpack(const uint32_t* words, uint32_t* quads) const {
+    if (has_nibbles()) return unpack_nibbles(raw_bits(), words, quads);
+    unpack_raw(planes_of(floats() ? cell_bits() : raw_bits(), folded()), words + (floats() ? kSignMantissaBits : 0),
+               quads);
+  }
   // w - lowest of an int8 element with high part `high` and raw bits `raw`.
   int offset_of(int high, int raw) const {
     const int magnitude = (high << cell_bits()) | (raw & ((1 << cell_bits()) - 1));
@@ -89,21 +96,17 @@ struct Stored {
   }
 
   // What entry i of the table says.
-  uint32_t entry_word(int64_t i, int word) const {
-    return load_u32(table + 4 * (i * entry_words(symbol_cols, form) + word));
-  }
+  uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
   int entry_length(int64_t i) const {
-    const uint32_t entry = entry_word(i, 0);
+    const uint32_t entry = this->entry(i);
     if (symbol_cols == 2) return static_cast<int>(entry >> 16);
     if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
-    if (has_summed_lengths(symbol_cols, form))
-      return static_cast<int>(((entry & 255) + 4 * (entry >> 8 & 255) + 16 * (entry >> 16 & 255)) & kSummedLengthMask);
+    if (has_summed_lengths(symbol_cols, form)) return static_cast<int>(length_of_sum(symbol_cols, entry));
     return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
   }
   int entry_high(int64_t i, int k) const {
-    if (has_packed_entries(symbol_cols, form))
-      return static_cast<int>(entry_word(i, 0) >> (8 * (k % 4) + (k < 4 ? 2 : 0)) & 3);
-    return static_cast<int>((entry_word(i, k / 4) >> (8 * (k % 4)) & 0xff) >> entry_shift(symbol_cols, form));
+    if (symbol_cols == 8) return static_cast<int>(entry(i) >> octet_shift(form, k) & 3);
+    return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(symbol_cols, form));
   }
 };
 

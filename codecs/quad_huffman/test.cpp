@@ -63,8 +63,10 @@ datasets::Matrix drifting(int64_t rows, int64_t cols) {
 
 const CodecEntry& entry() { return *find_codec("quad_huffman"); }
 
-CompressedMatrix encode(const datasets::Matrix& matrix, const Given& given = {}) {
+// Codes, also where the elements as they are would take less.
+CompressedMatrix encode(const datasets::Matrix& matrix, Given given = {}) {
   std::vector<std::string> errors;
+  given.try_emplace("fallback", "none");
   const Settings settings = resolve_settings(entry().codec->settings, given, errors);
   REQUIRE(errors.empty());
   return encode_matrix(entry(), matrix.view(), settings);
@@ -136,7 +138,7 @@ void check_kernels(std::string_view backend, const CompressedMatrix& compressed,
         std::vector<int8_t> decoded(rows * cols + 64, 0x5a);
         std::vector<std::byte> memory(bound.facts.scratch_bytes + 64);
         std::byte* scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
-        CHECK(bound.facts.rows_per_block == format::kLanes);
+        CHECK(bound.facts.rows_per_block == (kernel.variant == "plain" ? 1 : format::kLanes));
         const int64_t middle = std::min<int64_t>(format::kLanes, rows);
         for (const backends::Rows part : {backends::Rows{0, middle}, backends::Rows{middle, rows}}) {
           if (kernel.op == backends::Op::matvec)
@@ -220,8 +222,8 @@ TEST_CASE("quad_huffman refuses combinations that no kernel has", "[quad_huffman
     return !entry().codec->refuses(matrix.view(), resolve_settings(entry().codec->settings, given, errors)).empty();
   };
   CHECK(refused({{"symbol_cols", "2"}, {"raw_bits", "5"}}));
-  CHECK(refused({{"symbol_cols", "8"}, {"table_bits", "11"}, {"cells", "contiguous"}}));
-  CHECK(refused({{"symbol_cols", "8"}, {"table_bits", "13"}}));
+  CHECK(refused({{"symbol_cols", "8"}, {"raw_bits", "3"}, {"cells", "contiguous"}}));
+  CHECK(refused({{"symbol_cols", "8"}, {"raw_bits", "6"}}));
   CHECK(refused({{"symbol_cols", "2"}, {"cells", "folded"}}));
   CHECK(refused({{"raw_bits", "6"}, {"cells", "folded"}}));
   CHECK(refused({{"symbol_cols", "8"}, {"raw_bits", "1"}, {"cells", "folded"}}));
@@ -344,7 +346,7 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
   for (const auto& [symbol_cols, folded] : {std::pair{2, false}, {8, false}, {4, true}, {8, true}})
     for (int raw_bits = format::least_raw_bits(symbol_cols, folded);
          raw_bits <= format::most_raw_bits(symbol_cols, folded); ++raw_bits)
-      for (const int table_bits : {format::kLeastTableBits, 10, format::most_table_bits(symbol_cols, folded)}) {
+      for (const int table_bits : {format::kLeastTableBits, 10, format::kMostTableBits}) {
         const Given given = {{"symbol_cols", std::to_string(symbol_cols)},
                              {"raw_bits", std::to_string(raw_bits)},
                              {"table_bits", std::to_string(table_bits)},
@@ -365,6 +367,31 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
   add(matrix_of(0, 64, {}), {});
   add(matrix_of(5, 0, {}), {});
   check_everywhere(cases);
+}
+
+TEST_CASE("quad_huffman stores what codes would make larger as it is, and says so to its kernels", "[quad_huffman]") {
+  std::mt19937 random(5);
+  const auto any = [&](int64_t, int64_t) { return static_cast<int>(random() & 255) - 128; };
+  const Given plain = {{"fallback", "plain"}};
+  std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
+  for (const auto& [rows, cols] : {std::pair{64, 64}, {257, 64}, {512, 128}, {64, 4096}, {4096, 64}, {1000, 1000}, {1, 3}})
+    for (const bool coded : {false, true}) {
+      datasets::Matrix matrix = coded ? gaussian(rows, cols, 4.0) : made(rows, cols, any);
+      CompressedMatrix compressed = encode(matrix, plain);
+      CHECK(compressed.stored_bytes() <= rows * cols + format::kPlainHeaderBytes);
+      CHECK(compressed.stored_bytes() <= encode(matrix).stored_bytes());
+      if (!coded) CHECK(compressed.sections[format::kHeader].bytes.size() == 1);
+      cases.push_back({std::move(matrix), std::move(compressed)});
+    }
+  check_everywhere(cases);
+
+  const CompressedMatrix& good = cases[0].second;
+  CompressedMatrix bad = good;
+  bad.sections[format::kRaw].bytes.pop_back();
+  CHECK_THROWS_AS(decode(bad), MalformedStream);
+  bad = good;
+  bad.sections[format::kPatches].bytes.resize(2);
+  CHECK_THROWS_AS(decode(bad), MalformedStream);
 }
 
 TEST_CASE("quad_huffman patches an element as often as it takes", "[quad_huffman]") {
