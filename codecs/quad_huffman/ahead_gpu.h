@@ -294,9 +294,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
   gpu::sync_block();
   lanes.begin(layer_of(0).matrix);
   if (count > 1) lanes.load_index(layer_of(1).matrix);
-  fill_table(layer_of(0).matrix, plan, load_own_entry(layer_of(0).matrix));
+  fill_table(layer_of(0).matrix, plan, load_own_entries<1>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
-  uint32_t entry = count > 1 ? load_own_entry(layer_of(1).matrix) : 0;
+  OwnEntries<1> entry = count > 1 ? load_own_entries<1>(layer_of(1).matrix) : OwnEntries<1>{};
   Inputs next_inputs(inputs, exchange);
   gpu::sync_block();
 
@@ -312,7 +312,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std:
     }
     if (k + 2 < count) {
       lanes.load_index(layer_of(k + 2).matrix);
-      entry = load_own_entry(layer_of(k + 2).matrix);
+      entry = load_own_entries<1>(layer_of(k + 2).matrix);
     }
     // 2.
     if (k > 0) next_inputs.await(layer.matrix, k - 1, x_sums + k % 2);

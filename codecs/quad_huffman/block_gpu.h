@@ -25,17 +25,30 @@ struct Plan {
   int bytes;
 };
 
-// The first entry of which this thread stores copies. There are a power of two, and threads beyond that many share the
-// work on one.
-ECMV_GPU_DEVICE uint32_t load_own_entry(const Matrix& matrix) {
-  return gpu::load_shared_by_many(matrix.table + (gpu::thread_index() & (matrix.entries - 1)));
+// The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and threads
+// beyond that many share the work on one. Loaded before anything that has to be waited for, as a kernel begins, they cost
+// no time of their own.
+template <int kCount>
+struct OwnEntries {
+  uint32_t entry[kCount];
+};
+template <int kCount>
+ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, int further = 0) {
+  OwnEntries<kCount> own{};
+  const int first = (gpu::thread_index() & (matrix.entries - 1)) + further * gpu::block_size();
+  ECMV_GPU_UNROLL
+  for (int k = 0; k < kCount; ++k)
+    if (const int number = first + k * gpu::block_size(); number < matrix.entries)
+      own.entry[k] = gpu::load_shared_by_many(matrix.table + number);
+  return own;
 }
 
-// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entry(matrix). They are
+// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entries(matrix). They are
 // stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word 56.4
 // us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead, where it is
 // a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400.)
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, uint32_t own,
+template <int kCount>
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntries<kCount> own,
                                 gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4, kChunkBytes = 16;
   const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
@@ -43,14 +56,22 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, uint32_t
   const int threads = gpu::block_size() / matrix.entries, most = threads < chunks ? threads : chunks,
             sharers = most > 0 ? most : 1, sharer = gpu::thread_index() / matrix.entries;
   const int turn = gpu::thread_index() % 8 * chunks / 8 + sharer;
-  for (int number = first; number < matrix.entries && sharer < sharers; number += gpu::block_size()) {
-    if (number != first) own = gpu::load_shared_by_many(matrix.table + number);
-    const gpu::Pointer<std::byte> to = table + number * bytes;
-    const gpu::uint4 chunk = {own, own, own, own};
-    for (int i = 0; i < chunks; i += sharers) gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = chunk;
-    if (chunks > 0) continue;
-    gpu::cast<uint32_t>(to)[0] = own;
-    if (bytes == 2 * kEntryBytes) gpu::cast<uint32_t>(to)[1] = own;
+  if (sharer >= sharers) return;
+  ECMV_GPU_NO_UNROLL
+  for (int done = 0; first + done * gpu::block_size() < matrix.entries; done += kCount) {
+    if (done > 0) own = load_own_entries<kCount>(matrix, done);
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      const int number = first + (done + k) * gpu::block_size();
+      if (number >= matrix.entries) break;
+      const uint32_t entry = own.entry[k];
+      const gpu::Pointer<std::byte> to = table + number * bytes;
+      for (int i = 0; i < chunks; i += sharers)
+        gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = gpu::uint4{entry, entry, entry, entry};
+      if (chunks > 0) continue;
+      gpu::cast<uint32_t>(to)[0] = entry;
+      if (bytes == 2 * kEntryBytes) gpu::cast<uint32_t>(to)[1] = entry;
+    }
   }
 }
 

@@ -161,7 +161,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
   gpu::sync_block();
   ChainLanes<kSymbolCols, kForm, kSymbolsOfWindow> lanes(plan, hidden);
   lanes.begin_layer(layer_of(0));
-  fill_table(layer_of(0).matrix, plan, load_own_entry(layer_of(0).matrix));
+  fill_table(layer_of(0).matrix, plan, load_own_entries<1>(layer_of(0).matrix));
   load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
   gpu::sync_block();
 
@@ -172,10 +172,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const s
     if (k + 2 < count && gpu::thread_index() < kLayerWords) later_word = description_word(k + 2);
     if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
     lanes.multiply_layer(layer_of(k), sums);
-    uint32_t entry = 0;
+    OwnEntries<1> entry{};
     if (!last) {
       lanes.begin_layer(layer_of(k + 1));
-      entry = load_own_entry(layer_of(k + 1).matrix);
+      entry = load_own_entries<1>(layer_of(k + 1).matrix);
     }
     gpu::sync_block();
     // 2.

@@ -74,8 +74,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
+  const auto own_entries = load_own_entries<4>(matrix);
   if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-  fill_table(matrix, plan, load_own_entry(matrix));
+  fill_table(matrix, plan, own_entries);
   own_sums[LaneGroup::lane()] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
@@ -110,7 +111,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table(matrix, plan, load_own_entry(matrix));
+  fill_table(matrix, plan, load_own_entries<4>(matrix));
   gpu::sync_block();
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);

@@ -163,21 +163,23 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
 // Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither
 // quite hides the other, and the making of the table's copies in each layer; patches, of floats more, which need their
 // element's sign and mantissa. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
-// planes of three bits, two planes, entries of two words, and signs that are spread; more for windows that only serve two symbols and for
+// planes of three bits, two planes, and signs that are spread; more for windows that only serve two symbols and for
 // tables with so few copies that lanes meet in banks. Rates, the power and those last numbers are fitted to measurements
 // (NOTES.md).
 double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
-  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfPatch = 4.5,
+  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfPatch = 2.5,
                    kOfFloatPatch = 15;
-  const bool packed = has_packed_entries(cells.symbol_cols, cells.form());
+  const bool packed = has_packed_entries(cells.symbol_cols, cells.form()),
+             nibbles = has_nibble_entries(cells.symbol_cols, cells.form());
   double of_element = 0.72;
   if (cells.folded)
     of_element += packed ? 0.46 : 0.57;
   else
-    of_element += (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) +
-                  (cells.symbol_cols == 8 ? 0.5 : 0.0);
+    of_element += (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) + (nibbles ? 0.2 : 0.0);
   if (cells.floats) of_element += kOfFloat;
-  const double wide_table = table_bits <= 10 ? 0.0 : (packed ? 4.5 : 2.7) + 0.65 * (table_bits - 11);
+  const double wide_table = table_bits <= 10 ? 0.0
+                            : nibbles        ? 0.5 + 1.7 * (table_bits - 11)
+                                             : (packed ? 4.5 : 2.7) + 0.65 * (table_bits - 11);
   const double of_patches = cells.floats ? 0.0 : kOfPatch * patches / elements;
   const double memory = kOfBit * bits,
                units = kOfOperation * ((9.5 + wide_table) / cells.symbol_cols + of_element) + of_patches;
