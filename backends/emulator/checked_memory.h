@@ -38,6 +38,11 @@ class CheckedPointer {
       : address_(other.address()), range_(other.range()) {}
 
   T& operator*() const { return *checked(address_); }
+  // The value, or `otherwise` where an asynchronous copy to it is under way.
+  T value_or(T otherwise) const {
+    check_bounds(address_);
+    return is_in_flight(address_) ? otherwise : *address_;
+  }
   T* operator->() const { return checked(address_); }
   T& operator[](int64_t i) const { return *checked(address_ + i); }
   CheckedPointer operator+(int64_t n) const { return {address_ + n, range_}; }
@@ -69,16 +74,22 @@ class CheckedPointer {
 
  private:
   // Devices also demand that an access is aligned to its size.
-  T* checked(T* address) const {
+  void check_bounds(T* address) const {
     const auto* first = reinterpret_cast<const std::byte*>(address);
     if (range_ == nullptr || first < range_->begin || first + sizeof(T) > range_->begin + range_->bytes ||
         reinterpret_cast<uintptr_t>(address) % alignof(T) != 0)
       refuse_access(range_, address, sizeof(T));
-    if (range_->in_flight != nullptr) {
-      const auto offset = static_cast<size_t>(first - range_->begin);
-      for (size_t word = offset / 4; word <= (offset + sizeof(T) - 1) / 4; ++word)
-        if (range_->in_flight[word] != 0) refuse_in_flight(range_, address, sizeof(T));
-    }
+  }
+  bool is_in_flight(T* address) const {
+    if (range_->in_flight == nullptr) return false;
+    const auto offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(address) - range_->begin);
+    for (size_t word = offset / 4; word <= (offset + sizeof(T) - 1) / 4; ++word)
+      if (range_->in_flight[word] != 0) return true;
+    return false;
+  }
+  T* checked(T* address) const {
+    check_bounds(address);
+    if (is_in_flight(address)) refuse_in_flight(range_, address, sizeof(T));
     return address;
   }
   T* address_ = nullptr;

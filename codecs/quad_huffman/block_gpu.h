@@ -107,8 +107,8 @@ ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int sto
 
 // Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.
 template <typename TileOf>
-ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table,
-                                   gpu::Pointer<const std::byte> inputs, gpu::Pointer<int32_t> sums) {
+ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
+                                   gpu::Pointer<int32_t> sums) {
   tile.add_patches(gpu::cast<const int8_t>(inputs), sums);
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   int32_t products[2] = {};

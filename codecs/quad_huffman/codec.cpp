@@ -86,8 +86,8 @@ void check_table(const Stored& stored) {
                              : has_summed_lengths(stored.symbol_cols, stored.form) ? 0x00030303u
                                                                                    : 0x01010101u;
   const uint32_t unused = has_packed_entries(stored.symbol_cols, stored.form) ? 0x00f0f0f0u
-                          : stored.has_nibbles() ? ~(0x11111111u | 0x33333333u << shift)
-                                                 : low_bits_of_bytes(shift) & ~of_length;
+                          : stored.has_nibbles()                              ? ~(0x11111111u | 0x33333333u << shift)
+                                                                              : low_bits_of_bytes(shift) & ~of_length;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
     require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
             "A table entry of a quad_huffman stream has a length that no code has.");
@@ -271,7 +271,8 @@ void decode_plain(const CompressedView& view, std::span<std::byte> out) {
   for (int section = 0; section < kSections; ++section)
     require(section == kHeader || section == kRaw || view.sections[section].bytes.empty(),
             "A plain quad_huffman stream has sections besides its elements.");
-  require(view.sections[kRaw].bytes.size() == out.size(), "The elements of a plain quad_huffman stream have a wrong size.");
+  require(view.sections[kRaw].bytes.size() == out.size(),
+          "The elements of a plain quad_huffman stream have a wrong size.");
   std::copy(view.sections[kRaw].bytes.begin(), view.sections[kRaw].bytes.end(), out.begin());
 }
 

@@ -186,8 +186,7 @@ std::string refuses_plain_matvec(const CompressedView& view, const backends::Dev
 backends::BoundKernel bind_plain_decode(const backends::Policy&, std::span<const backends::Layer> layers,
                                         backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
-  return CopyPlain{view.sections[kRaw].bytes.data(),
-                   view.shape.cols * datasets::element_bytes(view.type)};
+  return CopyPlain{view.sections[kRaw].bytes.data(), view.shape.cols * datasets::element_bytes(view.type)};
 }
 backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
                                         backends::Place&) {

@@ -275,8 +275,14 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kMatmulPolicies,
      .refuses = refuses<InputType::float32>,
      .bind = bind_matmul},
-    {.op = backends::Op::decode, .variant = "plain", .refuses = refuses_plain<backends::Op::decode>, .bind = bind_plain_decode},
-    {.op = backends::Op::matvec, .variant = "plain", .refuses = refuses_plain<backends::Op::matvec>, .bind = bind_plain_matvec},
+    {.op = backends::Op::decode,
+     .variant = "plain",
+     .refuses = refuses_plain<backends::Op::decode>,
+     .bind = bind_plain_decode},
+    {.op = backends::Op::matvec,
+     .variant = "plain",
+     .refuses = refuses_plain<backends::Op::matvec>,
+     .bind = bind_plain_matvec},
 };
 
 }  // namespace

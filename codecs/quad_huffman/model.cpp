@@ -219,8 +219,8 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
                           static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
-      for (int t = table_bits == 0 ? kLeastTableBits : table_bits;
-           t <= (table_bits == 0 ? kMostTableBits : table_bits); ++t) {
+      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? kMostTableBits : table_bits);
+           ++t) {
         const double table = 32 * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
         candidates.push_back({{cells, t},

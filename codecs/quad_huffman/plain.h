@@ -12,7 +12,8 @@ inline bool is_plain(const CompressedView& view) {
   return header.size() == 1 && header[0] == std::byte{kPlain};
 }
 
-inline constexpr const char* kRefusesPlain = "The elements are stored as they are, for which there is the kernel plain.";
+inline constexpr const char* kRefusesPlain =
+    "The elements are stored as they are, for which there is the kernel plain.";
 inline constexpr const char* kRefusesCodes = "The elements are stored as codes.";
 
 }  // namespace ecmv::codecs::quad_huffman

@@ -23,9 +23,7 @@ inline void pack_nibbles(int raw_bits, const uint32_t* quads, uint32_t* words) {
 inline void unpack_nibbles(int raw_bits, const uint32_t* words, uint32_t* quads) {
   for (int q = 0; q < 8; ++q)
     quads[q] =
-        raw_bits == 0
-            ? 0
-            : words[nibble_word(raw_bits, q)] >> nibble_shift(raw_bits, q) & low_bits_of_bytes(raw_bits);
+        raw_bits == 0 ? 0 : words[nibble_word(raw_bits, q)] >> nibble_shift(raw_bits, q) & low_bits_of_bytes(raw_bits);
 }
 
 // words[first + second] of quads[8], whose bytes are below 2^(first + second).

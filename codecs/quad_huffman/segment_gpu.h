@@ -271,7 +271,10 @@ class TileLanes {
   // Moves lagging positions forward and starts the copies of the codes of segment s, if there is tile_.
   ECMV_GPU_DEVICE void fetch_codes(int s) {
     const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0,
-              left = (tile_.full - tile_.fetched) / kBlockLines, full = left < 0 ? 0 : blocks < left ? blocks : left;
+              left = (tile_.full - tile_.fetched) / kBlockLines,
+              full = left < 0        ? 0
+                     : blocks < left ? blocks
+                                     : left;
     fetch_full_lines(full);
     ECMV_GPU_NO_UNROLL
     for (int b = full; b < blocks; ++b) fetch_partial_lines();
@@ -293,7 +296,8 @@ class TileLanes {
     for (; blocks > 0; --blocks, at += kBytes, from += kBytes) {
       const int slot = at & (kRingLines * kLineBytes - 1);
       gpu::copy_async<16>(ring + slot, from);
-      if (slot == 0 && lane < kRepeatedLines * kLineBytes / 16) gpu::copy_async<16>(ring + kRingLines * kLineBytes, from);
+      if (slot == 0 && lane < kRepeatedLines * kLineBytes / 16)
+        gpu::copy_async<16>(ring + kRingLines * kLineBytes, from);
     }
   }
 
@@ -374,7 +378,7 @@ class TileLanes {
     const int line = static_cast<int>(position & (32 * (kRingLines - 1))) * hidden_.line_bytes_of_bit;
     const uint32_t middle = lane_ring_.template at<kLineBytes>(line);
     return {gpu::funnel_shift_right(lane_ring_.at(line), middle, position),
-            gpu::funnel_shift_right(middle, lane_ring_.template at<2 * kLineBytes>(line), position)};
+            gpu::funnel_shift_right(middle, lane_ring_.template arriving_at<2 * kLineBytes>(line), position)};
   }
 
   gpu::Pointer<const uint16_t> patches_;

@@ -374,7 +374,8 @@ TEST_CASE("quad_huffman stores what codes would make larger as it is, and says s
   const auto any = [&](int64_t, int64_t) { return static_cast<int>(random() & 255) - 128; };
   const Given plain = {{"fallback", "plain"}};
   std::vector<std::pair<datasets::Matrix, CompressedMatrix>> cases;
-  for (const auto& [rows, cols] : {std::pair{64, 64}, {257, 64}, {512, 128}, {64, 4096}, {4096, 64}, {1000, 1000}, {1, 3}})
+  for (const auto& [rows, cols] :
+       {std::pair{64, 64}, {257, 64}, {512, 128}, {64, 4096}, {4096, 64}, {1000, 1000}, {1, 3}})
     for (const bool coded : {false, true}) {
       datasets::Matrix matrix = coded ? gaussian(rows, cols, 4.0) : made(rows, cols, any);
       CompressedMatrix compressed = encode(matrix, plain);

@@ -1,0 +1,153 @@
+// A kernel may keep nothing of a matrix but what its binding allows: where another matrix of the same shape takes its
+// place in memory, the next binding must give that one's results. Held against every kernel of CPUs, and against
+// kernels that remember by address, which must be caught.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "backends/cpu/dense_matvec.h"
+#include "codecs/registry.h"
+#include "tests/cpu_place.h"
+#include "tests/kernels/places.h"
+#include "tests/test_matrices.h"
+
+using namespace ecmv;
+using namespace ecmv::tests;
+using backends::Op;
+
+namespace {
+
+// 64 bytes are the alignment that every device upholds.
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+using Lines = std::vector<Line>;
+Lines lines_of(size_t bytes) { return Lines(bytes / sizeof(Line) + 2); }
+template <typename T>
+T* first(Lines& lines) {
+  return reinterpret_cast<T*>(lines.data());
+}
+
+// The sections of one matrix after the other in the same memory.
+class Memory {
+ public:
+  explicit Memory(std::span<const codecs::CompressedMatrix> matrices) {
+    for (size_t s = 0; s < matrices[0].sections.size(); ++s) {
+      size_t most = 0;
+      for (const auto& matrix : matrices) most = std::max(most, matrix.sections[s].bytes.size());
+      sections_.push_back(lines_of(most));
+    }
+  }
+  codecs::CompressedView hold(const codecs::CompressedMatrix& matrix) {
+    codecs::CompressedView view = matrix.view();
+    for (size_t s = 0; s < sections_.size(); ++s) {
+      const auto& bytes = matrix.sections[s].bytes;
+      std::ranges::copy(bytes, first<std::byte>(sections_[s]));
+      view.sections[s].bytes = view.sections[s].host = {first<std::byte>(sections_[s]), bytes.size()};
+    }
+    return view;
+  }
+
+ private:
+  std::vector<Lines> sections_;
+};
+
+// "" if the kernel gives each of two matrices' results, first one's, second one's, first one's again.
+std::string same_memory_violation(const backends::Kernel& kernel, const backends::Policy& policy,
+                                  std::span<const codecs::CompressedMatrix> compressed,
+                                  std::span<const datasets::Matrix> matrices) {
+  const auto [rows, cols] = matrices[0].shape;
+  Lines x_lines = lines_of(static_cast<size_t>(cols + backends::kVectorPaddingBytes));
+  int8_t* x = first<int8_t>(x_lines);
+  std::fill_n(x, x_lines.size() * sizeof(Line), int8_t{0});
+  Random random{7};
+  for (int64_t i = 0; i < cols; ++i) x[i] = static_cast<int8_t>(random.next());
+  Memory memory(compressed);
+  for (const size_t turn : {size_t{0}, size_t{1}, size_t{0}}) {
+    const codecs::CompressedView view = memory.hold(compressed[turn]);
+    if (!kernel.refuses(view, {}, policy).empty()) return "";
+    const backends::BoundKernel bound = bind_on_cpu(kernel, policy, view);
+    Lines scratch = lines_of(static_cast<size_t>(bound.facts.scratch_bytes)),
+          decoded = lines_of(static_cast<size_t>(rows * cols));
+    std::vector<int32_t> y(static_cast<size_t>(rows), 77), expected(y);
+    if (kernel.op == Op::decode) {
+      bound.enqueue(nullptr,
+                    backends::DecodeArgs{
+                        .rows = {0, rows}, .out = first<std::byte>(decoded), .scratch = first<std::byte>(scratch)});
+      if (std::memcmp(decoded.data(), matrices[turn].elements.data(), matrices[turn].elements.size()) != 0)
+        return "It decodes another matrix than the one that is in memory now.";
+    } else {
+      backends::cpu::dense_matvec_scalar(matrices[turn].view().i8().data(), rows, cols, x, expected.data());
+      bound.enqueue(nullptr, backends::MatvecArgs{
+                                 .rows = {0, rows}, .x = x, .y = y.data(), .scratch = first<std::byte>(scratch)});
+      if (y != expected) return "It multiplies another matrix than the one that is in memory now.";
+    }
+  }
+  return "";
+}
+
+std::vector<datasets::Matrix> two_matrices() {
+  return {gaussian_matrix({64, 512}, 4, 1), gaussian_matrix({64, 512}, 4, 2)};
+}
+
+std::vector<codecs::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
+                                              const std::vector<datasets::Matrix>& matrices) {
+  std::vector<codecs::CompressedMatrix> out;
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  for (const datasets::Matrix& matrix : matrices)
+    if (entry.codec->refuses(matrix.view(), settings).empty())
+      out.push_back(codecs::encode_matrix(entry, matrix.view(), settings));
+  return out;
+}
+
+// Kernels of raw_int8 that remember what an address held.
+struct Remember {
+  const int8_t* elements;
+  datasets::Shape shape;
+  const std::vector<int8_t>& known() const {
+    static std::map<const int8_t*, std::vector<int8_t>> all;
+    std::vector<int8_t>& matrix = all[elements];
+    if (matrix.empty()) matrix.assign(elements, elements + shape.elements());
+    return matrix;
+  }
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    std::memcpy(args.out, known().data(), known().size());
+  }
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    backends::cpu::dense_matvec_scalar(known().data(), shape.rows, shape.cols, args.x, args.y);
+  }
+};
+backends::BoundKernel bind_remembering(const backends::Policy&, std::span<const backends::Layer> layers,
+                                       backends::Place&) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  return Remember{reinterpret_cast<const int8_t*>(view.sections[0].bytes.data()), view.shape};
+}
+
+}  // namespace
+
+TEST_CASE("kernels give the results of the matrix that is in memory, not of one that was there before") {
+  const codecs::CodecEntry& entry = each_codec();
+  const std::vector<datasets::Matrix> matrices = two_matrices();
+  const std::vector<codecs::CompressedMatrix> compressed = encoded(entry, matrices);
+  if (compressed.size() < 2 || !entry.codec->lossless) return;
+  for (auto& device : devices(Place::cpu, 1)) {
+    device->select();
+    for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
+      for (const backends::Policy& policy : kernel.policies) {
+        if (kernel.op != Op::decode && kernel.op != Op::matvec) continue;
+        INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().simd_target);
+        CHECK(same_memory_violation(kernel, policy, compressed, matrices) == "");
+      }
+  }
+}
+
+TEST_CASE("a kernel that remembers a matrix by its address is caught") {
+  const codecs::CodecEntry* raw = codecs::find_codec("raw_int8");
+  if (raw == nullptr) SKIP("this build has not the codec raw_int8");
+  const std::vector<datasets::Matrix> matrices = two_matrices();
+  const std::vector<codecs::CompressedMatrix> compressed = encoded(*raw, matrices);
+  for (const Op op : {Op::decode, Op::matvec}) {
+    const backends::Kernel kernel{.op = op, .variant = "remembering", .bind = bind_remembering};
+    CHECK(same_memory_violation(kernel, kernel.policies[0], compressed, matrices).size() > 20);
+  }
+}
