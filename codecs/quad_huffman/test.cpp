@@ -1,5 +1,4 @@
-// What the generic conformance tests cannot know of quad_huffman: the stored sizes, the planes of raw bits, lanes that
-// lag and are moved, patches of several records, every number of raw bits with every table on every instruction set,
+// What the generic conformance tests cannot know of quad_huffman: the stored sizes, lanes that lag and are moved, patches of several records, every number of raw bits with every table on every instruction set,
 // and streams that lie.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -13,7 +12,6 @@
 
 #include "backends/kernel.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
 #include "codecs/registry.h"
@@ -256,62 +254,6 @@ TEST_CASE("quad_huffman chooses settings that hardly any other choice beats", "[
                        .stored_bytes());
     CHECK(encode(matrix).stored_bytes() <= least * 1.01);
   }
-}
-
-TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again", "[quad_huffman]") {
-  std::mt19937 random(4);
-  for (const bool folded : {false, true})
-    for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits) {
-      uint32_t quads[8], words[8], again[8];
-      for (uint32_t& quad : quads) quad = static_cast<uint32_t>(random()) & format::low_bits_of_bytes(raw_bits);
-      format::pack_raw(format::planes_of(raw_bits, folded), quads, words);
-      format::unpack_raw(format::planes_of(raw_bits, folded), words, again);
-      CHECK(std::equal(quads, quads + 8, again));
-    }
-  // Quad 6 of three raw bits: its two low bits end word 0, its third one follows in word 1.
-  uint32_t quads[8] = {0, 0, 0, 0, 0, 0, 0x07, 0x0100}, words[3];
-  format::pack_raw(format::planes_of(3, false), quads, words);
-  CHECK(words[0] == 0xc0);
-  CHECK(words[1] == 0x8040);
-  CHECK(words[2] == 0);
-}
-
-TEST_CASE("quad_huffman schedules keep every lane inside the ring", "[quad_huffman]") {
-  std::mt19937 random(6);
-  int moved_lanes = 0;
-  for (int round = 0; round < 300; ++round) {
-    const int segments = 1 + static_cast<int>(random() % format::kMostSegments);
-    std::vector<format::LaneBits> lanes(format::kLanes);
-    for (format::LaneBits& lane : lanes) {
-      int32_t position = 0;
-      for (int s = 0; s < segments; ++s) {
-        const int symbols = format::kSegmentSymbols;
-        lane.bits[s] =
-            random() % 3 == 0 ? symbols * format::kMostTableBits : symbols + static_cast<int32_t>(random() % symbols);
-        lane.begin[s] = position;
-        position += lane.bits[s];
-      }
-    }
-    const std::vector<format::LaneBits> before = lanes;
-    std::vector<uint8_t> blocks(segments);
-    const int64_t lines = format::make_schedule(std::span<format::LaneBits, format::kLanes>(lanes), blocks);
-    std::vector<int64_t> reach;
-    int64_t fetched = 0, longest = 0;
-    for (const uint8_t count : blocks) reach.push_back(format::reach_of(fetched += count, lines));
-    for (int l = 0; l < format::kLanes; ++l) {
-      int64_t position = 0;
-      for (int s = 0; s < segments; ++s) {
-        position = std::max(position, 32 * (reach[std::min(s + format::kAhead, segments - 1)] - format::kRingLines));
-        CHECK(lanes[l].begin[s] == position);
-        moved_lanes += lanes[l].begin[s] != before[l].begin[s];
-        position += lanes[l].bits[s];
-        CHECK(position <= 32 * reach[s]);
-      }
-      longest = std::max(longest, position);
-    }
-    CHECK(lines == (longest + 31) / 32);
-  }
-  CHECK(moved_lanes > 0);
 }
 
 TEST_CASE("quad_huffman moves lanes that lag, and everybody finds them", "[quad_huffman]") {
