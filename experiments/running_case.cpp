@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -32,7 +33,7 @@ struct sigaction earlier[std::size(kSignals)];  // that of loaded codecs says wh
 
 void show(std::span<char> place, std::string_view text) {
   const size_t length = std::min(text.size(), place.size() - 1);
-  std::memcpy(place.data(), text.data(), length);
+  std::copy_n(text.data(), length, place.data());  // of an empty text there may be no data
   place[length] = '\0';
 }
 

@@ -68,6 +68,11 @@ struct Decode {
   }
 };
 
+// Rows of a matrix that is stored as it is for which there is scratch.
+inline int64_t ScratchRows(int64_t cols) {
+  return (backends::kVectorPaddingBytes + cols - 1) / cols;
+}
+
 struct Multiply {
   StoredMatrix matrix;
   Layout layout;
@@ -87,12 +92,12 @@ struct Multiply {
       int32_t* y = args.y + begin;
       const int8_t* elements = matrix.elements + begin * cols;
       if (!cpu::kDotIsBiased) std::fill(args.y + begin, args.y + end, 0);
-      // MultiplyPieces may read a vector past the elements, so the last row goes through scratch.
-      const int64_t rows = end - begin;
-      cpu::MultiplyPieces<1>(elements, 0, 0, (rows - 1) * cols, cols, x, &y);
+      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector has.
+      const int64_t rows = end - begin, last_rows = std::min(rows, ScratchRows(cols)), first_rows = rows - last_rows;
+      cpu::MultiplyPieces<1>(elements, 0, 0, first_rows * cols, cols, x, &y);
       int8_t* last = reinterpret_cast<int8_t*>(args.scratch);
-      std::memcpy(last, elements + (rows - 1) * cols, cols);
-      cpu::MultiplyPieces<1>(last, 0, (rows - 1) * cols, cols, cols, x, &y);
+      std::memcpy(last, elements + first_rows * cols, last_rows * cols);
+      cpu::MultiplyPieces<1>(last, 0, first_rows * cols, last_rows * cols, cols, x, &y);
       return;
     }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
@@ -118,7 +123,7 @@ struct Multiply {
   }
 };
 
-// The scratch is for the last row of a matrix stored as it is.
+// The scratch is for the last rows of a matrix stored as it is.
 template <typename Body>
 backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t scratch_bytes) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
@@ -126,7 +131,8 @@ backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t 
 }
 backends::BoundKernel BindDecode(const CompressedView& matrix, int64_t ahead) { return Bind<Decode>(matrix, ahead, 0); }
 backends::BoundKernel BindMatvec(const CompressedView& matrix, int64_t ahead) {
-  return Bind<Multiply>(matrix, ahead, matrix.shape.cols + backends::kVectorPaddingBytes);
+  const int64_t cols = matrix.shape.cols;
+  return Bind<Multiply>(matrix, ahead, cols == 0 ? 0 : ScratchRows(cols) * cols + backends::kVectorPaddingBytes);
 }
 
 }  // namespace ecmv::codecs::rans_byte_planes::HWY_NAMESPACE
