@@ -1,6 +1,8 @@
 // Claims about folders with models, indices of shards, and what a path is taken for.
 #include "datasets/weight_files.h"
 
+#include <bit>
+
 #include "datasets/model_folder.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/weight_files.h"
@@ -116,4 +118,26 @@ TEST_CASE("the content decides how a file is read, and a file of no format says 
   const TemporaryFile text(to_bytes("just a text, and a long one at that"));
   REQUIRE_DATASET_ERROR(open_weights(text.path()), "neither safetensors nor npy, GGUF or ONNX");
   REQUIRE_DATASET_ERROR(load("npy", request_for(container.path())), "does not begin with the npy magic");
+}
+
+TEST_CASE("floats are rounded to bf16 where asked, before they are quantised") {
+  const auto f32 = [](float value) { return u32(std::bit_cast<uint32_t>(value)); };
+  const TemporaryFile file(to_bytes(safetensors_file({{"f", "F32", "[1, 2]", f32(1.00390625f) + f32(-3)},
+                                                      {"b", "BF16", "[1, 1]", "ab"},
+                                                      {"i", "I32", "[1, 1]", "abcd"}})));
+  SourceRequest request = request_for(file.path());
+  request.texts["type"] = "bf16";
+  const Dataset dataset = load("weights", request);
+  REQUIRE(dataset.layers.size() == 2);
+  CHECK(dataset.layers[0].type == ElementType::bf16);
+  CHECK(dataset.layers[0].elements == to_bytes(std::string("\x80\x3F\x40\xC0")));  // of two equally near the even one
+  CHECK(dataset.layers[0].content_hash == content_hash(dataset.layers[0].view()));
+  CHECK(dataset.layers[1].elements == to_bytes("ab"));
+  request.numbers["quantise_bits"] = 7;
+  request.texts["tensors"] = "f";
+  CHECK(load("weights", request).layers[0].view().i8()[0] == 42);  // 127 / 3
+  request.texts["tensors"] = "i";
+  REQUIRE_DATASET_ERROR(load("weights", request), "elements of type i32, which are not rounded to bf16");
+  request.texts["type"] = "f8";
+  REQUIRE_DATASET_ERROR(load("weights", request), "rounds floats to bf16 only, not to \"f8\"");
 }
