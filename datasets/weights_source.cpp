@@ -2,12 +2,8 @@
 // held to one format. Without a pattern every int8 matrix is taken, or where there is none every one of floats, and a
 // file with neither is an error that says what there is. A tensor that the pattern names may have any element type, but
 // must be a matrix: what was asked for is never skipped silently. Neither is a matrix of blocks that are not unpacked.
-#include <cstring>
-
-#include "datasets/numbers.h"
-#include "datasets/parameters.h"
 #include "datasets/pattern.h"
-#include "datasets/quantise.h"
+#include "datasets/prepare.h"
 #include "datasets/synthetic.h"
 #include "datasets/unpack.h"
 #include "datasets/weight_files.h"
@@ -24,11 +20,6 @@ constexpr ParameterInfo kTensors{
     .is_text = true};
 constexpr ParameterInfo kFileOrFolder{
     .name = "file", .help = "path of the file or folder", .is_text = true, .required = true};
-
-constexpr ParameterInfo kRoundTo{
-    .name = "type",
-    .help = "bf16: float matrices become the nearest bf16, before they are quantised; as they are if left out",
-    .is_text = true};
 
 constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRoundTo, kQuantiseBits};
 constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRoundTo, kQuantiseBits};
@@ -94,12 +85,6 @@ std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all
                      why_no_matrices(first, Elements::any) + ".");
 }
 
-void expect_known_type(const Parameters& parameters, std::string_view id) {
-  const std::string& type = parameters.text("type");
-  if (!type.empty() && type != "bf16")
-    throw DatasetError("The source " + std::string(id) + " rounds floats to bf16 only, not to \"" + type + "\".");
-}
-
 // Calls use(the tensors that the request means) while the files are open.
 template <WeightFormat format>
 void with_tensors(const SourceRequest& request, const auto& use) {
@@ -115,32 +100,6 @@ void with_tensors(const SourceRequest& request, const auto& use) {
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }
-}
-
-Matrix rounded_to_bf16(const Matrix& matrix) {
-  if (matrix.type != ElementType::f32 && matrix.type != ElementType::f16 && matrix.type != ElementType::f64)
-    throw DatasetError("The matrix \"" + matrix.name + "\" has elements of type " +
-                       std::string(element_type_name(matrix.type)) + ", which are not rounded to bf16.");
-  Matrix out = matrix;
-  out.type = ElementType::bf16;
-  out.elements.resize(2 * size_t(matrix.shape.elements()));
-  std::vector<double> row(size_t(matrix.shape.cols));
-  for (int64_t first = 0; first < matrix.shape.elements(); first += matrix.shape.cols) {
-    read_numbers(matrix.view(), first, row);
-    for (size_t i = 0; i < row.size(); ++i) {
-      const uint16_t bits = nearest_bf16(row[i]);
-      std::memcpy(&out.elements[2 * (size_t(first) + i)], &bits, 2);
-    }
-  }
-  out.content_hash = content_hash(out.view());
-  return out;
-}
-
-// What the parameters make of a matrix of the file.
-Matrix prepared(Matrix matrix, const Parameters& parameters) {
-  if (parameters.text("type") == "bf16" && matrix.type != ElementType::bf16) matrix = rounded_to_bf16(matrix);
-  if (parameters.has("quantise_bits")) matrix = quantise(matrix, parameters.integer("quantise_bits"));
-  return matrix;
 }
 
 template <WeightFormat format>

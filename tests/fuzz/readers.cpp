@@ -6,6 +6,7 @@
 #include "codecs/registry.h"
 #include "datasets/inspect.h"
 #include "datasets/model_folder.h"
+#include "datasets/model_shape.h"
 #include "datasets/onnx.h"
 #include "datasets/safetensors.h"
 #include "datasets/source.h"
@@ -101,6 +102,9 @@ std::vector<Bytes> seeds() {
   out.push_back(gguf());
   out.push_back(onnx());
   out.push_back(bytes_of(R"({"metadata": {"total_size": 1}, "weight_map": {"a": "one", "b": "two"}})"));
+  out.push_back(
+      bytes_of(R"({"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 2, "vocab_size": 20})"));
   const std::vector<datasets::Matrix> matrices = typed_matrices();
   std::vector<datasets::TensorView> tensors;
   for (const datasets::Matrix& matrix : matrices)
@@ -128,10 +132,12 @@ void try_input(std::span<const uint8_t> input) {
   } catch (const datasets::DatasetError&) {
   }
   for (const datasets::DataSource& source : datasets::all_sources()) {
-    if (source.uses_shape || source.parameters.empty() || source.parameters[0].name != "file") continue;
+    if (source.uses_shape || source.parameters.empty()) continue;
+    const std::string place(source.parameters[0].name);
+    if (place != "file" && place != "model") continue;
     for (const bool quantised : {false, true}) {
       datasets::SourceRequest request;
-      request.texts["file"] = file.path();
+      request.texts[place] = file.path();
       if (quantised) request.numbers["quantise_bits"] = 7;  // unknown to sources of integers
       try {
         (void)source.load(request);
@@ -142,6 +148,10 @@ void try_input(std::span<const uint8_t> input) {
   (void)experiments::verify_file(file.path());
   try {
     (void)datasets::parse_weight_index({reinterpret_cast<const char*>(input.data()), input.size()});
+  } catch (const datasets::DatasetError&) {
+  }
+  try {
+    (void)datasets::parse_model_config({reinterpret_cast<const char*>(input.data()), input.size()});
   } catch (const datasets::DatasetError&) {
   }
   try {  // bytes that do not begin as a model, too
