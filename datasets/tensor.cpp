@@ -78,7 +78,8 @@ std::optional<ElementType> element_type_of(std::string_view dtype) {
 bool wanted(std::string_view stored, Elements elements) {
   const std::string_view dtype = unpacked_dtype(stored);
   if (elements == Elements::int8) return dtype == "I8" || dtype == "U8";
-  if (elements == Elements::floats) return dtype == "BF16" || dtype == "F16" || dtype == "F32";
+  if (elements == Elements::floats)
+    return dtype == "BF16" || dtype == "F16" || dtype == "F32" || dtype == "F8_E4M3" || dtype == "F8_E5M2";
   return element_type_of(dtype).has_value();
 }
 
@@ -94,7 +95,7 @@ std::string_view dtype_of(ElementType type) {
 std::string why_no_matrices(const TensorView& tensor, Elements elements) {
   if (!wanted(tensor.dtype, elements)) {
     const char* const are_read = elements == Elements::int8     ? "only I8 and U8 are wanted"
-                                 : elements == Elements::floats ? "only BF16, F16 and F32 are wanted"
+                                 : elements == Elements::floats ? "only floats of 8, 16 and 32 bits are wanted"
                                                                 : "which are not read";
     return "it has elements of type " + tensor.dtype + (elements == Elements::any ? ", " : ", and ") + are_read;
   }

@@ -44,7 +44,7 @@ int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::v
 std::string shape_text(const std::vector<int64_t>& shape);
 
 // Which element types are wanted.
-enum class Elements { int8, floats, any };  // I8 and U8; BF16, F16 and F32; all that ElementType has
+enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all that ElementType has
 
 // Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type (of blocks:
 // of what is unpacked), of two dimensions [rows, cols] or three [matrices, rows, cols], and not empty.

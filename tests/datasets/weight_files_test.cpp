@@ -120,6 +120,15 @@ TEST_CASE("the content decides how a file is read, and a file of no format says 
   REQUIRE_DATASET_ERROR(load("npy", request_for(container.path())), "does not begin with the npy magic");
 }
 
+TEST_CASE("weights in f8 are taken with the other floats of a checkpoint") {
+  const TemporaryFile file(to_bytes(safetensors_file({{"q", "F8_E4M3", "[2, 2]", "abcd"},
+                                                      {"embedding", "BF16", "[1, 2]", "abcd"},
+                                                      {"q_scale", "F32", "[1]", "abcd"}})));
+  const Dataset dataset = load("weights", request_for(file.path()));
+  REQUIRE(dataset.layers.size() == 2);
+  CHECK(dataset.layers[0].type == ElementType::f8_e4m3);
+}
+
 TEST_CASE("floats are rounded to bf16 where asked, before they are quantised") {
   const auto f32 = [](float value) { return u32(std::bit_cast<uint32_t>(value)); };
   const TemporaryFile file(to_bytes(safetensors_file({{"f", "F32", "[1, 2]", f32(1.00390625f) + f32(-3)},
