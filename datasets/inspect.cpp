@@ -1,19 +1,19 @@
-// Summaries of tensors. One-byte types go through a histogram; wider ones are read twice (mean, then squares
-// about it), because one pass over squares loses the digits of a small spread about a large mean.
+// Summaries of tensors. Elements of one byte go through a histogram; wider ones are read twice (mean, then squares about
+// it), because one pass over squares loses the digits of a small spread about a large mean.
 #include "datasets/inspect.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
 
-#include "datasets/file_bytes.h"
-#include "datasets/matvans.h"
-#include "datasets/npy.h"
+#include "datasets/chunks.h"
 #include "datasets/numbers.h"
-#include "datasets/safetensors.h"
-#include "datasets/source.h"
+#include "datasets/unpack.h"
 
 namespace ecmv::datasets {
 namespace {
@@ -72,54 +72,88 @@ void set_moments(TensorSummary& summary, VisitAll visit_all) {
   summary.max = max;
 }
 
-// What a histogram says: how many of its symbols occur, and the bits of an ideal order-0 code for all of them.
+// The bits of ideal order-0 codes for the symbols of each matrix of a tensor, and how often symbols occur in all.
 struct Order0 {
-  int64_t distinct = 0;
   double bits = 0;
+  std::vector<std::pair<size_t, int64_t>> counts;  // of the symbols that occur, in their order
 };
-Order0 order0(std::span<const int64_t> counts) {
-  Order0 out;
-  int64_t all = 0;
-  for (const int64_t count : counts) all += count;
-  for (const int64_t count : counts) {
-    if (count == 0) continue;
-    ++out.distinct;
-    out.bits += double(count) * std::log2(double(all) / double(count));
-  }
-  return out;
+
+// Adds a symbol that occurs so often in a matrix of so many elements.
+void add_symbol(Order0& found, int64_t count, int64_t elements) {
+  found.bits += double(count) * std::log2(double(elements) / double(count));
 }
 
-// Histograms of the tensor's matrices, each of `symbols` counts: symbol_at(i) for every element i. Returns the bits of
-// ideal codes with a model for each matrix, and the symbols that occur in any; `pooled` gets the sum of the histograms.
+// use(symbol, how often) for the runs of a sorted list.
+template <typename Use>
+void for_each_run(std::span<const uint32_t> sorted, Use use) {
+  for (size_t first = 0, end = 0; first < sorted.size(); first = end) {
+    while (end < sorted.size() && sorted[end] == sorted[first]) ++end;
+    use(sorted[first], int64_t(end - first));
+  }
+}
+
+// symbol_at(i) < symbols for every element i. Time and memory grow with the elements: neither many small matrices nor
+// many small tensors cost a histogram each.
 template <typename SymbolAt>
-Order0 order0_of_matrices(const TensorView& tensor, int64_t elements, SymbolAt symbol_at,
-                          std::vector<int64_t>& pooled) {
+Order0 order0_of_matrices(const TensorView& tensor, int64_t elements, size_t symbols, SymbolAt symbol_at) {
+  Order0 found;
   const int64_t matrices = tensor.shape.size() == 3 && elements > 0 ? tensor.shape[0] : 1;
-  Order0 sum;
-  std::vector<int64_t> counts(pooled.size());
-  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
-    std::fill(counts.begin(), counts.end(), 0);
-    for (int64_t i = elements / matrices * matrix; i < elements / matrices * (matrix + 1); ++i) ++counts[symbol_at(i)];
-    sum.bits += order0(counts).bits;
-    for (size_t symbol = 0; symbol < counts.size(); ++symbol) pooled[symbol] += counts[symbol];
+  const int64_t each = elements / matrices;
+  if (elements < int64_t(symbols)) {
+    std::vector<uint32_t> sorted;
+    for (int64_t i = 0; i < elements; ++i) sorted.push_back(uint32_t(symbol_at(i)));
+    for (int64_t first = 0; first < elements; first += each) {
+      const auto matrix = std::span(sorted).subspan(size_t(first), size_t(each));
+      std::sort(matrix.begin(), matrix.end());
+      for_each_run(matrix, [&](uint32_t, int64_t count) { add_symbol(found, count, each); });
+    }
+    std::sort(sorted.begin(), sorted.end());
+    for_each_run(sorted, [&](uint32_t symbol, int64_t count) { found.counts.emplace_back(symbol, count); });
+    return found;
   }
-  sum.distinct = order0(pooled).distinct;
-  return sum;
+  std::vector<int64_t> counts(symbols), all(symbols);
+  const auto close = [&](size_t symbol) {
+    const int64_t count = std::exchange(counts[symbol], 0);
+    if (count == 0) return;
+    all[symbol] += count;
+    add_symbol(found, count, each);
+  };
+  for (int64_t first = 0; first < elements; first += each) {
+    for (int64_t i = first; i < first + each; ++i) ++counts[symbol_at(i)];
+    if (each < int64_t(symbols))
+      for (int64_t i = first; i < first + each; ++i) close(symbol_at(i));
+    else
+      for (size_t symbol = 0; symbol < symbols; ++symbol) close(symbol);
+  }
+  for (size_t symbol = 0; symbol < symbols; ++symbol)
+    if (all[symbol] > 0) found.counts.emplace_back(symbol, all[symbol]);
+  return found;
 }
 
-void summarize_bytes(const TensorView& tensor, TensorSummary& summary) {
-  std::vector<int64_t> counts(256);
-  const Order0 found = order0_of_matrices(
-      tensor, summary.elements, [&](int64_t i) { return size_t(tensor.bytes[size_t(i)]); }, counts);
-  summary.distinct_values = found.distinct;
+int64_t bytes_of(double bits) { return int64_t(std::ceil(bits / 8)); }
+
+// Whole elements of one or two bytes.
+Order0 summarize_patterns(const TensorView& tensor, TensorSummary& summary) {
+  const std::byte* const bytes = tensor.bytes.data();
+  const bool wide = dtype_bits(tensor.dtype) == 16;
+  const Order0 found =
+      wide ? order0_of_matrices(tensor, summary.elements, 65536,
+                                [&](int64_t i) {
+                                  uint16_t pattern;
+                                  std::memcpy(&pattern, bytes + 2 * i, 2);
+                                  return size_t{pattern};
+                                })
+           : order0_of_matrices(tensor, summary.elements, 256, [&](int64_t i) { return size_t(bytes[i]); });
+  summary.distinct_values = int64_t(found.counts.size());
   summary.entropy_bits = summary.elements == 0 ? 0.0 : found.bits / double(summary.elements);
-  summary.order0_bytes = int64_t(std::ceil(found.bits / 8));
+  summary.order0_bytes = bytes_of(found.bits) + summary.scale_bytes;
+  return found;
+}
+
+void set_moments_of_bytes(const TensorView& tensor, const Order0& found, TensorSummary& summary) {
   if (tensor.dtype != "I8" && tensor.dtype != "U8" && tensor.dtype != "BOOL") return;
   set_moments(summary, [&](auto visit) {
-    for (int byte = 0; byte < 256; ++byte) {
-      const int64_t count = counts[size_t(byte)];
-      if (count > 0) visit(tensor.dtype == "I8" ? int8_t(byte) : byte, count);
-    }
+    for (const auto& [byte, count] : found.counts) visit(tensor.dtype == "I8" ? int8_t(byte) : int(byte), count);
   });
 }
 
@@ -137,48 +171,77 @@ ExponentField exponent_field(std::string_view type) {
 }
 
 void summarize_exponents(const TensorView& tensor, const ExponentField& field, TensorSummary& summary) {
-  std::vector<int64_t> counts(size_t{1} << field.bits);
+  const size_t symbols = size_t{1} << field.bits;
   const auto exponent_at = [&](int64_t i) {
     uint64_t pattern = 0;
     // Little-endian, as visit_elements demands.
     std::memcpy(&pattern, tensor.bytes.data() + size_t(i) * field.bytes, field.bytes);
-    return size_t(pattern >> field.shift) & (counts.size() - 1);
+    return size_t(pattern >> field.shift) & (symbols - 1);
   };
-  const Order0 found = order0_of_matrices(tensor, summary.elements, exponent_at, counts);
-  summary.distinct_exponents = found.distinct;
+  const Order0 found = order0_of_matrices(tensor, summary.elements, symbols, exponent_at);
+  summary.distinct_exponents = int64_t(found.counts.size());
   summary.exponent_entropy_bits = summary.elements == 0 ? 0.0 : found.bits / double(summary.elements);
+  if (field.bytes > 2)
+    summary.order0_bytes = bytes_of(found.bits + double(summary.elements) * double(8 * int(field.bytes) - field.bits));
 }
 
-std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
-  std::vector<TensorView> tensors;
-  for (const Matrix& matrix : file.layers) {
-    tensors.push_back({matrix.name, "I8", {matrix.shape.rows, matrix.shape.cols}, matrix.elements});
+// A mean over elements that is there only if every part has one.
+struct Mean {
+  double sum = 0, elements = 0;
+  bool complete = true;
+  void add(const std::optional<double>& value, int64_t weight) {
+    complete = complete && value.has_value();
+    sum += value.value_or(0) * double(weight);
+    elements += double(weight);
   }
-  tensors.push_back(
-      {"initial_vector", "I8", {int64_t(file.initial_vector.size())}, std::as_bytes(std::span(file.initial_vector))});
-  return tensors;
-}
+  std::optional<double> value() const {
+    return complete && elements > 0 ? std::optional<double>(sum / elements) : std::nullopt;
+  }
+};
 
-std::vector<TensorSummary> summarize_all(std::span<const TensorView> tensors) {
-  std::vector<TensorSummary> summaries;
-  for (const TensorView& tensor : tensors) summaries.push_back(summarize(tensor));
-  return summaries;
+KindSummary sum_of(std::span<const TensorSummary* const> tensors, std::string_view kind) {
+  KindSummary sum;
+  sum.kind = kind;
+  sum.dtype = tensors.empty() ? "" : tensors.front()->dtype;
+  Mean entropy, exponents;
+  for (const TensorSummary* tensor : tensors) {
+    if (tensor->dtype != sum.dtype) sum.dtype.clear();
+    ++sum.tensors;
+    sum.elements += tensor->elements;
+    sum.stored_bytes += tensor->stored_bytes;
+    sum.scale_bytes += tensor->scale_bytes;
+    sum.minimum_bytes += tensor->order0_bytes.value_or(tensor->stored_bytes);
+    entropy.add(tensor->entropy_bits, tensor->elements);
+    if (exponent_field(tensor->dtype).bits > 0) exponents.add(tensor->exponent_entropy_bits, tensor->elements);
+  }
+  sum.entropy_bits = entropy.value();
+  sum.exponent_entropy_bits = exponents.value();
+  return sum;
 }
 
 }  // namespace
 
-TensorSummary summarize(const TensorView& tensor) {
+TensorSummary summarize(const TensorView& stored) {
   TensorSummary summary;
-  summary.name = tensor.name;
-  summary.dtype = tensor.dtype;
-  summary.shape = tensor.shape;
-  summary.stored_bytes = int64_t(tensor.bytes.size());
+  summary.name = stored.name;
+  summary.kind = layer_kind(stored.name);
+  summary.dtype = stored.dtype;
+  summary.shape = stored.shape;
+  summary.stored_bytes = int64_t(stored.bytes.size());
+  summary.scale_bytes = scale_bytes(stored);
+  std::vector<std::byte> room;
+  const TensorView tensor = unpack(stored, room);
   const int bits = dtype_bits(tensor.dtype);
-  if (bits == 0) throw DatasetError("The tensor \"" + tensor.name + "\" has an unknown dtype.");
-  summary.elements = summary.stored_bytes / bits * 8 + summary.stored_bytes % bits * 8 / bits;
+  if (bits == 0) {  // known by name and size only
+    summary.elements = tensor_elements(tensor.name, tensor.shape);
+    return summary;
+  }
+  const int64_t bytes = int64_t(tensor.bytes.size());
+  summary.elements = bytes / bits * 8 + bytes % bits * 8 / bits;
   if (bits == 8) {
-    summarize_bytes(tensor, summary);
+    set_moments_of_bytes(tensor, summarize_patterns(tensor, summary), summary);
   } else {
+    if (bits == 16) summarize_patterns(tensor, summary);
     set_moments(summary, [&](auto visit) { visit_numbers(tensor, [&](double value) { visit(value, 1); }); });
     if (const ExponentField field = exponent_field(tensor.dtype); field.bits > 0)
       summarize_exponents(tensor, field, summary);
@@ -186,20 +249,35 @@ TensorSummary summarize(const TensorView& tensor) {
   return summary;
 }
 
-std::vector<TensorSummary> inspect_file(const std::string& path) {
-  const FileBytes file(path);
-  try {
-    if (looks_like_npy(file.bytes())) return {summarize(parse_npy(file.bytes(), "array"))};
-    if (looks_like_safetensors(file.bytes())) return summarize_all(parse_safetensors(file.bytes()).tensors);
-  } catch (const DatasetError& error) {
-    throw DatasetError("In the file \"" + path + "\": " + error.what());
-  }
-  try {
-    return summarize_all(matvans_tensors(parse_matvans_uncompressed(file.bytes())));
-  } catch (const DatasetError& error) {
-    throw DatasetError("The file \"" + path + "\" is neither safetensors nor npy, nor an uncompressed MatVANS file. (" +
-                       error.what() + ")");
-  }
+std::vector<TensorSummary> summarize_all(std::span<const TensorView> tensors) {
+  std::vector<TensorSummary> summaries(tensors.size());
+  std::exception_ptr failure;
+  std::mutex lock;
+  for_each_chunk(int64_t(tensors.size()), 0, [&](int64_t i) {
+    try {
+      summaries[size_t(i)] = summarize(tensors[size_t(i)]);
+    } catch (...) {
+      const std::scoped_lock locked(lock);
+      failure = std::current_exception();
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
+  return summaries;
 }
+
+std::vector<KindSummary> summarize_kinds(std::span<const TensorSummary> tensors) {
+  std::map<std::pair<LayerKind, std::string>, std::vector<const TensorSummary*>> groups;
+  std::vector<const TensorSummary*> all;
+  for (const TensorSummary& tensor : tensors) {
+    groups[{tensor.kind, tensor.dtype}].push_back(&tensor);
+    all.push_back(&tensor);
+  }
+  std::vector<KindSummary> kinds;
+  for (const auto& [key, group] : groups) kinds.push_back(sum_of(group, layer_kind_name(key.first)));
+  kinds.push_back(sum_of(all, "total"));
+  return kinds;
+}
+
+std::vector<TensorSummary> inspect_file(const std::string& path) { return summarize_all(open_weights(path).tensors); }
 
 }  // namespace ecmv::datasets

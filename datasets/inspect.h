@@ -3,42 +3,68 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "datasets/layer_kind.h"
 #include "datasets/tensor.h"
+#include "datasets/weight_files.h"
 
 namespace ecmv::datasets {
 
 struct TensorSummary {
   std::string name;
-  std::string dtype;  // as in the safetensors format
+  LayerKind kind = LayerKind::other;
+  std::string dtype;  // as in TensorView
   std::vector<int64_t> shape;
   int64_t elements = 0;
   int64_t stored_bytes = 0;
+  int64_t scale_bytes = 0;  // scales and minimums of blocks, which stored_bytes counts
 
-  // Absent for no elements and for types without a numeric reading here (F8_*, F6_*, F4, C64).
+  // Of blocks these are figures of the numbers without their scales. Absent for no elements and for types without a
+  // numeric reading here (F8_*, F6_*, F4, C64, and blocks that are not unpacked).
   std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
 
-  // For one-byte types only: how many of the 256 bytes occur, order-0 entropy in bits per element, and
-  // ceil(entropy * elements / 8). Each matrix counts by itself: a tensor [n, rows, cols] is n of them, as for the sources
-  // that read it. So this is the least that a code takes which has one model of single elements for a matrix, tables not
-  // counted. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
+  // For elements of one and two bytes: how many patterns occur, and their order-0 entropy in bits per element. Each
+  // matrix counts by itself: a tensor [n, rows, cols] is n of them, as for the sources that read it.
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
-  std::optional<int64_t> order0_bytes;
 
   // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix by
   // matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
   std::optional<int64_t> distinct_exponents;
   std::optional<double> exponent_entropy_bits;
+
+  // The least that a code takes which has one model of single elements for a matrix, tables not counted: of elements of
+  // one and two bytes their entropy, with scales as they are; of wider floats the entropy of the exponents, with signs
+  // and fractions as they are. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
+  std::optional<int64_t> order0_bytes;
 };
 
 TensorSummary summarize(const TensorView& tensor);
 
-// Every tensor of a safetensors, npy or uncompressed MatVANS .bin file; the content decides which it is.
-// Throws DatasetError with the path for other files and for malformed ones.
+// All of them, several at once.
+std::vector<TensorSummary> summarize_all(std::span<const TensorView> tensors);
+
+// The tensors of one kind and type together, or all of a file: entropies are means over elements, each matrix with its
+// own, and absent unless every tensor (of floats) has one.
+struct KindSummary {
+  std::string kind;   // "q", ..., or "total"
+  std::string dtype;  // "" of a total of several types
+  int64_t tensors = 0, elements = 0, stored_bytes = 0, scale_bytes = 0;
+  std::optional<double> entropy_bits, exponent_entropy_bits;
+  int64_t minimum_bytes = 0;  // order0_bytes, or stored_bytes of tensors that have none
+
+  double stored_bits() const { return elements == 0 ? 0 : 8.0 * double(stored_bytes) / double(elements); }
+  double minimum_bits() const { return elements == 0 ? 0 : 8.0 * double(minimum_bytes) / double(elements); }
+};
+
+// A row for each kind and type that occurs, in the order of LayerKind, and the total at the end.
+std::vector<KindSummary> summarize_kinds(std::span<const TensorSummary> tensors);
+
+// Every tensor of a file or folder that open_weights reads. Throws DatasetError as it does.
 std::vector<TensorSummary> inspect_file(const std::string& path);
 
 }  // namespace ecmv::datasets

@@ -11,6 +11,8 @@
 //     bits.
 //  3. Rounded to bf16.
 //  4. Exponents below the window of 31 are raised to its lowest, missing ones are given to one element each.
+#include "datasets/llm_like.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -176,7 +178,7 @@ Dataset load_llm_like(const SourceRequest& request) {
   Dataset dataset;
   try {
     for (int layer = 0; layer < request.layers; ++layer) {
-      Matrix matrix = Weights(request.shape, request.seed, layer).matrix();
+      Matrix matrix = llm_like_weights(request.shape, request.seed, layer);
       if (parameters.has("quantise_bits")) matrix = quantise(matrix, parameters.integer("quantise_bits"));
       if (type == "f8_e4m3") matrix = to_f8(matrix);
       dataset.layers.push_back(std::move(matrix));
@@ -193,4 +195,6 @@ Dataset load_llm_like(const SourceRequest& request) {
 }
 
 }  // namespace
+Matrix llm_like_weights(Shape shape, uint64_t seed, int layer) { return Weights(shape, seed, layer).matrix(); }
+
 }  // namespace ecmv::datasets

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "datasets/byte_reader.h"
 #include "datasets/file_bytes.h"
 #include "datasets/parameters.h"
 #include "datasets/safetensors.h"
@@ -12,31 +13,9 @@
 namespace ecmv::datasets {
 namespace {
 
-[[noreturn]] void bad_matvans(const std::string& what) {
-  throw DatasetError("Not an uncompressed MatVANS file: " + what);
-}
+constexpr std::string_view kNoMatvans = "Not an uncompressed MatVANS file";
 
-// Little-endian fields of a headerless file, every read checked.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
-  size_t left() const { return left_.size(); }
-  std::span<const std::byte> take(size_t count, const char* what) {
-    if (count > left_.size()) bad_matvans(std::string("it ends inside ") + what + ".");
-    const auto taken = left_.first(count);
-    left_ = left_.subspan(count);
-    return taken;
-  }
-  uint32_t u32(const char* what) {
-    uint32_t value = 0;
-    const auto bytes = take(4, what);
-    for (size_t i = 0; i < 4; ++i) value |= uint32_t(bytes[i]) << (8 * i);
-    return value;
-  }
-
- private:
-  std::span<const std::byte> left_;
-};
+[[noreturn]] void bad_matvans(const std::string& what) { throw DatasetError(std::string(kNoMatvans) + ": " + what); }
 
 std::vector<int8_t> to_i8(std::span<const std::byte> bytes) {
   std::vector<int8_t> values(bytes.size());
@@ -45,7 +24,7 @@ std::vector<int8_t> to_i8(std::span<const std::byte> bytes) {
 }
 
 std::vector<uint32_t> to_u32(std::span<const std::byte> bytes) {
-  Reader reader(bytes);
+  ByteReader reader(bytes, kNoMatvans);
   std::vector<uint32_t> values(bytes.size() / 4);
   for (uint32_t& value : values) value = reader.u32("a tensor");
   return values;
@@ -85,7 +64,7 @@ MatvansFile parse_container(std::span<const std::byte> bytes) {
 }
 
 MatvansFile parse_bin(std::span<const std::byte> bytes) {
-  Reader reader(bytes);
+  ByteReader reader(bytes, kNoMatvans);
   const uint32_t count = reader.u32("its header");
   MatvansFile result;
   result.hashes = {reader.u32("its header")};
@@ -105,7 +84,7 @@ MatvansFile parse_bin(std::span<const std::byte> bytes) {
       bad_matvans(who + " has shape [" + std::to_string(rows) + ", " + std::to_string(cols) +
                   "] and does not fit the vector of " + std::to_string(expected_cols) + " before it.");
     }
-    const auto elements = reader.take(size_t(rows) * cols, who.c_str());
+    const auto elements = reader.take(uint64_t{rows} * cols, who);
     result.layers.push_back(std::move(
         to_matrices({"matrices." + std::to_string(layer), "I8", {int64_t(rows), int64_t(cols)}, elements}).front()));
     expected_cols = rows;
@@ -133,7 +112,7 @@ constexpr ParameterInfo kMatvansParameters[] = {
 };
 
 Dataset load_matvans(const SourceRequest& request);
-void check_matvans(const SourceRequest& request);
+int64_t check_matvans(const SourceRequest& request);
 
 }  // namespace
 
@@ -144,7 +123,12 @@ extern const DataSource kMatvansSource{"matvans",    "matrices and initial vecto
 
 namespace {
 
-void check_matvans(const SourceRequest& request) { load_matvans(request); }  // whether it is one shows at its end
+// Whether it is one shows at its end.
+int64_t check_matvans(const SourceRequest& request) {
+  int64_t bytes = 0;
+  for (const Matrix& matrix : load_matvans(request).layers) bytes += matrix.shape.elements();
+  return bytes;
+}
 
 Dataset load_matvans(const SourceRequest& request) {
   const std::string path = Parameters(kMatvansSource, request).text("file");

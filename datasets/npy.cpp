@@ -1,4 +1,4 @@
-// Reader of .npy and the source `npy`. The header's dictionary has exactly three entries, so a scanner of the
+// Reader of .npy. The header's dictionary has exactly three entries, so a scanner of the
 // few Python literals that can occur (texts, True/False, tuples of integers) is enough, and strict.
 #include "datasets/npy.h"
 
@@ -9,11 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "datasets/file_bytes.h"
-#include "datasets/parameters.h"
-#include "datasets/quantise.h"
 #include "datasets/source.h"
-#include "datasets/synthetic.h"
 
 namespace ecmv::datasets {
 namespace {
@@ -66,6 +62,7 @@ class HeaderScanner {
       if (error != std::errc() || size < 0) bad_npy("its shape is not a tuple of sizes.");
       text_.remove_prefix(size_t(end - text_.data()));
       sizes.push_back(size);
+      if (sizes.size() > 64) bad_npy("its shape has more than 64 sizes.");  // NumPy's own limit
       if (accept(',')) continue;
       expect(')');
       break;
@@ -147,10 +144,8 @@ TensorView parse_npy(std::span<const std::byte> bytes, const std::string& name) 
   if (length > bytes.size() - begin) bad_npy("it ends inside its header.");
 
   const auto header = parse_npy_header(std::string_view(reinterpret_cast<const char*>(bytes.data()) + begin, length));
-  if (header.fortran_order && header.shape.size() > 1) {
-    bad_npy("its elements are in column-major (Fortran) order; store the array in C order.");
-  }
   TensorView tensor{name, to_dtype(header.descr), header.shape, bytes.subspan(begin + length)};
+  if (header.fortran_order && header.shape.size() > 1) tensor.layout = Layout::columns;
   const int64_t size = tensor_bytes(name, tensor.dtype, tensor.shape);
   if (size != int64_t(tensor.bytes.size())) {
     bad_npy("an array of type " + tensor.dtype + " and shape " + shape_text(tensor.shape) + " takes " +
@@ -159,49 +154,4 @@ TensorView parse_npy(std::span<const std::byte> bytes, const std::string& name) 
   return tensor;
 }
 
-namespace {
-
-constexpr ParameterInfo kNpyParameters[] = {
-    {.name = "file", .help = "path of the file", .is_text = true, .required = true},
-    kQuantiseBits,
-};
-
-Dataset load_npy(const SourceRequest& request);
-void check_npy(const SourceRequest& request);
-
-}  // namespace
-
-extern const DataSource kNpySource{
-    "npy", "the matrix, or stack of matrices, of an npy file", false, kNpyParameters, load_npy, 1, check_npy};
-
-namespace {
-
-// Calls use(the array) while the file is open.
-void with_array(const SourceRequest& request, const auto& use) {
-  const std::string path = Parameters(kNpySource, request).text("file");
-  const FileBytes file(path);
-  try {
-    use(parse_npy(file.bytes(), "array"));
-  } catch (const DatasetError& error) {
-    throw DatasetError("In the file \"" + path + "\": " + error.what());
-  }
-}
-
-void check_npy(const SourceRequest& request) {
-  with_array(request, [](const TensorView& array) {
-    if (!why_no_matrices(array, Elements::any).empty()) to_matrices(array);  // throws
-  });
-}
-
-Dataset load_npy(const SourceRequest& request) {
-  Dataset dataset;
-  with_array(request, [&](const TensorView& array) { dataset.layers = to_matrices(array); });
-  const Parameters parameters(kNpySource, request);
-  if (parameters.has("quantise_bits"))
-    for (Matrix& matrix : dataset.layers) matrix = quantise(matrix, parameters.integer("quantise_bits"));
-  dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
-  return dataset;
-}
-
-}  // namespace
 }  // namespace ecmv::datasets

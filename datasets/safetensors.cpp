@@ -20,8 +20,6 @@ using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference implementation
-constexpr size_t kMaxTensors = 200'000;            // ten times what the largest models have in all of their files
-constexpr size_t kMaxNameBytes = 4096;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 [[noreturn]] void bad_safetensors(const std::string& what) {

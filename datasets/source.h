@@ -47,8 +47,8 @@ struct DataSource {
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
   int64_t element_bytes = 1;              // of the widest elements that it makes of a requested shape
   // Sources without a requested shape: throws what load would say of the parameters and the file, without making the
-  // elements. So a run of hours does not begin with a wrong name.
-  void (*check)(const SourceRequest&) = nullptr;
+  // elements, and returns their bytes. So a run of hours does not begin with a wrong name, nor end for want of memory.
+  int64_t (*check)(const SourceRequest&) = nullptr;
 };
 
 struct DatasetError : std::runtime_error {

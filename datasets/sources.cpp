@@ -7,12 +7,13 @@
 namespace ecmv::datasets {
 
 extern const DataSource kGaussianSource, kLaplaceSource, kUniformSource, kConstantSource, kTwoSymbolsSource,
-    kTernarySource, kLlmLikeSource, kWorkloadSource, kSafetensorsSource, kNpySource, kMatvansSource;
+    kTernarySource, kLlmLikeSource, kWorkloadSource, kWeightsSource, kSafetensorsSource, kNpySource, kMatvansSource,
+    kModelSource;
 
 std::span<const DataSource> all_sources() {
-  static const std::array list{kGaussianSource,    kLaplaceSource, kUniformSource, kConstantSource,
-                               kTwoSymbolsSource,  kTernarySource, kLlmLikeSource, kWorkloadSource,
-                               kSafetensorsSource, kNpySource,     kMatvansSource};
+  static const std::array list{kGaussianSource, kLaplaceSource, kUniformSource,  kConstantSource, kTwoSymbolsSource,
+                               kTernarySource,  kLlmLikeSource, kWorkloadSource, kWeightsSource,  kSafetensorsSource,
+                               kNpySource,      kMatvansSource, kModelSource};
   return list;
 }
 

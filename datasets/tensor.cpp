@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "datasets/source.h"
+#include "datasets/unpack.h"
 
 namespace ecmv::datasets {
 
@@ -20,18 +21,32 @@ int dtype_bits(std::string_view dtype) {
   return found == std::end(kBits) ? 0 : found->second;
 }
 
-int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape) {
+int64_t tensor_elements(std::string_view name, const std::vector<int64_t>& shape) {
   const std::string who = "The tensor \"" + std::string(name) + "\"";
-  int64_t bits = dtype_bits(dtype);
-  if (bits == 0) throw DatasetError(who + " has the unknown dtype \"" + std::string(dtype) + "\".");
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  int64_t elements = 1;
   for (const int64_t size : shape) {
     if (size < 0) throw DatasetError(who + " has a negative size in its shape " + shape_text(shape) + ".");
-    if (!empty && __builtin_mul_overflow(bits, size, &bits)) {
+    if (!empty && __builtin_mul_overflow(elements, size, &elements))
       throw DatasetError(who + " of shape " + shape_text(shape) + " is too large: its size overflows 64 bits.");
-    }
   }
-  if (empty) return 0;
+  return empty ? 0 : elements;
+}
+
+int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape) {
+  const std::string who = "The tensor \"" + std::string(name) + "\"";
+  const BlockFormat* const blocks = find_block_format(dtype);
+  const int64_t unit_bits = blocks != nullptr ? 8 * blocks->bytes : dtype_bits(dtype);
+  if (unit_bits == 0) throw DatasetError(who + " has the unknown dtype \"" + std::string(dtype) + "\".");
+  int64_t bits = tensor_elements(name, shape);
+  if (blocks != nullptr) {
+    if (shape.empty() || shape.back() % blocks->elements != 0)
+      throw DatasetError(who + " of shape " + shape_text(shape) + " does not fill whole blocks of " +
+                         std::to_string(blocks->elements) + " elements, as " + std::string(dtype) + " has them.");
+    bits /= blocks->elements;
+  }
+  if (__builtin_mul_overflow(bits, unit_bits, &bits))
+    throw DatasetError(who + " of shape " + shape_text(shape) + " is too large: its size overflows 64 bits.");
   if (bits % 8 != 0) {
     throw DatasetError(who + " of dtype " + std::string(dtype) + " and shape " + shape_text(shape) +
                        " does not fill whole bytes.");
@@ -60,9 +75,11 @@ std::optional<ElementType> element_type_of(std::string_view dtype) {
   return std::nullopt;
 }
 
-bool wanted(std::string_view dtype, Elements elements) {
+bool wanted(std::string_view stored, Elements elements) {
+  const std::string_view dtype = unpacked_dtype(stored);
   if (elements == Elements::int8) return dtype == "I8" || dtype == "U8";
-  if (elements == Elements::floats) return dtype == "BF16" || dtype == "F16" || dtype == "F32";
+  if (elements == Elements::floats)
+    return dtype == "BF16" || dtype == "F16" || dtype == "F32" || dtype == "F8_E4M3" || dtype == "F8_E5M2";
   return element_type_of(dtype).has_value();
 }
 
@@ -78,7 +95,7 @@ std::string_view dtype_of(ElementType type) {
 std::string why_no_matrices(const TensorView& tensor, Elements elements) {
   if (!wanted(tensor.dtype, elements)) {
     const char* const are_read = elements == Elements::int8     ? "only I8 and U8 are wanted"
-                                 : elements == Elements::floats ? "only BF16, F16 and F32 are wanted"
+                                 : elements == Elements::floats ? "only floats of 8, 16 and 32 bits are wanted"
                                                                 : "which are not read";
     return "it has elements of type " + tensor.dtype + (elements == Elements::any ? ", " : ", and ") + are_read;
   }
@@ -95,13 +112,15 @@ void expect_few_matrices(size_t count) {
                        std::to_string(kMostMatrices) + " are read together.");
 }
 
-std::vector<Matrix> to_matrices(const TensorView& tensor) {
-  if (const std::string reason = why_no_matrices(tensor, Elements::any); !reason.empty()) {
-    throw DatasetError("The tensor \"" + tensor.name + "\" gives no matrix: " + reason + ".");
+std::vector<Matrix> to_matrices(const TensorView& stored) {
+  if (const std::string reason = why_no_matrices(stored, Elements::any); !reason.empty()) {
+    throw DatasetError("The tensor \"" + stored.name + "\" gives no matrix: " + reason + ".");
   }
-  const bool stack = tensor.shape.size() == 3;
-  const int64_t count = stack ? tensor.shape[0] : 1;
+  const bool stack = stored.shape.size() == 3;
+  const int64_t count = stack ? stored.shape[0] : 1;
   expect_few_matrices(static_cast<size_t>(count));
+  std::vector<std::byte> room;
+  const TensorView tensor = unpack(stored, room);
   const Shape shape{tensor.shape[stack ? 1 : 0], tensor.shape[stack ? 2 : 1]};
   if (tensor_bytes(tensor.name, tensor.dtype, tensor.shape) != int64_t(tensor.bytes.size())) {
     throw DatasetError("The tensor \"" + tensor.name + "\" of shape " + shape_text(tensor.shape) + " has " +

@@ -1,6 +1,5 @@
-// TensorView: a named array inside the bytes of a file, as the readers of safetensors, npy and MatVANS files
-// return it, and its way into matrices. Element types carry the names of the safetensors format ("I8",
-// "BF16").
+// TensorView: a named array inside the bytes of a file, as the readers return it, and its way into matrices. Element
+// types carry the names of the safetensors format ("I8", "BF16"), blocks of GGUF theirs ("Q8_0").
 #pragma once
 
 #include <cstdint>
@@ -12,12 +11,17 @@
 
 namespace ecmv::datasets {
 
-// Elements row-major, little-endian, without any alignment in memory: read them through memcpy.
+// How elements lie in a file: row after row, column after column, or as protobuf's numbers of variable length.
+enum class Layout : uint8_t { rows, columns, varints };
+
+// Little-endian, without any alignment in memory: read elements through memcpy. Where `layout` is another than rows, or
+// `dtype` names blocks, unpack() of unpack.h comes first.
 struct TensorView {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
+  Layout layout = Layout::rows;
 };
 
 // Bits of one element, 4 to 64; 0 for a name that the safetensors format does not know.
@@ -26,18 +30,24 @@ int dtype_bits(std::string_view dtype);
 // The name of an element type in that format.
 std::string_view dtype_of(ElementType type);
 
-// Exact bytes of a tensor. Throws DatasetError (a sentence about the tensor `name`) for an unknown dtype,
-// negative sizes, overflow, or sub-byte elements that do not fill whole bytes.
+// The product of the sizes. Throws DatasetError (a sentence about the tensor `name`) for negative ones and overflow.
+int64_t tensor_elements(std::string_view name, const std::vector<int64_t>& shape);
+
+// What readers take at most: ten times as many tensors as the largest models have in all of their files.
+inline constexpr size_t kMaxTensors = 200'000, kMaxNameBytes = 4096;
+
+// Exact bytes of a tensor whose rows lie one after the other. Throws DatasetError as above and for an unknown dtype, for
+// sub-byte elements that do not fill whole bytes, and for rows that are not whole blocks.
 int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape);
 
 // "[4, 256, 256]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
 // Which element types are wanted.
-enum class Elements { int8, floats, any };  // I8 and U8; BF16, F16 and F32; all that ElementType has
+enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all that ElementType has
 
-// Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type, of two
-// dimensions [rows, cols] or three [matrices, rows, cols], and not empty.
+// Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type (of blocks:
+// of what is unpacked), of two dimensions [rows, cols] or three [matrices, rows, cols], and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
 // Matrices that are held together: more than any model's file has, and each costs kilobytes wherever it is stored,
@@ -45,7 +55,7 @@ std::string why_no_matrices(const TensorView& tensor, Elements elements);
 inline constexpr size_t kMostMatrices = 8192;
 void expect_few_matrices(size_t count);
 
-// The matrices of a tensor of any type that ElementType has, copied and hashed; three dimensions give name.0, name.1,
+// The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; three dimensions give name.0, name.1,
 // ... Throws DatasetError with the reason for any other tensor.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 

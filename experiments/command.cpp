@@ -238,4 +238,15 @@ int run_command_line(int argc, char** argv) {
   return code == kFine ? static_cast<int>(kUsage) : code;
 }
 
+std::string shell_word(const std::string& argument) {
+  const bool plain =
+      !argument.empty() &&
+      argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") ==
+          std::string::npos;
+  if (plain) return argument;
+  std::string out = "'";
+  for (char c : argument) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
 }  // namespace ecmv::experiments

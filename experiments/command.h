@@ -75,6 +75,9 @@ void add_selection(CLI::App& verb, Selection& selection);
 // Throws UsageError unless there is one of the two, and says what was probably meant.
 void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);
 
+// An argument as a shell reads it.
+std::string shell_word(const std::string& argument);
+
 // Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written.
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write);
 

@@ -1,7 +1,6 @@
-// ecmv inspect: what a weight file holds.
+// ecmv inspect: what weights hold, tensor by tensor and by kind of layer, and how they are run.
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -16,6 +15,7 @@
 namespace ecmv::experiments {
 namespace {
 
+using datasets::TensorSummary;
 using reports::Column;
 
 reports::Cell number(const std::optional<double>& value) {
@@ -26,63 +26,97 @@ reports::Cell count(const std::optional<int64_t>& value) {
   return value ? reports::count_cell(*value) : reports::Cell{"-", std::monostate{}};
 }
 
-reports::Table table_of(const std::string& file) {
+reports::Table table_of_tensors(const std::string& path, const std::vector<TensorSummary>& tensors) {
   reports::Table table;
   table.id = "tensors";
-  table.title = file;
-  table.columns = {{"tensor", "tensor", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
-  for (const char* name : {"elements", "stored_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values",
-                           "entropy_bits", "order0_bytes", "distinct_exponents", "exponent_entropy_bits"})
+  table.title = path;
+  table.columns = {{"tensor", "tensor", ""}, {"kind", "kind", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
+  for (const char* name :
+       {"elements", "stored_bytes", "scale_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values",
+        "entropy_bits", "distinct_exponents", "exponent_entropy_bits", "order0_bytes"})
     table.columns.push_back({name, name, "", Column::Align::right});
-  for (const datasets::TensorSummary& tensor : datasets::inspect_file(file))
-    table.rows.push_back({reports::text_cell(tensor.name), reports::text_cell(tensor.dtype),
-                          reports::text_cell(fmt::format("{}", fmt::join(tensor.shape, "x"))),
-                          reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes),
-                          number(tensor.mean), number(tensor.sigma), number(tensor.min), number(tensor.max),
-                          reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
-                          number(tensor.entropy_bits), count(tensor.order0_bytes), count(tensor.distinct_exponents),
-                          number(tensor.exponent_entropy_bits)});
+  for (const TensorSummary& tensor : tensors)
+    table.rows.push_back(
+        {reports::text_cell(tensor.name), reports::text_cell(std::string(datasets::layer_kind_name(tensor.kind))),
+         reports::text_cell(tensor.dtype), reports::text_cell(fmt::format("{}", fmt::join(tensor.shape, "x"))),
+         reports::count_cell(tensor.elements), reports::count_cell(tensor.stored_bytes),
+         reports::count_cell(tensor.scale_bytes), number(tensor.mean), number(tensor.sigma), number(tensor.min),
+         number(tensor.max), reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
+         number(tensor.entropy_bits), count(tensor.distinct_exponents), number(tensor.exponent_entropy_bits),
+         count(tensor.order0_bytes)});
   return table;
 }
 
-// "4096x11008" is a list of numbers there.
-nlohmann::ordered_json json_of(const reports::Table& table) {
-  nlohmann::ordered_json rows = table_json(table);
-  for (auto& row : rows) {
-    auto lengths = nlohmann::ordered_json::array();
-    std::istringstream shape(row["shape"].get<std::string>());
-    for (std::string length; std::getline(shape, length, 'x');) lengths.push_back(std::stoll(length));
-    row["shape"] = lengths;
+reports::Table table_of_kinds(const std::vector<TensorSummary>& tensors) {
+  reports::Table table;
+  table.id = "kinds";
+  table.title = "By kind of layer";
+  table.columns = {{"kind", "kind", ""}, {"type", "type", ""}};
+  for (const char* name : {"tensors", "elements", "stored_bytes", "stored_bits", "scale_bytes", "entropy_bits",
+                           "exponent_entropy_bits", "minimum_bytes", "minimum_bits", "ceiling"})
+    table.columns.push_back({name, name, "", Column::Align::right});
+  for (const datasets::KindSummary& kind : datasets::summarize_kinds(tensors)) {
+    std::optional<double> ceiling;
+    if (kind.minimum_bytes > 0) ceiling = double(kind.stored_bytes) / double(kind.minimum_bytes);
+    table.rows.push_back({reports::text_cell(kind.kind), reports::text_cell(kind.dtype.empty() ? "all" : kind.dtype),
+                          reports::count_cell(kind.tensors), reports::count_cell(kind.elements),
+                          reports::count_cell(kind.stored_bytes), number(kind.stored_bits()),
+                          reports::count_cell(kind.scale_bytes), number(kind.entropy_bits),
+                          number(kind.exponent_entropy_bits), reports::count_cell(kind.minimum_bytes),
+                          number(kind.minimum_bits()), number(ceiling)});
   }
+  return table;
+}
+
+// Shapes are lists of numbers there.
+nlohmann::ordered_json tensors_json(const reports::Table& table, const std::vector<TensorSummary>& tensors) {
+  nlohmann::ordered_json rows = table_json(table);
+  for (size_t i = 0; i < tensors.size(); ++i) rows[i]["shape"] = tensors[i].shape;
   return rows;
+}
+
+std::string run_command(const std::string& path, datasets::WeightFormat format) {
+  return fmt::format("ecmv run --source {} --param {} --codec all --op size",
+                     format == datasets::WeightFormat::matvans ? "matvans" : "weights", shell_word("file=" + path));
+}
+
+void inspect(const std::string& path, nlohmann::ordered_json* json) {
+  const datasets::WeightFiles files = datasets::open_weights(path);
+  const std::vector<TensorSummary> tensors = datasets::summarize_all(files.tensors);
+  const reports::Table all = table_of_tensors(path, tensors), kinds = table_of_kinds(tensors);
+  const std::string command = run_command(path, files.format);
+  if (json != nullptr) {
+    (*json)[path] = {{"tensors", tensors_json(all, tensors)}, {"kinds", table_json(kinds)}, {"run", command}};
+    return;
+  }
+  const size_t columns = terminal_columns(1000);  // a line a tensor for other programs
+  std::cout << fitted_text(all, columns) << "\n" << fitted_text(kinds, columns) << "\n" << command << "\n";
 }
 
 }  // namespace
 
 void add_inspect(CLI::App& app, CommandLine& line) {
   struct Options {
-    std::vector<std::string> files;
+    std::vector<std::string> paths;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("inspect",
-                                      "tensors of a safetensors, npy or uncompressed MatVANS file: shape, type, sigma, "
-                                      "entropy (of floats: of their exponents), bytes of an ideal order-0 code");
+  CLI::App* verb = app.add_subcommand(
+      "inspect",
+      "tensors of a safetensors, GGUF, ONNX, npy or uncompressed MatVANS file, or of a Hugging Face folder: shape, "
+      "type, "
+      "sigma, entropies of elements and of exponents, bytes of an ideal order-0 code; by kind of layer, and in total");
   verb->footer(
-      "order0_bytes is the least that a code with one model of single elements for each matrix takes, tables not\n"
-      "counted. Codes with more models (of rows, blocks, contexts) or other symbols can take less.");
-  verb->add_option("files", options->files, "FILE...")->required();
+      "order0_bytes (minimum_bytes of a kind) is the least that a code with one model of single elements for each\n"
+      "matrix takes, tables not counted; of F32 and F64, of single exponents, with signs and fractions as they are.\n"
+      "Scales of blocks count as they are, and so does what has no figure. Codes with more models (of rows, blocks,\n"
+      "contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
+  verb->add_option("paths", options->paths, "FILE or FOLDER...")->required();
   verb->add_flag("--json", options->json, "JSON on stdout");
   verb->callback([options, &line] {
     line.action = [options] {
-      nlohmann::ordered_json all;
-      for (const std::string& file : options->files) {
-        const reports::Table table = table_of(file);
-        if (options->json)
-          all[file] = json_of(table);
-        else  // a line a tensor for other programs
-          std::cout << fitted_text(table, terminal_columns(1000)) << "\n";
-      }
+      nlohmann::ordered_json all = nlohmann::ordered_json::object();
+      for (const std::string& path : options->paths) inspect(path, options->json ? &all : nullptr);
       if (options->json) std::cout << json_text(all) << "\n";
       return static_cast<int>(kFine);
     };

@@ -73,24 +73,13 @@ std::string missing_backend(const std::vector<std::string>& required) {
   return {};
 }
 
-std::string quoted(const std::string& argument) {
-  const bool plain =
-      !argument.empty() &&
-      argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") ==
-          std::string::npos;
-  if (plain) return argument;
-  std::string out = "'";
-  for (char c : argument) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 std::string resume_command(const CommandLine& line) {
-  std::string command = quoted(line.program);
+  std::string command = shell_word(line.program);
   bool resumes = false;
   for (const std::string& argument : line.arguments) {
     if (argument == "--force") continue;
     resumes = resumes || argument == "--resume";
-    command += " " + quoted(argument);
+    command += " " + shell_word(argument);
   }
   return resumes ? command : command + " --resume";
 }
@@ -101,7 +90,8 @@ std::string report_command(const CommandLine& line, const std::filesystem::path&
       records.filename() == "records.jsonl"
           ? (records.has_parent_path() ? records.parent_path() : std::filesystem::path("."))
           : records.parent_path() / (records.stem().string() + "_report");
-  return fmt::format("{} report {} -o {}", quoted(line.program), quoted(records.string()), quoted(folder.string()));
+  return fmt::format("{} report {} -o {}", shell_word(line.program), shell_word(records.string()),
+                     shell_word(folder.string()));
 }
 
 void print_summary(const RunSummary& summary, const std::filesystem::path& records) {

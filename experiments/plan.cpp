@@ -82,6 +82,13 @@ class Plan {
 
 int64_t memory_needed_bytes(const DataSpec& data) {
   const datasets::DataSource* source = datasets::find_source(data.source);
+  if (source != nullptr && source->check != nullptr) {
+    try {
+      return 4 * source->check({data.shape, data.layers, data.seed, data.numbers, data.texts});
+    } catch (const datasets::DatasetError&) {
+      return 0;  // loading says it
+    }
+  }
   int64_t needed = 4 * (source == nullptr ? 1 : source->element_bytes);
   for (const int64_t factor : {data.shape.rows, data.shape.cols, int64_t{data.layers}})
     if (__builtin_mul_overflow(needed, factor, &needed)) return INT64_MAX;

@@ -2,10 +2,12 @@
 #include <bit>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <cmath>
+#include <map>
 
 #include "datasets/inspect.h"
 #include "datasets/safetensors.h"
 #include "tests/datasets/temporary_file.h"
+#include "tests/weight_files.h"
 
 using namespace ecmv::datasets;
 using namespace ecmv::tests;
@@ -51,19 +53,23 @@ TEST_CASE("entropy is that of each matrix, not of all of a tensor's matrices tog
   CHECK(exponents.distinct_exponents.value() == 2);
 }
 
-TEST_CASE("floats are summarised without entropy, and infinities and NaN are counted apart") {
+TEST_CASE("floats of two bytes have an entropy, wider ones only of exponents; infinities and NaN are counted apart") {
   const TensorSummary f32 = summary_of<float>("F32", {1.5f, -1.5f, INFINITY, NAN});
   CHECK(f32.sigma.value() == 1.5);
   CHECK(f32.min.value() == -1.5);
   CHECK(f32.not_finite == 2);
   CHECK(!f32.entropy_bits);
+  // Exponents 127, 127, 255, 255: one bit each, beside 24 of sign and fraction.
+  CHECK(f32.exponent_entropy_bits.value() == 1);
+  CHECK(f32.order0_bytes.value() == 13);
   const TensorSummary bf16 = summary_of<uint16_t>("BF16", {0x3FC0, 0xBFC0, 0x7F80});
   CHECK(bf16.sigma.value() == 1.5);
   CHECK(bf16.not_finite == 1);
   CHECK(bf16.distinct_exponents.value() == 2);
   CHECK(std::abs(bf16.exponent_entropy_bits.value() - (-2.0 / 3 * std::log2(2.0 / 3) - 1.0 / 3 * std::log2(1.0 / 3))) <
         1e-12);
-  CHECK(!bf16.entropy_bits);
+  CHECK_THAT(bf16.entropy_bits.value(), WithinAbs(std::log2(3.0), 1e-12));
+  CHECK(bf16.order0_bytes.value() == 1);
   const TensorSummary f16 = summary_of<uint16_t>("F16", {0x3E00, 0xBE00, 0x7C00, 0x7E01});
   CHECK(f16.max.value() == 1.5);
   CHECK(f16.sigma.value() == 1.5);
@@ -95,6 +101,84 @@ TEST_CASE("an empty tensor is summarised without numbers") {
   CHECK(!empty.sigma);
   CHECK(empty.entropy_bits.value() == 0);
   CHECK(empty.order0_bytes.value() == 0);
+}
+
+TEST_CASE("entropy of two-byte elements is the same whether a tensor is smaller than their patterns or larger") {
+  // A hundred thousand elements of 8 values, as one matrix, as ten, and as ten thousand.
+  std::vector<uint16_t> patterns;
+  for (uint32_t i = 0; i < 100'000; ++i) patterns.push_back(static_cast<uint16_t>(i * 2654435761u >> 29) * 5001);
+  const auto entropy_of = [&](std::vector<int64_t> shape, size_t elements) {
+    return summarize({"t", "F16", std::move(shape), std::as_bytes(std::span(patterns).first(elements))});
+  };
+  const TensorSummary large = entropy_of({100, 1000}, 100'000), small = entropy_of({10, 1000}, 10'000),
+                      tiny = entropy_of({10'000, 2, 5}, 100'000);
+  CHECK(large.distinct_values.value() == 8);
+  CHECK(small.distinct_values.value() == 8);
+  CHECK_THAT(large.entropy_bits.value(), WithinAbs(3, 0.01));
+  CHECK_THAT(small.entropy_bits.value(), WithinAbs(3, 0.01));
+  double bits = 0;
+  for (size_t first = 0; first < patterns.size(); first += 10) {
+    std::map<uint16_t, double> counts;
+    for (size_t i = first; i < first + 10; ++i) ++counts[patterns[i]];
+    for (const auto& [pattern, count] : counts) bits += count * std::log2(10 / count);
+  }
+  CHECK_THAT(tiny.entropy_bits.value(), WithinAbs(bits / 100'000, 1e-9));
+}
+
+TEST_CASE("blocks are summarised by their numbers, and their scales count as they are") {
+  std::vector<int> numbers(32, 3);
+  numbers[0] = -5;
+  const std::string q4 = q4_block(u32(0), std::vector<int>(32, 15)), q8 = q8_block(0, numbers);
+  const auto bytes = to_bytes(q4 + q8);
+  const TensorSummary four = summarize({"w", "Q4_1", {1, 32}, std::span(bytes).first(20)});
+  CHECK(four.elements == 32);
+  CHECK(four.stored_bytes == 20);
+  CHECK(four.scale_bytes == 4);
+  CHECK(four.entropy_bits.value() == 0);
+  CHECK(four.order0_bytes.value() == 4);
+  CHECK(four.mean.value() == 15);
+  const TensorSummary eight = summarize({"w", "Q8_0", {1, 32}, std::span(bytes).subspan(20)});
+  CHECK(eight.min.value() == -5);
+  CHECK_THAT(eight.entropy_bits.value(), WithinAbs(-31.0 / 32 * std::log2(31.0 / 32) + 5.0 / 32, 1e-12));
+  CHECK(eight.order0_bytes.value() == 1 + 2);
+  const std::vector<std::byte> unread(144);
+  const TensorSummary other = summarize({"w", "Q4_K", {1, 256}, unread});
+  CHECK(other.elements == 256);
+  CHECK(other.stored_bytes == 144);
+  CHECK(!other.entropy_bits);
+}
+
+TEST_CASE("kinds of layers are summed up by type, with means over elements and not of pooled elements") {
+  const std::vector<int8_t> fives(8, 5), nines(8, 9), mixed = {1, 2, 3, 4, 1, 2, 3, 4};
+  const std::vector<float> norm = {1, 1, 1, 1};
+  const auto view = [](const char* name, const std::vector<int8_t>& values) {
+    return TensorView{name, "I8", {2, int64_t(values.size()) / 2}, std::as_bytes(std::span(values))};
+  };
+  const std::vector<TensorSummary> tensors =
+      summarize_all(std::vector<TensorView>{view("blk.0.attn_q.weight", fives),
+                                            view("blk.1.attn_q.weight", nines),
+                                            view("blk.0.ffn_up.weight", mixed),
+                                            {"blk.0.attn_norm.weight", "F32", {4}, std::as_bytes(std::span(norm))}});
+  const std::vector<KindSummary> kinds = summarize_kinds(tensors);
+  REQUIRE(kinds.size() == 4);
+  CHECK(kinds[0].kind == "q");
+  CHECK(kinds[0].tensors == 2);
+  CHECK(kinds[0].elements == 16);
+  CHECK(kinds[0].entropy_bits.value() == 0);  // pooled it would be a bit
+  CHECK(kinds[0].minimum_bytes == 0);
+  CHECK(kinds[1].kind == "up");
+  CHECK(kinds[1].entropy_bits.value() == 2);
+  CHECK(kinds[2].kind == "norm");
+  CHECK(!kinds[2].entropy_bits);
+  CHECK(kinds[2].minimum_bytes == 12);  // signs and fractions
+  CHECK(kinds[3].kind == "total");
+  CHECK(kinds[3].dtype.empty());
+  CHECK(kinds[3].elements == 28);
+  CHECK(kinds[3].stored_bytes == 40);
+  CHECK(kinds[3].minimum_bytes == 14);
+  CHECK(!kinds[3].entropy_bits);
+  CHECK(kinds[3].exponent_entropy_bits.value() == 0);  // of the floats
+  CHECK(kinds[3].minimum_bits() == 4);
 }
 
 TEST_CASE("files are inspected by content, and others are refused") {

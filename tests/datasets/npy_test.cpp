@@ -1,5 +1,7 @@
 // Claims about the npy reader and source; headers are written out as numpy writes them.
 #include "datasets/npy.h"
+
+#include "datasets/unpack.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;
@@ -61,7 +63,9 @@ TEST_CASE("an unreadable npy file is refused with the reason") {
   REQUIRE_DATASET_ERROR(parse("{'descr': [('a', '<f4')], " + shape, 16), "records");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 3), "takes 4 bytes, but 3 follow");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 5), "takes 4 bytes, but 5 follow");
-  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 2)}", 4), "column-major");
+  std::string sizes = "1";
+  for (int i = 0; i < 64; ++i) sizes += ", 1";
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (" + sizes + ")}", 1), "64 sizes");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': 0, 'shape': (2, 2)}", 4), "neither True nor False");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2, -2)}", 4), "tuple of sizes");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'fortran_order': False, 'shape': (2; 2)}", 4), "lacks a ')'");
@@ -74,6 +78,39 @@ TEST_CASE("an unreadable npy file is refused with the reason") {
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', 'x': 1, " + shape, 4), "\"x\"");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape + " more", 4), "follows the dictionary");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1", 4), "does not end");
+}
+
+TEST_CASE("arrays in Fortran order are read row after row") {
+  // Elements 0, 1, 2, ... in the order of the file; the first index runs fastest.
+  const auto bytes_of = [](const std::string& descr, const std::string& shape, size_t bytes) {
+    const auto file = npy("{'descr': '" + descr + "', 'fortran_order': True, 'shape': (" + shape + ")}", bytes);
+    std::vector<std::byte> room;
+    std::vector<int> out;
+    for (const std::byte byte : unpack(parse_npy(file, "array"), room).bytes) out.push_back(int(byte));
+    return out;
+  };
+  CHECK(bytes_of("|i1", "2, 3", 6) == std::vector<int>{0, 2, 4, 1, 3, 5});
+  CHECK(bytes_of("<i2", "2, 2", 8) == std::vector<int>{0, 1, 4, 5, 2, 3, 6, 7});
+  CHECK(bytes_of("|i1", "2, 3, 2", 12) == std::vector<int>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11});
+  CHECK(bytes_of("|i1", "5,", 5) == std::vector<int>{0, 1, 2, 3, 4});
+  CHECK(bytes_of("|i1", "0, 3", 0).empty());
+  // Larger than the tiles that are transposed at once, against the definition; four dimensions too.
+  const int64_t sizes[] = {3, 2, 5, 70};
+  const std::vector<int> found = bytes_of("|u1", "3, 2, 5, 70", 2100);
+  REQUIRE(found.size() == 2100);
+  size_t at = 0, wrong = 0;
+  for (int64_t a = 0; a < sizes[0]; ++a)
+    for (int64_t b = 0; b < sizes[1]; ++b)
+      for (int64_t c = 0; c < sizes[2]; ++c)
+        for (int64_t d = 0; d < sizes[3]; ++d) wrong += found[at++] != (a + 3 * (b + 2 * (c + 5 * d))) % 256;
+  CHECK(wrong == 0);
+
+  const TemporaryFile file(npy("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 3)}", 6));
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  const Dataset dataset = load("npy", request);
+  CHECK(dataset.layers[0].shape == Shape{2, 3});
+  CHECK(dataset.layers[0].view().i8()[1] == 2);
 }
 
 TEST_CASE("a cut npy file is refused at every length") {

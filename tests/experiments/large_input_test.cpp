@@ -12,10 +12,10 @@
 #include "codecs/registry.h"
 #include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
+#include "tests/weight_files.h"
 
 using Catch::Matchers::ContainsSubstring;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {
@@ -93,6 +93,50 @@ TEST_CASE("a weight file of many tensors is read in time that grows with it, and
                     8192);
   CHECK(ecmv("inspect name") == 2);
   CHECK_THAT(ecmv.command.err, ContainsSubstring("a name of 50000000 bytes"));
+}
+
+TEST_CASE("GGUF, ONNX and npy files and indices that say much with few bytes are read or refused in time") {
+  Shell ecmv;
+  const auto answer = [&](const std::string& name, const std::string& content, int code) {
+    std::ofstream(ecmv.path(name), std::ios::binary) << content;
+    CHECK(ecmv("inspect " + name) == code);
+    return code == 0 ? ecmv.command.out : ecmv.command.err;
+  };
+  GgufFile gguf;
+  for (int i = 0; i < 40'000; ++i) gguf.tensors.push_back({"t" + std::to_string(i), {2}, kBF16, "abcd"});
+  CHECK_THAT(answer("many.gguf", gguf.bytes(), 0), ContainsSubstring("t39999"));
+  // A tensor of all the data again and again.
+  gguf.offsets.assign(gguf.tensors.size(), 0);
+  for (GgufTensor& tensor : gguf.tensors) tensor.dims = {600'000};
+  CHECK_THAT(answer("overlap.gguf", gguf.bytes(), 2), ContainsSubstring("overlaps"));
+  CHECK_THAT(answer("pairs.gguf", "GGUF" + u32(3) + u64(0) + u64(~0ull) + std::string(80'000'000, '\0'), 2),
+             ContainsSubstring("ends inside"));
+  const std::string small = onnx_initializer(onnx_tensor("", {1}, kInt8, proto_bytes(9, "a")));
+  CHECK_THAT(answer("many.onnx", onnx_model(repeated(small, 40'000)), 0), ContainsSubstring("40000"));
+  CHECK_THAT(answer("more.onnx", onnx_model(repeated(small, 250'000)), 2),
+             ContainsSubstring("more than 200000 tensors"));
+  // Eight bytes of memory for each of the file.
+  CHECK_THAT(answer("numbers.onnx",
+                    onnx_model(onnx_initializer(
+                        onnx_tensor("w", {50'000, 1000}, kInt64, proto_bytes(7, std::string(50'000'000, '\1'))))),
+                    0),
+             ContainsSubstring("50000x1000"));
+  // As many matrices as elements, of a type with many patterns.
+  const std::string stack = "'shape': (20000000, 1, 1)}";
+  CHECK_THAT(answer("stack.npy",
+                    npy_file("{'descr': '<f2', 'fortran_order': False, " + stack, std::string(40'000'000, 'a')), 0),
+             ContainsSubstring("20000000x1x1"));
+  CHECK_THAT(answer("columns.npy",
+                    npy_file("{'descr': '|i1', 'fortran_order': True, " + stack, std::string(20'000'000, 'a')), 0),
+             ContainsSubstring("20000000x1x1"));
+  fs::create_directory(ecmv.path("folder"));
+  std::string index = "{\"weight_map\": {\"a\": \"b\"";
+  for (int i = 0; i < 250'000; ++i) index += ", \"" + std::to_string(i) + "\": \"b\"";
+  std::ofstream(ecmv.path("folder/model.safetensors.index.json")) << index << "}}";
+  CHECK(ecmv("inspect folder") == 2);
+  CHECK_THAT(ecmv.command.err, ContainsSubstring("more than 200000 tensors"));
+  std::ofstream(ecmv.path("folder/model.safetensors.index.json")) << repeated("[", 50'000'000);
+  CHECK(ecmv("inspect folder") == 2);
 }
 
 TEST_CASE("a file of many layers is refused wherever layers are stored, uploaded or checked one by one") {

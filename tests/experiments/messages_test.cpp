@@ -91,7 +91,7 @@ TEST_CASE("a source that needs a file says so, and a file that cannot be used is
   CHECK_THAT(run({"workload", "--param", "workload=none"}), ContainsSubstring("There is no workload 'none'"));
   std::ofstream(ecmv.folder / "foreign") << "something else, and long enough to hold a header";
   std::ofstream(ecmv.folder / "empty") << "";
-  for (const std::string source : {"safetensors", "npy", "matvans"})
+  for (const std::string source : {"weights", "safetensors", "npy", "matvans"})
     for (const std::string file : {"missing", "foreign", "empty", "."}) {
       INFO(source << " " << file);
       CHECK_THAT(run({source, "--param", "file=" + file}), ContainsSubstring("\"" + file + "\""));

@@ -5,11 +5,15 @@
 
 #include "codecs/registry.h"
 #include "datasets/inspect.h"
+#include "datasets/model_folder.h"
+#include "datasets/model_shape.h"
+#include "datasets/onnx.h"
 #include "datasets/safetensors.h"
 #include "datasets/source.h"
 #include "experiments/verify_files.h"
 #include "tests/fuzz/target.h"
 #include "tests/test_matrices.h"
+#include "tests/weight_files.h"
 
 namespace ecmv::tests::fuzz {
 namespace {
@@ -44,6 +48,29 @@ Bytes npy(const std::string& dictionary, size_t data_bytes, int version) {
   return {file.begin(), file.end()};
 }
 
+Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+// Tensors of every way in which elements are stored.
+Bytes gguf() {
+  GgufFile file{{{"blk.0.attn_q.weight", {32, 1}, kQ8_0, q8_block(0x3C00, std::vector<int>(32, 1))},
+                 {"blk.0.ffn_up.weight", {32}, kQ4_0, q4_block(little(0, 2), std::vector<int>(32, 7))},
+                 {"output.weight", {32, 1, 1}, kQ4_1, q4_block(u32(0), std::vector<int>(32, 9))},
+                 {"x", {2, 2}, kBF16, "abcdefgh"},
+                 {"y", {256}, kQ4_K, std::string(144, 'y')}},
+                {gguf_text("general.alignment") + u32(4) + u32(32),
+                 gguf_text("texts") + u32(9) + u32(8) + u64(1) + gguf_text("a")}};
+  return bytes_of(file.bytes());
+}
+
+Bytes onnx() {
+  return bytes_of(
+      onnx_model(onnx_initializer(onnx_tensor("w", {2, 2}, kInt8, proto_bytes(9, "abcd"))) +
+                 onnx_initializer(onnx_tensor("h", {2, 1}, kHalf, proto_bytes(5, varint(300) + varint(7)))) +
+                 onnx_initializer(onnx_tensor("f", {1, 1}, kFloat, proto_bytes(4, u32(7)))) +
+                 onnx_node("c", proto_number(2, kInt8) + proto_bytes(9, "")) +
+                 onnx_node("g", onnx_initializer(onnx_tensor("d", {1}, kInt64, proto_bytes(7, "a"))), 6)));
+}
+
 // A chain of that many layers of the smallest square matrices that the codec takes, or modules; {} if it takes none.
 Bytes chain_file(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, bool with_scales, bool modules) {
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
@@ -71,6 +98,13 @@ std::vector<Bytes> seeds() {
     out.push_back(npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3, 2), }\n", 24, version));
   out.push_back(npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }\n", 12, 1));
   out.push_back(npy("{\"shape\": (), \"fortran_order\": True, \"descr\": \"<f8\"}", 8, 1));
+  out.push_back(npy("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }\n", 12, 1));
+  out.push_back(gguf());
+  out.push_back(onnx());
+  out.push_back(bytes_of(R"({"metadata": {"total_size": 1}, "weight_map": {"a": "one", "b": "two"}})"));
+  out.push_back(
+      bytes_of(R"({"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 2, "vocab_size": 20})"));
   const std::vector<datasets::Matrix> matrices = typed_matrices();
   std::vector<datasets::TensorView> tensors;
   for (const datasets::Matrix& matrix : matrices)
@@ -98,10 +132,12 @@ void try_input(std::span<const uint8_t> input) {
   } catch (const datasets::DatasetError&) {
   }
   for (const datasets::DataSource& source : datasets::all_sources()) {
-    if (source.uses_shape || source.parameters.empty() || source.parameters[0].name != "file") continue;
+    if (source.uses_shape || source.parameters.empty()) continue;
+    const std::string place(source.parameters[0].name);
+    if (place != "file" && place != "model") continue;
     for (const bool quantised : {false, true}) {
       datasets::SourceRequest request;
-      request.texts["file"] = file.path();
+      request.texts[place] = file.path();
       if (quantised) request.numbers["quantise_bits"] = 7;  // unknown to sources of integers
       try {
         (void)source.load(request);
@@ -110,6 +146,18 @@ void try_input(std::span<const uint8_t> input) {
     }
   }
   (void)experiments::verify_file(file.path());
+  try {
+    (void)datasets::parse_weight_index({reinterpret_cast<const char*>(input.data()), input.size()});
+  } catch (const datasets::DatasetError&) {
+  }
+  try {
+    (void)datasets::parse_model_config({reinterpret_cast<const char*>(input.data()), input.size()});
+  } catch (const datasets::DatasetError&) {
+  }
+  try {  // bytes that do not begin as a model, too
+    (void)datasets::summarize_all(datasets::parse_onnx(std::as_bytes(input)));
+  } catch (const datasets::DatasetError&) {
+  }
 }
 
 }  // namespace ecmv::tests::fuzz

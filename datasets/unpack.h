@@ -1,0 +1,39 @@
+// From what files hold to rows of elements: blocks of GGUF, columns of Fortran, numbers of variable length of protobuf.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "datasets/tensor.h"
+
+namespace ecmv::datasets {
+
+// Elements of a row stored together with what is common to them. Those with `bits` begin with an f16 scale, some go on
+// with an f16 minimum, and have the elements' numbers at their end: element = scale * (number - zero), or + minimum.
+struct BlockFormat {
+  std::string_view name;
+  int64_t elements = 32, bytes = 0;  // of a block
+  int bits = 0;                      // of an element, 8 or 4; 0: blocks whose size is known, but that are not unpacked
+  int zero = 0;
+  bool has_minimum = false;
+};
+const BlockFormat* find_block_format(std::string_view dtype);  // nullptr: no such blocks
+
+// What the elements are once they are unpacked: "I8" of blocks that can be, otherwise the type itself.
+std::string_view unpacked_dtype(std::string_view dtype);
+
+// The elements row after row: the view itself where they lie so, otherwise a view of `room`. Of blocks these are the
+// numbers less `zero`, int8, without their scales. The tensor must have the bytes that its type and shape take.
+TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room);
+
+// The scales of blocks, and their minimums, in `room`: F16 [..., cols / elements of a block]. Throws DatasetError where
+// the type has none.
+TensorView block_scales(const TensorView& tensor, std::vector<std::byte>& room);
+TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room);
+
+// Bytes of all scales and minimums; 0 for elements without blocks and for blocks that are not unpacked.
+int64_t scale_bytes(const TensorView& tensor);
+
+}  // namespace ecmv::datasets

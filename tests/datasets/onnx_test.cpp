@@ -1,0 +1,131 @@
+// Claims about the ONNX reader; messages are put together from the wire format's description.
+#include "datasets/onnx.h"
+
+#include <cstring>
+
+#include "datasets/unpack.h"
+#include "tests/datasets/temporary_file.h"
+#include "tests/weight_files.h"
+
+using namespace ecmv::datasets;
+using namespace ecmv::tests;
+
+namespace {
+
+enum Field : uint32_t { kFloatData = 4, kInt32Data = 5, kInt64Data = 7, kRawData = 9, kUint64Data = 11 };
+
+std::string packed(const std::vector<int64_t>& numbers) {
+  std::string run;
+  for (const int64_t number : numbers) run += varint(static_cast<uint64_t>(number));
+  return run;
+}
+
+std::vector<std::byte> model_of(const std::string& tensor) { return to_bytes(onnx_model(onnx_initializer(tensor))); }
+
+// The elements of the only tensor, as bytes.
+std::string unpacked(const std::string& tensor) {
+  const auto file = model_of(tensor);
+  const auto tensors = parse_onnx(file);
+  REQUIRE(tensors.size() == 1);
+  std::vector<std::byte> room;
+  const TensorView view = unpack(tensors[0], room);
+  return {reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size()};
+}
+
+void refused(const std::string& tensor, const char* part) {
+  const auto file = model_of(tensor);
+  REQUIRE_DATASET_ERROR(parse_onnx(file), part);
+}
+
+}  // namespace
+
+TEST_CASE("ONNX initialisers with raw data are views of the file") {
+  const auto file =
+      to_bytes(onnx_model(onnx_initializer(onnx_tensor("w", {2, 3}, kInt8, proto_bytes(kRawData, "abcdef"))) +
+                          onnx_initializer(onnx_tensor("s", {}, kFloat, proto_bytes(kRawData, u32(1)))) +
+                          onnx_initializer(proto_bytes(1, varint(1) + varint(4)) + proto_number(2, kBfloat) +
+                                           proto_bytes(kRawData, u64(7)))));
+  CHECK(looks_like_onnx(file));
+  const auto tensors = parse_onnx(file);
+  REQUIRE(tensors.size() == 3);
+  CHECK(tensors[0].name == "w");
+  CHECK(tensors[0].dtype == "I8");
+  CHECK(tensors[0].shape == std::vector<int64_t>{2, 3});
+  CHECK(tensors[0].bytes[5] == std::byte{'f'});
+  CHECK(tensors[1].shape.empty());
+  CHECK(tensors[1].dtype == "F32");
+  CHECK(tensors[2].dtype == "BF16");  // sizes packed into one field
+  CHECK(tensors[2].shape == std::vector<int64_t>{1, 4});
+}
+
+TEST_CASE("numbers in the fields of an ONNX tensor's type are read as its elements") {
+  CHECK(unpacked(onnx_tensor("w", {3}, kInt8, proto_bytes(kInt32Data, packed({-128, 5, 127})))) == "\x80\x05\x7F");
+  CHECK(unpacked(onnx_tensor("w", {2}, kUint8, proto_bytes(kInt32Data, packed({255, 0})))) == std::string("\xFF\0", 2));
+  CHECK(unpacked(onnx_tensor("w", {2}, kHalf, proto_bytes(kInt32Data, packed({0xFFFF, 0x3C00})))) ==
+        little(0x3C00FFFF, 4));
+  CHECK(unpacked(onnx_tensor("w", {2}, kInt32, proto_bytes(kInt32Data, packed({-2, 0xFFFFFFFE})))) ==
+        little(0xFFFFFFFEFFFFFFFE, 8));
+  CHECK(unpacked(onnx_tensor("w", {1}, kInt64, proto_bytes(kInt64Data, packed({-2})))) ==
+        u64(static_cast<uint64_t>(-2)));
+  CHECK(unpacked(onnx_tensor("w", {2}, kFloat, proto_bytes(kFloatData, u32(1) + u32(2)))) == u32(1) + u32(2));
+  CHECK(unpacked(onnx_tensor("w", {0, 4}, kFloat, "")).empty());
+}
+
+TEST_CASE("constants of nodes and initialisers of inner graphs are read, with the name of what they give") {
+  const std::string constant =
+      onnx_node("seven", proto_number(1, 2) + proto_number(2, kInt8) + proto_bytes(kRawData, "ab"));
+  const std::string inner = onnx_initializer(onnx_tensor("deep", {1, 1}, kInt8, proto_bytes(kRawData, "x")));
+  const auto file = to_bytes(onnx_model(constant + onnx_node("branch", inner, 6)));
+  const auto tensors = parse_onnx(file);
+  REQUIRE(tensors.size() == 2);
+  CHECK(tensors[0].name == "seven");
+  CHECK(tensors[0].shape == std::vector<int64_t>{2});
+  CHECK(tensors[1].name == "deep");
+}
+
+TEST_CASE("types that ONNX alone has are named, and no matrix of them is given") {
+  const auto file = model_of(onnx_tensor("texts", {1, 1}, kString, proto_bytes(6, "a text")));
+  CHECK(parse_onnx(file)[0].dtype == "STRING");
+  const TemporaryFile stored(file);
+  SourceRequest request;
+  request.texts["file"] = stored.path();
+  REQUIRE_DATASET_ERROR(load("weights", request), "elements of type STRING, which are not read");
+}
+
+TEST_CASE("an unreadable ONNX file is refused with the reason") {
+  refused(onnx_tensor("w", {2}, kInt8, proto_bytes(kRawData, "a")), "\"w\" of type I8 and shape [2] has 2 elements");
+  refused(onnx_tensor("w", {2}, kInt8, proto_bytes(kInt32Data, packed({1}))), "another number of them");
+  refused(onnx_tensor("w", {2}, kInt8, ""), "another number of them");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt32Data, packed({128}))), "the number 128, which that type");
+  refused(onnx_tensor("w", {1}, kUint8, proto_bytes(kInt32Data, packed({-1}))), "the number -1, which that type");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt32Data, "\xFF")), "numbers of the tensor \"w\" are cut");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt32Data, std::string(11, '\xFF'))), "are cut");
+  refused(onnx_tensor("w", {1}, kInt8, proto_number(kInt32Data, 1)), "one by one");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt64Data, packed({1}))), "a field of another type");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt32Data, "a") + proto_bytes(kRawData, "a")), "or twice");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kRawData, "a") + proto_bytes(kRawData, "a")), "raw_data twice");
+  refused(onnx_tensor("w", {1}, 99, proto_bytes(kRawData, "a")), "the type number 99, which is unknown");
+  refused(onnx_tensor("w", {-1}, kInt8, proto_bytes(kRawData, "a")), "negative size");
+  refused(onnx_tensor("w", {1ll << 40, 1ll << 40}, kInt8, proto_bytes(kRawData, "a")), "overflows");
+  refused(onnx_tensor("w", std::vector<int64_t>(17, 1), kInt8, proto_bytes(kRawData, "a")), "more than 16 dimensions");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(3, "")), "segments");
+  refused(onnx_tensor("w", {1}, kInt8, proto_bytes(13, proto_bytes(1, "location") + proto_bytes(2, "w.bin"))),
+          "\"w\" is stored in another file, which is not read");
+  refused(onnx_tensor("w", {1}, kInt8, proto_number(14, 1)), "another file");
+  refused(onnx_tensor(std::string(5000, 'n'), {1}, kInt8, ""), "a name of 5000 bytes");
+  refused("\x0B\x0C", "no protobuf message");  // a group
+  refused(proto_bytes(kRawData, "abc").substr(0, 3), "no protobuf message");
+  std::string deep = onnx_initializer(onnx_tensor("w", {1}, kInt8, proto_bytes(kRawData, "a")));
+  for (int i = 0; i < 20; ++i) deep = onnx_node("x", deep, 6);
+  REQUIRE_DATASET_ERROR(parse_onnx(to_bytes(onnx_model(deep))), "graphs are nested too deeply");
+  REQUIRE_DATASET_ERROR(parse_onnx(to_bytes(onnx_model(proto_bytes(15, "")))), "sparse initialisers");
+}
+
+TEST_CASE("a cut ONNX file is never taken for a whole one") {
+  const std::string whole = onnx_model(onnx_initializer(onnx_tensor("w", {3}, kInt8, proto_bytes(kRawData, "abc"))));
+  for (size_t length = 11; length < whole.size(); ++length) {
+    const auto cut = to_bytes(whole.substr(0, length));
+    CHECK_FALSE(looks_like_onnx(cut));
+    CHECK_THROWS_AS(parse_onnx(cut), DatasetError);
+  }
+}

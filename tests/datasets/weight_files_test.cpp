@@ -1,0 +1,152 @@
+// Claims about folders with models, indices of shards, and what a path is taken for.
+#include "datasets/weight_files.h"
+
+#include <bit>
+
+#include "datasets/model_folder.h"
+#include "tests/datasets/temporary_file.h"
+#include "tests/weight_files.h"
+
+using namespace ecmv::datasets;
+using namespace ecmv::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A folder that exists as long as the object.
+struct Folder {
+  TemporaryFile file{std::vector<std::byte>{}};
+  fs::path path = file.path() + ".folder";
+
+  Folder() { fs::create_directory(path); }
+  ~Folder() { fs::remove_all(path); }
+  void write(const std::string& name, const std::string& content) const {
+    std::ofstream(path / name, std::ios::binary) << content;
+  }
+};
+
+std::string shard(const std::vector<std::string>& names) {
+  std::vector<SafetensorsEntry> entries;
+  for (const std::string& name : names) entries.push_back({name, "I8", "[2, 2]", "abcd"});
+  return safetensors_file(entries);
+}
+
+SourceRequest request_for(const fs::path& path) {
+  SourceRequest request;
+  request.texts["file"] = path.string();
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a folder's shards are read together, and only the tensors that the index names in each") {
+  const Folder folder;
+  folder.write("one.safetensors", shard({"b", "a", "old"}));
+  folder.write("two.safetensors", shard({"c"}));
+  folder.write("model.safetensors.index.json",
+               R"({"metadata": {"total_size": 12, "more": [1, {"weight_map": 2}]},
+                   "weight_map": {"c": "two.safetensors", "a": "one.safetensors", "b": "one.safetensors"}})");
+  const Dataset dataset = load("weights", request_for(folder.path));
+  REQUIRE(dataset.layers.size() == 3);
+  CHECK(dataset.layers[0].name == "b");  // in the order of bytes
+  CHECK(dataset.layers[1].name == "a");
+  CHECK(dataset.layers[2].name == "c");
+  SourceRequest request = request_for(folder.path);
+  request.texts["tensors"] = "^[ac]$";
+  CHECK(load("weights", request).layers.size() == 2);
+}
+
+TEST_CASE("a folder with one model.safetensors is read, and one without weights is refused") {
+  const Folder folder;
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "has neither model.safetensors.index.json nor");
+  folder.write("model.safetensors", shard({"w"}));
+  CHECK(open_weights(folder.path.string()).tensors.size() == 1);
+  REQUIRE_DATASET_ERROR(load("safetensors", request_for(folder.path)), "it is a folder");
+}
+
+TEST_CASE("an index that leads out of its folder, or to what is not there, is refused") {
+  const Folder folder;
+  const auto answer = [&](const std::string& index, const char* part) {
+    folder.write("model.safetensors.index.json", index);
+    REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), part);
+  };
+  for (const std::string name : {"../secret", "/etc/passwd", "..", ".", "", "a/b", "a\\\\b", "x\\u0000y"}) {
+    INFO(name);
+    answer(R"({"weight_map": {"w": ")" + name + "\"}}", "which is no file of its own folder");
+  }
+  folder.write("one.safetensors", shard({"a"}));
+  answer(R"({"weight_map": {"a": "one.safetensors", "b": "one.safetensors"}})", "it lacks 1 of the 2 tensors");
+  answer(R"({"weight_map": {"a": "gone.safetensors"}})", "gone.safetensors\" cannot be read");
+  answer(R"({"weight_map": {"a": "model.safetensors.index.json"}})", "Not a valid safetensors file");
+  fs::create_directory(folder.path / "sub");
+  answer(R"({"weight_map": {"a": "sub"}})", "it is a folder");
+}
+
+TEST_CASE("a damaged index is refused with the reason") {
+  REQUIRE_DATASET_ERROR(parse_weight_index("{\"weight_map\": {\"a\""), "not correct JSON");
+  REQUIRE_DATASET_ERROR(parse_weight_index("{}"), "no weight_map");
+  REQUIRE_DATASET_ERROR(parse_weight_index("[1]"), "no weight_map");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": {}})"), "no weight_map");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": "a"})"), "not an object");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": {"a": 1}})"), "file of \"a\" is not a text");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": {"a": ["b"]}})"), "file of \"a\" is not a text");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": {"a": {"b": "c"}}})"), "file of \"a\" is not a text");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": {"a": "b", "a": "c"}})"), "tensor \"a\" twice");
+  REQUIRE_DATASET_ERROR(parse_weight_index(R"({"weight_map": {"a": "b"}, "weight_map": {"c": "d"}})"), "there twice");
+  REQUIRE_DATASET_ERROR(parse_weight_index("{\"weight_map\": {\"" + std::string(5000, 'n') + "\": \"b\"}}"),
+                        "a name of 5000 bytes");
+  std::string many = "{\"weight_map\": {\"a\": \"b\"";
+  for (int i = 0; i < 1100; ++i) many += ", \"" + std::to_string(i) + "\": \"" + std::to_string(i) + "\"";
+  REQUIRE_DATASET_ERROR(parse_weight_index(many + "}}"), "more than 1024 files");
+  CHECK_THROWS_AS(parse_weight_index(std::string(1 << 20, '[')), DatasetError);
+}
+
+TEST_CASE("the content decides how a file is read, and a file of no format says so") {
+  const TemporaryFile gguf(to_bytes(GgufFile{{{"w", {4}, kF32, std::string(16, '\0')}}, {}}.bytes()));
+  CHECK(open_weights(gguf.path()).format == WeightFormat::gguf);
+  const TemporaryFile onnx(to_bytes(onnx_model(onnx_initializer(onnx_tensor("w", {1}, kInt8, proto_bytes(9, "a"))))));
+  CHECK(open_weights(onnx.path()).format == WeightFormat::onnx);
+  const TemporaryFile container(to_bytes(shard({"w"})));
+  CHECK(open_weights(container.path()).format == WeightFormat::safetensors);
+  const TemporaryFile npy(to_bytes(npy_file("{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2)}", "abcd")));
+  CHECK(open_weights(npy.path()).format == WeightFormat::npy);
+  // A MatVANS file of eight layers begins with the byte of an ONNX model's version.
+  std::string matvans = u32(8) + u32(0) + u32(1) + std::string("\1\0\0\0", 4);
+  for (int i = 0; i < 8; ++i) matvans += u32(1) + u32(1) + u32(0x3f800000) + "\1";
+  const TemporaryFile bin(to_bytes(matvans));
+  CHECK(open_weights(bin.path()).format == WeightFormat::matvans);
+  const TemporaryFile text(to_bytes("just a text, and a long one at that"));
+  REQUIRE_DATASET_ERROR(open_weights(text.path()), "neither safetensors nor npy, GGUF or ONNX");
+  REQUIRE_DATASET_ERROR(load("npy", request_for(container.path())), "does not begin with the npy magic");
+}
+
+TEST_CASE("weights in f8 are taken with the other floats of a checkpoint") {
+  const TemporaryFile file(to_bytes(safetensors_file({{"q", "F8_E4M3", "[2, 2]", "abcd"},
+                                                      {"embedding", "BF16", "[1, 2]", "abcd"},
+                                                      {"q_scale", "F32", "[1]", "abcd"}})));
+  const Dataset dataset = load("weights", request_for(file.path()));
+  REQUIRE(dataset.layers.size() == 2);
+  CHECK(dataset.layers[0].type == ElementType::f8_e4m3);
+}
+
+TEST_CASE("floats are rounded to bf16 where asked, before they are quantised") {
+  const auto f32 = [](float value) { return u32(std::bit_cast<uint32_t>(value)); };
+  const TemporaryFile file(to_bytes(safetensors_file({{"f", "F32", "[1, 2]", f32(1.00390625f) + f32(-3)},
+                                                      {"b", "BF16", "[1, 1]", "ab"},
+                                                      {"i", "I32", "[1, 1]", "abcd"}})));
+  SourceRequest request = request_for(file.path());
+  request.texts["type"] = "bf16";
+  const Dataset dataset = load("weights", request);
+  REQUIRE(dataset.layers.size() == 2);
+  CHECK(dataset.layers[0].type == ElementType::bf16);
+  CHECK(dataset.layers[0].elements == to_bytes(std::string("\x80\x3F\x40\xC0")));  // of two equally near the even one
+  CHECK(dataset.layers[0].content_hash == content_hash(dataset.layers[0].view()));
+  CHECK(dataset.layers[1].elements == to_bytes("ab"));
+  request.numbers["quantise_bits"] = 7;
+  request.texts["tensors"] = "f";
+  CHECK(load("weights", request).layers[0].view().i8()[0] == 42);  // 127 / 3
+  request.texts["tensors"] = "i";
+  REQUIRE_DATASET_ERROR(load("weights", request), "elements of type i32, which are not rounded to bf16");
+  request.texts["type"] = "f8";
+  REQUIRE_DATASET_ERROR(load("weights", request), "rounds floats to bf16 only, not to \"f8\"");
+}
