@@ -6,13 +6,13 @@
 
 namespace ecmv::datasets {
 
-extern const DataSource kGaussianSource, kLaplaceSource, kUniformSource, kConstantSource, kTwoSymbolsSource,
-    kTernarySource, kLlmLikeSource, kWorkloadSource, kSafetensorsSource, kNpySource, kMatvansSource;
+extern const DataSource kGaussianSource, kGaussianFloatsSource, kLaplaceSource, kUniformSource, kConstantSource,
+    kTwoSymbolsSource, kTernarySource, kLlmLikeSource, kWorkloadSource, kSafetensorsSource, kNpySource, kMatvansSource;
 
 std::span<const DataSource> all_sources() {
-  static const std::array list{kGaussianSource,    kLaplaceSource, kUniformSource, kConstantSource,
-                               kTwoSymbolsSource,  kTernarySource, kLlmLikeSource, kWorkloadSource,
-                               kSafetensorsSource, kNpySource,     kMatvansSource};
+  static const std::array list{kGaussianSource, kGaussianFloatsSource, kLaplaceSource, kUniformSource,
+                               kConstantSource, kTwoSymbolsSource,     kTernarySource, kLlmLikeSource,
+                               kWorkloadSource, kSafetensorsSource,    kNpySource,     kMatvansSource};
   return list;
 }
 
