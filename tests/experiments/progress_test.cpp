@@ -207,5 +207,9 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
   CHECK(text.find("SNR") == std::string::npos);
   for (reports::CaseRecord& record : records.cases) record.distortion = {31.25, 0.0042};
   CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),
-             ContainsSubstring("SNR dB  largest error") && ContainsSubstring("31.25         0.0042"));
+             ContainsSubstring("2 threads, SNR 31.25 dB, largest error 0.0042") && !ContainsSubstring("SNR dB"));
+  records.cases[0].distortion = {20, 0.5};
+  CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),
+             ContainsSubstring("SNR dB  largest error") && ContainsSubstring(" 31.25         0.0042") &&
+                 ContainsSubstring(" 20.00            0.5"));
 }
