@@ -73,8 +73,11 @@ std::vector<std::string> flags_of(const std::string& config) {
     std::string key = line.substr(std::min(line.size(), line.find_first_not_of(" -")));
     key = key.substr(0, std::min(key.find(':'), key.size()));
     const bool has_key = line.find(':') != std::string::npos;
+    const bool is_item = line.substr(std::min(line.size(), line.find_first_not_of(' '))).starts_with("- ");
     if (key == "data" || key == "codecs" || key == "kernels" || key == "measure")
       part = key, flag = part == "codecs" ? "--codec" : "";
+    else if (is_item && flag == "--quantise")
+      flag = "--quantise";
     else if (has_key && part == "data" && key == "shapes")
       flag = "--shape";
     else if (has_key && part == "data" && std::ranges::find(kDataFlags, key) == std::end(kDataFlags))
