@@ -64,7 +64,9 @@ std::string why_no_float_product(const datasets::MatrixView& matrix) {
   return {};
 }
 
-ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch) {
+ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch,
+                           const datasets::Scales* scales) {
+  if (scales != nullptr && scales->empty()) scales = nullptr;
   const int64_t rows = matrix.shape.rows, cols = matrix.shape.cols;
   ExactProduct exact;
   exact.shape = matrix.shape;
@@ -78,6 +80,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     exact.x_magnitudes.push_back(sum);
     exact.terms = std::max<int64_t>(exact.terms, cols - std::count(numbers.begin(), numbers.end(), 0.0f));
   }
+  if (scales != nullptr) exact.scales.resize(static_cast<size_t>(rows));
   const cpu::Team team(cpu::Team::available_threads());
   const int64_t row_bytes = cols * datasets::element_bytes(matrix.type);
   std::vector<double> x(static_cast<size_t>(cols * kTokensAtOnce));
@@ -90,9 +93,16 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
         x[static_cast<size_t>(c * kTokensAtOnce + t)] = tokens[static_cast<size_t>((first + t) * cols + c)];
     team.run([&](int thread, int threads) {
       std::vector<float> row(static_cast<size_t>(cols));
+      std::vector<float> of_groups(static_cast<size_t>(scales == nullptr ? 0 : scales->groups));
       std::array<double, kTokensAtOnce> sums{}, magnitudes{};
       for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
         cpu::elements_to_floats(matrix.type, matrix.elements.data() + r * row_bytes, cols, row.data());
+        if (scales != nullptr) {
+          scales->of_row(r, of_groups);
+          for (int64_t c = 0; c < cols; ++c)
+            row[static_cast<size_t>(c)] *= of_groups[static_cast<size_t>(c / scales->group_cols)];
+          if (cols > 0) exact.scales[static_cast<size_t>(r)] = std::ranges::max(of_groups);
+        }
         multiply_row(row.data(), cols, x.data(), sums, magnitudes);
         for (int t = 0; t < count; ++t) {
           const int64_t at = (first + t) * rows + r;
@@ -110,7 +120,8 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
 }
 
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens) {
-  ExactProduct chosen{exact.shape, static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {}};
+  ExactProduct chosen{exact.shape, static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {},
+                      exact.scales};
   for (const int token : tokens) {
     const auto begin = token * exact.shape.rows, end = begin + exact.shape.rows;
     chosen.sums.insert(chosen.sums.end(), exact.sums.begin() + begin, exact.sums.begin() + end);
@@ -120,10 +131,12 @@ ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> token
   return chosen;
 }
 
-double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude) {
+double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
+                     double scale) {
   const double count = static_cast<double>(terms), n = count + rounding.more_roundings;
   const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
-  return (g + rounding.narrowing) * (magnitude + rounding.offset * x_magnitude) + count * 0x1p-149 +
+  const double small = scale == 1 ? count : count * std::max(scale, 1.0) + 1;
+  return (g + rounding.narrowing) * (magnitude + rounding.offset * scale * x_magnitude) + small * 0x1p-149 +
          count * 0x1p-52 * magnitude;
 }
 
@@ -144,8 +157,9 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
   int64_t first = -1, wrong = 0;
   double first_bound = 0;
   for (size_t i = 0; i < got.size(); ++i) {
-    const double bound =
-        product_bound(rounding, exact.terms, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)]);
+    const double scale = exact.scales.empty() ? 1 : exact.scales[i % static_cast<size_t>(rows)];
+    const double bound = product_bound(rounding, exact.terms, exact.magnitudes[i],
+                                       exact.x_magnitudes[i / static_cast<size_t>(rows)], scale);
     const double error = std::fabs(double{got[i]} - exact.sums[i]);
     if (error <= bound) {
       if (error > 0) check.used = std::max(check.used, error / bound);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
-#include "datasets/matrix.h"
+#include "datasets/scales.h"
 
 namespace ecmv::backends {
 
@@ -21,22 +21,28 @@ struct ExactProduct {
   std::vector<double> sums;  // [batch, rows]: W x
   std::vector<double> magnitudes;    // [batch, rows]: sums of |w| |x|
   std::vector<double> x_magnitudes;  // [batch]: sums of |x|
+  std::vector<double> scales = {};   // [rows]: the largest scale of a row's elements; empty where they have none
 };
 
 // "" if products of such matrices are defined here, otherwise why not, as a sentence. float32 must hold every element's
 // number exactly, which leaves out the types of 32 and 64 bits but f32.
 std::string why_no_float_product(const datasets::MatrixView& matrix);
 
-// `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass.
-ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch);
+// `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass. `scales`: W is the elements times these,
+// all of it numbers of float32 (datasets/scales.h); null: the elements.
+ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch,
+                           const datasets::Scales* scales = nullptr);
 
 // The products of these tokens of `exact`, in this order; a token may come again.
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens);
 
 // How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding,
 // terms * 2^-149 for products below float32's normal numbers, and what double sums may be off themselves. A product
-// with zero is exact, and so is adding it, so only `terms` of the columns count.
-double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude);
+// with zero is exact, and so is adding it, so only `terms` of the columns count. A kernel that multiplies elements and
+// scales its sum by `scale` scales the offset and the small products, too, and may round once more below the normal
+// numbers.
+double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
+                     double scale = 1);
 
 struct ProductCheck {
   std::string violation;  // "" if every result keeps the bound, otherwise the first that does not, as a sentence

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "datasets/scales.h"
 
 namespace ecmv::backends {
 
@@ -41,6 +42,23 @@ struct Requantise {
   float scale = 0;
 };
 
+// y[token, row] *= the row's scale, or that of the tensor, for products of quantised elements; bf16. It comes like
+// Requantise.
+struct ScaleRows {
+  const BoundKernel* kernel = nullptr;
+  int64_t rows = 0;
+  int batch = 0;
+  float* y = nullptr;                // [batch, rows]
+  const uint16_t* scales = nullptr;  // [rows], or one for all
+  bool one_for_all = false;
+};
+
+// Scales of groups of columns in the backend's memory, laid out as datasets::Scales::stored.
+struct GroupScales {
+  const datasets::Scales* layout = nullptr;
+  const std::byte* stored = nullptr;
+};
+
 // Copies results to the host, when all steps before it are done.
 struct Download {
   const std::byte* from = nullptr;
@@ -58,7 +76,7 @@ struct Fill {
 };
 inline constexpr int64_t kMarkBytes = 64;
 
-using Step = std::variant<Enqueue, Requantise, Download, Fill>;
+using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill>;
 
 // The rows of one of several workers: contiguous runs of whole blocks, which differ by one block at most.
 inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {
@@ -94,8 +112,9 @@ class Executor {
   // Whether a codec's reference decoder, plain host code, can be a step.
   virtual bool runs_host_code() const = 0;
   // The unfused product of one layer, from a binding that decodes it: decodes to scratch and multiplies there. `decode`
-  // outlives what is returned.
-  virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix) = 0;
+  // outlives what is returned. With `scales` (a layout), decoded elements are multiplied by those of their groups first.
+  virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix,
+                                       const GroupScales& scales) = 0;
   // [workers()] places for scratch, which every Enqueue from now on gets.
   virtual void set_scratch(std::span<std::byte* const> scratch) = 0;
   // Makes the device current (on `simd`: chooses the instruction set) for bind().

@@ -60,6 +60,12 @@ void check_plan(const PassPlan& plan) {
     if (!fits)
       throw std::invalid_argument("A float product needs a batch of 1 to " + std::to_string(kMaxBatch) +
                                   " tokens for every layer.");
+    if (!plan.weight_scales.empty() && plan.weight_scales.size() != layers)
+      throw std::invalid_argument("A product of quantised matrices needs the scales of every layer.");
+    const bool fused = plan.kernel != nullptr && plan.kernel->op == Op::matmul;
+    for (const datasets::Scales* scales : plan.weight_scales)
+      if (fused && !scales->empty() && !scales->one_a_row())
+        throw std::invalid_argument("A fused product has one sum a row and takes no scales of groups.");
   }
 }
 
@@ -207,7 +213,11 @@ class StepPass final : public Pass {
     return read<float>(*layers_[layer].y, plan_.batch * layers_[layer].view->shape.rows, copies_[0]);
   }
   std::span<const int8_t> decoded() override { return read<int8_t>(*decoded_, decoded_bytes_, copies_[0]); }
-  ProductRounding rounding(int layer) const override { return layers_[layer].kernel.facts.rounding; }
+  ProductRounding rounding(int layer) const override {
+    ProductRounding rounding = layers_[layer].kernel.facts.rounding;
+    if (scales_rows(static_cast<size_t>(layer))) ++rounding.more_roundings;
+    return rounding;
+  }
 
   std::string broken_guards() const override {
     for (size_t i = 0; i < layers_.size(); ++i)
@@ -231,11 +241,18 @@ class StepPass final : public Pass {
     std::unique_ptr<Buffer> y,
         v;  // matvec: [rows] int32; [rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float
     std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] float
+    std::unique_ptr<Buffer> scales;  // matmul: of quantised elements, as they are stored
     BoundKernel decode, kernel;      // `decode` is what an unfused `kernel` decodes by
     std::vector<Step> steps;
   };
 
   bool unfused() const { return plan_.op != Op::decode && (plan_.kernel == nullptr || plan_.kernel->op == Op::decode); }
+  const datasets::Scales* scales_of(size_t layer) const {
+    const bool has = plan_.op == Op::matmul && !plan_.weight_scales.empty() && !plan_.weight_scales[layer]->empty();
+    return has ? plan_.weight_scales[layer] : nullptr;
+  }
+  // Whether a step of its own scales the layer's sums.
+  bool scales_rows(size_t layer) const { return scales_of(layer) != nullptr && scales_of(layer)->one_a_row(); }
   bool runs_chains() const { return plan_.kernel != nullptr && plan_.kernel->whole_chain; }
 
   template <typename F>
@@ -264,6 +281,7 @@ class StepPass final : public Pass {
     } else if (plan_.op == Op::matmul) {
       const std::vector<float> padded = padded_tokens(plan_.tokens[index], view.shape.cols, plan_.batch);
       layer.tokens = filled(std::as_bytes(std::span(padded)), 0, "the tokens");
+      if (const datasets::Scales* scales = scales_of(index)) layer.scales = filled(scales->stored, 0, "the scales");
       layer.y = executor_->allocate(plan_.batch * rows * static_cast<int64_t>(sizeof(float)), "the products");
     }
     layers_.push_back(std::move(layer));
@@ -289,7 +307,9 @@ class StepPass final : public Pass {
                             : plan_.kernel->bind(*plan_.policy, {&one, 1}, place_);
     if (unfused()) {
       layer.decode = bound;
-      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view);
+      GroupScales groups;
+      if (scales_of(index) != nullptr && !scales_rows(index)) groups = {scales_of(index), layer.scales->data()};
+      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, groups);
     }
     layer.kernel = bound;
     layer.steps = steps_of(layer, index);
@@ -324,6 +344,9 @@ class StepPass final : public Pass {
     steps.push_back(enqueue);
     if (plan_.op == Op::matvec && !layer.kernel.facts.requantises)
       steps.push_back(Requantise{&layer.kernel, rows, as<int32_t>(layer.y), as<int8_t>(layer.v), plan_.scales[index]});
+    if (scales_rows(index))
+      steps.push_back(ScaleRows{&layer.kernel, rows, plan_.batch, as<float>(layer.y), as<uint16_t>(layer.scales),
+                                scales_of(index)->rows == 1});
     return steps;
   }
 
@@ -420,6 +443,10 @@ class StepPass final : public Pass {
       if (!tokens.guards_intact() ||
           !std::ranges::equal(tokens.view(tokens.size(), copy), std::as_bytes(std::span(expected))))
         return "The kernel wrote to the tokens of layer " + std::to_string(i) + ", past them or outside them.";
+      if (layers_[i].scales == nullptr) continue;
+      const Buffer& scales = *layers_[i].scales;
+      if (!scales.guards_intact() || !std::ranges::equal(scales.view(scales.size(), copy), scales_of(i)->stored))
+        return "The kernel wrote to the scales of layer " + std::to_string(i) + " or outside them.";
     }
     return {};
   }

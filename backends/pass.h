@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "datasets/scales.h"
 
 namespace ecmv::backends {
 
@@ -30,6 +31,9 @@ struct PassPlan {
   // matmul: tokens of every layer, [batch, cols]; layers are not chained.
   int batch = 1;
   std::vector<std::vector<float>> tokens;
+  // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
+  // Fused kernels take those with one a row (datasets::Scales::one_a_row).
+  std::vector<const datasets::Scales*> weight_scales = {};
   bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 

@@ -1,6 +1,6 @@
-// The one place where the parameters of a request are checked against what a source declares: unknown names,
-// texts given as numbers and the reverse, ranges, NaN, fractions, missing ones. A source then only checks
-// what concerns several of its parameters at once.
+// The one place where the parameters of a request are checked against what a source or a quantiser declares: unknown
+// names, texts given as numbers and the reverse, ranges, NaN, fractions, missing ones. Its owner then only checks what
+// concerns several of its parameters at once.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,13 @@ namespace ecmv::datasets {
 // Parameters after the check, defaults filled in.
 class Parameters {
  public:
-  // Throws DatasetError naming the source and the parameter, with the allowed range and the known names.
+  // `owner` is who declares them: "the source gaussian". Throws DatasetError naming it and the parameter, with the allowed
+  // range and the known names.
+  Parameters(std::string owner, std::span<const ParameterInfo> infos, const std::map<std::string, double>& numbers,
+             const std::map<std::string, std::string>& texts);
   Parameters(const DataSource& source, const SourceRequest& request);
+
+  const std::string& owner() const { return owner_; }
 
   bool has(std::string_view name) const;
   double number(std::string_view name) const;  // throws if it was not given and has no default
@@ -25,7 +30,7 @@ class Parameters {
   std::string_view exactly_one(std::string_view first, std::string_view second) const;
 
  private:
-  std::string source_;
+  std::string owner_;
   std::map<std::string, double, std::less<>> numbers_;
   std::map<std::string, std::string, std::less<>> texts_;
 };

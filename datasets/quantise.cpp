@@ -8,23 +8,12 @@
 #include <string>
 
 #include "datasets/numbers.h"
+#include "datasets/quantiser_tools.h"
 
 namespace ecmv::datasets {
 namespace {
 
 constexpr int64_t kPiece = 4096;
-
-bool is_float(ElementType type) {
-  switch (type) {
-    case ElementType::bf16:
-    case ElementType::f16:
-    case ElementType::f32:
-    case ElementType::f64:
-    case ElementType::f8_e5m2:
-    case ElementType::f8_e4m3: return true;
-    default: return false;
-  }
-}
 
 // visit(first, numbers) for pieces of the matrix, in order.
 template <typename Visit>

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "datasets/matrix.h"
+#include "datasets/scales.h"
 
 namespace ecmv::datasets {
 
@@ -29,6 +30,9 @@ struct SourceRequest {
 struct Dataset {
   std::vector<Matrix> layers;
   std::vector<int8_t> initial_vector;  // [cols of layer 0]; sources draw or read it
+  // Of a quantised dataset (quantisers.h), [layers]: the scales, and the floats that the layers were. Otherwise empty.
+  std::vector<Scales> scales = {};
+  std::vector<Matrix> sources = {};
 };
 
 struct ParameterInfo {
@@ -38,6 +42,7 @@ struct ParameterInfo {
   std::optional<double> default_value = {}, min = {}, max = {};
   bool is_integer = false;  // a number without a fraction
   bool required = false;
+  std::string_view default_text = {};  // of a text; "": it has none
 };
 
 struct DataSource {

@@ -6,14 +6,15 @@
 
 namespace ecmv::datasets {
 
-extern const DataSource kGaussianSource, kLaplaceSource, kUniformSource, kConstantSource, kTwoSymbolsSource,
-    kTernarySource, kLlmLikeSource, kWorkloadSource, kWeightsSource, kSafetensorsSource, kNpySource, kMatvansSource,
-    kModelSource;
+extern const DataSource kGaussianSource, kGaussianFloatsSource, kLaplaceSource, kUniformSource, kConstantSource,
+    kTwoSymbolsSource, kTernarySource, kLlmLikeSource, kWorkloadSource, kWeightsSource, kSafetensorsSource, kNpySource,
+    kMatvansSource, kModelSource;
 
 std::span<const DataSource> all_sources() {
-  static const std::array list{kGaussianSource, kLaplaceSource, kUniformSource,  kConstantSource, kTwoSymbolsSource,
-                               kTernarySource,  kLlmLikeSource, kWorkloadSource, kWeightsSource,  kSafetensorsSource,
-                               kNpySource,      kMatvansSource, kModelSource};
+  static const std::array list{kGaussianSource, kGaussianFloatsSource, kLaplaceSource,     kUniformSource,
+                               kConstantSource, kTwoSymbolsSource,     kTernarySource,     kLlmLikeSource,
+                               kWorkloadSource, kWeightsSource,        kSafetensorsSource, kNpySource,
+                               kMatvansSource,  kModelSource};
   return list;
 }
 

@@ -29,7 +29,7 @@ void put(YAML::Node map, const char* key, const std::vector<std::string>& values
 }
 
 // "id:a=1,b=x" -> id, or {id: {a: 1, b: x}}.
-YAML::Node codec_node(const std::string& text) {
+YAML::Node id_with_settings(const std::string& text, const std::string& flag) {
   const size_t colon = text.find(':');
   const std::string id = text.substr(0, colon);
   if (colon == std::string::npos) return YAML::Node(id);
@@ -38,7 +38,7 @@ YAML::Node codec_node(const std::string& text) {
   for (const std::string& part : CLI::detail::split(text.substr(colon + 1), ',')) {
     const size_t equals = part.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw UsageError(fmt::format("--codec takes ID or ID:SETTING=VALUE,..., not '{}'.", text));
+      throw UsageError(fmt::format("{} takes ID or ID:NAME=VALUE,..., not '{}'.", flag, text));
     settings.force_insert(part.substr(0, equals), part.substr(equals + 1));
   }
   YAML::Node codec(YAML::NodeType::Map);
@@ -64,7 +64,8 @@ void expect_required(const datasets::DataSource& source, const std::vector<std::
 
 // The flag that each line of the config was made of.
 std::vector<std::string> flags_of(const std::string& config) {
-  static constexpr std::string_view kDataFlags[] = {"source", "d", "layers", "seed", "sigma", "entropy_bits"};
+  static constexpr std::string_view kDataFlags[] = {"source",       "d",       "layers", "seed", "sigma",
+                                                    "entropy_bits", "quantise"};
   std::vector<std::string> flags;
   std::string part, flag;
   std::istringstream lines(config);
@@ -72,8 +73,11 @@ std::vector<std::string> flags_of(const std::string& config) {
     std::string key = line.substr(std::min(line.size(), line.find_first_not_of(" -")));
     key = key.substr(0, std::min(key.find(':'), key.size()));
     const bool has_key = line.find(':') != std::string::npos;
+    const bool is_item = line.substr(std::min(line.size(), line.find_first_not_of(' '))).starts_with("- ");
     if (key == "data" || key == "codecs" || key == "kernels" || key == "measure")
       part = key, flag = part == "codecs" ? "--codec" : "";
+    else if (is_item && flag == "--quantise")
+      flag = "--quantise";
     else if (has_key && part == "data" && key == "shapes")
       flag = "--shape";
     else if (has_key && part == "data" && std::ranges::find(kDataFlags, key) == std::end(kDataFlags))
@@ -118,6 +122,9 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   verb.add_option("--param", options.parameters, "NAME=VALUE: another parameter of the source, e.g. file=x.safetensors")
       ->allow_extra_args(false)
       ->group(group);
+  verb.add_option("--quantise", options.quantisers, "ID or ID:NAME=VALUE,... of a quantiser; may be repeated")
+      ->allow_extra_args(false)
+      ->group(group);
   std::string backends = "best";
   for (const backends::Backend& backend : backends::all_backends()) backends += ", " + std::string(backend.id);
   list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
@@ -156,6 +163,8 @@ static std::string ad_hoc_config(const AdHoc& options) {
       throw UsageError(fmt::format("--param takes NAME=VALUE, not '{}'.", parameter));
     data[parameter.substr(0, equals)] = parameter.substr(equals + 1);
   }
+  for (const std::string& quantiser : options.quantisers)
+    data["quantise"].push_back(id_with_settings(quantiser, "--quantise"));
   put(kernels, "backend", options.backends);
   put(kernels, "simd_target", options.simd_targets);
   put(kernels, "threads", options.threads);
@@ -169,7 +178,7 @@ static std::string ad_hoc_config(const AdHoc& options) {
   if (!options.repetitions.empty()) measure["repetitions"] = options.repetitions;
   if (!options.min_time.empty()) measure["min_time"] = options.min_time;
   for (const std::string& text : options.codecs)
-    for (const std::string& codec : listed_codecs(text)) codecs.push_back(codec_node(codec));
+    for (const std::string& codec : listed_codecs(text)) codecs.push_back(id_with_settings(codec, "--codec"));
 
   YAML::Node block;
   block["data"] = data;

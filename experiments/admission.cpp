@@ -22,8 +22,10 @@ Admission::Admission(const Experiment& experiment, const RunOptions& options, co
       devices_(devices),
       codec_(codec),
       encoded_(encoded),
-      reference_(dataset.reference) {
-  if (encoded.decoded == nullptr) return;
+      reference_(dataset.reference),
+      distortion_(dataset.distortion) {
+  if (encoded.decoded == nullptr || !encoded.outcome.fine()) return;
+  distortion_ = dataset.distortion_of(*encoded.decoded);
   reference_.matrices = encoded.decoded;
   reference_.floats = dataset.reference.floats->of(encoded.decoded);
 }
@@ -49,7 +51,8 @@ Outcome Admission::fill_stored(const Case& one, reports::CaseRecord& record) con
   if (encoded_.outcome.status == Status::incorrect) record.check.decode = encoded_.outcome.reason;
   if (!encoded_.outcome.fine()) return encoded_.outcome;
   record.check.decode = encoded_.decode;
-  fill_size(record, dataset_.entropy_bits_per_element, encoded_.layers);
+  fill_size(record, dataset_.entropy_bits_per_element, encoded_.layers, dataset_.scales());
+  if (distortion_) fill_distortion(record, *distortion_);
   record.size.ideal_bits_per_element = encoded_.ideal_bits_per_element;
   if (one.kernel.op == Op::size) {
     for (const datasets::Matrix& matrix : dataset_.layers()) record.time.elements += matrix.shape.elements();
@@ -76,6 +79,13 @@ Outcome Admission::prepare(AdmittedCase& admitted, backends::PassPlan& plan) {
     if (!products.refused.empty()) return {Status::refused, products.refused};
     plan.chained = false;
     plan.tokens = products.first_tokens(kernel.batch);
+    for (const datasets::Scales& scales : reference_.floats->scales()) {
+      if (!scales.one_a_row() && !kernel.unfused)
+        return {Status::refused,
+                "A fused product has one sum a row, and groups of columns have scales of their own here; an "
+                "unfused one applies them to what it decoded."};
+      plan.weight_scales.push_back(&scales);
+    }
   }
   if (plan.kernel != nullptr)
     for (const codecs::CompressedMatrix& layer : encoded_.layers)

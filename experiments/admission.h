@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,8 @@ class Admission {
   DevicePool& devices_;
   const CodecChoice& codec_;
   const EncodedLayers& encoded_;
-  Reference reference_;  // the source's, of lossy codecs what their reference decoder made
+  Reference reference_;                             // the source's, of lossy codecs what their reference decoder made
+  std::optional<datasets::Distortion> distortion_;  // of what the codec keeps, from the floats; none where all is exact
   std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory
 };
 

@@ -25,6 +25,8 @@ std::string DataSpec::name() const {
     parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
   for (const auto& [key, value] : texts)
     parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
+  if (!quantiser.id.empty())
+    parameters += fmt::format("{}quantise={}", parameters.empty() ? "" : ",", quantiser.name());
   std::string name = parameters.empty() ? source : fmt::format("{}[{}]", source, parameters);
   if (shape.elements() > 0 || shape.rows > 0 || shape.cols > 0)
     name += fmt::format("/{}x{}x{}/seed{}", shape.rows, shape.cols, layers, seed);

@@ -9,7 +9,7 @@
 
 #include "backends/kernel.h"
 #include "codecs/compressed_matrix.h"
-#include "datasets/matrix.h"
+#include "datasets/quantisers.h"
 
 namespace ecmv::codecs {
 struct CodecEntry;
@@ -24,8 +24,9 @@ struct DataSpec {
   uint64_t seed = 1;
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
-  std::string name() const;        // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
-  std::string short_name() const;  // without the seed where it is 1: for people
+  datasets::QuantiserChoice quantiser = {};  // what is made of the source's floats; without an id nothing
+  std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
+  std::string short_name() const;            // without the seed where it is 1: for people
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 

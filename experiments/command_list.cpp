@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "codecs/did_you_mean.h"
 #include "codecs/registry.h"
-#include "datasets/source.h"
+#include "datasets/quantisers.h"
 #include "experiments/command.h"
 #include "experiments/coverage.h"
 #include "experiments/known_configs.h"
@@ -123,25 +123,36 @@ Json devices_json(bool devices_too) {
 }
 
 Json datasets_json() {
-  Json sources = Json::array(), parameters = Json::array();
+  Json sources = Json::array(), parameters = Json::array(), quantisers = Json::array(),
+       quantiser_parameters = Json::array();
   const auto known = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  const auto add_parameters = [&](Json& list, const char* key, const auto& owner) {
+    for (const datasets::ParameterInfo& info : owner.parameters)
+      list.push_back({{key, owner.id},
+                      {"parameter", info.name},
+                      {"type", info.is_text      ? "text"
+                               : info.is_integer ? "integer"
+                                                 : "number"},
+                      {"required", info.required},
+                      {"default", info.default_text.empty() ? known(info.default_value) : Json(info.default_text)},
+                      {"min", known(info.min)},
+                      {"max", known(info.max)},
+                      {"help", info.help}});
+  };
   for (const datasets::DataSource& source : datasets::all_sources()) {
     sources.push_back({{"source", source.id},
                        {"summary", source.summary},
                        {"shape", source.uses_shape ? "d or shapes" : "of the file"}});
-    for (const datasets::ParameterInfo& info : source.parameters)
-      parameters.push_back({{"source", source.id},
-                            {"parameter", info.name},
-                            {"type", info.is_text      ? "text"
-                                     : info.is_integer ? "integer"
-                                                       : "number"},
-                            {"required", info.required},
-                            {"default", known(info.default_value)},
-                            {"min", known(info.min)},
-                            {"max", known(info.max)},
-                            {"help", info.help}});
+    add_parameters(parameters, "source", source);
   }
-  return {{"datasets", sources}, {"parameters", parameters}};
+  for (const datasets::Quantiser& quantiser : datasets::all_quantisers()) {
+    quantisers.push_back({{"quantiser", quantiser.id}, {"summary", quantiser.summary}});
+    add_parameters(quantiser_parameters, "quantiser", quantiser);
+  }
+  return {{"datasets", sources},
+          {"parameters", parameters},
+          {"quantisers", quantisers},
+          {"quantiser_parameters", quantiser_parameters}};
 }
 
 // One row for each codec, kernel, tuning and instruction set.
@@ -303,6 +314,8 @@ void print_list(const std::string& what, const Json& json, bool named) {
                                                              {"datasets", "Data sources"},
                                                              {"devices", "Devices"},
                                                              {"metrics", "What the metrics mean"},
+                                                             {"quantisers", "Quantisers of sources of floats"},
+                                                             {"quantiser_parameters", "Parameters of quantisers"},
                                                              {"parameters", "Parameters of data sources"}};
   for (const auto& [id, rows] : json.items())
     if (!rows.empty()) std::cout << fitted_text(table_of(kTitles.at(id), rows), columns) << "\n";

@@ -25,8 +25,9 @@ bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op
 
 // Appends the kernels of one backend for one op, `place` holding backend, target, threads, op and batch.
 void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place,
-                    std::vector<KernelSpec>& out) {
-  const bool fused = has_kernel(entry, place.backend, place.op);
+                    bool scales_in_groups, std::vector<KernelSpec>& out) {
+  const bool takes_scales = !scales_in_groups || place.op != Op::matmul || choice.unfused == "never";
+  const bool fused = takes_scales && has_kernel(entry, place.backend, place.op);
   const auto append = [&](Op op, bool unfused) {
     bool is_first = true;
     for (const backends::Kernel& kernel : entry.kernels(place.backend)) {
@@ -42,7 +43,7 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
       }
     }
   };
-  append(place.op, false);
+  if (takes_scales) append(place.op, false);
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
   if (place.op != Op::decode && wants_unfused) append(Op::decode, true);
   // The reference decoder stands in where a codec has no kernel at all.
@@ -102,7 +103,8 @@ std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string&
 
 }  // namespace
 
-std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry) {
+std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
+                                       bool scales_in_groups) {
   std::vector<KernelSpec> out;
   if (std::find(choice.ops.begin(), choice.ops.end(), Op::size) != choice.ops.end()) {
     KernelSpec size;
@@ -114,17 +116,20 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       if (op == Op::size) continue;
       std::string backend = wanted;
       if (wanted == "best") {
-        const bool simd = has_kernel(entry, "simd", op) ||
-                          (op != Op::decode && choice.unfused != "never" && !has_kernel(entry, "scalar", op) &&
-                           has_kernel(entry, "simd", Op::decode));
+        const bool unfused_only = scales_in_groups && op == Op::matmul && choice.unfused != "never";
+        const bool simd = unfused_only
+                              ? has_kernel(entry, "simd", Op::decode)
+                              : has_kernel(entry, "simd", op) ||
+                                    (op != Op::decode && choice.unfused != "never" &&
+                                     !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
         backend = simd ? "simd" : "scalar";
       }
       for (KernelSpec& place : places_of(choice, backend)) {
         place.op = op;
-        if (op != Op::matmul) append_kernels(choice, entry, place, out);
+        if (op != Op::matmul) append_kernels(choice, entry, place, scales_in_groups, out);
         for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i) {
           place.batch = static_cast<int>(choice.batches[i]);
-          append_kernels(choice, entry, place, out);
+          append_kernels(choice, entry, place, scales_in_groups, out);
         }
       }
     }

@@ -31,7 +31,8 @@ bool on_host(std::string_view backend);
 
 // The kernels of one codec that the choice names, in the registry's order. Backends that the codec has no kernels for
 // give nothing; a codec without any kernel gets its reference decoder on `scalar`. The op `size` gives one entry
-// whatever the backends.
-std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry);
+// whatever the backends. `scales_in_groups`: those of the data; no fused kernel takes them, so that `auto` runs unfused.
+std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
+                                       bool scales_in_groups = false);
 
 }  // namespace ecmv::experiments

@@ -42,6 +42,13 @@ Metadata describe(const DataSpec& data, const std::vector<datasets::Matrix>& lay
   return metadata;
 }
 
+// How the stored bytes are read: [rows, groups] of a type, each scale times the factor.
+std::string scales_text(const datasets::Scales& scales) {
+  static constexpr std::string_view kTypes[] = {"bf16", "e4m3", "e8m0"};
+  return fmt::format("type={},rows={},groups={},group_cols={},factor={}", kTypes[static_cast<size_t>(scales.type)],
+                     scales.rows, scales.groups, scales.group_cols, scales.factor);
+}
+
 class Exporter {
  public:
   Exporter(const ExportOptions& options, std::ostream& out, std::ostream& messages)
@@ -100,13 +107,19 @@ class Exporter {
                          std::string(datasets::dtype_of(layer.type)),
                          {layer.shape.rows, layer.shape.cols},
                          layer.elements});
+      if (dataset.scales.empty()) continue;
+      const std::vector<std::byte>& scales = dataset.scales[i].stored;
+      tensors.push_back({layer_name(i) + ".scales", "U8", {static_cast<int64_t>(scales.size())}, scales});
     }
     tensors.push_back({"initial_vector",
                        "I8",
                        {static_cast<int64_t>(dataset.initial_vector.size())},
                        std::as_bytes(std::span(dataset.initial_vector))});
     matrices_file_ = file_name(data, {}) + ".matrices.safetensors";
-    write(matrices_file_, tensors, describe(data, dataset.layers), data.name());
+    Metadata metadata = describe(data, dataset.layers);
+    for (size_t i = 0; i < dataset.scales.size(); ++i)
+      metadata[layer_name(i) + ".scales"] = scales_text(dataset.scales[i]);
+    write(matrices_file_, tensors, metadata, data.name());
   }
 
   // Sections as they are stored, numbered, because empty tensors may stand anywhere in a file.

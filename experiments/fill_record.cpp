@@ -14,14 +14,15 @@
 namespace ecmv::experiments {
 namespace {
 
-// Standard deviation that the source was asked for; of sources without one, that of the elements.
+// Standard deviation that the source was asked for; of sources without one, that of the elements. Quantisers leave it as
+// it was, so that data that differ in nothing else have the same.
 double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
   if (const auto it = spec.numbers.find("sigma"); it != spec.numbers.end()) return it->second;
   if (const auto it = spec.numbers.find("entropy_bits"); it != spec.numbers.end() && spec.source == "gaussian")
     return std::exp2(it->second) / std::sqrt(2 * std::numbers::pi * std::numbers::e);
   double count = 0, sum = 0, squares = 0;
   std::vector<double> piece(4096);
-  for (const datasets::Matrix& matrix : dataset.layers)
+  for (const datasets::Matrix& matrix : dataset.sources.empty() ? dataset.layers : dataset.sources)
     for (int64_t first = 0; first < matrix.shape.elements(); first += static_cast<int64_t>(piece.size())) {
       const auto part = std::span(piece).first(std::min<size_t>(piece.size(), matrix.shape.elements() - first));
       datasets::read_numbers(matrix.view(), first, part);
@@ -40,7 +41,8 @@ double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
 datasets::Dataset load_dataset(const DataSpec& data) {
   const datasets::DataSource* source = datasets::find_source(data.source);
   if (source == nullptr) throw datasets::DatasetError("There is no data source '" + data.source + "'.");
-  return source->load({data.shape, data.layers, data.seed, data.numbers, data.texts});
+  datasets::Dataset dataset = source->load({data.shape, data.layers, data.seed, data.numbers, data.texts});
+  return data.quantiser.id.empty() ? dataset : datasets::quantise(std::move(dataset), data.quantiser);
 }
 
 backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& entry, const ReferenceChain& chain) {
@@ -86,6 +88,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   record.data.seed = one.data.seed;
   for (const auto& [name, value] : one.data.numbers) record.data.parameters[name] = value;
   for (const auto& [name, value] : one.data.texts) record.data.parameters[name] = value;
+  if (!one.data.quantiser.id.empty()) record.data.parameters["quantise"] = one.data.quantiser.name();
   record.codec.id = one.codec.id;
   record.codec.format_version = one.codec.format_version;
   record.codec.non_default = one.codec.non_default;
@@ -156,8 +159,12 @@ double entropy_of(const datasets::Dataset& dataset) {
 }
 
 void fill_size(reports::CaseRecord& record, double entropy_bits_per_element,
-               const std::vector<codecs::CompressedMatrix>& layers) {
+               const std::vector<codecs::CompressedMatrix>& layers, std::span<const datasets::Scales> scales) {
   double elements = 0;
+  for (const datasets::Scales& of_layer : scales) {
+    record.size.stored_bytes += static_cast<int64_t>(of_layer.stored.size());
+    record.size.scale_bytes += static_cast<int64_t>(of_layer.stored.size());
+  }
   for (const codecs::CompressedMatrix& layer : layers) {
     elements += static_cast<double>(layer.shape.elements());
     record.size.stored_bytes += layer.stored_bytes();
@@ -171,6 +178,10 @@ void fill_size(reports::CaseRecord& record, double entropy_bits_per_element,
     record.size.bits_per_element = 8.0 * static_cast<double>(record.size.stored_bytes) / elements;
     record.size.entropy_bits_per_element = entropy_bits_per_element;
   }
+}
+
+void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& distortion) {
+  record.distortion = {distortion.snr_db(), distortion.largest};
 }
 
 std::string device_label(const backends::Device& device) {

@@ -1,13 +1,14 @@
 // From what a run knows to the fields of its records, and from a kernel's name to the pass it asks for.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backends/cpu/host_load.h"
 #include "backends/pass.h"
 #include "codecs/registry.h"
-#include "datasets/source.h"
+#include "datasets/quantisers.h"
 #include "experiments/case.h"
 #include "experiments/chain.h"
 #include "experiments/check.h"
@@ -16,7 +17,7 @@
 
 namespace ecmv::experiments {
 
-// Loads or generates. Throws datasets::DatasetError.
+// Loads or generates, and quantises. Throws datasets::DatasetError.
 datasets::Dataset load_dataset(const DataSpec& data);
 
 // The pass without its layers and tokens. Throws std::invalid_argument if the codec has no such kernel or policy.
@@ -28,8 +29,10 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
 
 // Order-0 entropy, the mean over all elements of the dataset; goes through all of them.
 double entropy_of(const datasets::Dataset& dataset);
+// `scales` of the data are stored beside every codec's bytes.
 void fill_size(reports::CaseRecord& record, double entropy_bits_per_element,
-               const std::vector<codecs::CompressedMatrix>& layers);
+               const std::vector<codecs::CompressedMatrix>& layers, std::span<const datasets::Scales> scales = {});
+void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& distortion);
 // The device's model, followed by its number where it is not the first of its backend.
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);

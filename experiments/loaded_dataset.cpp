@@ -7,13 +7,39 @@
 #include "experiments/plan.h"
 
 namespace ecmv::experiments {
+namespace {
+
+// Integers of rows and groups with scales of their own are no numbers that an int8 chain could go on with; one scale of
+// the tensor is part of what requantisation divides by.
+std::string why_scales_have_no_product(const datasets::Dataset& dataset) {
+  for (const datasets::Scales& scales : dataset.scales)
+    if (scales.rows > 1 || scales.groups > 1)
+      return "The op matvec multiplies integers alone, and their rows or groups have scales of their own here (op "
+             "matmul "
+             "applies them).";
+  return {};
+}
+
+}  // namespace
+
+datasets::Distortion LoadedDataset::distortion_of(const std::vector<datasets::Matrix>& decoded) const {
+  const std::vector<datasets::Matrix>& sources = dataset->sources.empty() ? dataset->layers : dataset->sources;
+  datasets::Distortion sum;
+  for (size_t i = 0; i < sources.size(); ++i)
+    sum += datasets::distortion(sources[i].view(), decoded[i].view(),
+                                dataset->scales.empty() ? datasets::Scales{} : dataset->scales[i]);
+  return sum;
+}
 
 LoadedDataset load_for(std::span<const Case* const> cases) {
   const DataSpec& data = cases.front()->data;
   if (const std::string reason = lacks_memory(data); !reason.empty()) throw backends::OutOfMemory(reason);
   const auto dataset = std::make_shared<const datasets::Dataset>(load_dataset(data));
   LoadedDataset loaded;
+  loaded.dataset = dataset;
   loaded.no_product = why_no_product(dataset->layers);
+  if (loaded.no_product.empty()) loaded.no_product = why_scales_have_no_product(*dataset);
+  if (!dataset->sources.empty()) loaded.distortion = loaded.distortion_of(dataset->layers);
   bool chain_wanted = false;
   int largest_batch = 0;
   for (const Case* one : cases) {
@@ -24,7 +50,9 @@ LoadedDataset load_for(std::span<const Case* const> cases) {
   loaded.reference.matrices = {dataset, &dataset->layers};
   loaded.reference.chain =
       std::make_shared<const ReferenceChain>(chain_defined ? compute_reference_chain(*dataset) : ReferenceChain{});
-  loaded.reference.floats = std::make_shared<FloatReference>(loaded.reference.matrices, data.seed, largest_batch);
+  loaded.reference.floats = std::make_shared<FloatReference>(
+      loaded.reference.matrices, std::shared_ptr<const std::vector<datasets::Scales>>(dataset, &dataset->scales),
+      data.seed, largest_batch);
   loaded.description = describe_data(data, *dataset);
   loaded.entropy_bits_per_element = entropy_of(*dataset);
   return loaded;

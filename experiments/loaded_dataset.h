@@ -13,12 +13,17 @@
 namespace ecmv::experiments {
 
 struct LoadedDataset {
-  Reference reference;                                   // of the source
+  Reference reference;  // of the source
+  std::shared_ptr<const datasets::Dataset> dataset;
   std::string no_product;                                // why these matrices have no int8 products; "" if they have
   std::optional<reports::CaseRecord::Data> description;  // absent where loading failed
   double entropy_bits_per_element = 0;
+  std::optional<datasets::Distortion> distortion = {};  // of quantised layers, from what they were
 
-  const std::vector<datasets::Matrix>& layers() const { return *reference.matrices; }
+  const std::vector<datasets::Matrix>& layers() const { return dataset->layers; }
+  std::span<const datasets::Scales> scales() const { return dataset->scales; }
+  // How far what a lossy codec made of the layers lies from the floats that a quantiser or the source had.
+  datasets::Distortion distortion_of(const std::vector<datasets::Matrix>& decoded) const;
 };
 
 // The dataset of these cases, at least one; what none of them needs is left out. Throws backends::OutOfMemory where it

@@ -22,7 +22,8 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
 
 // `keep`(token, column): whether that number stays; the others are zero.
 template <typename Keep>
-ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch, Keep keep) {
+ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::span<const datasets::Scales> scales,
+                              uint64_t seed, int batch, Keep keep) {
   ReferenceProducts products;
   products.batch = batch;
   products.refused = why_no_float_product(matrices);
@@ -40,7 +41,8 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, uint64
           if (!keep(token, c)) numbers[c] = 0;
       }
     });
-    products.layers.push_back(backends::exact_product(matrix.view(), tokens, batch));
+    products.layers.push_back(
+        backends::exact_product(matrix.view(), tokens, batch, scales.empty() ? nullptr : &scales[layer]));
     if (products.refused.empty() && !products.layers.back().refused.empty())
       products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
   }
@@ -62,17 +64,19 @@ std::string why_no_float_product(std::span<const datasets::Matrix> matrices) {
   return {};
 }
 
-ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch) {
-  return products_of(matrices, seed, batch, [](int, size_t) { return true; });
+ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
+                                             std::span<const datasets::Scales> scales) {
+  return products_of(matrices, scales, seed, batch, [](int, size_t) { return true; });
 }
 
-ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed) {
+ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed,
+                                 std::span<const datasets::Scales> scales) {
   int64_t longest = 0;
   for (const datasets::Matrix& matrix : matrices) longest = std::max(longest, matrix.shape.cols);
   const auto strips =
       static_cast<int>(std::min<int64_t>((longest + kProbeTerms - 1) / kProbeTerms, backends::kMaxBatch));
   if (strips <= 1) return {};
-  return products_of(matrices, seed, strips, [strips](int token, size_t column) {
+  return products_of(matrices, scales, seed, strips, [strips](int token, size_t column) {
     return static_cast<int>(column % static_cast<size_t>(strips)) == token;
   });
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/exact_product.h"
-#include "datasets/matrix.h"
+#include "datasets/scales.h"
 
 namespace ecmv::experiments {
 
@@ -27,32 +27,41 @@ struct ReferenceProducts {
 // "" if float products of matrices of these types and shapes are defined, otherwise why not.
 std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
 
-// Tokens of N(0, 1), a function of seed, layer, token and column alone; the exact products on all threads.
-ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch);
+// Tokens of N(0, 1), a function of seed, layer, token and column alone; the exact products on all threads. `scales`: of
+// every matrix, or none.
+ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
+                                             std::span<const datasets::Scales> scales = {});
 
 // The bound of a sum grows with its terms and the error that one wrong element makes does not: over 16384 columns it
 // hides there. So long rows are also multiplied with sparse tokens. Token s of as many as it takes has the numbers of
 // columns s, s + batch, ..., about kProbeTerms of them, and zeros elsewhere; then a single element that is off by a
 // tenth of the others' mean shows. A batch of 0 where no row is that long.
 inline constexpr int64_t kProbeTerms = 1024;
-ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed);
+ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed,
+                                 std::span<const datasets::Scales> scales = {});
 
 // Both for the same matrices, each computed when it is first asked for.
 class FloatReference {
  public:
-  FloatReference(std::shared_ptr<const std::vector<datasets::Matrix>> matrices, uint64_t seed, int batch)
-      : matrices_(std::move(matrices)), seed_(seed), batch_(batch) {}
-  // The same of other matrices of these shapes.
+  FloatReference(std::shared_ptr<const std::vector<datasets::Matrix>> matrices,
+                 std::shared_ptr<const std::vector<datasets::Scales>> scales, uint64_t seed, int batch)
+      : matrices_(std::move(matrices)), scales_(std::move(scales)), seed_(seed), batch_(batch) {}
+  // The same of other matrices of these shapes, with these scales.
   std::shared_ptr<FloatReference> of(std::shared_ptr<const std::vector<datasets::Matrix>> matrices) const {
-    return std::make_shared<FloatReference>(std::move(matrices), seed_, batch_);
+    return std::make_shared<FloatReference>(std::move(matrices), scales_, seed_, batch_);
   }
   const ReferenceProducts& products() {
-    return products_ ? *products_ : products_.emplace(compute_reference_products(*matrices_, seed_, batch_));
+    return products_ ? *products_ : products_.emplace(compute_reference_products(*matrices_, seed_, batch_, *scales_));
   }
-  const ReferenceProducts& probes() { return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_)); }
+  const ReferenceProducts& probes() {
+    return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_, *scales_));
+  }
+  // Of the matrices, empty where they have none.
+  std::span<const datasets::Scales> scales() const { return *scales_; }
 
  private:
   std::shared_ptr<const std::vector<datasets::Matrix>> matrices_;
+  std::shared_ptr<const std::vector<datasets::Scales>> scales_;
   uint64_t seed_;
   int batch_;
   std::optional<ReferenceProducts> products_, probes_;

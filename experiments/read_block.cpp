@@ -10,8 +10,10 @@
 
 #include "backends/backend.h"
 #include "codecs/did_you_mean.h"
-#include "datasets/source.h"
+#include "datasets/quantisers.h"
+#include "experiments/axes.h"
 #include "experiments/expand.h"
+#include "experiments/read_quantisers.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -22,70 +24,10 @@ constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads",
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",    "op",
                                              "batch",  "variant", "tuning", "simd_target"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
-// More is a slip of the pen, and would fill the memory before it could be seen.
-constexpr size_t kMostCases = 100'000, kMostRules = 1000;
+// More is a slip of the pen.
+constexpr size_t kMostRules = 1000;
 // Sources check parameters by making a matrix with them; beyond so many different ones that is left to the run.
 constexpr size_t kMostChecked = 1000;
-
-// One axis of a product: a key and the values it takes.
-struct Axis {
-  std::string key;
-  std::vector<YAML::Node> values;
-};
-
-// Whether there are more combinations than a config may have; then that is an error.
-bool too_many(const std::vector<Axis>& axes, const std::vector<std::string>& zip, std::string_view what,
-              const YAML::Node& where, YamlErrors& errors) {
-  double count = 1;
-  for (const Axis& axis : axes)
-    if (std::find(zip.begin(), zip.end(), axis.key) == zip.end() || axis.key == zip.front())
-      count *= static_cast<double>(axis.values.size());
-  if (count <= static_cast<double>(kMostCases)) return false;
-  errors.add(where,
-             fmt::format("'{}' has {:.6g} combinations; a config may have at most {} cases.", what, count, kMostCases));
-  return true;
-}
-
-// Every combination of the axes, the first axis slowest. Axes named in `zip` advance together.
-std::vector<std::map<std::string, YAML::Node>> product(const std::vector<Axis>& axes,
-                                                       const std::vector<std::string>& zip) {
-  std::vector<std::map<std::string, YAML::Node>> out = {{}};
-  bool zipped_done = false;
-  for (const Axis& axis : axes) {
-    const bool zipped = std::find(zip.begin(), zip.end(), axis.key) != zip.end();
-    if (zipped && zipped_done) continue;
-    std::vector<std::map<std::string, YAML::Node>> next;
-    for (const auto& partial : out)
-      for (size_t i = 0; i < axis.values.size(); ++i) {
-        next.push_back(partial);
-        next.back()[axis.key] = axis.values[i];
-        if (!zipped) continue;
-        for (const Axis& other : axes)
-          if (std::find(zip.begin(), zip.end(), other.key) != zip.end()) next.back()[other.key] = other.values[i];
-      }
-    zipped_done = zipped_done || zipped;
-    out = std::move(next);
-  }
-  return out;
-}
-
-std::vector<std::string> read_zip(const YAML::Node& node, const std::vector<Axis>& axes, YamlErrors& errors) {
-  std::vector<std::string> zip;
-  if (!node.IsDefined()) return zip;
-  std::optional<size_t> length;
-  for (const YAML::Node& key : read_axis(node, "zip", errors)) {
-    const std::string name = read_text(key, "zip", errors).value_or("");
-    const auto axis = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == name; });
-    if (axis == axes.end())
-      errors.add(key, fmt::format("'zip' names '{}', which is no axis of this block.", name));
-    else if (length && *length != axis->values.size())
-      errors.add(key, fmt::format("The axes in 'zip' must be of one length: '{}' has {} values, another one {}.", name,
-                                  axis->values.size(), *length));
-    else
-      length = axis->values.size(), zip.push_back(name);
-  }
-  return zip;
-}
 
 // "shapes: [[4096, 11008], ...]": a list of pairs; one pair alone is allowed too.
 std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) {
@@ -118,8 +60,8 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
     const datasets::SourceRequest request{{1, 1}, 1, spec.seed, spec.numbers, spec.texts};
     if (source.check != nullptr)
       source.check(request);
-    else
-      source.load(request);
+    else if (const datasets::Dataset dataset = source.load(request); !spec.quantiser.id.empty())
+      for (const datasets::Matrix& matrix : dataset.layers) datasets::expect_floats(matrix);
   } catch (const std::exception& e) {
     const auto& known = errors.messages();
     if (known.empty() || !known.back().ends_with(e.what())) errors.add(culprit(where, e.what()), e.what());
@@ -129,7 +71,7 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
 // Keys of `data`; none for a source that is not known.
 std::vector<std::string_view> data_keys(const datasets::DataSource* source) {
   if (source == nullptr) return {};
-  std::vector<std::string_view> keys = {"source", "zip"};
+  std::vector<std::string_view> keys = {"source", "quantise", "zip"};
   if (source->uses_shape) keys.insert(keys.end(), {"d", "shapes", "layers", "seed"});
   for (const datasets::ParameterInfo& parameter : source->parameters) keys.push_back(parameter.name);
   return keys;
@@ -166,12 +108,15 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
 
   const size_t problems = errors.count();
   std::vector<Axis> axes;
+  NamedQuantisers quantisers;
   for (const auto& pair : node) {
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
     const bool known = std::find(keys.begin(), keys.end(), key) != keys.end();
     const bool again = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == key; });
     if (!known || again || key == "source" || key == "zip") continue;
-    axes.push_back({key, key == "shapes" ? read_shapes(pair.second, errors) : read_axis(pair.second, key, errors)});
+    axes.push_back({key, key == "shapes"     ? read_shapes(pair.second, errors)
+                         : key == "quantise" ? read_quantisers(pair.second, quantisers, errors)
+                                             : read_axis(pair.second, key, errors)});
   }
   if (source->uses_shape && child(node, "d").IsDefined() == child(node, "shapes").IsDefined())
     errors.add(node, "'data' takes either 'd' (square matrices) or 'shapes' (pairs [rows, cols]).");
@@ -196,6 +141,8 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
         spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
       } else if (key == "seed") {
         spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
+      } else if (key == "quantise") {
+        spec.quantiser = quantisers[value.Scalar()];
       } else {
         const auto parameter = std::ranges::find(source->parameters, key, &datasets::ParameterInfo::name);
         if (parameter->is_text)
@@ -441,20 +388,22 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return true;
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
-  std::map<std::string, std::vector<KernelSpec>> kernels;  // by codec
-  double count = 0;                                        // before anything is excluded
-  for (const CodecSpec& codec : specs) {
-    if (!kernels.contains(codec.id)) {
-      const auto entry =
-          std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == codec.id; });
-      kernels[codec.id] = expand_kernels(choice, *entry);
-    }
-    count += static_cast<double>(kernels[codec.id].size() * data.size());
-  }
+  std::map<std::pair<std::string, bool>, std::vector<KernelSpec>>
+      expanded;  // by codec, and whether scales are in groups
+  const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
+    const bool groups = datasets::scales_in_groups(one_data.quantiser);
+    const auto [known, is_new] = expanded.try_emplace({codec.id, groups});
+    if (is_new)
+      known->second = expand_kernels(choice, *std::ranges::find(codecs, codec.id, &codecs::CodecEntry::id), groups);
+    return known->second;
+  };
+  double count = 0;  // before anything is excluded
+  for (const DataSpec& one_data : data)
+    for (const CodecSpec& codec : specs) count += static_cast<double>(kernels(one_data, codec).size());
   if (too_many(count + static_cast<double>(cases.size()))) return;
   for (const DataSpec& one_data : data)
     for (const CodecSpec& codec : specs)
-      for (const KernelSpec& kernel : kernels[codec.id]) {
+      for (const KernelSpec& kernel : kernels(one_data, codec)) {
         Case one{one_data, codec, kernel, {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));
       }

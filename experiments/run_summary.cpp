@@ -2,6 +2,7 @@
 #include "experiments/run_summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <ostream>
 #include <set>
@@ -59,9 +60,14 @@ std::string kernel_of(const CaseRecord& r) {
   return name + (r.kernel.launch == "plain" ? " plain launches" : "");
 }
 
-std::vector<Cell> row_of(const CaseRecord& r, const reports::Context& context) {
+std::vector<Cell> row_of(const CaseRecord& r, const reports::Context& context, bool lossy) {
   const double bits = r.size.bits_per_element;
   std::vector<Cell> row = {fixed(bits, 3), fixed(bits / r.size.entropy_bits_per_element, 3)};
+  if (lossy) {
+    const double error = r.distortion.largest_error;
+    row.push_back(fixed(r.distortion.snr_db, 2));
+    row.push_back(reports::number_cell(error, std::isnan(error) ? "–" : fmt::format("{:.3g}", error)));
+  }
   if (r.kernel.op != "size") {
     const double speed = reports::find_metric("elements_per_s").value(r, context);
     row.push_back(reports::number_cell(speed, reports::si_text(speed)));
@@ -72,10 +78,14 @@ std::vector<Cell> row_of(const CaseRecord& r, const reports::Context& context) {
   return row;
 }
 
-std::vector<Column> columns_of(const CaseRecord& r) {
+std::vector<Column> columns_of(const CaseRecord& r, bool lossy) {
   constexpr auto kRight = Column::Align::right;
   std::vector<Column> columns = {{"bits_per_element", "stored bits", "", kRight},
                                  {"of_entropy", "of entropy", "", kRight}};
+  if (lossy) {
+    columns.push_back({"snr_db", "SNR dB", "", kRight});
+    columns.push_back({"largest_error", "largest error", "", kRight});
+  }
   if (r.kernel.op != "size") {
     columns.push_back({"elements_per_s", "elements/s", "", kRight});
     columns.push_back({"speedup_vs_raw", "vs raw", "", kRight});
@@ -84,6 +94,14 @@ std::vector<Column> columns_of(const CaseRecord& r) {
   columns.push_back({"codec", "codec", ""});
   columns.push_back(r.kernel.op == "size" ? Column{"decoded", "decoded", ""} : Column{"kernel", "kernel", ""});
   return columns;
+}
+
+// ", SNR 28.38 dB, largest error 0.181", "" for the source's own numbers.
+std::string distance_of(const CaseRecord& r) {
+  if (!reports::has_distortion(r)) return {};
+  const std::string snr =
+      std::isfinite(r.distortion.snr_db) ? fmt::format(", SNR {:.2f} dB", r.distortion.snr_db) : std::string();
+  return snr + fmt::format(", largest error {:.3g}", r.distortion.largest_error);
 }
 
 // The first of each name.
@@ -119,8 +137,12 @@ std::vector<Table> fastest_cases(const reports::RecordSet& records, const std::s
         table.title += fmt::format("; of each codec the {} of its settings",
                                    shown.front()->kernel.op == "size" ? "smallest" : "fastest");
     }
-    table.columns = columns_of(*shown.front());
-    for (const CaseRecord* one : shown) table.rows.push_back(row_of(*one, contexts.of(*one)));
+    // Codecs without loss share the distance that a quantiser made: then the title says it, and lines stay short.
+    const std::string distance = distance_of(*shown.front());
+    const bool lossy = std::ranges::any_of(shown, [&](const CaseRecord* r) { return distance_of(*r) != distance; });
+    if (!lossy) table.title += distance;
+    table.columns = columns_of(*shown.front(), lossy);
+    for (const CaseRecord* one : shown) table.rows.push_back(row_of(*one, contexts.of(*one), lossy));
   }
   return tables;
 }

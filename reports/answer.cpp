@@ -59,11 +59,15 @@ std::string with_bits(const CaseRecord& r) {
   const double bits = find_metric("bits_per_element").value(r, {}), entropy = r.size.entropy_bits_per_element;
   if (!std::isfinite(bits)) return "";
   const std::string text = fmt::format(" with {:.3f} stored bits an element", bits);
-  if (!std::isfinite(entropy)) return text;
+  const std::string loss = std::isfinite(r.distortion.snr_db)
+                               ? fmt::format(", {:.1f} dB of signal to noise from the weights", r.distortion.snr_db)
+                               : "";
+  if (!std::isfinite(entropy)) return text + loss;
   const double excess = find_metric("excess_over_entropy_percent").value(r, {});
-  if (!std::isfinite(excess)) return text + fmt::format(" at an entropy of {:.3f}", entropy);
+  if (!std::isfinite(excess)) return text + fmt::format(" at an entropy of {:.3f}", entropy) + loss;
   return text +
-         fmt::format(", {:.1f} % {} the entropy of {:.3f}", std::abs(excess), excess < 0 ? "below" : "above", entropy);
+         fmt::format(", {:.1f} % {} the entropy of {:.3f}", std::abs(excess), excess < 0 ? "below" : "above", entropy) +
+         loss;
 }
 
 // The ratio of the medians, as tables show it; the interval is the samples'.
@@ -111,7 +115,7 @@ std::string sentence_of(const Competition& competition) {
 // "X stores the fewest bits ...", where nothing was timed. `chosen` is one of the competitions.
 std::string sentence_of_sizes(const std::vector<Competition>& competitions, const Competition& chosen) {
   const CaseRecord& least = chosen.smallest();
-  const std::string loss = is_exact(least) ? " without loss" : "";
+  const std::string loss = is_exact(least) && !has_distortion(least) ? " without loss" : "";
   const std::string detail = fmt::format("{}, in {}; nothing was timed.", with_bits(least), work(least));
   std::map<std::string, int> wins;
   int all = 0;
@@ -169,7 +173,8 @@ auto importance(const Competition& competition) {
   const CaseRecord& r = competition.first();
   const int op = r.kernel.op == "size" ? 2 : r.kernel.op == "decode" ? 1 : 0;
   const bool compared = competition.baseline != nullptr && !competition.others.empty();
-  return std::tuple(op, !compared, r.time.cache != "streamed", r.kernel.batch, -elements_of(r), -r.kernel.threads);
+  return std::tuple(op, has_distortion(r), !compared, r.time.cache != "streamed", r.kernel.batch, -elements_of(r),
+                    -r.kernel.threads);
 }
 
 }  // namespace

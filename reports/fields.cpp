@@ -53,6 +53,7 @@ constexpr std::array kFields = {
     Field{"launch", [](const CaseRecord& r) { return r.kernel.launch; }},
     Field{"layers", [](const CaseRecord& r) { return positive_text(r.data.layers); }},
     Field{"op", [](const CaseRecord& r) { return r.kernel.op; }},
+    Field{"quantiser", [](const CaseRecord& r) { return quantiser_label(r); }},
     Field{"run", [](const CaseRecord& r) { return r.run; }},
     Field{"scheme", [](const CaseRecord& r) { return codec_label(r); }},
     Field{"settings", [](const CaseRecord& r) { return list_text(r.codec.settings, false); }},
@@ -66,6 +67,7 @@ constexpr std::array kFields = {
     Field{"threads", [](const CaseRecord& r) { return positive_text(r.kernel.threads); }},
     Field{"tuning", [](const CaseRecord& r) { return r.kernel.tuning; }},
     Field{"variant", [](const CaseRecord& r) { return r.kernel.variant; }},
+    Field{"weights", [](const CaseRecord& r) { return weights_label(r) + ", " + shape_label(r); }},
 };
 
 }  // namespace
@@ -144,6 +146,18 @@ std::string device_label(const CaseRecord& record) {
   return label;
 }
 
+std::string quantiser_label(const CaseRecord& record) {
+  const auto found = record.data.parameters.find("quantise");
+  return found == record.data.parameters.end() ? "" : to_string(found->second);
+}
+
+std::string weights_label(const CaseRecord& record) {
+  CaseRecord before;
+  before.data = record.data;
+  before.data.parameters.erase("quantise");
+  return source_label(before);
+}
+
 std::string source_label(const CaseRecord& record) {
   std::string label = record.data.source;
   if (std::isfinite(record.data.sigma)) label += fmt::format(" σ={:.4g}", record.data.sigma);
@@ -189,6 +203,8 @@ double dimension_of(const CaseRecord& record) {
 }
 
 bool is_exact(const CaseRecord& record) { return record.check.decode.empty() || record.check.decode == "exact"; }
+
+bool has_distortion(const CaseRecord& record) { return !std::isnan(record.distortion.largest_error); }
 
 double type_bits(std::string_view type) {
   if (const std::size_t end = type.find(", "); end != std::string_view::npos) {

@@ -35,6 +35,10 @@ std::string kernel_label(const CaseRecord& record);
 std::string device_label(const CaseRecord& record);
 // "gaussian σ=4": the data without its shape; parameters that are not the sigma are added.
 std::string source_label(const CaseRecord& record);
+// The same without the quantiser: what was there before it.
+std::string weights_label(const CaseRecord& record);
+// "absmax[bits=4,group=128]"; "" where nothing was quantised.
+std::string quantiser_label(const CaseRecord& record);
 // "4096 × 4096 (10 layers)"; of mixed shapes "4096 × 4096 (2 layers), 11008 × 4096 (1 layer)".
 std::string shape_label(const CaseRecord& record);
 
@@ -47,6 +51,8 @@ bool is_square(const CaseRecord& record);
 
 // Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
 bool is_exact(const CaseRecord& record);
+// Whether the numbers stand for floats that they are not: of quantised data and of lossy codecs.
+bool has_distortion(const CaseRecord& record);
 
 // Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in
 // it. Of several types, "i8, u8", what they have in common, else NaN.

@@ -37,6 +37,7 @@ class FigureMaker {
 
   std::vector<Figure> throughput_over_size() const;  // square matrices of two sizes or more
   std::vector<Figure> bits_against_speed() const;    // with the Pareto front
+  std::vector<Figure> rate_distortion() const;       // two quantisers or lossy codecs of the same weights
   std::vector<Figure> size_by_role() const;
   std::vector<Figure> overhead_by_role() const;    // the same without the entropy, so that small parts show
   std::vector<Figure> speedup_over_sigma() const;  // two sigmas or more

@@ -111,7 +111,7 @@ constexpr std::array kMetrics = {
            "The share of offsets that let rows or blocks be decoded independently.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.index_bytes)); }},
     Metric{"scale_bits_per_element", "scale bits/element", "bit", Better::lower, "8 * scale bytes / elements",
-           "The share of the row scales.",
+           "The share of the scales: a codec's own, and those that quantised data have beside every codec.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.scale_bytes)); }},
     Metric{
         "padding_bits_per_element", "of which padding", "bit", Better::lower, "padding bits / elements",
@@ -142,6 +142,14 @@ constexpr std::array kMetrics = {
     Metric{"compression_ratio", "ratio", "", Better::higher, "bits of the element type / stored bits per element",
            "How many times smaller than the plain elements.",
            [](const CaseRecord& r, const Context& c) { return type_bits(r.data.type) / bits_per_element(r, c); }},
+    Metric{
+        "snr_db", "signal to noise", "dB", Better::higher, "10 log10(sum of squared weights / sum of squared errors)",
+        "Quantised data and lossy codecs: how near the numbers are to the source's floats, all layers together. Codecs "
+        "without loss on data that were not quantised have none.",
+        [](const CaseRecord& r, const Context&) { return r.distortion.snr_db; }},
+    Metric{"largest_error", "largest error", "", Better::lower, "max |number - weight|",
+           "Quantised data and lossy codecs: the largest distance of a number from the source's float, in its unit.",
+           [](const CaseRecord& r, const Context&) { return r.distortion.largest_error; }},
     Metric{"speedup_vs_raw", "speed-up over raw", "", Better::higher, "elements/s / elements/s of the baseline",
            "Against the fastest uncompressed case of the same run, data, backend, op, thread count and cache "
            "class.",

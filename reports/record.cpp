@@ -2,6 +2,8 @@
 // rest, so files of older and newer builds merge. Doubles that are not finite become null and come back as
 // NaN.
 #include "reports/record.h"
+
+#include "reports/fields.h"
 #include "reports/plausible.h"
 
 #include <array>
@@ -173,6 +175,8 @@ CaseRecord case_from(const Json& json) {
   take(size, "bits_per_element", record.size.bits_per_element);
   take(size, "entropy_bits_per_element", record.size.entropy_bits_per_element);
   take(size, "ideal_bits_per_element", record.size.ideal_bits_per_element);
+  take(part(json, "distortion"), "snr_db", record.distortion.snr_db);
+  take(part(json, "distortion"), "largest_error", record.distortion.largest_error);
 
   if (const auto list = json.find("blocks"); list != json.end()) {
     if (!list->is_array()) throw ReportError("the field \"blocks\" is not a list");
@@ -367,6 +371,9 @@ std::string to_json_line(const CaseRecord& r) {
                   {"entropy_bits_per_element", number(r.size.entropy_bits_per_element)}};
   if (std::isfinite(r.size.ideal_bits_per_element))
     json["size"]["ideal_bits_per_element"] = number(r.size.ideal_bits_per_element);
+  if (has_distortion(r))
+    json["distortion"] = {{"snr_db", number(r.distortion.snr_db)},
+                          {"largest_error", number(r.distortion.largest_error)}};
   for (const CaseRecord::Blocks& b : r.blocks)
     json["blocks"].push_back({{"accounting", b.accounting},
                               {"block_bytes", b.block_bytes},

@@ -83,6 +83,13 @@ struct CaseRecord {
         kUnknown;  // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
+  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown elsewhere.
+  struct Distortion {
+    double snr_db =
+        kUnknown;  // 10 log10 of the sum of squares over that of the errors; unknown where there is no error
+    double largest_error = kUnknown;
+  } distortion;
+
   // Codecs of memory blocks: what all blocks of all layers take under one rule of counting.
   struct Blocks {
     std::string accounting;        // the rule's name

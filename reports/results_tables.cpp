@@ -104,7 +104,8 @@ struct ResultColumn {
   bool in_short;  // also in the table of fastest kernels
   Cell (*cell)(const CaseRecord&, const Context&);
   // Which tables have it: gpus are those with a GPU's case, batches those of op matmul.
-  enum class In { all, timed, sizes, gpus, batches } in = In::all;
+  // lossy are those with a case whose numbers are not the source's.
+  enum class In { all, timed, sizes, gpus, batches, lossy } in = In::all;
 };
 
 // A column that shows a metric of that id as it is.
@@ -117,7 +118,8 @@ constexpr char kStored[] = "bits_per_element", kPayload[] = "payload_bits_per_el
                kTable[] = "table_bits_per_element", kIndex[] = "index_bits_per_element",
                kScale[] = "scale_bits_per_element", kPadding[] = "padding_bits_per_element",
                kExcess[] = "excess_over_entropy_percent", kIdeal[] = "ideal_bits_per_element",
-               kAboveIdeal[] = "excess_over_ideal_bits", kRatio[] = "compression_ratio", kTokens[] = "tokens_per_s";
+               kAboveIdeal[] = "excess_over_ideal_bits", kRatio[] = "compression_ratio", kTokens[] = "tokens_per_s",
+               kSnr[] = "snr_db";
 
 const std::vector<ResultColumn>& result_columns() {
   using In = ResultColumn::In;
@@ -138,6 +140,14 @@ const std::vector<ResultColumn>& result_columns() {
       plain<kIdeal, 3>("ideal code", "bit/el.", true, In::sizes),
       plain<kAboveIdeal, 4>("above ideal", "bit/el.", true, In::sizes),
       plain<kRatio, 3>("ratio", "", true, In::sizes),
+      plain<kSnr, 2>("SNR", "dB", true, In::lossy),
+      {{"largest_error", "largest error", "", Align::right},
+       true,
+       [](const CaseRecord& r, const Context&) {
+         const double error = r.distortion.largest_error;
+         return number_cell(error, std::isnan(error) ? "" : fmt::format("{:.3g}", error));
+       },
+       In::lossy},
       {{"decode_check", "decoded", ""},
        true,
        [](const CaseRecord& r, const Context&) { return text_cell(r.check.decode); },
@@ -230,16 +240,20 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
     table.caption += " The fastest first. ± of elements/s: the 10th to 90th percentile; of vs raw: the 95 % interval.";
   if (choice.fastest) table.title += ": the fastest kernel of each codec and settings";
 
-  bool with_gpus = false;
+  bool with_gpus = false, lossy = false;
   for (const auto& [heading, cases] : collected.groups)
-    for (const CaseRecord* record : cases) with_gpus |= record->kernel.compute_units > 0;
+    for (const CaseRecord* record : cases) {
+      with_gpus |= record->kernel.compute_units > 0;
+      lossy |= has_distortion(*record);
+    }
   std::vector<const ResultColumn*> columns;
   for (const ResultColumn& result : result_columns()) {
     using In = ResultColumn::In;
     const bool sizes = op == "size";
     if (choice.in_short && !result.in_short) continue;
     if (result.in == In::sizes && !sizes) continue;
-    if (result.in != In::sizes && result.in != In::all && sizes) continue;
+    if (result.in == In::lossy && !lossy) continue;
+    if (result.in != In::sizes && result.in != In::all && result.in != In::lossy && sizes) continue;
     if (result.in == In::batches && op != "matmul") continue;
     if (result.in == In::gpus && !with_gpus) continue;
     columns.push_back(&result);

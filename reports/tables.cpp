@@ -50,9 +50,9 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
   const auto key = [](const CaseRecord& r) {
     const double speed = find_metric("elements_per_s").value(r, {});
     const double sigma = std::isnan(r.data.sigma) ? -1 : r.data.sigma;
-    // What was not timed goes by size.
+    // Who loses something comes after those who do not; what was not timed goes by size.
     const double bits = std::isnan(r.size.bits_per_element) ? 0 : r.size.bits_per_element;
-    return std::tuple(r.data.source, sigma, elements_of(r), field_text(r, "data"), r.kernel.batch,
+    return std::tuple(r.data.source, sigma, elements_of(r), field_text(r, "data"), r.kernel.batch, !is_exact(r),
                       std::isnan(speed) ? 0 : -speed, r.kernel.op == "size" ? bits : 0);
   };
   using Key = decltype(key(std::declval<const CaseRecord&>()));

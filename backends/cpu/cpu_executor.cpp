@@ -2,6 +2,7 @@
 #include "backends/cpu/cpu_executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/crew.h"
+#include "backends/cpu/element_numbers.h"
 #include "backends/cpu/guarded_buffer.h"
 
 #include "hwy/targets.h"
@@ -77,6 +79,44 @@ struct UnfusedMatmul : UnfusedProduct {
   }
 };
 
+float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t index) {
+  using enum datasets::ScaleType;
+  switch (type) {
+    case e4m3: return f8_e4m3_number(static_cast<uint8_t>(stored[index]));
+    case e8m0: return std::bit_cast<float>(static_cast<uint32_t>(stored[index]) << 23);
+    case bf16: break;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, stored + 2 * index, sizeof(bits));
+  return bf16_number(bits);
+}
+
+// The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile behind
+// it. They are exact, so the product rounds as ever.
+struct UnfusedScaledMatmul : UnfusedProduct {
+  datasets::ScaleType scale_type;
+  const std::byte* stored;
+  int64_t scale_rows, groups, group_cols, numbers_offset;
+  float factor;
+
+  void operator()(void*, const MatmulArgs& args) const {
+    auto* const numbers = reinterpret_cast<float*>(args.scratch + numbers_offset);
+    for_each_tile(args, [&](const std::byte* tile, Rows rows) {
+      for (int64_t r = 0; r < rows.count(); ++r) {
+        float* const row = numbers + r * cols;
+        elements_to_floats(type, tile + r * row_bytes, cols, row);
+        const int64_t first = scale_rows == 1 ? 0 : (rows.begin + r) * groups;
+        for (int64_t g = 0; g < groups; ++g) {
+          const float scale = scale_number(scale_type, stored, first + g) * factor;
+          for (int64_t c = g * group_cols; c < std::min(cols, (g + 1) * group_cols); ++c) row[c] *= scale;
+        }
+      }
+      dense.matmul(datasets::ElementType::f32, reinterpret_cast<const std::byte*>(numbers), rows.count(), cols, args.x,
+                   args.x_stride, args.batch, args.y + rows.begin, args.y_stride);
+    });
+  }
+};
+
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(const DeviceInfo& info, DenseProducts dense, int64_t target)
@@ -91,16 +131,26 @@ class CpuExecutor final : public Executor {
   void set_scratch(std::span<std::byte* const> scratch) override { scratch_.assign(scratch.begin(), scratch.end()); }
   void select() override { select_target(target_); }
 
-  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix) override {
+  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix,
+                               const GroupScales& scales) override {
     UnfusedProduct product{
         &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),
         0,       0};
-    const int64_t rows = std::max<int64_t>(1, kTileBytes / std::max<int64_t>(1, product.row_bytes)),
+    const int64_t number_bytes = scales.layout == nullptr ? 0 : product.cols * static_cast<int64_t>(sizeof(float));
+    const int64_t rows = std::max<int64_t>(1, kTileBytes / std::max<int64_t>(1, product.row_bytes + number_bytes)),
                   block = decode.facts.rows_per_block;
     product.rows_per_tile = std::max<int64_t>(1, rows / block) * block;
     product.tile_offset = (decode.facts.scratch_bytes + 63) / 64 * 64;
-    const int64_t tile_bytes = std::min(product.rows_per_tile, matrix.shape.rows) * product.row_bytes;
-    const KernelFacts facts{.rows_per_block = block, .scratch_bytes = product.tile_offset + tile_bytes};
+    const int64_t tile_rows = std::min(product.rows_per_tile, matrix.shape.rows);
+    const int64_t tile_bytes = tile_rows * product.row_bytes;
+    KernelFacts facts{.rows_per_block = block, .scratch_bytes = product.tile_offset + tile_bytes};
+    if (const datasets::Scales* layout = scales.layout) {
+      const int64_t numbers_offset = (facts.scratch_bytes + 63) / 64 * 64;
+      facts.scratch_bytes = numbers_offset + tile_rows * number_bytes;
+      return {UnfusedScaledMatmul{product, layout->type, scales.stored, layout->rows, layout->groups,
+                                  layout->group_cols, numbers_offset, layout->factor},
+              facts};
+    }
     return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
   }
 
@@ -117,8 +167,9 @@ class CpuExecutor final : public Executor {
       crew_->barrier();
       if (thread == 0) start = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {
-        // Rows are requantised by the thread that has just computed them; fills are apart.
-        if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<Fill>(steps[i]))
+        // Rows are requantised and scaled by the thread that has just computed them; fills are apart.
+        if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<ScaleRows>(steps[i]) &&
+            !std::holds_alternative<Fill>(steps[i]))
           crew_->barrier();
         try {
           std::visit([&](const auto& step) { carry_out(step, thread); }, steps[i]);
@@ -158,6 +209,12 @@ class CpuExecutor final : public Executor {
   void carry_out(const Requantise& step, int thread) const {
     const Rows rows = rows_of(*step.kernel, step.rows, thread);
     for (int64_t row = rows.begin; row < rows.end; ++row) step.v[row] = requantise(step.y[row], step.scale);
+  }
+  void carry_out(const ScaleRows& step, int thread) const {
+    const Rows rows = rows_of(*step.kernel, step.rows, thread);
+    for (int token = 0; token < step.batch; ++token)
+      for (int64_t row = rows.begin; row < rows.end; ++row)
+        step.y[token * step.rows + row] *= bf16_number(step.scales[step.one_for_all ? 0 : row]);
   }
   void carry_out(const Download& step, int thread) const {
     if (thread == 0 && step.bytes > 0) std::memcpy(step.to, step.from, static_cast<size_t>(step.bytes));

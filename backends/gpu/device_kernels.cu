@@ -51,7 +51,55 @@ ECMV_GPU_KERNEL void requantise_all(Pointer<const int32_t> sums, int64_t rows, E
   if (row < rows) epilogue.store(row, sums[row]);
 }
 
+ECMV_GPU_KERNEL void scale_all(Pointer<float> y, int64_t rows, int64_t results, Pointer<const uint16_t> scales,
+                               bool one_for_all) {
+  const int64_t at = block_index() * block_size() + thread_index();
+  if (at >= results) return;
+  const uint16_t bits = scales[one_for_all ? 0 : at % rows];
+  y[at] = y[at] * float_of(uint32_t{bits} << 16);
+}
+
+struct ElementScales {
+  Pointer<const std::byte> stored;
+  datasets::ScaleType type;
+  int64_t rows, groups, group_cols;
+  float factor;
+
+  ECMV_GPU_DEVICE float of(int64_t row, int64_t col) const {
+    const int64_t at = (rows == 1 ? 0 : row * groups) + col / group_cols;
+    switch (type) {
+      case datasets::ScaleType::e4m3: return factor * f8_e4m3_number(*cast<const uint8_t>(stored + at));
+      case datasets::ScaleType::e8m0: return factor * float_of(uint32_t{*cast<const uint8_t>(stored + at)} << 23);
+      default: return factor * float_of(uint32_t{*cast<const uint16_t>(stored + 2 * at)} << 16);
+    }
+  }
+};
+
+ECMV_GPU_KERNEL void scale_each(Pointer<const std::byte> elements, datasets::ElementType type, int64_t count,
+                                int64_t cols, ElementScales scales, Pointer<float> numbers) {
+  const int64_t i = block_index() * block_size() + thread_index();
+  if (i < count) numbers[i] = number_at(elements, i, type) * scales.of(i / cols, i % cols);
+}
+
 }  // namespace
+
+void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float* numbers, void* stream) {
+  constexpr int kThreads = 256;
+  const int64_t count = matrix.shape.elements();
+  const datasets::Scales& layout = *scales.layout;
+  if (count == 0) return;
+  launch(scale_each, {(count + kThreads - 1) / kThreads, kThreads, 0}, stream, matrix.elements, matrix.type, count,
+         matrix.shape.cols,
+         ElementScales{scales.stored, layout.type, layout.rows, layout.groups, layout.group_cols, layout.factor},
+         numbers);
+}
+
+void scale_rows(float* y, int64_t rows, int batch, const uint16_t* scales, bool one_for_all, void* stream) {
+  constexpr int kThreads = 256;
+  const int64_t results = rows * batch;
+  if (results == 0) return;
+  launch(scale_all, {(results + kThreads - 1) / kThreads, kThreads, 0}, stream, y, rows, results, scales, one_for_all);
+}
 
 void requantise_rows(const int32_t* sums, int64_t rows, int32_t* y, int8_t* v, float scale, void* stream) {
   constexpr int kThreads = 256;

@@ -1,6 +1,7 @@
 // The kernels of the backends themselves, as host code starts them.
 #pragma once
 
+#include "backends/executor.h"
 #include "backends/gpu/dense_matrix.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
@@ -11,6 +12,12 @@ void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& ar
 
 // y[row] = sums[row] and v[row] = requantise(sums[row]), for products that do not do that themselves; `sums` may be y.
 void requantise_rows(const int32_t* sums, int64_t rows, int32_t* y, int8_t* v, float scale, void* stream);
+
+// y[token, row] *= scales[row], or scales[0]; bf16. y is [batch, rows].
+void scale_rows(float* y, int64_t rows, int batch, const uint16_t* scales, bool one_for_all, void* stream);
+
+// numbers[i] = element i times the scale of its group: float32 for the dense product.
+void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float* numbers, void* stream);
 
 // Reads `bytes` bytes (a multiple of 16) once and adds the sum of their 32-bit words to *sum. Forms differ in how many
 // blocks there are and how much each has in flight; form 0 <= form < kReadForms.

@@ -66,6 +66,23 @@ struct UnfusedMatmul : UnfusedProduct {
   void operator()(void* stream, const MatmulArgs& args) const { enqueue(stream, args); }
 };
 
+// The same for elements with scales of groups of columns, in three launches: decoded elements become float32 numbers
+// behind them, which are exact, so the product rounds as ever. It writes and reads four more bytes an element.
+struct UnfusedScaledMatmul : UnfusedProduct {
+  GroupScales scales;
+  int64_t numbers_offset;
+
+  void operator()(void* stream, const MatmulArgs& args) const {
+    DenseMatrix numbers = matrix;
+    numbers.elements = args.scratch + matrix_offset;
+    decode->enqueue(stream, DecodeArgs{args.rows, args.scratch + matrix_offset, args.scratch});
+    scale_elements(numbers, scales, reinterpret_cast<float*>(args.scratch + numbers_offset), stream);
+    numbers.elements = args.scratch + numbers_offset;
+    numbers.type = datasets::ElementType::f32;
+    dense_product(numbers, stream, args);
+  }
+};
+
 // Makes the device current before members that need it are made.
 int activated(int index) {
   activate(index);
@@ -100,12 +117,18 @@ class GpuExecutor final : public Executor {
   void set_scratch(std::span<std::byte* const> scratch) override { scratch_ = scratch[0]; }
   void select() override { activate(index_); }
 
-  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix) override {
+  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix,
+                               const GroupScales& scales) override {
     const UnfusedProduct product{&decode, dense_matrix(matrix, nullptr, device_, false),
                                  (decode.facts.scratch_bytes + 255) / 256 * 256};
-    const KernelFacts facts{
+    KernelFacts facts{
         .scratch_bytes = product.matrix_offset + matrix.shape.elements() * datasets::element_bytes(matrix.type),
         .requantises = true};
+    if (scales.layout != nullptr) {
+      const int64_t numbers_offset = (facts.scratch_bytes + 255) / 256 * 256;
+      facts.scratch_bytes = numbers_offset + matrix.shape.elements() * static_cast<int64_t>(sizeof(float));
+      return {UnfusedScaledMatmul{product, scales, numbers_offset}, facts};
+    }
     return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
   }
 
@@ -162,6 +185,9 @@ class GpuExecutor final : public Executor {
   }
   void carry_out(const Requantise& step) {
     requantise_rows(step.y, step.rows, step.y, step.v, step.scale, stream_.opaque());
+  }
+  void carry_out(const ScaleRows& step) {
+    scale_rows(step.y, step.rows, step.batch, step.scales, step.one_for_all, stream_.opaque());
   }
   void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
   void carry_out(const Fill& step) {

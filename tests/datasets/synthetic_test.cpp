@@ -144,7 +144,8 @@ TEST_CASE("every listed source is found by its id, and no other") {
     ids.insert(source.id);
     for (const ParameterInfo& parameter : source.parameters) CHECK(!parameter.help.empty());
   }
-  CHECK(ids == std::set<std::string_view>{"gaussian", "laplace", "uniform", "constant", "two_symbols", "ternary",
-                                          "llm_like", "workload", "model", "weights", "safetensors", "npy", "matvans"});
+  CHECK(ids == std::set<std::string_view>{"gaussian", "gaussian_floats", "laplace", "uniform", "constant",
+                                          "two_symbols", "ternary", "llm_like", "workload", "model", "weights",
+                                          "safetensors", "npy", "matvans"});
   CHECK(find_source("gauss") == nullptr);
 }

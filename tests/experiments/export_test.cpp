@@ -150,3 +150,18 @@ TEST_CASE("a codec that refuses or is wrong writes no stream") {
   CHECK((all.refused == 0) == messages.empty());
   CHECK(files_of(place.folder / "all", ".matrices.safetensors").size() == (all.written > 0 ? 1 : 0));
 }
+
+TEST_CASE(
+    "exported matrices of quantised data have their scales beside them, and metadata that say how they are read") {
+  Command ecmv;
+  REQUIRE(ecmv({"export", "--codec", std::string(some_entry().id), "--source", "llm_like", "--shape", "33x65",
+                "--layers", "2", "--quantise", "absmax:bits=8,group=32", "-o", "out"}) == 0);
+  const auto files = files_of(ecmv.folder / "out", ".matrices.safetensors");
+  REQUIRE(files.size() == 1);
+  const datasets::FileBytes bytes(files[0].string());
+  const datasets::Safetensors matrices = datasets::parse_safetensors(bytes.bytes());
+  CHECK(matrices.metadata.at("layer1.scales") == "type=bf16,rows=33,groups=3,group_cols=32,factor=1");
+  const auto* const scales = matrices.find("layer1.scales");
+  REQUIRE(scales != nullptr);
+  CHECK(scales->bytes.size() == 2 * 33 * 3);
+}

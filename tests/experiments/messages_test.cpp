@@ -63,6 +63,11 @@ TEST_CASE("what is wrong on the command line is told by its flag") {
   CHECK_THAT(error({"--backend", "cdua"}), StartsWith("--backend: ") && ContainsSubstring("Did you mean 'cuda'?"));
   CHECK_THAT(error({"--simd-target", "AVX22"}), StartsWith("--simd-target: "));
   CHECK_THAT(error({"--min-time", "0"}), StartsWith("--min-time: "));
+  CHECK_THAT(error({"--quantise", "absmax"}), StartsWith("--source: ") && ContainsSubstring("only floats"));
+  CHECK_THAT(error({"--source", "llm_like", "--quantise", "nvfp4", "--quantise", "absmix:bits=4"}),
+             StartsWith("--quantise: ") && ContainsSubstring("Did you mean 'absmax'?"));
+  CHECK_THAT(error({"--source", "llm_like", "--quantise", "absmax:bits"}),
+             ContainsSubstring("--quantise takes ID or ID:NAME=VALUE,..., not 'absmax:bits'."));
   CHECK_THAT(error({"--codec", "raw_int88"}), StartsWith("--codec: ") && ContainsSubstring("Did you mean 'raw_int8'?"));
   CHECK_THAT(error({"--source", "uniform", "--param", "hihg=3"}),
              StartsWith("--param hihg: ") && ContainsSubstring("Did you mean 'high'?"));

@@ -203,4 +203,13 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
   records.cases.back().kernel.op = "size";
   records.cases.back().check.decode = "exact";
   CHECK(fastest_cases(records, "raw").size() == 2);
+  // Of data that are not the source's floats, how far they lie from these.
+  CHECK(text.find("SNR") == std::string::npos);
+  for (reports::CaseRecord& record : records.cases) record.distortion = {31.25, 0.0042};
+  CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),
+             ContainsSubstring("2 threads, SNR 31.25 dB, largest error 0.0042") && !ContainsSubstring("SNR dB"));
+  records.cases[0].distortion = {20, 0.5};
+  CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),
+             ContainsSubstring("SNR dB  largest error") && ContainsSubstring(" 31.25         0.0042") &&
+                 ContainsSubstring(" 20.00            0.5"));
 }

@@ -24,6 +24,7 @@ TEST_CASE("every metric has the value worked out by hand") {
   coded.time.clock_before_hz = 1.5e9;
   coded.time.clock_after_hz = 1e9;
   coded.size.ideal_bits_per_element = 4.5;
+  coded.distortion = {31.5, 0.02};
   const std::map<std::string, double> expected = {
       {"elements_per_s", 2.5e9},
       {"elements_per_s_p10", 2e9},
@@ -44,6 +45,8 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"ideal_bits_per_element", 4.5},
       {"excess_over_ideal_bits", 0.5},
       {"compression_ratio", 1.6},
+      {"snr_db", 31.5},
+      {"largest_error", 0.02},
       {"speedup_vs_raw", 1.25},  // against the faster of the two raw kernels
       {"roof_speedup", 1.6},
       {"bandwidth_fraction", 0.625},
