@@ -263,6 +263,7 @@ RunRecord run_from(const Json& json) {
   take(json, "date", record.date);
   take(json, "seed", record.seed);
   take(json, "arguments", record.arguments);
+  take(json, "shard", record.shard);
   const Json& build = part(json, "build");
   take(build, "git_revision", record.git_revision);
   take(build, "git_dirty", record.git_dirty);
@@ -425,6 +426,7 @@ std::string to_json_line(const RunRecord& r) {
   json["date"] = r.date;
   json["seed"] = r.seed;
   json["arguments"] = r.arguments;
+  if (!r.shard.empty()) json["shard"] = r.shard;
   json["build"] = {{"git_revision", r.git_revision},     {"git_dirty", r.git_dirty},   {"compiler", r.compiler},
                    {"compiler_flags", r.compiler_flags}, {"build_type", r.build_type}, {"libraries", r.libraries}};
   Json gpus = Json::array();

@@ -167,6 +167,7 @@ struct RunRecord {
   std::string config_name, config_hash, config_text;
   std::uint64_t seed = 0;
   std::vector<std::string> arguments;
+  std::string shard;  // "3/8": the fourth of eight processes that shared the cases; empty where one ran them all
 };
 
 struct BandwidthRecord {
