@@ -50,6 +50,7 @@ struct KernelSpec {
   std::string tuning;
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
   int batch = 1;         // tokens, of matmul
+  int ranks = 1;         // of matvec: processes that share the rows, each with `threads` threads
   // GPUs only.
   int device = -1;           // number in the backend's list; -1: the first that fits
   std::string launch;        // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere

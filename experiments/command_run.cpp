@@ -14,11 +14,13 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/host_load.h"
+#include "backends/world.h"
 #include "codecs/did_you_mean.h"
 #include "experiments/ad_hoc.h"
 #include "experiments/command.h"
 #include "experiments/fill_record.h"
 #include "experiments/plan.h"
+#include "experiments/rank_team.h"
 #include "experiments/result_files.h"
 #include "experiments/run.h"
 #include "experiments/run_summary.h"
@@ -32,7 +34,8 @@ struct RunVerbOptions {
   std::string config;
   AdHoc ad_hoc;
   Selection selection;
-  bool print_config = false, dry_run = false, smoke = false, profile = false, resume = false, force = false;
+  bool mpi = false, print_config = false, dry_run = false, smoke = false, profile = false, resume = false,
+       force = false;
   std::vector<std::string> required_backends;
   std::string output;
   std::optional<std::string> shard;
@@ -147,7 +150,7 @@ bool asks_for(const Experiment& experiment, const std::string& backend) {
          std::ranges::any_of(experiment.cases, [&](const Case& one) { return one.kernel.backend == backend; });
 }
 
-int run(const RunVerbOptions& options, const CommandLine& line) {
+int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   std::string nothing_left;
   const Experiment experiment = experiment_of(options, line, nothing_left);
   if (options.print_config) {
@@ -255,6 +258,32 @@ int run(const RunVerbOptions& options, const CommandLine& line) {
   return kFine;
 }
 
+// With --mpi every rank comes here: the first one runs the cases, the others do what it tells them.
+int run(const RunVerbOptions& options, const CommandLine& line) {
+  if (!options.mpi) {
+    if (const int ranks = backends::launched_ranks(); ranks > 1 && !options.shard)
+      throw UsageError(fmt::format(
+          "This is one of {} processes that a launcher started. With --mpi they share each product, with --shard I/N "
+          "the cases.",
+          ranks));
+    return run_cases(options, line);
+  }
+  std::unique_ptr<backends::World> world;
+  try {
+    world = backends::join_world();
+  } catch (const std::runtime_error& e) {
+    throw UsageError(e.what());
+  }
+  if (world->rank() > 0) {
+    follow(*world);
+    return kFine;
+  }
+  RankTeam team(std::move(world));
+  const int code = run_cases(options, line);
+  team.finish();
+  return code;
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, CommandLine& line) {
@@ -264,6 +293,9 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_flag("--print-config", options->print_config, "the resolved config on stdout, nothing else");
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
+  verb->add_flag(
+      "--mpi", options->mpi,
+      "under mpirun: the processes share the rows of each matvec (ranks), the first one does everything else");
   verb->add_flag("--dry-run", options->dry_run, "only shows cases, bytes, known refusals and the least time");
   verb->add_flag("--smoke", options->smoke, "every case once, at most 512 x 512 elements and 2 layers");
   verb->add_flag("--profile", options->profile,

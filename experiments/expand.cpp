@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "experiments/rank_team.h"
 
 namespace ecmv::experiments {
 
@@ -77,6 +78,11 @@ std::vector<std::string> targets_of(const std::string& backend, const std::vecto
   return out;
 }
 
+int ranks_of(int64_t wanted) {
+  if (wanted > 0) return static_cast<int>(wanted);
+  return RankTeam::get() == nullptr ? 1 : RankTeam::get()->size();
+}
+
 // Where a backend's kernels run and how they are started: CPUs have the axis `threads`, GPUs `device` and `launch`.
 std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string& backend) {
   std::vector<KernelSpec> out;
@@ -121,7 +127,11 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       }
       for (KernelSpec& place : places_of(choice, backend)) {
         place.op = op;
-        if (op != Op::matmul) append_kernels(choice, entry, place, out);
+        for (size_t i = 0; op == Op::matvec && i < choice.ranks.size(); ++i) {
+          place.ranks = ranks_of(choice.ranks[i]);
+          append_kernels(choice, entry, place, out);
+        }
+        if (op == Op::decode) append_kernels(choice, entry, place, out);
         for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i) {
           place.batch = static_cast<int>(choice.batches[i]);
           append_kernels(choice, entry, place, out);

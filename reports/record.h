@@ -122,6 +122,16 @@ struct CaseRecord {
     std::vector<std::int64_t> disturbed_samples = {};
   } time;
 
+  // Processes that shared the rows of a product; `count` 1 where one did it alone.
+  struct Ranks {
+    std::int64_t count = 1;
+    std::int64_t hosts = 1;
+    std::string library = {};                    // what they exchange vectors with: name and version
+    bool bound = false;                          // every thread of every rank had a core of its own
+    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks have after a layer, on the average
+    std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
+  } ranks;
+
   // What else the machine did while the batch of this case was measured; unknown in older records.
   struct Host {
     double other_cores = kUnknown;    // that other programs kept busy
