@@ -39,7 +39,9 @@ std::string why_not() {
 // mpirun with the command, on a machine that may have fewer cores than ranks.
 struct Mpirun : Command {
   Mpirun() : Command(kMpirun) {
-    environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+    environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                   {"ASAN_OPTIONS", "detect_leaks=0"}};  // those of MPI are its own
   }
   static std::vector<std::string> line(int ranks, const std::vector<std::string>& words) {
     std::vector<std::string> all = {"-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", ECMV_BINARY};
