@@ -193,7 +193,7 @@ class CpuExecutor final : public Executor {
   std::vector<GuardedBuffer> host_;
   std::mutex mutex_;
   std::chrono::steady_clock::time_point start_;  // of the pass; thread 0 alone
-  std::exception_ptr fault_;  // of the first step that threw
+  std::exception_ptr fault_;                     // of the first step that threw
 };
 
 }  // namespace
