@@ -15,12 +15,12 @@ constexpr int kSize = 1, kContent = 2;  // tags
 constexpr int64_t kPiece = int64_t{1} << 30;
 
 // MPI's own waiting keeps a core busy, which would be in the way of a rank that measures alone. An answer that comes at
-// once is not slept for.
+// once is not slept for; who has waited for long sleeps longer.
 void wait_asleep(MPI_Request& request) {
-  constexpr int kPollsAwake = 500, kSleepMicroseconds = 100;
+  constexpr int kPollsAwake = 500, kShortSleeps = 100;
   int done = 0;
   for (int polls = 0; done == 0; ++polls) {
-    if (polls > kPollsAwake) usleep(kSleepMicroseconds);
+    if (polls > kPollsAwake) usleep(polls > kPollsAwake + kShortSleeps ? 1000 : 100);
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
   }
 }
