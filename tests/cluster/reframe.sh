@@ -3,7 +3,7 @@
 #   reframe.sh ECMV CLUSTER_FOLDER     exit status 77: skipped, with the reason
 set -u
 ecmv=$1 folder=$2
-command -v reframe >/dev/null || { echo "skipped: there is no reframe (PyPI has it as ReFrame-HPC)"; exit 77; }
+command -v reframe >/dev/null || { echo "skipped: there is no reframe (pip install ReFrame-HPC)"; exit 77; }
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cd "$place" || exit 1
