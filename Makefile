@@ -9,7 +9,7 @@ OUT := out/matvans_sizes
 QUICK := out/quick
 PREFIX ?= /usr/local
 
-.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon setup setup-neon setup-lint setup-fuzz clean help
+.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon setup setup-neon setup-lint setup-fuzz setup-cluster clean help
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
@@ -76,6 +76,9 @@ setup-lint:
 
 setup-fuzz:
 	@$(SETUP) fuzz
+
+setup-cluster:
+	@$(SETUP) cluster
 
 setup-neon:
 	@$(SETUP) neon

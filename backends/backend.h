@@ -65,6 +65,7 @@ struct DeviceRequest {
   int threads = 0;               // 0: all that the process may use
   std::string simd_target = {};  // "": the best or first; otherwise one that DeviceInfo::simd_target names
   int index = -1;                // GPUs: number in the backend's list; -1: the first that fits
+  std::vector<int> cores = {};   // CPUs: one for each thread, to which it is bound; empty: as OMP_PLACES says
 };
 
 struct Backend {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "backends/ranks.h"
 #include "datasets/scales.h"
 
 namespace ecmv::backends {
@@ -76,7 +77,19 @@ struct Fill {
 };
 inline constexpr int64_t kMarkBytes = 64;
 
-using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill>;
+// Ranks that share a product (ranks.h): all of a vector of which each rank has computed its part.
+struct Gather {
+  Ranks* ranks = nullptr;
+  std::byte* data = nullptr;
+  const std::vector<int64_t>* offsets = nullptr;  // bytes, [ranks + 1]; outlives the step
+};
+
+// Waits until all ranks are here. The clock of a timed run starts after it.
+struct Meet {
+  Ranks* ranks = nullptr;
+};
+
+using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill, Gather, Meet>;
 
 // The rows of one of several workers: contiguous runs of whole blocks, which differ by one block at most.
 inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {

@@ -40,14 +40,21 @@ std::vector<float> padded_tokens(std::span<const float> tokens, int64_t cols, in
   return padded;
 }
 
+// Elements of a layer's vector: more than this rank's rows where ranks share them.
+int64_t vector_rows(const PassPlan& plan, size_t layer) {
+  return plan.ranks == nullptr ? plan.layers[layer]->view().shape.rows : plan.parts[layer].back();
+}
+
 void check_plan(const PassPlan& plan) {
+  if (plan.ranks != nullptr && (plan.op != Op::matvec || plan.parts.size() != plan.layers.size()))
+    throw std::invalid_argument("Ranks share the products of int8 chains, and every layer has its parts.");
   const size_t layers = plan.layers.size();
   if (plan.op == Op::matvec) {
     const size_t inputs = plan.chained ? std::min<size_t>(layers, 1) : layers;
     bool fits = plan.inputs.size() >= inputs && plan.scales.size() >= layers;
     for (size_t i = 0; i < layers && fits; ++i) {
       const int64_t cols = plan.layers[i]->view().shape.cols;
-      fits = cols == (plan.chained && i > 0 ? plan.layers[i - 1]->view().shape.rows
+      fits = cols == (plan.chained && i > 0 ? vector_rows(plan, i - 1)
                                             : static_cast<int64_t>(plan.inputs[plan.chained ? 0 : i].size()));
     }
     if (!fits)
@@ -141,6 +148,8 @@ class StepPass final : public Pass {
       decoded_ = executor_->allocate(largest([](const Layer& layer) { return matrix_bytes(*layer.view); }),
                                      "the decoded matrix");
     for (size_t i = 0; i < layers_.size(); ++i) bind_layer(i);
+    if (runs_chains() && plan.ranks != nullptr)
+      throw Refused("A kernel that takes a whole chain at once leaves no place for an exchange between layers.");
     if (runs_chains() && plan.chained && !layers_.empty()) bind_chain();
     make_steps();
     make_marks();
@@ -167,6 +176,9 @@ class StepPass final : public Pass {
     if (plan_.op != Op::decode) return host_;
     if (!executor_->runs_host_code()) return {};
     return {decoded_->data(), static_cast<size_t>(decoded_bytes_)};
+  }
+  double run_share(Share share) override {
+    return executor_->time(share == Share::exchange ? exchange_steps_ : product_steps_);
   }
   void run_layer(int layer) override {
     decoded_bytes_ = matrix_bytes(*layers_[layer].view);
@@ -199,7 +211,7 @@ class StepPass final : public Pass {
       if (plan_.op == Op::matmul) layer.y->fill(kPoisonFloat, layer.y->size());
       if (plan_.op != Op::matvec) continue;
       layer.y->fill(kPoison32, layer.y->size());
-      layer.v->fill(poison8(round), layer.view->shape.rows);
+      layer.v->fill(poison8(round), layer.vector_rows);
     }
   }
 
@@ -207,7 +219,7 @@ class StepPass final : public Pass {
     return read<int32_t>(*layers_[layer].y, layers_[layer].view->shape.rows, copies_[0]);
   }
   std::span<const int8_t> outputs(int layer) override {
-    return read<int8_t>(*layers_[layer].v, layers_[layer].view->shape.rows, copies_[1]);
+    return read<int8_t>(*layers_[layer].v, layers_[layer].vector_rows, copies_[1]);
   }
   std::span<const float> products(int layer) override {
     return read<float>(*layers_[layer].y, plan_.batch * layers_[layer].view->shape.rows, copies_[0]);
@@ -237,15 +249,17 @@ class StepPass final : public Pass {
  private:
   struct Layer {
     const codecs::CompressedView* view = nullptr;
+    int64_t vector_rows = 0, first_row = 0;  // of the vector, and of this rank in it
     const int8_t* x = nullptr;
     std::unique_ptr<Buffer> y,
-        v;  // matvec: [rows] int32; [rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float
+        v;  // matvec: [rows] int32; [vector_rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float
     std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] float
     std::unique_ptr<Buffer> scales;  // matmul: of quantised elements, as they are stored
     BoundKernel decode, kernel;      // `decode` is what an unfused `kernel` decodes by
     std::vector<Step> steps;
   };
 
+  static int8_t* own_rows(const Layer& layer) { return as<int8_t>(layer.v) + layer.first_row; }
   bool unfused() const { return plan_.op != Op::decode && (plan_.kernel == nullptr || plan_.kernel->op == Op::decode); }
   const datasets::Scales* scales_of(size_t layer) const {
     const bool has = plan_.op == Op::matmul && !plan_.weight_scales.empty() && !plan_.weight_scales[layer]->empty();
@@ -273,9 +287,11 @@ class StepPass final : public Pass {
     const size_t index = layers_.size();
     const int64_t rows = view.shape.rows;
     layer.view = &view;
+    layer.vector_rows = vector_rows(plan_, index);
+    if (plan_.ranks != nullptr) layer.first_row = plan_.parts[index][static_cast<size_t>(plan_.ranks->rank())];
     if (plan_.op == Op::matvec) {
       layer.y = executor_->allocate(rows * static_cast<int64_t>(sizeof(int32_t)), "the accumulators y");
-      layer.v = executor_->allocate(rows + kVectorPaddingBytes, "the output vector v");
+      layer.v = executor_->allocate(layer.vector_rows + kVectorPaddingBytes, "the output vector v");
       layer.x =
           plan_.chained && index > 0 ? as<int8_t>(layers_.back().v) : as<int8_t>(inputs_[plan_.chained ? 0 : index]);
     } else if (plan_.op == Op::matmul) {
@@ -292,7 +308,7 @@ class StepPass final : public Pass {
     backends::Layer one{layer.view};
     if (plan_.op != Op::matvec) return one;
     one.y = as<int32_t>(layer.y);
-    one.v = as<int8_t>(layer.v);
+    one.v = own_rows(layer);
     one.scale = plan_.scales[index];
     return one;
   }
@@ -339,19 +355,21 @@ class StepPass final : public Pass {
       enqueue.args = ChainArgs{.x = layer.x};
     } else {
       enqueue.args =
-          MatvecArgs{.x = layer.x, .y = as<int32_t>(layer.y), .v = as<int8_t>(layer.v), .scale = plan_.scales[index]};
+          MatvecArgs{.x = layer.x, .y = as<int32_t>(layer.y), .v = own_rows(layer), .scale = plan_.scales[index]};
     }
     steps.push_back(enqueue);
     if (plan_.op == Op::matvec && !layer.kernel.facts.requantises)
-      steps.push_back(Requantise{&layer.kernel, rows, as<int32_t>(layer.y), as<int8_t>(layer.v), plan_.scales[index]});
+      steps.push_back(Requantise{&layer.kernel, rows, as<int32_t>(layer.y), own_rows(layer), plan_.scales[index]});
     if (scales_rows(index))
       steps.push_back(ScaleRows{&layer.kernel, rows, plan_.batch, as<float>(layer.y), as<uint16_t>(layer.scales),
                                 scales_of(index)->rows == 1});
+    if (plan_.ranks != nullptr) steps.push_back(Gather{plan_.ranks, layer.v->data(), &plan_.parts[index]});
     return steps;
   }
 
   void make_steps() {
     if (layers_.empty()) return;
+    if (plan_.ranks != nullptr) steps_.push_back(Meet{plan_.ranks});
     if (runs_chains() && plan_.chained) {
       steps_.push_back(Enqueue{&chain_, layers_.front().view->shape.rows, 0, ChainArgs{.x = layers_.front().x}});
     } else {
@@ -362,9 +380,15 @@ class StepPass final : public Pass {
     }
     if (plan_.op == Op::decode) return;
     const Layer& last = layers_.back();
-    const int64_t bytes = plan_.op == Op::matvec ? last.view->shape.rows : last.y->size();
+    const int64_t bytes = plan_.op == Op::matvec ? last.vector_rows : last.y->size();
     host_ = {executor_->allocate_host(bytes), static_cast<size_t>(bytes)};
     steps_.push_back(Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), host_.data(), bytes});
+    if (plan_.ranks == nullptr) return;
+    for (const Step& step : steps_) {
+      const bool meets = std::holds_alternative<Meet>(step), gathers = std::holds_alternative<Gather>(step);
+      if (meets || gathers) exchange_steps_.push_back(step);
+      if (!gathers) product_steps_.push_back(step);
+    }
   }
 
   void make_marks() {
@@ -374,7 +398,7 @@ class StepPass final : public Pass {
       for (const Layer& layer : layers_) {
         if (layer.y != nullptr)
           marks.push_back(Fill{layer.y->data(), plan_.op == Op::matmul ? kPoisonFloat : kPoison32, layer.y->size()});
-        if (layer.v != nullptr) marks.push_back(Fill{layer.v->data(), poison8(round), layer.view->shape.rows});
+        if (layer.v != nullptr) marks.push_back(Fill{layer.v->data(), poison8(round), layer.vector_rows});
       }
     }
   }
@@ -425,7 +449,7 @@ class StepPass final : public Pass {
       return std::string("The kernel wrote outside the ") + (plan_.op == Op::matmul ? "products" : "accumulators") +
              of_layer;
     if (layer.v == nullptr) return {};
-    const std::string where = broken_vector(*layer.v, layer.view->shape.rows);
+    const std::string where = broken_vector(*layer.v, layer.vector_rows);
     return where.empty() ? "" : "The kernel wrote " + where + " the output vector" + of_layer;
   }
 
@@ -458,7 +482,7 @@ class StepPass final : public Pass {
   std::vector<Layer> layers_;
   PassPlace place_;
   BoundKernel chain_;
-  std::vector<Step> steps_;
+  std::vector<Step> steps_, exchange_steps_, product_steps_;
   std::vector<size_t> first_step_;  // of each layer in steps_
   std::vector<Step> marks_[2];      // by round
   std::span<std::byte> host_;       // where the last step puts the result

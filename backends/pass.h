@@ -34,11 +34,18 @@ struct PassPlan {
   // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
   // Fused kernels take those with one a row (datasets::Scales::one_a_row).
   std::vector<const datasets::Scales*> weight_scales = {};
+  // matvec by several ranks: `layers` are this rank's rows of each, and parts[k] the rows of layer k at which the ranks
+  // begin, [ranks + 1]. After every layer the ranks gather its requantised vector. Outlives the pass.
+  Ranks* ranks = nullptr;
+  std::vector<std::vector<int64_t>> parts;
   bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 
 // How much of a decoded matrix mark_outputs overwrites: a 64th.
 inline constexpr int64_t kMarkStride = 4096;
+
+// What a pass of several ranks is made of, each for itself.
+enum class Share { exchange, product };
 
 class Pass {
  public:
@@ -49,6 +56,8 @@ class Pass {
   // What comes before every timed run, and costs little: overwrites what it must write, on the device and on the host,
   // of a decoded matrix the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
   virtual void mark_outputs(int round) = 0;
+  // Of a pass by several ranks: seconds of the exchange alone, or of everything else; what they leave is no result.
+  virtual double run_share(Share) { return 0; }
   // What the last run left where the host can look at no cost: matvec: the last layer's int8 vector; matmul: its
   // floats; decode: the bytes of the last layer on backends whose memory is the host's, else nothing.
   virtual std::span<const std::byte> result() const = 0;
@@ -65,8 +74,8 @@ class Pass {
   // every sum; scratch with bytes that mean nothing, and what kernels want zero with zeros. A result that may contain
   // -128 needs both rounds to show that each element was written.
   virtual void poison_outputs(int round) = 0;
-  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], host memory
-  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation
+  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], of ranks its own; host memory
+  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation, of ranks all
   virtual std::span<const float> products(int) { return {}; }    // matmul: [batch, rows] of the layer, host memory
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   virtual ProductRounding rounding(int) const { return {}; }  // matmul: of the layer's kernel

@@ -49,19 +49,12 @@ fs::path find_plugin(const std::string& name) {
 }
 
 Loaded load(std::string_view id) {
-  const std::string name = "libecmv_" + std::string(id) + ".so";
-  const fs::path path = find_plugin(name);
-  if (path.empty())
-    return {nullptr, "This build has no plugin for the backend '" + std::string(id) + "' (" + name +
-                         " is neither beside the program nor where it would be installed)."};
-  if (const std::string reason = why_not_loadable(path); !reason.empty())
-    return {nullptr, "The plugin does not load: the file " + path.string() + " " + reason};
-  // Never closed: kernels, devices and exceptions of the plugin live until the program ends.
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return {nullptr, "The plugin does not load: " + std::string(dlerror()) + "."};
+  std::string reason;
+  void* handle = open_plugin(id, "the backend '" + std::string(id) + "'", reason);
+  if (handle == nullptr) return {nullptr, reason};
   using Entry = const Plugin* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(handle, "ecmv_backend_plugin"));
-  if (entry == nullptr) return {nullptr, "The file " + path.filename().string() + " is no plugin of this project."};
+  if (entry == nullptr) return {nullptr, "The file libecmv_" + std::string(id) + ".so is no plugin of this project."};
   const Plugin* plugin = entry();
   if (plugin->version != kPluginVersion)
     return {nullptr, "The plugin has version " + std::to_string(plugin->version) + ", this program needs " +
@@ -102,6 +95,24 @@ std::vector<Backend> entries(std::index_sequence<kIndex...>) {
 }
 
 }  // namespace
+
+void* open_plugin(std::string_view id, const std::string& what, std::string& reason) {
+  const std::string name = "libecmv_" + std::string(id) + ".so";
+  const fs::path path = find_plugin(name);
+  if (path.empty()) {
+    reason = "This build has no plugin for " + what + " (" + name +
+             " is neither beside the program nor where it would be installed).";
+    return nullptr;
+  }
+  if (const std::string broken = why_not_loadable(path); !broken.empty()) {
+    reason = "The plugin does not load: the file " + path.string() + " " + broken;
+    return nullptr;
+  }
+  // Never closed: kernels, devices and exceptions of the plugin live until the program ends.
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) reason = "The plugin does not load: " + std::string(dlerror()) + ".";
+  return handle;
+}
 
 std::span<const Backend> plugin_backends() {
   static const std::vector<Backend> backends = entries(std::make_index_sequence<kCount>());

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "backends/backend.h"
@@ -15,7 +16,7 @@
 namespace ecmv::backends {
 
 // Raised whenever a type of backend.h, executor.h, kernel.h or compressed_matrix.h changes.
-inline constexpr uint32_t kPluginVersion = 3;
+inline constexpr uint32_t kPluginVersion = 4;
 // The types cross the border as they are, so both sides must come from one compiler.
 inline constexpr std::string_view kPluginCompiler = __VERSION__;
 
@@ -31,6 +32,9 @@ struct Plugin {
   Backend backend;
   std::span<const CodecKernels> codecs;
 };
+
+// The shared object libecmv_ID.so; null where it cannot be opened, with the reason as a sentence about `what`.
+void* open_plugin(std::string_view id, const std::string& what, std::string& reason);
 
 // One entry for each GPU backend that the project knows, loaded or not.
 std::span<const Backend> plugin_backends();

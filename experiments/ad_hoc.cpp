@@ -130,6 +130,7 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
   list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
   list("--threads", options.threads, "threads, or all (all)");
+  list("--ranks", options.ranks, "with --mpi: processes that share the rows of a matvec, or all (all)");
   list("--op", options.ops, "matvec, matmul, decode, size (matvec)");
   list("--batch", options.batches, "tokens of a matmul (1)");
   list("--variant", options.variants, "kernel variant, first or all (all)");
@@ -168,6 +169,7 @@ static std::string ad_hoc_config(const AdHoc& options) {
   put(kernels, "backend", options.backends);
   put(kernels, "simd_target", options.simd_targets);
   put(kernels, "threads", options.threads);
+  put(kernels, "ranks", options.ranks);
   put(kernels, "op", options.ops);
   put(kernels, "batch", options.batches);
   put(kernels, "variant", options.variants);

@@ -7,6 +7,7 @@
 
 #include "experiments/block_counts.h"
 #include "experiments/fill_record.h"
+#include "experiments/rank_team.h"
 #include "experiments/running_case.h"
 
 namespace ecmv::experiments {
@@ -34,10 +35,11 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   set_running_case(one.key(), one.name());
   AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_};
   admitted.outcome = guarded([&] {
-    Outcome outcome = fill_stored(one, admitted.record);
+    const EncodedLayers& encoded = encoded_for(one);
+    Outcome outcome = fill_stored(one, encoded, admitted.record);
     if (!outcome.fine() || one.kernel.op == Op::size) return outcome;
     backends::PassPlan plan;
-    outcome = prepare(admitted, plan);
+    outcome = prepare(admitted, encoded, plan);
     if (outcome.fine()) outcome = check(admitted, plan);
     if (outcome.fine()) outcome = estimate(admitted);
     return outcome;
@@ -46,27 +48,39 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   return admitted;
 }
 
+const EncodedLayers& Admission::encoded_for(const Case& one) {
+  const int ranks = one.kernel.ranks;
+  if (ranks <= 1 || !encoded_.outcome.fine()) return encoded_;
+  if (const auto known = encoded_parts_.find(ranks); known != encoded_parts_.end()) return known->second;
+  set_running_case({}, {});  // encoders are no kernels
+  const std::vector<datasets::Matrix> parts = split_rows(dataset_.layers(), ranks);
+  EncodedLayers& encoded = encoded_parts_[ranks];
+  encoded = std::move(encode_and_check({&codec_, 1}, parts, options_.interrupted).front());
+  set_running_case(one.key(), one.name());
+  return encoded;
+}
+
 // What the encoded layers say by themselves.
-Outcome Admission::fill_stored(const Case& one, reports::CaseRecord& record) const {
-  if (encoded_.outcome.status == Status::incorrect) record.check.decode = encoded_.outcome.reason;
-  if (!encoded_.outcome.fine()) return encoded_.outcome;
-  record.check.decode = encoded_.decode;
-  fill_size(record, dataset_.entropy_bits_per_element, encoded_.layers, dataset_.scales());
+Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const {
+  if (encoded.outcome.status == Status::incorrect) record.check.decode = encoded.outcome.reason;
+  if (!encoded.outcome.fine()) return encoded.outcome;
+  record.check.decode = encoded.decode;
+  fill_size(record, dataset_.entropy_bits_per_element, encoded.layers, dataset_.scales());
   if (distortion_) fill_distortion(record, *distortion_);
-  record.size.ideal_bits_per_element = encoded_.ideal_bits_per_element;
+  record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
   if (one.kernel.op == Op::size) {
     for (const datasets::Matrix& matrix : dataset_.layers()) record.time.elements += matrix.shape.elements();
-    const std::string wrong = fill_blocks(record, codec_, dataset_.layers(), encoded_.layers);
+    const std::string wrong = fill_blocks(record, codec_, dataset_.layers(), encoded.layers);
     if (!wrong.empty()) return {Status::incorrect, wrong};
   }
   if (one.kernel.op == Op::matvec && !dataset_.no_product.empty()) return {Status::refused, dataset_.no_product};
-  if (one.kernel.op == Op::matvec && encoded_.decoded != nullptr)
+  if (one.kernel.op == Op::matvec && encoded.decoded != nullptr)
     return {Status::refused, "Products are compared with those of the source, which a lossy codec does not keep."};
   return {};
 }
 
 // From the device to the pass.
-Outcome Admission::prepare(AdmittedCase& admitted, backends::PassPlan& plan) {
+Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan) {
   const KernelSpec& kernel = admitted.one->kernel;
   admitted.device = devices_.find(kernel);
   if (admitted.device == nullptr) return {Status::unavailable, devices_.reason(kernel)};
@@ -88,10 +102,15 @@ Outcome Admission::prepare(AdmittedCase& admitted, backends::PassPlan& plan) {
     }
   }
   if (plan.kernel != nullptr)
-    for (const codecs::CompressedMatrix& layer : encoded_.layers)
+    for (const codecs::CompressedMatrix& layer : encoded.layers)
       if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
         return {Status::refused, reason};
-  admitted.upload = upload_to(device);
+  admitted.upload = upload_to(device, encoded);
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
+    fill_ranks(admitted.record, *ranks, dataset_.layers());
+    admitted.pass = ranks->prepare(*admitted.one, *reference_.chain, *admitted.upload, dataset_.layers());
+    return {};
+  }
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
   return {};
@@ -123,11 +142,15 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
                                          admitted.estimate_s, measure.max_seconds)};
 }
 
-std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device) {
+std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const EncodedLayers& encoded) {
   std::shared_ptr<const Upload>& slot = uploads_[std::string(device.memory())];
   if (slot == nullptr) {
     Upload fresh;
-    for (const codecs::CompressedMatrix& layer : encoded_.layers) fresh.push_back(device.upload(layer));
+    const auto layers = std::span(encoded.layers);
+    auto* ranks = dynamic_cast<RankDevice*>(&device);
+    const size_t parts = ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
+    for (size_t i = 0; i < layers.size(); i += parts)
+      fresh.push_back(ranks == nullptr ? device.upload(layers[i]) : ranks->upload_parts(layers.subspan(i, parts)));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;

@@ -38,11 +38,13 @@ class Admission {
   AdmittedCase admit(const Case& one, reports::CaseRecord record);
 
  private:
-  Outcome fill_stored(const Case& one, reports::CaseRecord& record) const;
-  Outcome prepare(AdmittedCase& admitted, backends::PassPlan& plan);
+  // The layers, of ranks each rank's rows encoded by themselves.
+  const EncodedLayers& encoded_for(const Case& one);
+  Outcome fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const;
+  Outcome prepare(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan);
   Outcome check(AdmittedCase& admitted, const backends::PassPlan& plan) const;
   Outcome estimate(AdmittedCase& admitted) const;
-  std::shared_ptr<const Upload> upload_to(backends::Device& device);
+  std::shared_ptr<const Upload> upload_to(backends::Device& device, const EncodedLayers& encoded);
 
   const Experiment& experiment_;
   const RunOptions& options_;
@@ -50,6 +52,7 @@ class Admission {
   DevicePool& devices_;
   const CodecChoice& codec_;
   const EncodedLayers& encoded_;
+  std::map<int, EncodedLayers> encoded_parts_;      // by ranks
   Reference reference_;                             // the source's, of lossy codecs what their reference decoder made
   std::optional<datasets::Distortion> distortion_;  // of what the codec keeps, from the floats; none where all is exact
   std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory

@@ -10,12 +10,46 @@
 #include "backends/cpu/memory_limits.h"
 #include "experiments/fill_record.h"
 #include "experiments/measure.h"
+#include "experiments/rank_team.h"
 #include "experiments/sample_check.h"
 
 namespace ecmv::experiments {
+namespace {
+
+// Other ranks of this run are no other programs.
+backends::cpu::HostLoad load_of_all_ranks() {
+  backends::cpu::HostLoad load = backends::cpu::read_host_load();
+  if (RankTeam* team = RankTeam::get()) load.own_s += team->cpu_seconds_of_others();
+  return load;
+}
+
+// Seconds from pass to pass, by which passes are counted into samples. Telling ranks what to do takes up to about a
+// millisecond, which is not timed but would be waited for.
+double pace_of(const AdmittedCase& admitted) {
+  constexpr double kTelling = 1e-3;
+  const bool told = admitted.one->kernel.ranks > 1 && admitted.estimate_s > 0;
+  return told ? std::max(admitted.estimate_s, kTelling) : admitted.estimate_s;
+}
+
+// The exchange alone and the product alone, as often as whole passes were measured.
+void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
+  for (const auto& [share, samples] : {std::pair(backends::Share::exchange, &ranks.exchange_samples_s),
+                                       {backends::Share::product, &ranks.product_samples_s}})
+    for (size_t sample = 0; sample < timed.samples_s.size(); ++sample) {
+      double seconds = 0;
+      const int64_t passes = std::min<int64_t>(timed.passes_per_sample, 100);
+      for (int64_t i = 0; i < passes; ++i) seconds += timed.pass->run_share(share);
+      samples->push_back(seconds / static_cast<double>(passes));
+    }
+}
+
+}  // namespace
 
 void Batch::add(AdmittedCase admitted) {
-  if (cases_.empty()) measure_bandwidth(admitted.one->kernel);  // with every batch anew
+  // With every batch anew; ranks are no measure, since each reads its own part.
+  if (cases_.empty()) bandwidth_known_ = false;
+  if (!bandwidth_known_ && admitted.one->kernel.ranks == 1) measure_bandwidth(admitted.one->kernel);
+  bandwidth_known_ = bandwidth_known_ || admitted.one->kernel.ranks == 1;
   const MeasureSpec& measure = experiment_.measure;
   seconds_ +=
       std::min(measure.max_seconds, measure.repetitions * std::max(admitted.estimate_s, 1.5 * measure.min_time_s));
@@ -40,15 +74,15 @@ void Batch::measure() {
     timed.push_back(
         {.name = admitted.one->name(),
          .pass = admitted.pass.get(),
-         .estimate_s = admitted.estimate_s,
+         .estimate_s = pace_of(admitted),
          .observer = &checks.emplace_back(admitted, experiment_.verify_each, is_single_pass(experiment_.measure)),
-         .on_host = admitted.device->memory() == "host"});
+         .on_host = admitted.device->memory().starts_with("host")});
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
                                        cases.size() == 1 ? "" : "s", duration_text(about_s)));
   States before = device_states(cases);
-  const backends::cpu::HostLoad load = backends::cpu::read_host_load();
+  const backends::cpu::HostLoad load = load_of_all_ranks();
   const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
-  const backends::cpu::Disturbance disturbance = backends::cpu::between(load, backends::cpu::read_host_load());
+  const backends::cpu::Disturbance disturbance = backends::cpu::between(load, load_of_all_ranks());
   States after = device_states(cases);
   recorder_.progress.together(cases.size());
   const Case* exceeding = nullptr;  // the bandwidth that was measured
@@ -59,6 +93,8 @@ void Batch::measure() {
     Outcome outcome = pass.outcome.fine() ? together : pass.outcome;
     if (outcome.fine() && pass.samples_s.empty()) outcome = {reports::Status::error, "No sample was taken."};
     if (outcome.fine()) outcome = guarded([&] { return checks[i].finish(); });
+    if (outcome.fine() && admitted.one->kernel.ranks > 1)
+      outcome = guarded([&] { measure_shares(pass, admitted.record.ranks); });
     if (outcome.fine()) {
       fill_time(admitted.record, pass, *admitted.reference.matrices, admitted.one->kernel.op, admitted.device->info());
       fill_host(admitted.record, disturbance);

@@ -34,6 +34,7 @@ class Batch {
   std::vector<AdmittedCase> cases_;
   std::map<std::string, double> bandwidths_;  // by device: the best that was measured, bytes/s
   double seconds_ = 0;
+  bool bandwidth_known_ = false;  // measured for this batch
 };
 
 }  // namespace ecmv::experiments

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct KernelSpec {
   std::string tuning;
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
   int batch = 1;         // tokens, of matmul
+  int ranks = 1;         // of matvec: processes that share the rows, each with `threads` threads
   // GPUs only.
   int device = -1;           // number in the backend's list; -1: the first that fits
   std::string launch;        // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
@@ -81,13 +83,20 @@ inline bool is_single_pass(const MeasureSpec& spec) {
   return spec.repetitions == 1 && spec.warm_up == 0 && spec.min_time_s < 1e-6;
 }
 
+// One of several processes that share an experiment (shard.h).
+struct Shard {
+  int64_t index = 0, count = 1;
+  std::string name() const { return std::to_string(index) + "/" + std::to_string(count); }
+};
+
 struct Experiment {
   std::string name, question;
   std::string config_name;  // file, or "" for a run from the command line
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
-  bool verify_each = true;  // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;  // cases of the same data stand together, within them those of the same codec
+  bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
+  std::vector<Case> cases;     // cases of the same data stand together, within them those of the same codec
+  std::optional<Shard> shard;  // of the cases there were, these are the ones of
 };
 
 }  // namespace ecmv::experiments

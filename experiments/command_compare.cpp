@@ -90,7 +90,8 @@ reports::ComparisonResult with_hint(const reports::RecordSet& records, const std
 
 void add_compare(CLI::App& app, CommandLine& line) {
   struct Options {
-    std::string base, other, baseline, markdown, json;
+    std::string base, baseline, markdown, json;
+    std::vector<std::string> others;
     bool all = false;
     reports::CompareOptions limits;
   };
@@ -99,10 +100,10 @@ void add_compare(CLI::App& app, CommandLine& line) {
       "compare",
       "speed and size of the cases of two record files (exit code 4 on a regression), or of one with --baseline");
   verb->add_option("base", options->base, "record file of before")->required();
-  verb->add_option("new", options->other, "record file of now");
+  verb->add_option("new", options->others, "record file of now; with --baseline more files of the same run");
   verb->add_option(
       "--baseline", options->baseline,
-      "codec=ID: within the one file, every case of other codecs against the fastest of this codec (or of ID,ID,...) "
+      "codec=ID: within the files, every case of other codecs against the fastest of this codec (or of ID,ID,...) "
       "with the same run, "
       "data, backend, device, op, batch, threads and cache class; slower is no regression, the exit code is 0");
   verb->add_option("--confidence", options->limits.confidence, "of the intervals (0.95)")
@@ -117,14 +118,19 @@ void add_compare(CLI::App& app, CommandLine& line) {
   verb->add_flag("--all", options->all, "also lists cases that are in one file only (LOST, ADDED) or ok in neither");
   verb->callback([options, &line] {
     line.action = [options] {
-      if (options->other.empty() == options->baseline.empty())
-        throw UsageError("'ecmv compare' takes two record files, or one and --baseline codec=ID.");
+      if (options->others.empty() && options->baseline.empty())
+        throw UsageError("'ecmv compare' takes two record files, or one or more and --baseline codec=ID.");
+      if (options->baseline.empty() && options->others.size() > 1)
+        throw UsageError(
+            "'ecmv compare' takes two record files. Those of several shards are one after 'cat': before.jsonl, "
+            "now.jsonl.");
       reports::RecordSet base = reports::read_records(options->base), other;
       reports::ComparisonResult result;
       if (options->baseline.empty()) {
-        other = reports::read_records(options->other);
+        other = reports::read_records(options->others.front());
         result = reports::compare(base, other, options->limits);
       } else {
+        for (const std::string& file : options->others) base.append(reports::read_records(file));
         std::int64_t superseded = 0;  // cases count as in a report
         base = reports::without_superseded(base, superseded);
         result = with_hint(base, codecs_of(options->baseline), options->limits);

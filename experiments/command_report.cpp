@@ -23,7 +23,7 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
   std::vector<std::string_view> known;
   if (number) {
     for (const reports::Metric& metric : reports::all_metrics()) known.push_back(metric.id);
-    for (const char* field : {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch"})
+    for (const char* field : {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch", "ranks"})
       known.push_back(field);
   } else {
     known = reports::field_names();

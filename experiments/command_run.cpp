@@ -14,15 +14,18 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/host_load.h"
+#include "backends/world.h"
 #include "codecs/did_you_mean.h"
 #include "experiments/ad_hoc.h"
 #include "experiments/command.h"
 #include "experiments/fill_record.h"
 #include "experiments/plan.h"
+#include "experiments/rank_team.h"
 #include "experiments/result_files.h"
 #include "experiments/run.h"
 #include "experiments/run_summary.h"
 #include "experiments/running_case.h"
+#include "experiments/shard.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -31,9 +34,11 @@ struct RunVerbOptions {
   std::string config;
   AdHoc ad_hoc;
   Selection selection;
-  bool print_config = false, dry_run = false, smoke = false, profile = false, resume = false, force = false;
+  bool mpi = false, print_config = false, dry_run = false, smoke = false, profile = false, resume = false,
+       force = false;
   std::vector<std::string> required_backends;
   std::string output;
+  std::optional<std::string> shard;
   TableFiles tables;
 };
 
@@ -46,6 +51,8 @@ Experiment experiment_of(const RunVerbOptions& options, const CommandLine& line,
   if (options.smoke) shrink_to_smoke(experiment);
   if (options.profile) measure_once(experiment);
   nothing_left = filter_cases(experiment, options.selection.filter, options.selection.exclude);
+  const std::optional<Shard> shard = options.shard ? parse_shard(*options.shard, "--shard") : shard_of_environment();
+  if (shard && nothing_left.empty() && !options.print_config) std::cerr << keep_shard(experiment, *shard) << "\n";
   return experiment;
 }
 
@@ -73,7 +80,8 @@ std::string missing_backend(const std::vector<std::string>& required) {
   return {};
 }
 
-std::string resume_command(const CommandLine& line) {
+// The shard is named also where the environment chose it: the command is typed elsewhere.
+std::string resume_command(const CommandLine& line, const RunVerbOptions& options, const Experiment& experiment) {
   std::string command = shell_word(line.program);
   bool resumes = false;
   for (const std::string& argument : line.arguments) {
@@ -81,11 +89,22 @@ std::string resume_command(const CommandLine& line) {
     resumes = resumes || argument == "--resume";
     command += " " + shell_word(argument);
   }
+  if (experiment.shard && !options.shard) command += " --shard " + experiment.shard->name();
   return resumes ? command : command + " --resume";
 }
 
-// Beside the records, in a folder of their name unless that is the usual one.
-std::string report_command(const CommandLine& line, const std::filesystem::path& records) {
+// "records.jsonl", of a shard "records.3-of-8.jsonl".
+std::string records_name(const std::string& part) { return fmt::format("records{}.jsonl", part); }
+std::string shard_part(const Shard& shard) { return fmt::format(".{}-of-{}", shard.index, shard.count); }
+
+// Beside the records, in a folder of their name unless that is the usual one. Of a shard, for all of them.
+std::string report_command(const CommandLine& line, const std::filesystem::path& records,
+                           const std::optional<Shard>& shard) {
+  if (shard && records.filename() == records_name(shard_part(*shard))) {
+    const std::string folder = shell_word(records.parent_path().empty() ? "." : records.parent_path().string());
+    return fmt::format("{} report {}/{} -o {}", shell_word(line.program), folder,
+                       records_name(fmt::format(".*-of-{}", shard->count)), folder);
+  }
   const std::filesystem::path folder =
       records.filename() == "records.jsonl"
           ? (records.has_parent_path() ? records.parent_path() : std::filesystem::path("."))
@@ -115,11 +134,21 @@ void warn_of_load() {
         found.stolen_share > 0.02 ? fmt::format(", its host takes {:.0f} % of it", 100 * found.stolen_share) : "");
 }
 
-int run(const RunVerbOptions& options, const CommandLine& line) {
+// Of a shard, whether one of its own cases does; another shard may have them.
+bool asks_for(const Experiment& experiment, const std::string& backend) {
+  return !experiment.shard ||
+         std::ranges::any_of(experiment.cases, [&](const Case& one) { return one.kernel.backend == backend; });
+}
+
+int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   std::string nothing_left;
   const Experiment experiment = experiment_of(options, line, nothing_left);
   if (options.print_config) {
     std::cout << experiment.config_text;
+    return kFine;
+  }
+  if (experiment.cases.empty() && experiment.shard) {
+    std::cerr << "There are fewer datasets than shards: this one has nothing to do.\n";
     return kFine;
   }
   if (experiment.cases.empty()) {
@@ -137,7 +166,8 @@ int run(const RunVerbOptions& options, const CommandLine& line) {
   }
   catch_interrupts();
   const std::filesystem::path path =
-      options.output.empty() ? std::filesystem::path("out") / experiment.name / "records.jsonl"
+      options.output.empty() ? std::filesystem::path("out") / experiment.name /
+                                   records_name(experiment.shard ? shard_part(*experiment.shard) : "")
                              : std::filesystem::path(options.output == "-" ? "/dev/stdout" : options.output);
   const TableFiles& tables = options.tables;
   check_places(path, experiment, tables);
@@ -185,7 +215,7 @@ int run(const RunVerbOptions& options, const CommandLine& line) {
   const auto limit = std::chrono::seconds(600 + static_cast<int64_t>(10 * experiment.measure.max_seconds));
   const Watchdog watchdog(limit, [&](const Journal::Entry& entry) {
     give_up(entry, reports::Status::timed_out, fmt::format("One call of it did not end in {} s.", limit.count()));
-    std::cerr << "The rest runs with: " << resume_command(line) << "\n" << std::flush;
+    std::cerr << "The rest runs with: " << resume_command(line, options, experiment) << "\n" << std::flush;
     ::_exit(kFailedCase);
   });
   if (!options.smoke && !options.profile) warn_of_load();
@@ -205,16 +235,43 @@ int run(const RunVerbOptions& options, const CommandLine& line) {
         "DISTURBED: other programs were in the way of {} of {} cases, marked with !. Measure again when it is quiet.\n",
         summary.disturbed, summary.counts.contains(reports::Status::ok) ? summary.counts.at(reports::Status::ok) : 0);
   if (!results.is_stream() && !summary.interrupted && summary.counts.contains(reports::Status::ok))
-    std::cerr << "Tables and figures: " << report_command(line, path) << "\n";
-  if (summary.interrupted) std::cerr << "Interrupted. The rest runs with: " << resume_command(line) << "\n";
+    std::cerr << "Tables and figures: " << report_command(line, path, experiment.shard) << "\n";
+  if (summary.interrupted)
+    std::cerr << "Interrupted. The rest runs with: " << resume_command(line, options, experiment) << "\n";
   const int code = summary.exit_code();
   if (code != kFine) return code;
   for (const std::string& id : options.required_backends)
-    if (!backends.contains(id)) {
+    if (!backends.contains(id) && asks_for(experiment, id)) {
       std::cerr << fmt::format("ecmv: no case ran on the required backend '{}'.\n", id);
       return kNothingRan;
     }
   return kFine;
+}
+
+// With --mpi every rank comes here: the first one runs the cases, the others do what it tells them.
+int run(const RunVerbOptions& options, const CommandLine& line) {
+  if (!options.mpi) {
+    if (const int ranks = backends::launched_ranks(); ranks > 1 && !options.shard)
+      throw UsageError(fmt::format(
+          "This is one of {} processes that a launcher started. With --mpi they share each product, with --shard I/N "
+          "the cases.",
+          ranks));
+    return run_cases(options, line);
+  }
+  std::unique_ptr<backends::World> world;
+  try {
+    world = backends::join_world();
+  } catch (const std::runtime_error& e) {
+    throw UsageError(e.what());
+  }
+  if (world->rank() > 0) {
+    follow(*world);
+    return kFine;
+  }
+  RankTeam team(std::move(world));
+  const int code = run_cases(options, line);
+  team.finish();
+  return code;
 }
 
 }  // namespace
@@ -226,10 +283,18 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_flag("--print-config", options->print_config, "the resolved config on stdout, nothing else");
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
+  verb->add_flag(
+      "--mpi", options->mpi,
+      "under mpirun: the processes share the rows of each matvec (ranks), the first one does everything else");
   verb->add_flag("--dry-run", options->dry_run, "only shows cases, bytes, known refusals and the least time");
   verb->add_flag("--smoke", options->smoke, "every case once, at most 512 x 512 elements and 2 layers");
   verb->add_flag("--profile", options->profile,
                  "every case is measured by one pass: no bandwidth, warm-up or repetition; for profilers");
+  verb->add_option(
+          "--shard", options->shard,
+          "I/N, from 0/N on: only every N-th dataset with all of its cases, so that N processes share a sweep; by "
+          "default what SLURM_ARRAY_TASK_ID or TEST_SHARD_INDEX say")
+      ->type_name("I/N");
   CLI::Option* resume =
       verb->add_flag("--resume", options->resume, "continues the record file: cases that are ok in it are skipped");
   verb->add_flag("--force", options->force,

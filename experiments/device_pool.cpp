@@ -7,17 +7,23 @@
 #include <fmt/format.h>
 
 #include "experiments/fill_record.h"
+#include "experiments/rank_team.h"
 
 namespace ecmv::experiments {
 
 std::unique_ptr<backends::Device> open_device(const KernelSpec& kernel) {
+  if (kernel.ranks > 1 && RankTeam::get() == nullptr)
+    throw std::invalid_argument(
+        fmt::format("The case needs {0} ranks: mpirun -n {0} ecmv run --mpi ...", kernel.ranks));
+  if (kernel.ranks > 1) return std::make_unique<RankDevice>(*RankTeam::get(), kernel);
   const backends::Backend* backend = backends::find_backend(kernel.backend);
   if (backend == nullptr) throw std::invalid_argument("There is no backend '" + kernel.backend + "' in this build.");
   return backend->open({kernel.threads, kernel.simd_target, kernel.device});
 }
 
 DevicePool::Slot& DevicePool::slot(const KernelSpec& kernel) {
-  Slot& slot = slots_[fmt::format("{}:{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads, kernel.device)];
+  Slot& slot = slots_[fmt::format("{}:{}:{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads, kernel.device,
+                                  kernel.ranks)];
   if (slot.device == nullptr && slot.reason.empty()) try {
       slot.device = open_(kernel);
     } catch (const std::invalid_argument& e) {

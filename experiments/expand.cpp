@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "experiments/rank_team.h"
 
 namespace ecmv::experiments {
 
@@ -78,6 +79,11 @@ std::vector<std::string> targets_of(const std::string& backend, const std::vecto
   return out;
 }
 
+int ranks_of(int64_t wanted) {
+  if (wanted > 0) return static_cast<int>(wanted);
+  return RankTeam::get() == nullptr ? 1 : RankTeam::get()->size();
+}
+
 // Where a backend's kernels run and how they are started: CPUs have the axis `threads`, GPUs `device` and `launch`.
 std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string& backend) {
   std::vector<KernelSpec> out;
@@ -126,7 +132,11 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       }
       for (KernelSpec& place : places_of(choice, backend)) {
         place.op = op;
-        if (op != Op::matmul) append_kernels(choice, entry, place, scales_in_groups, out);
+        for (size_t i = 0; op == Op::matvec && i < choice.ranks.size(); ++i) {
+          place.ranks = ranks_of(choice.ranks[i]);
+          append_kernels(choice, entry, place, scales_in_groups, out);
+        }
+        if (op == Op::decode) append_kernels(choice, entry, place, scales_in_groups, out);
         for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i) {
           place.batch = static_cast<int>(choice.batches[i]);
           append_kernels(choice, entry, place, scales_in_groups, out);

@@ -17,6 +17,7 @@ struct KernelChoice {
   std::vector<std::string> backends = {"best"};
   std::vector<std::string> simd_targets = {"best"};  // Highway's names, "best", or "all" that this CPU has
   std::vector<int64_t> threads = {0};
+  std::vector<int64_t> ranks = {0};  // of matvec; 0: all that were started
   std::vector<backends::Op> ops = {backends::Op::matvec};
   std::vector<int64_t> batches = {1};             // tokens, of matmul
   std::vector<std::string> variants = {"all"};    // names, "first" or "all"

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "datasets/numbers.h"
+#include "experiments/rank_team.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -114,6 +115,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   record.kernel.threads = one.kernel.threads;
   record.kernel.unfused = one.kernel.unfused;
   record.kernel.batch = one.kernel.batch;
+  record.ranks.count = one.kernel.ranks;
   record.kernel.launch = one.kernel.launch;
   return record;
 }
@@ -197,6 +199,16 @@ void fill_device(reports::CaseRecord& record, const backends::Device& device) {
   record.kernel.threads = info.threads;
   record.kernel.compute_units = info.compute_units;
   if (info.clock_hz > 0) record.kernel.highest_clock_hz = info.clock_hz;
+}
+
+void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const std::vector<datasets::Matrix>& matrices) {
+  double rows = 0;
+  for (const datasets::Matrix& matrix : matrices) rows += static_cast<double>(matrix.shape.rows);
+  record.ranks.count = device.ranks();
+  record.ranks.hosts = RankTeam::get()->hosts(device.ranks());
+  record.ranks.library = RankTeam::get()->library();
+  record.ranks.bound = device.bound();
+  if (!matrices.empty()) record.ranks.gathered_bytes_per_layer = rows / static_cast<double>(matrices.size());
 }
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {

@@ -19,8 +19,8 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op",     "batch",
-                                            "variant", "tuning",      "unfused", "launch", "device"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op",     "batch", "variant",
+                                            "tuning",  "unfused",     "launch",  "device", "ranks"};
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",    "op",
                                              "batch",  "variant", "tuning", "simd_target"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
@@ -275,14 +275,12 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   });
   if (have_devices) check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
 
-  if (const YAML::Node threads = child(node, "threads"); threads.IsDefined()) {
-    choice.threads.clear();
-    for (const YAML::Node& value : read_axis(threads, "threads", errors)) {
-      if (value.IsScalar() && value.Scalar() == "all")
-        choice.threads.push_back(0);
-      else
-        choice.threads.push_back(read_integer(value, "threads", 1, 4096, errors).value_or(1));
-    }
+  for (const auto& [key, numbers] : {std::pair("threads", &choice.threads), {"ranks", &choice.ranks}}) {
+    const YAML::Node axis = child(node, key);
+    if (axis.IsDefined()) numbers->clear();
+    for (const YAML::Node& value : axis.IsDefined() ? read_axis(axis, key, errors) : std::vector<YAML::Node>())
+      numbers->push_back(
+          value.IsScalar() && value.Scalar() == "all" ? 0 : read_integer(value, key, 1, 4096, errors).value_or(1));
   }
   const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
   check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "size"}, errors);
@@ -320,7 +318,7 @@ size_t places_of_choice(const KernelChoice& choice) {
   size_t places = 1;
   for (const size_t count :
        {choice.backends.size(), choice.simd_targets.size(), choice.ops.size(), choice.batches.size(),
-        choice.threads.size() + choice.devices.size() * choice.launches.size()})
+        choice.ranks.size(), choice.threads.size() + choice.devices.size() * choice.launches.size()})
     places = std::min<size_t>(places, SIZE_MAX / 1'000'000) * std::min<size_t>(count, 1'000'000);
   return places;
 }

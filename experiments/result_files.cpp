@@ -47,9 +47,10 @@ reports::Existing existing_of(WhenThere when) {
 
 // Whether records of a new run belong to an old one.
 bool same_run(const reports::RunRecord& a, const reports::RunRecord& b) {
-  return a.experiment == b.experiment && a.config_hash == b.config_hash && a.git_revision == b.git_revision &&
-         a.git_dirty == b.git_dirty && a.compiler == b.compiler && a.compiler_flags == b.compiler_flags &&
-         a.cpu_model == b.cpu_model && a.threads == b.threads && a.memory_bytes == b.memory_bytes;
+  return a.experiment == b.experiment && a.shard == b.shard && a.config_hash == b.config_hash &&
+         a.git_revision == b.git_revision && a.git_dirty == b.git_dirty && a.compiler == b.compiler &&
+         a.compiler_flags == b.compiler_flags && a.cpu_model == b.cpu_model && a.threads == b.threads &&
+         a.memory_bytes == b.memory_bytes;
 }
 
 }  // namespace

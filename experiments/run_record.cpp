@@ -131,6 +131,7 @@ reports::RunRecord make_run_record(const Experiment& experiment, const std::vect
                                                      std::as_bytes(std::span(experiment.config_text))}));
   if (!experiment.cases.empty()) record.seed = experiment.cases.front().data.seed;
   record.arguments = arguments;
+  if (experiment.shard) record.shard = experiment.shard->name();
   return record;
 }
 

@@ -54,6 +54,7 @@ constexpr std::array kFields = {
     Field{"layers", [](const CaseRecord& r) { return positive_text(r.data.layers); }},
     Field{"op", [](const CaseRecord& r) { return r.kernel.op; }},
     Field{"quantiser", [](const CaseRecord& r) { return quantiser_label(r); }},
+    Field{"ranks", [](const CaseRecord& r) { return positive_text(r.ranks.count); }},
     Field{"run", [](const CaseRecord& r) { return r.run; }},
     Field{"scheme", [](const CaseRecord& r) { return codec_label(r); }},
     Field{"settings", [](const CaseRecord& r) { return list_text(r.codec.settings, false); }},
@@ -100,6 +101,7 @@ double field_number(const CaseRecord& record, std::string_view field) {
   if (field == "sigma") return record.data.sigma;
   if (field == "layers") return static_cast<double>(record.data.layers);
   if (field == "threads") return static_cast<double>(record.kernel.threads);
+  if (field == "ranks") return static_cast<double>(record.ranks.count);
   if (field == "batch") return static_cast<double>(record.kernel.batch);
   if (field == "elements") return static_cast<double>(elements_of(record));
   return kUnknown;

@@ -23,6 +23,13 @@ double elements_per_s(const CaseRecord& r, const Context&) {
   return per_second(r, static_cast<double>(r.time.elements), r.time.median_s);
 }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return kUnknown;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 // Matrix elements multiplied and added; of decoding none.
 bool is_product(const CaseRecord& r) { return r.kernel.op == "matvec" || r.kernel.op == "matmul"; }
 
@@ -201,6 +208,11 @@ constexpr std::array kMetrics = {
                         ? elements_per_s(r, c) / (clock_hz(r) * static_cast<double>(r.kernel.compute_units))
                         : kUnknown;
            }},
+    Metric{"exchange_share", "exchange share", "", Better::lower, "median exchange alone / median pass time",
+           "Products of several ranks: the part of a pass that the exchange of vectors takes, measured by itself.",
+           [](const CaseRecord& r, const Context&) {
+             return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.exchange_samples_s) / r.time.median_s : kUnknown;
+           }},
 };
 
 // Whether a case of a baseline codec can be compared with, and which of two: sizes have no time, so there the smaller
@@ -298,7 +310,8 @@ double number_of(const CaseRecord& record, const Context& context, std::string_v
   }
   const double number = field_number(record, name);
   if (std::isnan(number)) {
-    constexpr std::array kNumeric = {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch"};
+    constexpr std::array kNumeric = {"rows",    "cols",     "dimension", "sigma", "layers",
+                                     "threads", "elements", "batch",     "ranks"};
     if (std::find(kNumeric.begin(), kNumeric.end(), name) == kNumeric.end()) find_metric(name);  // throws
   }
   return number;

@@ -1,6 +1,5 @@
-// Records <-> one line of JSON. The writer knows every field; the reader takes what it knows and leaves the
-// rest, so files of older and newer builds merge. Doubles that are not finite become null and come back as
-// NaN.
+// Records <-> one line of JSON. The writer knows every field; the reader takes what it knows and leaves the rest, so files
+// of older and newer builds merge. Doubles that are not finite become null and come back as NaN.
 #include "reports/record.h"
 
 #include "reports/fields.h"
@@ -45,8 +44,7 @@ Json to_json(const Values& values) {
   return object;
 }
 
-// Text that came from outside (file names, compilers' messages) may not be UTF-8; a record must not fail on
-// it.
+// Text that came from outside (file names, compilers' messages) may not be UTF-8; a record must not fail on it.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // Reading: a missing field keeps the default, a field of the wrong type is an error with the field's name.
@@ -215,6 +213,14 @@ CaseRecord case_from(const Json& json) {
 
   take(time, "disturbed_samples", record.time.disturbed_samples);
 
+  const Json& ranks = part(json, "ranks");
+  take(ranks, "count", record.ranks.count);
+  take(ranks, "hosts", record.ranks.hosts);
+  take(ranks, "library", record.ranks.library);
+  take(ranks, "bound", record.ranks.bound);
+  take(ranks, "gathered_bytes_per_layer", record.ranks.gathered_bytes_per_layer);
+  take(ranks, "exchange_samples_s", record.ranks.exchange_samples_s);
+  take(ranks, "product_samples_s", record.ranks.product_samples_s);
   const Json& host = part(json, "host");
   take(host, "other_cores", record.host.other_cores);
   take(host, "stolen_share", record.host.stolen_share);
@@ -267,6 +273,7 @@ RunRecord run_from(const Json& json) {
   take(json, "date", record.date);
   take(json, "seed", record.seed);
   take(json, "arguments", record.arguments);
+  take(json, "shard", record.shard);
   const Json& build = part(json, "build");
   take(build, "git_revision", record.git_revision);
   take(build, "git_dirty", record.git_dirty);
@@ -325,9 +332,8 @@ std::span<const Status> all_statuses() { return kStatuses; }
 std::string_view to_string(Status status) { return kStatusNames.at(static_cast<std::size_t>(status)); }
 
 Status parse_status(std::string_view text) {
-  for (Status status : kStatuses) {
+  for (Status status : kStatuses)
     if (to_string(status) == text) return status;
-  }
   throw ReportError(fmt::format("\"{}\" is not a status; the words are {}", text, fmt::join(kStatusNames, ", ")));
 }
 
@@ -415,6 +421,14 @@ std::string to_json_line(const CaseRecord& r) {
                     {"waiting_share", number(r.host.waiting_share)},
                     {"involuntary_switches", r.host.involuntary_switches}};
   }
+  if (const auto& ranks = r.ranks; ranks.count > 1)
+    json["ranks"] = {{"count", ranks.count},
+                     {"hosts", ranks.hosts},
+                     {"library", ranks.library},
+                     {"bound", ranks.bound},
+                     {"gathered_bytes_per_layer", number(ranks.gathered_bytes_per_layer)},
+                     {"exchange_samples_s", numbers(ranks.exchange_samples_s)},
+                     {"product_samples_s", numbers(ranks.product_samples_s)}};
   json["check"] = {{"decode", r.check.decode}, {"outputs", r.check.outputs}, {"guards", r.check.guards}};
   return dump(json);
 }
@@ -432,6 +446,7 @@ std::string to_json_line(const RunRecord& r) {
   json["date"] = r.date;
   json["seed"] = r.seed;
   json["arguments"] = r.arguments;
+  if (!r.shard.empty()) json["shard"] = r.shard;
   json["build"] = {{"git_revision", r.git_revision},     {"git_dirty", r.git_dirty},   {"compiler", r.compiler},
                    {"compiler_flags", r.compiler_flags}, {"build_type", r.build_type}, {"libraries", r.libraries}};
   Json gpus = Json::array();

@@ -129,6 +129,16 @@ struct CaseRecord {
     std::vector<std::int64_t> disturbed_samples = {};
   } time;
 
+  // Processes that shared the rows of a product; `count` 1 where one did it alone.
+  struct Ranks {
+    std::int64_t count = 1;
+    std::int64_t hosts = 1;
+    std::string library = {};                    // what they exchange vectors with: name and version
+    bool bound = false;                          // every thread of every rank had a core of its own
+    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks have after a layer, on the average
+    std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
+  } ranks;
+
   // What else the machine did while the batch of this case was measured; unknown in older records.
   struct Host {
     double other_cores = kUnknown;    // that other programs kept busy
@@ -174,6 +184,7 @@ struct RunRecord {
   std::string config_name, config_hash, config_text;
   std::uint64_t seed = 0;
   std::vector<std::string> arguments;
+  std::string shard;  // "3/8": the fourth of eight processes that shared the cases; empty where one ran them all
 };
 
 struct BandwidthRecord {

@@ -90,6 +90,7 @@ Table provenance_table(const RecordSet& records) {
     return r.config_name + (r.config_hash.empty() ? "" : fmt::format(" ({})", r.config_hash));
   });
   add("arguments", [](const RunRecord& r) { return fmt::format("{}", fmt::join(r.arguments, " ")); });
+  add("shard", [](const RunRecord& r) { return r.shard; });
   add("seed", [](const RunRecord& r) { return fmt::format("{}", r.seed); });
   add("processor", [](const RunRecord& r) { return r.cpu_model; });
   add("cores, threads", [](const RunRecord& r) { return fmt::format("{}, {}", r.cores, r.threads); });

@@ -55,22 +55,22 @@ class CpuMatrix final : public UploadedMatrix {
 class CpuDevice final : public Device {
  public:
   // `target`: Highway's bit of the instruction set, 0 for the scalar backend.
-  CpuDevice(DeviceInfo info, DenseProducts dense, int64_t target)
-      : info_(std::move(info)), dense_(dense), target_(target) {}
+  CpuDevice(DeviceInfo info, DenseProducts dense, int64_t target, std::vector<int> cores)
+      : info_(std::move(info)), dense_(dense), target_(target), cores_(std::move(cores)) {}
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return "host"; }
   void select() override { select_target(target_); }
   std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
     return std::make_unique<CpuMatrix>(matrix);
   }
-  std::unique_ptr<Executor> executor(bool /*graph*/) override { return make_executor(info_, dense_, target_); }
+  std::unique_ptr<Executor> executor(bool /*graph*/) override { return make_executor(info_, dense_, target_, cores_); }
 
   // Every thread reads one contiguous part; the fastest of the methods is the machine's read bandwidth.
   std::vector<double> time_reads(int64_t bytes, int repetitions) override {
     select();
     GuardedBuffer buffer(bytes);
     std::memset(buffer.data(), 0x5A, bytes);
-    const std::shared_ptr<Crew> crew = Crew::of(info_.threads);
+    const std::shared_ptr<Crew> crew = Crew::of(info_.threads, cores_);
     std::vector<double> best;
     for (int method = 0; method < kReadMethods; ++method) {
       std::vector<double> seconds;
@@ -101,6 +101,7 @@ class CpuDevice final : public Device {
   DeviceInfo info_;
   DenseProducts dense_;
   int64_t target_;
+  std::vector<int> cores_;
 };
 
 DeviceInfo describe(std::string_view backend, int threads) {
@@ -118,7 +119,7 @@ std::vector<DeviceInfo> scalar_devices() { return {describe("scalar", 0)}; }
 
 std::unique_ptr<Device> open_scalar(const DeviceRequest& request) {
   return std::make_unique<CpuDevice>(describe("scalar", request.threads),
-                                     DenseProducts{dense_matvec_scalar, dense_matmul_scalar}, 0);
+                                     DenseProducts{dense_matvec_scalar, dense_matmul_scalar}, 0, request.cores);
 }
 
 std::vector<DeviceInfo> simd_devices() {
@@ -149,7 +150,8 @@ std::unique_ptr<Device> open_simd(const DeviceRequest& request) {
       if ((HWY_TARGETS >> bit & 1) != 0 && info.simd_target == hwy::TargetName(int64_t{1} << bit))
         target = int64_t{1} << bit;
     info.threads = describe("simd", request.threads).threads;
-    return std::make_unique<CpuDevice>(std::move(info), DenseProducts{dense_matvec_simd, dense_matmul_simd}, target);
+    return std::make_unique<CpuDevice>(std::move(info), DenseProducts{dense_matvec_simd, dense_matmul_simd}, target,
+                                       request.cores);
   }
   std::string known;
   for (const DeviceInfo& info : simd_devices()) known += (known.empty() ? "" : ", ") + info.simd_target;

@@ -119,8 +119,8 @@ struct UnfusedScaledMatmul : UnfusedProduct {
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(const DeviceInfo& info, DenseProducts dense, int64_t target)
-      : info_(info), dense_(dense), target_(target), crew_(Crew::of(info.threads)) {}
+  CpuExecutor(const DeviceInfo& info, DenseProducts dense, int64_t target, const std::vector<int>& cores)
+      : info_(info), dense_(dense), target_(target), crew_(Crew::of(info.threads, cores)) {}
   const DeviceInfo& device() const override { return info_; }
   int workers() const override { return crew_->threads(); }
   std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string&) override {
@@ -162,10 +162,10 @@ class CpuExecutor final : public Executor {
   double time(std::span<const Step> steps) override {
     select();
     fault_ = nullptr;
-    std::chrono::steady_clock::time_point start, end;
+    std::chrono::steady_clock::time_point end;
     crew_->run([&](int thread) {
       crew_->barrier();
-      if (thread == 0) start = std::chrono::steady_clock::now();
+      if (thread == 0) start_ = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {
         // Rows are requantised and scaled by the thread that has just computed them; fills are apart.
         if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<ScaleRows>(steps[i]) &&
@@ -182,7 +182,7 @@ class CpuExecutor final : public Executor {
       if (thread == 0) end = std::chrono::steady_clock::now();
     });
     if (fault_ != nullptr) std::rethrow_exception(std::exchange(fault_, nullptr));
-    return std::chrono::duration<double>(end - start).count();
+    return std::chrono::duration<double>(end - start_).count();
   }
 
  private:
@@ -220,6 +220,16 @@ class CpuExecutor final : public Executor {
     if (thread == 0 && step.bytes > 0) std::memcpy(step.to, step.from, static_cast<size_t>(step.bytes));
   }
 
+  // The thread that began the pass talks to other ranks; the others wait for it at the barrier before the next step.
+  void carry_out(const Gather& step, int thread) const {
+    if (thread == 0) step.ranks->gather(nullptr, step.data, *step.offsets);
+  }
+  void carry_out(const Meet& step, int thread) {
+    if (thread != 0) return;
+    step.ranks->meet();
+    start_ = std::chrono::steady_clock::now();
+  }
+
   // Each thread its part, so that lines stay in the caches of those who write them.
   void carry_out(const Fill& step, int thread) const {
     const int64_t unit = step.stride > 0 ? step.stride : kMarkBytes;
@@ -239,7 +249,8 @@ class CpuExecutor final : public Executor {
   std::vector<std::byte*> scratch_;
   std::vector<GuardedBuffer> host_;
   std::mutex mutex_;
-  std::exception_ptr fault_;  // of the first step that threw
+  std::chrono::steady_clock::time_point start_;  // of the pass; thread 0 alone
+  std::exception_ptr fault_;                     // of the first step that threw
 };
 
 }  // namespace
@@ -255,8 +266,9 @@ void select_target(int64_t target) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-std::unique_ptr<Executor> make_executor(const DeviceInfo& info, DenseProducts dense, int64_t target) {
-  return std::make_unique<CpuExecutor>(info, dense, target);
+std::unique_ptr<Executor> make_executor(const DeviceInfo& info, DenseProducts dense, int64_t target,
+                                        const std::vector<int>& cores) {
+  return std::make_unique<CpuExecutor>(info, dense, target, cores);
 }
 
 }  // namespace ecmv::backends::cpu

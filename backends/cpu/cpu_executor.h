@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "backends/backend.h"
 
@@ -19,7 +20,9 @@ struct DenseProducts {
 // supported one be chosen again.
 void select_target(int64_t target);
 
-// `info` outlives the executor; `target` is the instruction set that select() chooses.
-std::unique_ptr<Executor> make_executor(const DeviceInfo& info, DenseProducts dense, int64_t target);
+// `info` outlives the executor; `target` is the instruction set that select() chooses; `cores` are for its threads, as
+// for Crew::of.
+std::unique_ptr<Executor> make_executor(const DeviceInfo& info, DenseProducts dense, int64_t target,
+                                        const std::vector<int>& cores);
 
 }  // namespace ecmv::backends::cpu

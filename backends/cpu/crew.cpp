@@ -17,17 +17,47 @@
 
 namespace ecmv::backends::cpu {
 
-std::shared_ptr<Crew> Crew::of(int threads) {
+namespace {
+
+cpu_set_t set_of(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  return set;
+}
+
+// The calling thread on a core of its own, for a while.
+class Bound {
+ public:
+  explicit Bound(const std::vector<int>& cores) {
+    if (cores.empty() || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    const cpu_set_t set = set_of({cores.front()});
+    bound_ = sched_setaffinity(0, sizeof set, &set) == 0;
+  }
+  ~Bound() {
+    if (bound_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  Bound(const Bound&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool bound_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Crew> Crew::of(int threads, const std::vector<int>& cores) {
   static std::mutex mutex;
-  static std::map<int, std::weak_ptr<Crew>> crews;
+  static std::map<std::pair<int, std::vector<int>>, std::weak_ptr<Crew>> crews;
   const std::scoped_lock lock(mutex);
-  std::weak_ptr<Crew>& known = crews[threads];
+  std::weak_ptr<Crew>& known = crews[{threads, cores}];
   std::shared_ptr<Crew> crew = known.lock();
-  if (crew == nullptr) known = crew = std::make_shared<Crew>(threads);
+  if (crew == nullptr) known = crew = std::make_shared<Crew>(threads, cores);
   return crew;
 }
 
-Crew::Crew(int threads) : threads_(threads), spins_(threads <= available_cores()) {
+Crew::Crew(int threads, std::vector<int> cores)
+    : threads_(threads), cores_(std::move(cores)), spins_(threads <= available_cores()) {
   try {
     for (int thread = 1; thread < threads; ++thread) others_.emplace_back([this, thread] { work(thread); });
   } catch (const std::system_error&) {
@@ -37,9 +67,8 @@ Crew::Crew(int threads) : threads_(threads), spins_(threads <= available_cores()
                              " threads: limits of the user or of the control group (pids.max) are in the way.");
   }
   for (int thread = 1; thread < threads; ++thread) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int core : Team::cores_of(thread, threads)) CPU_SET(core, &set);
+    const cpu_set_t set = set_of(cores_.empty() ? Team::cores_of(thread, threads)
+                                                : std::vector<int>{cores_[static_cast<size_t>(thread)]});
     if (CPU_COUNT(&set) > 0)
       pthread_setaffinity_np(others_[static_cast<size_t>(thread - 1)].native_handle(), sizeof set, &set);
   }
@@ -56,6 +85,7 @@ void Crew::stop() {
 }
 
 void Crew::run(const std::function<void(int)>& body) {
+  const Bound bound(cores_);
   if (threads_ == 1) return body(0);
   const std::scoped_lock lock(turn_);
   body_ = &body;

@@ -80,6 +80,8 @@ int Team::available_threads() {
   return creatable_threads(std::max(1, std::min(omp_get_max_threads(), omp_get_thread_limit())), error);
 }
 
+void Team::use_threads(int threads) { omp_set_num_threads(threads); }
+
 std::string Team::why_not(int threads) {
   int error = 0;
   const int possible = creatable_threads(threads, error);

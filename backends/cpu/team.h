@@ -18,6 +18,9 @@ class Team {
   void run(const std::function<void(int thread, int threads)>& body) const;
   // Threads the process may use: its CPU affinity, OMP_NUM_THREADS, OMP_THREAD_LIMIT, and how many can be created.
   static int available_threads();
+  // From now on the process uses that many threads where nobody asks for a number: what OpenMP found when it began
+  // was less, if a launcher had bound the process to a core.
+  static void use_threads(int threads);
   // Why so many threads cannot live at once, as a sentence; "" if they can.
   static std::string why_not(int threads);
   // The cores that OMP_PLACES and OMP_PROC_BIND give to one of `threads` threads, as numbers; empty: any.

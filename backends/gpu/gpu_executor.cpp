@@ -190,6 +190,8 @@ class GpuExecutor final : public Executor {
     scale_rows(step.y, step.rows, step.batch, step.scales, step.one_for_all, stream_.opaque());
   }
   void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
+  void carry_out(const Gather& step) { step.ranks->gather(stream_.opaque(), step.data, *step.offsets); }
+  void carry_out(const Meet& step) { step.ranks->meet(); }
   void carry_out(const Fill& step) {
     if (step.stride == 0) return stream_.fill(step.to, step.value, step.bytes, step.bytes, 1);
     const int64_t whole = step.bytes / step.stride, rest = std::min(kMarkBytes, step.bytes - whole * step.stride);

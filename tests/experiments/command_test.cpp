@@ -277,7 +277,7 @@ TEST_CASE("records are reported and compared") {
   std::ofstream(ecmv.folder / "worse.jsonl") << worse;
   CHECK(ecmv({"compare", "r.jsonl", "worse.jsonl"}) == 4);
   CHECK(ecmv({"compare", "r.jsonl"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("takes two record files, or one and --baseline codec=ID."));
+  CHECK_THAT(ecmv.err, ContainsSubstring("takes two record files, or one or more and --baseline codec=ID."));
   CHECK(ecmv({"report", "r.jsonl", "-o", "rep"}) == 0);
   CHECK(fs::exists(ecmv.folder / "rep/report.html"));
   CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8"));
@@ -307,8 +307,11 @@ TEST_CASE("codecs within one record file are compared with a baseline, which is 
   CHECK(ecmv.err.empty());
   CHECK(ecmv({"compare", "r.jsonl", "--baseline=codec=plain", "--json"}) == 0);
   CHECK_THAT(ecmv.out, StartsWith("{") && ContainsSubstring(R"("codec": "coder")"));
-  CHECK(ecmv({"compare", "r.jsonl", "r.jsonl", "--baseline", "codec=plain"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("takes two record files, or one and --baseline codec=ID."));
+  std::ofstream(ecmv.folder / "more.jsonl") << line("other", "[3.0,3.001,3.002,3.003,3.004]", "3.002", 120);
+  CHECK(ecmv({"compare", "r.jsonl", "more.jsonl", "--baseline", "codec=plain"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("coder") && ContainsSubstring("other"));
+  CHECK(ecmv({"compare", "r.jsonl"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("takes two record files, or one or more and --baseline codec=ID."));
   for (const char* baseline : {"plain", "kodec=plain", "codec=", "=plain"}) {
     CHECK(ecmv({"compare", "r.jsonl", "--baseline", baseline}) == 2);
     CHECK_THAT(ecmv.err, ContainsSubstring("--baseline takes codec=ID, not '" + std::string(baseline) + "'."));

@@ -101,26 +101,30 @@ std::vector<codecs::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
 }
 
 // Kernels of raw_int8 that remember what an address held.
-struct Remember {
-  const int8_t* elements;
-  datasets::Shape shape;
-  const std::vector<int8_t>& known() const {
-    static std::map<const int8_t*, std::vector<int8_t>> all;
-    std::vector<int8_t>& matrix = all[elements];
-    if (matrix.empty()) matrix.assign(elements, elements + shape.elements());
-    return matrix;
-  }
+const std::vector<int8_t>& known(const codecs::CompressedView& view) {
+  static std::map<const std::byte*, std::vector<int8_t>> all;
+  const std::span<const std::byte> bytes = view.sections[0].bytes;
+  std::vector<int8_t>& matrix = all[bytes.data()];
+  if (matrix.empty())
+    for (const std::byte byte : bytes) matrix.push_back(static_cast<int8_t>(byte));
+  return matrix;
+}
+struct Decode {
+  const codecs::CompressedView* view;
   void operator()(void*, const backends::DecodeArgs& args) const {
-    std::memcpy(args.out, known().data(), known().size());
-  }
-  void operator()(void*, const backends::MatvecArgs& args) const {
-    backends::cpu::dense_matvec_scalar(known().data(), shape.rows, shape.cols, args.x, args.y);
+    std::memcpy(args.out, known(*view).data(), known(*view).size());
   }
 };
+struct Multiply {
+  const codecs::CompressedView* view;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    backends::cpu::dense_matvec_scalar(known(*view).data(), view->shape.rows, view->shape.cols, args.x, args.y);
+  }
+};
+template <typename Body>
 backends::BoundKernel bind_remembering(const backends::Policy&, std::span<const backends::Layer> layers,
                                        backends::Place&) {
-  const codecs::CompressedView& view = *layers[0].matrix;
-  return Remember{reinterpret_cast<const int8_t*>(view.sections[0].bytes.data()), view.shape};
+  return Body{layers[0].matrix};
 }
 
 }  // namespace
@@ -146,8 +150,8 @@ TEST_CASE("a kernel that remembers a matrix by its address is caught") {
   if (raw == nullptr) SKIP("this build has not the codec raw_int8");
   const std::vector<datasets::Matrix> matrices = two_matrices();
   const std::vector<codecs::CompressedMatrix> compressed = encoded(*raw, matrices);
-  for (const Op op : {Op::decode, Op::matvec}) {
-    const backends::Kernel kernel{.op = op, .variant = "remembering", .bind = bind_remembering};
+  for (const backends::Kernel& kernel :
+       {backends::Kernel{.op = Op::decode, .variant = "remembering", .bind = bind_remembering<Decode>},
+        backends::Kernel{.op = Op::matvec, .variant = "remembering", .bind = bind_remembering<Multiply>}})
     CHECK(same_memory_violation(kernel, kernel.policies[0], compressed, matrices).size() > 20);
-  }
 }

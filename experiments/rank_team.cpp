@@ -1,0 +1,314 @@
+// See rank_team.h.
+#include "experiments/rank_team.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "codecs/registry.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using nlohmann::json;
+
+RankTeam* team_of_process = nullptr;
+
+[[noreturn]] void fail(int rank, const json& answer) {
+  const std::string kind = answer.at("error"), what = answer.at("what");
+  if (kind == "refused") throw backends::Refused(what);
+  if (kind == "unavailable") throw std::invalid_argument(what);
+  const std::string sentence = fmt::format("rank {}: {}", rank, what);
+  if (kind == "out_of_memory") throw backends::OutOfMemory(sentence);
+  throw std::runtime_error(sentence);
+}
+
+// The first sentence that is not empty.
+std::string first_sentence(const std::vector<json>& answers) {
+  for (size_t rank = 0; rank < answers.size(); ++rank)
+    if (const std::string& text = answers[rank].get_ref<const std::string&>(); !text.empty())
+      return rank == 0 ? text : fmt::format("rank {}: {}", rank, text);
+  return {};
+}
+
+class RankMatrix final : public backends::UploadedMatrix {
+ public:
+  RankMatrix(RankTeam& team, int ranks, int id) : team_(team), ranks_(ranks), id_(id) {}
+  ~RankMatrix() override {
+    try {
+      team_.tell(ranks_, {{"do", "forget upload"}, {"id", id_}});
+    } catch (const std::exception&) {  // whoever still needs it will say so
+    }
+  }
+  int id() const { return id_; }
+  const codecs::CompressedView& view() const override { return team_.own().upload(id_).view(); }
+  std::string broken_guards() const override {
+    return first_sentence(team_.tell(ranks_, {{"do", "broken sections"}, {"id", id_}}));
+  }
+  std::string changed_sections() const override {
+    return first_sentence(team_.tell(ranks_, {{"do", "changed sections"}, {"id", id_}}));
+  }
+
+ private:
+  RankTeam& team_;
+  int ranks_, id_;
+};
+
+class RankPass final : public backends::Pass {
+ public:
+  RankPass(RankTeam& team, int ranks, int id) : team_(team), ranks_(ranks), id_(id) {}
+  ~RankPass() override {
+    try {
+      tell("forget pass");
+    } catch (const std::exception&) {
+    }
+  }
+  double run() override { return slowest("run"); }
+  double run_share(backends::Share share) override {
+    return slowest(share == backends::Share::exchange ? "exchange" : "product");
+  }
+  void mark_outputs(int round) override { tell("mark", {{"round", round}}); }
+  std::span<const std::byte> result() const override { return team_.own().pass(id_).result(); }
+  bool has_parts() const override { return true; }
+  void run_first(int layers) override { tell("run first", {{"layers", layers}}); }
+  void set_input(int layer, std::span<const std::byte> bytes) override {
+    tell("input", {{"layer", layer}, {"bytes", packed(std::vector<std::byte>(bytes.begin(), bytes.end()))}});
+  }
+  void run_layer(int layer) override { tell("run layer", {{"layer", layer}}); }
+  void poison_outputs(int round) override { tell("poison", {{"round", round}}); }
+  // Every rank's rows, one after the other.
+  std::span<const int32_t> accumulators(int layer) override {
+    accumulators_.clear();
+    for (const json& answer : tell("accumulators", {{"layer", layer}}))
+      for (const int32_t value : unpacked<int32_t>(answer)) accumulators_.push_back(value);
+    return accumulators_;
+  }
+  // What every rank has of the whole vector; that of the first rank that has another one.
+  std::span<const int8_t> outputs(int layer) override {
+    const std::vector<json> answers = tell("outputs", {{"layer", layer}});
+    outputs_ = unpacked<int8_t>(answers.front());
+    for (const json& answer : answers)
+      if (answer != answers.front()) return outputs_ = unpacked<int8_t>(answer);
+    return outputs_;
+  }
+  std::span<const int8_t> decoded() override { return {}; }
+  std::string broken_guards() const override { return first_sentence(tell("broken guards")); }
+
+ private:
+  std::vector<json> tell(const char* what, json more = json::object()) const {
+    more["do"] = what;
+    more["id"] = id_;
+    return team_.tell(ranks_, more);
+  }
+  // All begin together, and the pass is over when the last one is.
+  double slowest(const char* what) {
+    double seconds = 0;
+    for (const json& answer : tell(what)) seconds = std::max(seconds, answer.get<double>());
+    return seconds;
+  }
+  RankTeam& team_;
+  int ranks_, id_;
+  std::vector<int32_t> accumulators_;
+  std::vector<int8_t> outputs_;
+};
+
+std::vector<int64_t> first_rows(int64_t rows, int ranks) {
+  std::vector<int64_t> offsets;
+  for (int rank = 0; rank <= ranks; ++rank) offsets.push_back(backends::first_row_of_rank(rows, rank, ranks));
+  return offsets;
+}
+
+json spec_of(const KernelSpec& kernel, int ranks) {
+  return {{"backend", kernel.backend},
+          {"simd_target", kernel.simd_target},
+          {"threads", kernel.threads},
+          {"device_number", kernel.device},
+          {"ranks", ranks}};
+}
+
+}  // namespace
+
+std::vector<datasets::Matrix> split_rows(const std::vector<datasets::Matrix>& layers, int ranks) {
+  std::vector<datasets::Matrix> all;
+  for (const datasets::Matrix& layer : layers) {
+    const int64_t row_bytes = layer.shape.cols * datasets::element_bytes(layer.type);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int64_t begin = backends::first_row_of_rank(layer.shape.rows, rank, ranks),
+                    end = backends::first_row_of_rank(layer.shape.rows, rank + 1, ranks);
+      datasets::Matrix& part = all.emplace_back();
+      part.name = layer.name;
+      part.shape = {end - begin, layer.shape.cols};
+      part.type = layer.type;
+      part.elements.assign(layer.elements.begin() + begin * row_bytes, layer.elements.begin() + end * row_bytes);
+      if (!layer.row_scale.empty())
+        part.row_scale.assign(layer.row_scale.begin() + begin, layer.row_scale.begin() + end);
+      part.content_hash = datasets::content_hash(part.view());
+    }
+  }
+  return all;
+}
+
+RankDevice::RankDevice(RankTeam& team, const KernelSpec& kernel)
+    : team_(team), id_(team.new_id()), ranks_(kernel.ranks), kernel_(kernel) {
+  if (ranks_ > team.size())
+    throw std::invalid_argument(
+        fmt::format("The case needs {} ranks, and {} were started (mpirun -n {}).", ranks_, team.size(), ranks_));
+  const std::vector<std::vector<int>> cores = team.cores_for(ranks_, kernel_.threads);
+  bound_ = !cores.front().empty();
+  // All ranks of the world: those that are not needed have to know, too.
+  team_.tell(team.size(), [&](int rank) {
+    json command = spec_of(kernel_, ranks_);
+    command["do"] = "open";
+    command["id"] = id_;
+    command["cores"] = rank < ranks_ ? cores[static_cast<size_t>(rank)] : std::vector<int>();
+    return command;
+  });
+  const backends::Device& own = team_.own().device(id_);
+  info_ = own.info();
+  if (info_.wave_size > 0 && !info_.emulated)
+    throw std::invalid_argument("Ranks exchange vectors in the memory of the host, and the backend '" + info_.backend +
+                                "' keeps its own elsewhere.");
+  info_.name = fmt::format("{} ranks, {}", ranks_, info_.name);
+  info_.llc_bytes *= team_.hosts(ranks_);
+  memory_ = fmt::format("{} of {} ranks", own.memory(), ranks_);
+}
+
+void RankDevice::select() { team_.own().device(id_).select(); }
+
+std::unique_ptr<backends::UploadedMatrix> RankDevice::upload(const codecs::CompressedMatrix&) {
+  throw std::logic_error("Ranks take the parts of a layer.");
+}
+std::unique_ptr<backends::Executor> RankDevice::executor(bool) {
+  throw std::logic_error("Every rank has an executor of its own.");
+}
+
+std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<const codecs::CompressedMatrix> parts) {
+  auto matrix = std::make_unique<RankMatrix>(team_, ranks_, team_.new_id());
+  team_.tell(ranks_, [&](int rank) {
+    const codecs::CompressedMatrix& part = parts[static_cast<size_t>(rank)];
+    json settings = json::object(), sections = json::array();
+    for (const auto& [name, value] : part.settings.values())
+      std::visit([&, &key = name](const auto& one) { settings[key] = one; }, value);
+    for (const codecs::Section& section : part.sections)
+      sections.push_back({{"name", section.name},
+                          {"role", static_cast<int>(section.role)},
+                          {"align", section.align_bytes},
+                          {"padding", section.padding_bytes},
+                          {"bytes", packed(section.bytes)}});
+    return json{{"do", "keep"},
+                {"id", matrix->id()},
+                {"device", id_},
+                {"codec", part.codec},
+                {"format_version", part.format_version},
+                {"settings", settings},
+                {"rows", part.shape.rows},
+                {"cols", part.shape.cols},
+                {"type", static_cast<int>(part.type)},
+                {"sections", std::move(sections)}};
+  });
+  return matrix;
+}
+
+std::unique_ptr<backends::Pass> RankDevice::prepare(const Case& one, const ReferenceChain& chain,
+                                                    std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads,
+                                                    const std::vector<datasets::Matrix>& matrices) {
+  std::vector<std::vector<int64_t>> parts;
+  for (const datasets::Matrix& matrix : matrices) parts.push_back(first_rows(matrix.shape.rows, ranks_));
+  json command = spec_of(one.kernel, ranks_);
+  command["do"] = "prepare";
+  command["device"] = id_;
+  command["codec"] = one.codec.id;
+  command["variant"] = one.kernel.variant;
+  command["tuning"] = one.kernel.tuning;
+  command["unfused"] = one.kernel.unfused;
+  command["chained"] = chain.chained;
+  command["scales"] = packed(chain.scales);
+  command["inputs"] = json::array();
+  for (const std::vector<int8_t>& input : chain.inputs) command["inputs"].push_back(packed(input));
+  command["parts"] = parts;
+  command["uploads"] = json::array();
+  for (const auto& upload : uploads) command["uploads"].push_back(dynamic_cast<const RankMatrix&>(*upload).id());
+  const int id = team_.new_id();
+  command["id"] = id;
+  // Made before the ranks are told, so that what some of them made is forgotten where another one failed.
+  auto pass = std::make_unique<RankPass>(team_, ranks_, id);
+  team_.tell(ranks_, command);
+  return pass;
+}
+
+RankTeam::RankTeam(std::unique_ptr<backends::World> world) : world_(std::move(world)), own_(*world_) {
+  for (const json& place : tell(size(), {{"do", "place"}})) {
+    hosts_.push_back(place.at("host"));
+    cores_.push_back(place.at("cores").get<std::vector<int>>());
+  }
+  // What the ranks of a host have together.
+  const std::vector<std::vector<int>> given = cores_;
+  for (size_t rank = 0; rank < hosts_.size(); ++rank) {
+    std::set<int> all;
+    for (size_t other = 0; other < hosts_.size(); ++other)
+      if (hosts_[other] == hosts_[rank]) all.insert(given[other].begin(), given[other].end());
+    cores_[rank].assign(all.begin(), all.end());
+  }
+  tell(size(), [&](int rank) { return json{{"do", "cores"}, {"cores", cores_[static_cast<size_t>(rank)]}}; });
+  team_of_process = this;
+}
+
+RankTeam::~RankTeam() { team_of_process = nullptr; }
+
+RankTeam* RankTeam::get() { return team_of_process; }
+
+int RankTeam::hosts(int ranks) const {
+  return static_cast<int>(std::set<std::string>(hosts_.begin(), hosts_.begin() + ranks).size());
+}
+
+double RankTeam::cpu_seconds_of_others() {
+  double seconds = 0;
+  const std::vector<json> answers = tell(size(), {{"do", "cpu_seconds"}});
+  for (size_t rank = 1; rank < answers.size(); ++rank)
+    if (hosts_[rank] == hosts_[0]) seconds += answers[rank].get<double>();
+  return seconds;
+}
+
+std::vector<json> RankTeam::tell(int ranks, const json& command) {
+  return tell(ranks, [&](int) { return command; });
+}
+
+std::vector<json> RankTeam::tell(int ranks, const std::function<json(int rank)>& command) {
+  for (int rank = 1; rank < ranks; ++rank) world_->send(rank, to_message(command(rank)));
+  std::vector<json> answers = {own_.carry_out(command(0))};
+  for (int rank = 1; rank < ranks; ++rank) answers.push_back(from_message(world_->receive(rank)));
+  for (int rank = 0; rank < ranks; ++rank)
+    if (const json& answer = answers[static_cast<size_t>(rank)]; answer.is_object() && answer.contains("error"))
+      fail(rank, answer);
+  return answers;
+}
+
+std::vector<std::vector<int>> RankTeam::cores_for(int ranks, int& threads) const {
+  const auto on_host = [&](int rank) {
+    return static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + ranks, hosts_[static_cast<size_t>(rank)]));
+  };
+  if (threads == 0) {
+    threads = 1 << 20;
+    for (int rank = 0; rank < ranks; ++rank)
+      threads = std::min(threads, static_cast<int>(cores_[static_cast<size_t>(rank)].size()) / on_host(rank));
+    threads = std::max(1, threads);
+  }
+  std::vector<std::vector<int>> all(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<int>& cores = cores_[static_cast<size_t>(rank)];
+    if (static_cast<int>(cores.size()) < threads * on_host(rank))
+      return std::vector<std::vector<int>>(static_cast<size_t>(ranks));
+    const auto before = std::count(hosts_.begin(), hosts_.begin() + rank, hosts_[static_cast<size_t>(rank)]) * threads;
+    all[static_cast<size_t>(rank)].assign(cores.begin() + before, cores.begin() + before + threads);
+  }
+  return all;
+}
+
+void RankTeam::finish() {
+  for (int rank = 1; rank < size(); ++rank) world_->send(rank, to_message({{"do", "finish"}}));
+  world_->finish();
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,200 @@
+// See rank_worker.h.
+#include "experiments/rank_worker.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "backends/cpu/team.h"
+#include "codecs/registry.h"
+#include "experiments/device_pool.h"
+#include "experiments/fill_record.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using nlohmann::json;
+
+// Sections have names that live as long as the codec, which made them elsewhere.
+std::string_view kept_name(const std::string& name) {
+  static std::set<std::string, std::less<>> names;
+  return *names.insert(name).first;
+}
+
+KernelSpec kernel_from(const json& command) {
+  KernelSpec kernel;
+  kernel.backend = command.at("backend");
+  kernel.simd_target = command.at("simd_target");
+  kernel.threads = command.at("threads");
+  kernel.device = command.at("device_number");
+  return kernel;
+}
+
+double cpu_seconds() {
+  rusage own{};
+  getrusage(RUSAGE_SELF, &own);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(own.ru_utime) + seconds(own.ru_stime);
+}
+
+template <typename T>
+json bytes_of(std::span<const T> values) {
+  return packed(std::vector<T>(values.begin(), values.end()));
+}
+
+}  // namespace
+
+json place_of_process() {
+  std::string host(256, '\0');
+  gethostname(host.data(), host.size() - 1);
+  host.resize(host.find('\0'));
+  json cores = json::array();
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return {{"host", host}, {"cores", cores}};
+}
+
+json RankWorker::carry_out(const json& command) {
+  try {
+    return act(command);
+  } catch (const backends::OutOfMemory& e) {
+    return {{"error", "out_of_memory"}, {"what", e.what()}};
+  } catch (const std::bad_alloc&) {
+    return {{"error", "out_of_memory"}, {"what", "A rank has no memory left for this case."}};
+  } catch (const backends::Refused& e) {
+    return {{"error", "refused"}, {"what", e.what()}};
+  } catch (const std::invalid_argument& e) {
+    return {{"error", "unavailable"}, {"what", e.what()}};
+  } catch (const std::exception& e) {
+    return {{"error", "error"}, {"what", e.what()}};
+  }
+}
+
+json RankWorker::act(const json& command) {
+  const std::string& what = command.at("do").get_ref<const std::string&>();
+  if (what == "place") return place_of_process();
+  if (what == "cores") {  // a launcher may have bound every rank to a core of its own
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : command.at("cores")) CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    backends::cpu::Team::use_threads(static_cast<int>(command.at("cores").size()));
+    return {};
+  }
+  if (what == "cpu_seconds") return cpu_seconds();
+  if (what == "open") return open(command), json();
+  if (what == "keep") return keep(command), json();
+  if (what == "prepare") return prepare(command), json();
+  const int id = command.at("id");
+  if (what == "forget upload") return uploads_.erase(id), json();
+  if (what == "changed sections") return uploads_.at(id)->changed_sections();
+  if (what == "broken sections") return uploads_.at(id)->broken_guards();
+  if (what == "forget pass") return passes_.erase(id), json();
+  backends::Pass& pass = *passes_.at(id);
+  if (what == "run") return pass.run();
+  if (what == "mark") return pass.mark_outputs(command.at("round")), json();
+  if (what == "run first") return pass.run_first(command.at("layers")), json();
+  if (what == "run layer") return pass.run_layer(command.at("layer")), json();
+  if (what == "poison") return pass.poison_outputs(command.at("round")), json();
+  if (what == "exchange") return pass.run_share(backends::Share::exchange);
+  if (what == "product") return pass.run_share(backends::Share::product);
+  if (what == "input") {
+    const auto input = unpacked<std::byte>(command.at("bytes"));
+    return pass.set_input(command.at("layer"), input), json();
+  }
+  if (what == "accumulators") return bytes_of(pass.accumulators(command.at("layer")));
+  if (what == "outputs") return bytes_of(pass.outputs(command.at("layer")));
+  if (what == "result") return bytes_of(pass.result());
+  if (what == "broken guards") return pass.broken_guards();
+  throw std::logic_error("A rank does not know the command '" + what + "'.");
+}
+
+// All ranks of the world, whether they are among those of the device or not: a group is made by all together.
+void RankWorker::open(const json& command) {
+  const int count = command.at("ranks");
+  if (!ranks_.contains(count)) ranks_[count] = world_.first(count);
+  if (ranks_[count] == nullptr) return;
+  const KernelSpec kernel = kernel_from(command);
+  const backends::Backend* backend = backends::find_backend(kernel.backend);
+  if (backend == nullptr) throw std::invalid_argument("There is no backend '" + kernel.backend + "' in this build.");
+  backends::DeviceRequest request{
+      .threads = kernel.threads, .simd_target = kernel.simd_target, .index = kernel.device, .cores = {}};
+  for (const int core : command.at("cores")) request.cores.push_back(core);
+  devices_[command.at("id")] = backend->open(request);
+}
+
+void RankWorker::keep(const json& command) {
+  codecs::CompressedMatrix matrix;
+  matrix.codec = command.at("codec");
+  matrix.format_version = command.at("format_version");
+  for (const auto& [name, value] : command.at("settings").items())
+    if (value.is_string())
+      matrix.settings.set(name, value.get<std::string>());
+    else
+      matrix.settings.set(name, value.get<int64_t>());
+  matrix.shape = {command.at("rows"), command.at("cols")};
+  matrix.type = static_cast<datasets::ElementType>(command.at("type").get<int>());
+  for (const json& section : command.at("sections"))
+    matrix.sections.push_back({kept_name(section.at("name")), static_cast<codecs::Role>(section.at("role").get<int>()),
+                               section.at("align"), unpacked<std::byte>(section.at("bytes")), section.at("padding")});
+  uploads_[command.at("id")] = devices_.at(command.at("device"))->upload(matrix);
+}
+
+void RankWorker::prepare(const json& command) {
+  backends::Device& device = *devices_.at(command.at("device"));
+  device.select();
+  KernelSpec kernel = kernel_from(command);
+  kernel.variant = command.at("variant");
+  kernel.tuning = command.at("tuning");
+  kernel.unfused = command.at("unfused");
+  ReferenceChain chain;
+  chain.chained = command.at("chained");
+  for (const json& input : command.at("inputs")) chain.inputs.push_back(unpacked<int8_t>(input));
+  chain.scales = unpacked<float>(command.at("scales"));
+  const std::string codec = command.at("codec");
+  const codecs::CodecEntry* entry = codecs::find_codec(codec);
+  if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
+  backends::PassPlan plan = plan_for(kernel, *entry, chain);
+  plan.ranks = ranks_.at(command.at("ranks")).get();
+  for (const json& parts : command.at("parts")) plan.parts.push_back(parts.get<std::vector<int64_t>>());
+  for (const int upload : command.at("uploads")) {
+    const backends::UploadedMatrix& matrix = *uploads_.at(upload);
+    // Before anything is bound, as for one rank; another rank may have another CPU.
+    if (plan.kernel != nullptr)
+      if (const std::string reason = plan.kernel->refuses(matrix.view(), device.info(), *plan.policy); !reason.empty())
+        throw backends::Refused(reason);
+    plan.layers.push_back(&matrix);
+  }
+  passes_[command.at("id")] = backends::prepare(device, plan);
+}
+
+std::vector<std::byte> to_message(const json& content) {
+  const std::vector<uint8_t> bytes = json::to_cbor(content);
+  const auto view = std::as_bytes(std::span(bytes));
+  return {view.begin(), view.end()};
+}
+
+json from_message(const std::vector<std::byte>& message) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(message.data());
+  return json::from_cbor(bytes, bytes + message.size());
+}
+
+void follow(backends::World& world) {
+  RankWorker worker(world);
+  while (true) {
+    const json command = from_message(world.receive(0));
+    if (command.at("do") == "finish") break;
+    world.send(0, to_message(worker.carry_out(command)));
+  }
+  world.finish();
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,182 @@
+// Claims about products that several ranks share, made of the built program under a real mpirun.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reports/record.h"
+#include "tests/experiments/small_run.h"
+#include "tests/run_command.h"
+
+using Catch::Matchers::ContainsSubstring;
+using ecmv::reports::read_records;
+using ecmv::reports::Status;
+using ecmv::tests::Command;
+using ecmv::tests::lacks_baseline;
+using ecmv::tests::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+
+std::string why_not() {
+  if (!fs::exists(kMpirun)) return "there is no mpirun (third_party/install.sh cluster)";
+  if (!fs::exists(fs::path(ECMV_BINARY).parent_path() / "libecmv_mpi.so")) return "this build has no MPI (ECMV_MPI)";
+  return {};
+}
+
+// mpirun with the command, on a machine that may have fewer cores than ranks.
+struct Mpirun : Command {
+  Mpirun() : Command(kMpirun) {
+    environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                   {"ASAN_OPTIONS", "detect_leaks=0"}};  // those of MPI are its own
+  }
+  static std::vector<std::string> line(int ranks, const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", ECMV_BINARY};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+};
+
+// Processes whose parent this is, by number.
+std::set<pid_t> children_of(pid_t parent) {
+  std::set<pid_t> children;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string stat = text_of(entry.path() / "stat");
+    const size_t end = stat.rfind(')');
+    if (end == std::string::npos || std::atoi(stat.c_str() + end + 4) != parent) continue;
+    children.insert(std::atoi(stat.c_str()));
+  }
+  return children;
+}
+
+// A process that nobody has waited for yet is over, too.
+bool lives(pid_t process) {
+  const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
+  const size_t end = stat.rfind(')');
+  return end != std::string::npos && stat[end + 2] != 'Z';
+}
+
+}  // namespace
+
+TEST_CASE("what 1, 2 and 4 ranks share is exact, with every codec and backend of the host, and says who took part") {
+  if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
+  Mpirun mpirun;
+  // Rows that 4 ranks cannot share evenly, and fewer rows than ranks.
+  std::ofstream(mpirun.folder / "chain.yaml") << R"(schema: 1
+name: chain
+experiments:
+  - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[128, 128], [130, 130], [3, 3]]}
+    codecs: all
+    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], tuning: first}
+)";
+  CHECK(mpirun(Mpirun::line(4, {"run", "--mpi", "chain.yaml", "--profile", "-o", "r.jsonl"})) == 0);
+  INFO(mpirun.err);
+  std::map<std::string, int> ok;  // by backend and ranks
+  std::map<int64_t, int> refused;
+  for (const auto& record : read_records(mpirun.folder / "r.jsonl").cases) {
+    INFO(record.codec.id << " " << record.kernel.backend << " " << record.data.rows << " " << record.ranks.count << ": "
+                         << record.reason);
+    CHECK((record.status == Status::ok || record.status == Status::refused || record.status == Status::unavailable));
+    refused[record.ranks.count] += record.status == Status::refused;
+    if (record.status != Status::ok) continue;
+    ++ok[record.kernel.backend + std::to_string(record.ranks.count)];
+    CHECK(record.check.outputs == "exact");
+    CHECK(record.check.decode == "exact");
+    CHECK(record.check.guards == "intact");
+    if (record.ranks.count == 1) continue;
+    CHECK_THAT(record.kernel.device, ContainsSubstring(std::to_string(record.ranks.count) + " ranks, "));
+    CHECK_THAT(record.ranks.library, ContainsSubstring("MPI"));
+    CHECK(record.ranks.hosts == 1);
+    CHECK(record.ranks.gathered_bytes_per_layer == static_cast<double>(record.data.rows));
+    const bool timed = record.kernel.backend != "emulator";
+    CHECK(record.ranks.exchange_samples_s.size() == record.time.samples_s.size());
+    CHECK(record.ranks.product_samples_s.size() == (timed ? 1 : 0));
+  }
+  for (const std::string backend : {"scalar", "simd"})
+    for (const std::string ranks : {"1", "2", "4"}) CHECK(ok[backend + ranks] > 20);
+  CHECK(ok["emulator2"] == ok["emulator4"]);
+}
+
+TEST_CASE("a rank that dies ends the run on all ranks within 30 s, with a sentence, and keeps what is finished") {
+  if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Mpirun mpirun;
+  const std::vector<std::string> run = {"run",      "--mpi",   "--codec",   "raw_int8",      "--d",        "64,128,256",
+                                        "--layers", "2",       "--backend", "scalar",        "--min-time", "1",
+                                        "-o",       "r.jsonl", "--resume",  "--repetitions", "3"};
+  const pid_t parent = mpirun.start(Mpirun::line(2, run));
+  using Clock = std::chrono::steady_clock;
+  const auto cases = [&] {
+    try {
+      return read_records(mpirun.folder / "r.jsonl").cases.size();
+    } catch (const std::exception&) {
+      return size_t{0};
+    }
+  };
+  for (const auto begin = Clock::now(); cases() == 0 && Clock::now() - begin < std::chrono::seconds(60);)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  REQUIRE(cases() >= 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the next one is being measured
+  const std::set<pid_t> ranks = children_of(parent);
+  REQUIRE(ranks.size() == 2);
+  const auto killed = Clock::now();
+  ::kill(*ranks.rbegin(), SIGKILL);
+  mpirun.wait_for(parent);
+  CHECK(Clock::now() - killed < std::chrono::seconds(30));
+  CHECK(mpirun.code != 0);
+  CHECK_THAT(mpirun.err, ContainsSubstring("exited on signal 9"));
+  for (const pid_t rank : ranks) CHECK_FALSE(lives(rank));
+  const size_t kept = cases();
+  CHECK(kept >= 1);
+  CHECK(kept < 3);
+  // What is left runs, but for the case that the run died of.
+  CHECK(mpirun(Mpirun::line(2, run)) == 5);
+  CHECK_THAT(mpirun.err, ContainsSubstring("done before"));
+  CHECK(cases() == 3);
+}
+
+TEST_CASE("how many ranks there are is said where it does not fit") {
+  if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Mpirun mpirun;
+  const std::vector<std::string> small = {"--codec",   "raw_int8", "--d",       "64", "--layers", "2",
+                                          "--backend", "scalar",   "--profile", "-o", "r.jsonl"};
+  const auto run = [&](int ranks, std::vector<std::string> words) {
+    words.insert(words.begin(), "run");
+    words.insert(words.end(), small.begin(), small.end());
+    return mpirun(Mpirun::line(ranks, words));
+  };
+  CHECK(run(2, {}) == 2);
+  CHECK_THAT(mpirun.err,
+             ContainsSubstring("one of 2 processes that a launcher started. With --mpi they share each product"));
+  CHECK_FALSE(fs::exists(mpirun.folder / "r.jsonl"));
+  CHECK(run(2, {"--mpi", "--ranks", "1,3"}) == 0);
+  CHECK_THAT(mpirun.err, ContainsSubstring("The case needs 3 ranks, and 2 were started (mpirun -n 3)."));
+  // One rank more than is wanted has nothing to do, and all of them is what is wanted by default.
+  CHECK(run(3, {"--mpi", "--ranks", "2", "--force"}) == 0);
+  CHECK(run(2, {"--mpi", "--resume"}) == 0);
+  CHECK_THAT(mpirun.err, ContainsSubstring("1 done before"));
+  CHECK(run(2, {"--mpi", "--dry-run"}) == 0);
+  CHECK_THAT(mpirun.out, ContainsSubstring("scalar:r2/matvec/rows"));
+
+  Command alone;
+  CHECK(alone(ecmv::tests::small({"--ranks", "2", "-o", "r.jsonl"})) == 6);
+  CHECK_THAT(alone.err, ContainsSubstring("The case needs 2 ranks: mpirun -n 2 ecmv run --mpi"));
+  alone.environment = {{"ECMV_PLUGIN_DIR", alone.folder.string()}};
+  CHECK(alone(ecmv::tests::small({"--mpi"})) == 2);
+  CHECK_THAT(alone.err, ContainsSubstring("This build has no plugin for MPI"));
+}
