@@ -16,11 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kStatuses = {Status::ok,    Status::incorrect, Status::refused,      Status::unavailable,
-                                  Status::error, Status::timed_out, Status::out_of_memory};
-constexpr std::array<std::string_view, 7> kStatusNames = {"ok",    "incorrect", "refused",      "unavailable",
-                                                          "error", "timed_out", "out_of_memory"};
-
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json numbers(const std::vector<double>& values) {
@@ -326,16 +321,6 @@ BandwidthRecord bandwidth_from(const Json& json) {
 Json head(const char* kind) { return Json{{"schema", kRecordSchema}, {"kind", kind}}; }
 
 }  // namespace
-
-std::span<const Status> all_statuses() { return kStatuses; }
-
-std::string_view to_string(Status status) { return kStatusNames.at(static_cast<std::size_t>(status)); }
-
-Status parse_status(std::string_view text) {
-  for (Status status : kStatuses)
-    if (to_string(status) == text) return status;
-  throw ReportError(fmt::format("\"{}\" is not a status; the words are {}", text, fmt::join(kStatusNames, ", ")));
-}
 
 std::string to_string(const Value& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
