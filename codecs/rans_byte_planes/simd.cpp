@@ -69,9 +69,7 @@ struct Decode {
 };
 
 // Rows of a matrix that is stored as it is for which there is scratch.
-inline int64_t ScratchRows(int64_t cols) {
-  return (backends::kVectorPaddingBytes + cols - 1) / cols;
-}
+inline int64_t ScratchRows(int64_t cols) { return (backends::kVectorPaddingBytes + cols - 1) / cols; }
 
 struct Multiply {
   StoredMatrix matrix;
