@@ -235,7 +235,7 @@ TEST_CASE("an interrupted run keeps what it has, tells how to go on, and goes on
       "--backend", "scalar",  "--repetitions", "20",  "--min-time",   "0.02",     "-o", "r.jsonl"};
   const pid_t child = ecmv.start(long_run);
   // Until the first record of a case is there.
-  for (int i = 0; i < 600 && text_of(ecmv.folder / "r.jsonl").find("\"kind\":\"case\"") == std::string::npos; ++i)
+  for (int i = 0; i < 4000 && text_of(ecmv.folder / "r.jsonl").find("\"kind\":\"case\"") == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, SIGINT);
   ecmv.wait_for(child);
