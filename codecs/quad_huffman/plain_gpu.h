@@ -9,6 +9,8 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+namespace gpu = backends::gpu;
+
 inline constexpr int kPlainThreads = 256;
 
 // Bytes beyond the last whole 16 are copied one by one.
