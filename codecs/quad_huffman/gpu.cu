@@ -1,9 +1,10 @@
-// GPU kernels of quad_huffman. A lane group of 32 decodes a tile, a lane a row of it. The codes of a tile come through a ring of lines in shared memory, filled by asynchronous copies as the tile's schedule says, so
-// that the decoder keeps nothing but a bit position; a window of 32 bits of the ring serves 2 or 3 symbols. All words
-// of a lane lie in its own bank, and the table has up to 32 copies, lane l reading copy l, so that lanes never wait for
-// each other. Raw bits go straight to registers, a segment ahead. x is in shared memory as a whole. Patches are added
-// to the sums there before the codes are multiplied. The lane groups of a block share rows: each has some of their
-// column tiles.
+// GPU kernels of quad_huffman. A lane group of 32 decodes a tile, a lane a row of it. The codes of a tile come through
+// a ring of lines in shared memory, filled by asynchronous copies as the tile's schedule says, so that the decoder
+// keeps nothing but a bit position; a window of 32 bits of the ring serves 2 or 3 symbols, and three words of it are
+// two windows. All words of a lane lie in its own bank, and the table has up to 32 copies, lane l reading copy l, so
+// that lanes never wait for each other. Raw bits go straight to registers, a segment ahead. x is in shared memory as a
+// whole. Patches are added to the sums there before the codes are multiplied. The lane groups of a block share rows:
+// each has some of their column tiles.
 #include <algorithm>
 #include <cmath>
 #include <span>
