@@ -46,8 +46,8 @@
 // Raw bits of 32 columns (quads of columns q = 0..7) are B words; a segment's words, one group of 32 columns after the
 // other, are stored in units of 4, 2 or 1 words, the most that divide those of a batch, which is 64 columns
 // (K = 2: 32; K = 8, B <= 3: 128): unit 0 of each lane, then unit 1 of each. Byte k of a word is for column k of its
-// quads. The words are planes of 4, 3, 2 and 1 bits, the widest first and for the lowest bits (kPlanes); fields of a plane, from the low end
-// of each byte:
+// quads. The words are planes of 4, 3, 2 and 1 bits, the widest first and for the lowest bits (kPlanes); fields of a
+// plane, from the low end of each byte:
 //   4 bits: word q / 2, field q % 2    2 bits: word q / 4, field q % 4    1 bit: word 0, field q
 //   3 bits: word q / 2, field q % 2 for q < 6; the last two bits of bytes of words 0, 1, 2 together are the fields of
 //   quads 6, 7
