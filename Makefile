@@ -9,7 +9,7 @@ OUT := out/matvans_sizes
 QUICK := out/quick
 PREFIX ?= /usr/local
 
-.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon setup setup-neon setup-lint setup-fuzz setup-cluster clean help
+.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon setup setup-neon setup-lint setup-fuzz setup-cluster setup-python clean help
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
@@ -79,6 +79,9 @@ setup-fuzz:
 
 setup-cluster:
 	@$(SETUP) cluster
+
+setup-python:
+	@$(SETUP) python
 
 setup-neon:
 	@$(SETUP) neon

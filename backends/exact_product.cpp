@@ -131,9 +131,16 @@ ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> token
   return chosen;
 }
 
+double roundings_of(const ProductRounding& rounding, int64_t terms) {
+  if (rounding.unit_cols == 0) return static_cast<double>(terms) + rounding.more_roundings;
+  const int64_t products = std::min(terms, rounding.chain_cols),
+                additions = std::min(products, (rounding.chain_cols + rounding.unit_cols - 1) / rounding.unit_cols);
+  return 2 * static_cast<double>(products) + 4 * static_cast<double>(additions) + rounding.more_roundings;
+}
+
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
                      double scale) {
-  const double count = static_cast<double>(terms), n = count + rounding.more_roundings;
+  const double count = static_cast<double>(terms), n = roundings_of(rounding, terms);
   const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
   const double small = scale == 1 ? count : count * std::max(scale, 1.0) + 1;
   return (g + rounding.narrowing) * (magnitude + rounding.offset * scale * x_magnitude) + small * 0x1p-149 +
@@ -150,7 +157,7 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
         "there are " + std::to_string(got.size()) + " results instead of " + std::to_string(rows) + " a token";
     return check;
   }
-  if (!((static_cast<double>(exact.terms) + rounding.more_roundings) * kUnitRoundoff < 0.5)) {
+  if (!(roundings_of(rounding, exact.terms) * kUnitRoundoff < 0.5)) {
     check.violation = "the kernel's bound says nothing for so many roundings";
     return check;
   }

@@ -36,6 +36,9 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
 // The products of these tokens of `exact`, in this order; a token may come again.
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens);
 
+// n of ProductRounding.
+double roundings_of(const ProductRounding& rounding, int64_t terms);
+
 // How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding,
 // terms * 2^-149 for products below float32's normal numbers, and what double sums may be off themselves. A product
 // with zero is exact, and so is adding it, so only `terms` of the columns count. A kernel that multiplies elements and

@@ -13,6 +13,8 @@ std::string_view op_name(Op op) {
   return "";
 }
 
+std::string_view activations_name(Activations activations) { return activations == Activations::bf16 ? "bf16" : "f32"; }
+
 std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
 
 }  // namespace ecmv::backends

@@ -38,6 +38,10 @@ namespace ecmv::backends {
 enum class Op : uint8_t { decode, matvec, matmul, size };
 std::string_view op_name(Op op);
 
+// What the tokens of a matmul are: float32, or numbers of bf16, as inference has them.
+enum class Activations : uint8_t { f32, bf16 };
+std::string_view activations_name(Activations activations);
+
 // What a kernel may ask about the place where it will run. A fact that a device does not have is 0 or empty.
 struct DeviceInfo {
   std::string backend;  // "scalar", "simd", "cuda", ...
@@ -94,9 +98,11 @@ struct MatvecArgs {
 struct MatmulArgs {
   Rows rows = {};
   int batch = 0;  // tokens, 1 to kMaxBatch
-  const float* x =
-      nullptr;  // [batch, cols]: token t begins at x + t * x_stride, 64-byte aligned, zeros past its cols elements
-  int64_t x_stride = 0;  // a multiple of 16, at least cols + kVectorPaddingBytes / 4
+  // [batch, cols]: token t begins at x + t * x_stride, 64-byte aligned, zeros past its cols elements. Kernels of bf16
+  // activations get them at x_bf16 instead, the halves of float32 numbers that have the exponent.
+  const float* x = nullptr;
+  const uint16_t* x_bf16 = nullptr;
+  int64_t x_stride = 0;  // in activations: at least cols and kVectorPaddingBytes of zeros, and whole 64 bytes
   float* y = nullptr;    // [batch, all rows], the whole result: y[t * y_stride + row] is written for the call's rows
   int64_t y_stride = 0;  // all rows
   std::byte* scratch = nullptr;
@@ -198,6 +204,12 @@ struct ProductRounding {
   double offset =
       0;  // what the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point
   double narrowing = 0;  // relative error of rounding factors to a narrower type before they are multiplied
+  // Of sums by matrix units, which add the products of `unit_cols` columns and the sum so far at once and cut each below
+  // the last of 24 bits of the largest: 2 u for every product that is not zero, for the sum and for the result. So n is
+  // twice the products and four times the units' additions of `chain_cols` columns, after which a sum begins anew; those
+  // sums are more_roundings. 0: sums in float32.
+  int unit_cols = 0;
+  int64_t chain_cols = 0;
 };
 
 // What the backend has to know of a binding.
@@ -297,6 +309,7 @@ struct Kernel {
   Policies policies = kDefaultPolicy;
   // True: a matvec whose bindings cover all layers of a chain and take ChainArgs. Otherwise a binding covers one layer.
   bool whole_chain = false;
+  Activations activations = Activations::f32;  // of matmul
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. On the
   // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
   std::string (*refuses)(const codecs::CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;

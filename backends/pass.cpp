@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/activations.h"
+
+#include "backends/pass_place.h"
+
 namespace ecmv::backends {
 namespace {
 
@@ -25,24 +29,13 @@ T* as(const std::unique_ptr<Buffer>& buffer) {
   return buffer == nullptr ? nullptr : reinterpret_cast<T*>(buffer->data());
 }
 
-// Floats of a token in memory: cols numbers and zeros up to a multiple of 16, at least 16 of them, as MatmulArgs
-// promises.
-int64_t token_stride(int64_t cols) {
-  return (cols + 15) / 16 * 16 + kVectorPaddingBytes / static_cast<int64_t>(sizeof(float));
-}
-
-// `tokens` [batch, cols] as [batch, token_stride(cols)].
-std::vector<float> padded_tokens(std::span<const float> tokens, int64_t cols, int batch) {
-  const int64_t stride = token_stride(cols);
-  std::vector<float> padded(static_cast<size_t>(batch * stride));
-  for (int token = 0; token < batch; ++token)
-    std::copy_n(tokens.begin() + token * cols, cols, padded.begin() + token * stride);
-  return padded;
-}
-
 // Elements of a layer's vector: more than this rank's rows where ranks share them.
 int64_t vector_rows(const PassPlan& plan, size_t layer) {
   return plan.ranks == nullptr ? plan.layers[layer]->view().shape.rows : plan.parts[layer].back();
+}
+
+ChosenKernel chosen_kernel(const PassPlan& plan, size_t layer) {
+  return plan.kernels.empty() ? ChosenKernel(plan) : plan.kernels[layer];
 }
 
 void check_plan(const PassPlan& plan) {
@@ -69,57 +62,21 @@ void check_plan(const PassPlan& plan) {
                                   " tokens for every layer.");
     if (!plan.weight_scales.empty() && plan.weight_scales.size() != layers)
       throw std::invalid_argument("A product of quantised matrices needs the scales of every layer.");
-    const bool fused = plan.kernel != nullptr && plan.kernel->op == Op::matmul;
-    for (const datasets::Scales* scales : plan.weight_scales)
-      if (fused && !scales->empty() && !scales->one_a_row())
+    for (size_t i = 0; i < layers; ++i) {
+      const Kernel* kernel = chosen_kernel(plan, i).kernel;
+      if (kernel != nullptr && kernel->op == Op::matmul && kernel->activations != plan.activations)
+        throw std::invalid_argument("The kernel takes other activations than the plan has.");
+    }
+    for (size_t i = 0; i < plan.weight_scales.size(); ++i) {
+      const Kernel* kernel = chosen_kernel(plan, i).kernel;
+      const datasets::Scales& scales = *plan.weight_scales[i];
+      if (kernel != nullptr && kernel->op == Op::matmul && !scales.empty() && !scales.one_a_row())
         throw std::invalid_argument("A fused product has one sum a row and takes no scales of groups.");
+    }
   }
+  if (!plan.kernels.empty() && (plan.op != Op::matmul || plan.kernels.size() != layers))
+    throw std::invalid_argument("Only a float product has kernels by layer, and then every layer has one.");
 }
-
-// Memory of bindings; see the rule in kernel.h.
-class PassPlace final : public Place {
- public:
-  explicit PassPlace(Executor& executor) : executor_(executor) {}
-  // The next binding covers that many layers.
-  void begin(size_t layers) { left_ = kDescriptionBytes * static_cast<int64_t>(layers); }
-  const DeviceInfo& device() const override { return executor_.device(); }
-  const std::byte* describe(std::span<const std::byte> bytes) override {
-    left_ -= static_cast<int64_t>(bytes.size());
-    if (left_ < 0)
-      throw std::logic_error("The kernel describes a layer in more than " + std::to_string(kDescriptionBytes) +
-                             " bytes: tables belong to the sections, where they are counted.");
-    descriptions_.push_back({executor_.allocate(static_cast<int64_t>(bytes.size()), "the descriptions of the layers"),
-                             {bytes.begin(), bytes.end()}});
-    descriptions_.back().buffer->write(bytes, 0);
-    return descriptions_.back().buffer->data();
-  }
-  std::byte* zeroed(int64_t bytes) override {
-    zeroed_.push_back(executor_.allocate(bytes, "the memory that blocks talk through"));
-    return zeroed_.back()->data();
-  }
-  void zero() {
-    for (const auto& buffer : zeroed_) buffer->fill(0, buffer->size());
-  }
-  std::string broken() const {
-    for (const auto& buffer : zeroed_)
-      if (!buffer->guards_intact()) return "The kernel wrote outside the memory that its blocks talk through.";
-    std::vector<std::byte> copy;
-    for (const Description& one : descriptions_)
-      if (!one.buffer->guards_intact() || !std::ranges::equal(one.buffer->view(one.buffer->size(), copy), one.bytes))
-        return "The kernel wrote to the descriptions of its layers.";
-    return {};
-  }
-
- private:
-  struct Description {
-    std::unique_ptr<Buffer> buffer;
-    std::vector<std::byte> bytes;
-  };
-  Executor& executor_;
-  int64_t left_ = 0;
-  std::vector<Description> descriptions_;
-  std::vector<std::unique_ptr<Buffer>> zeroed_;
-};
 
 // The codec's reference decoder as a kernel: one block, so one worker.
 struct ReferenceDecode {
@@ -134,10 +91,9 @@ class StepPass final : public Pass {
  public:
   StepPass(Device& device, const PassPlan& plan)
       : plan_(plan), executor_(device.executor(plan.graph)), place_(*executor_) {
-    if (plan.kernel == nullptr && !executor_->runs_host_code())
+    if (plan.kernel == nullptr && plan.kernels.empty() && !executor_->runs_host_code())
       throw std::invalid_argument("The backend '" + executor_->device().backend +
                                   "' runs no reference decoders, and the codec has no kernel for it.");
-    if (plan.kernel != nullptr && plan.policy == nullptr) plan_.policy = &plan.kernel->policies[0];
     check_plan(plan);
     executor_->select();
     for (const std::vector<int8_t>& input : plan.inputs)
@@ -158,7 +114,9 @@ class StepPass final : public Pass {
 
   double run() override {
     if (!layers_.empty()) decoded_bytes_ = matrix_bytes(*layers_.back().view);
-    return executor_->time(steps_);
+    const double seconds = executor_->time(steps_);
+    if (!fetch_.empty()) executor_->run(fetch_);
+    return seconds;
   }
   bool has_parts() const override { return !runs_chains() || !plan_.chained; }
   void run_first(int layers) override {
@@ -194,11 +152,12 @@ class StepPass final : public Pass {
       inputs_[index]->write(bytes, 0);
     } else if (plan_.op == Op::matmul && index < layers_.size()) {
       keep(bytes, plan_.tokens[index]);
-      const int64_t cols = layers_[index].view->shape.cols, token_bytes = cols * static_cast<int64_t>(sizeof(float));
+      const auto cols = static_cast<size_t>(layers_[index].view->shape.cols);
       for (int token = 0; token < plan_.batch; ++token)
         layers_[index].tokens->write(
-            bytes.subspan(static_cast<size_t>(token * token_bytes), static_cast<size_t>(token_bytes)),
-            token * token_stride(cols) * static_cast<int64_t>(sizeof(float)));
+            activations_of(std::span(plan_.tokens[index]).subspan(static_cast<size_t>(token) * cols, cols),
+                           in_memory(index)),
+            token * token_stride(static_cast<int64_t>(cols), in_memory(index)) * bytes_of(in_memory(index)));
     } else {
       throw std::invalid_argument("Layer " + std::to_string(layer) + " of this pass has no input.");
     }
@@ -238,8 +197,8 @@ class StepPass final : public Pass {
     if (std::string broken = place_.broken(); !broken.empty()) return broken;
     for (const auto& scratch : scratch_)
       if (!scratch->guards_intact())
-        return unfused() ? "The kernel wrote outside its scratch or the tile it decodes to."
-                         : "The kernel wrote outside its scratch.";
+        return any_unfused() ? "The kernel wrote outside its scratch or the tile it decodes to."
+                             : "The kernel wrote outside its scratch.";
     if (decoded_ != nullptr && !decoded_->guards_intact()) return "The kernel wrote outside the decoded matrix.";
     for (const UploadedMatrix* layer : plan_.layers)
       if (std::string broken = layer->broken_guards(); !broken.empty()) return broken;
@@ -253,14 +212,24 @@ class StepPass final : public Pass {
     const int8_t* x = nullptr;
     std::unique_ptr<Buffer> y,
         v;  // matvec: [rows] int32; [vector_rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float
-    std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] float
+    std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] activations
     std::unique_ptr<Buffer> scales;  // matmul: of quantised elements, as they are stored
     BoundKernel decode, kernel;      // `decode` is what an unfused `kernel` decodes by
     std::vector<Step> steps;
   };
 
   static int8_t* own_rows(const Layer& layer) { return as<int8_t>(layer.v) + layer.first_row; }
-  bool unfused() const { return plan_.op != Op::decode && (plan_.kernel == nullptr || plan_.kernel->op == Op::decode); }
+  bool unfused(size_t layer) const {
+    const Kernel* kernel = chosen_kernel(plan_, layer).kernel;
+    return plan_.op != Op::decode && (kernel == nullptr || kernel->op == Op::decode);
+  }
+  bool any_unfused() const {
+    for (size_t i = 0; i < layers_.size(); ++i)
+      if (unfused(i)) return true;
+    return false;
+  }
+  // What a layer's tokens are in memory.
+  Activations in_memory(size_t layer) const { return unfused(layer) ? Activations::f32 : plan_.activations; }
   const datasets::Scales* scales_of(size_t layer) const {
     const bool has = plan_.op == Op::matmul && !plan_.weight_scales.empty() && !plan_.weight_scales[layer]->empty();
     return has ? plan_.weight_scales[layer] : nullptr;
@@ -295,8 +264,8 @@ class StepPass final : public Pass {
       layer.x =
           plan_.chained && index > 0 ? as<int8_t>(layers_.back().v) : as<int8_t>(inputs_[plan_.chained ? 0 : index]);
     } else if (plan_.op == Op::matmul) {
-      const std::vector<float> padded = padded_tokens(plan_.tokens[index], view.shape.cols, plan_.batch);
-      layer.tokens = filled(std::as_bytes(std::span(padded)), 0, "the tokens");
+      layer.tokens =
+          filled(padded_tokens(plan_.tokens[index], view.shape.cols, plan_.batch, in_memory(index)), 0, "the tokens");
       if (const datasets::Scales* scales = scales_of(index)) layer.scales = filled(scales->stored, 0, "the scales");
       layer.y = executor_->allocate(plan_.batch * rows * static_cast<int64_t>(sizeof(float)), "the products");
     }
@@ -313,15 +282,21 @@ class StepPass final : public Pass {
     return one;
   }
 
+  // The kernel of layer `index`.
+  BoundKernel bind(std::span<const backends::Layer> layers, size_t index) {
+    const auto [kernel, policy] = chosen_kernel(plan_, index);
+    if (kernel == nullptr)
+      return BoundKernel(ReferenceDecode{&plan_, layers[0].matrix},
+                         {.rows_per_block = std::max<int64_t>(1, layers[0].matrix->shape.rows)});
+    return kernel->bind(policy == nullptr ? kernel->policies[0] : *policy, layers, place_);
+  }
+
   void bind_layer(size_t index) {
     Layer& layer = layers_[index];
     const backends::Layer one = to_bind(index);
     place_.begin(1);
-    BoundKernel bound = plan_.kernel == nullptr
-                            ? BoundKernel(ReferenceDecode{&plan_, layer.view},
-                                          {.rows_per_block = std::max<int64_t>(1, layer.view->shape.rows)})
-                            : plan_.kernel->bind(*plan_.policy, {&one, 1}, place_);
-    if (unfused()) {
+    BoundKernel bound = bind({&one, 1}, index);
+    if (unfused(index)) {
       layer.decode = bound;
       GroupScales groups;
       if (scales_of(index) != nullptr && !scales_rows(index)) groups = {scales_of(index), layer.scales->data()};
@@ -335,7 +310,7 @@ class StepPass final : public Pass {
     std::vector<backends::Layer> all;
     for (size_t i = 0; i < layers_.size(); ++i) all.push_back(to_bind(i));
     place_.begin(all.size());
-    chain_ = plan_.kernel->bind(*plan_.policy, all, place_);
+    chain_ = bind(all, 0);
   }
 
   std::vector<Step> steps_of(const Layer& layer, size_t index) const {
@@ -347,8 +322,9 @@ class StepPass final : public Pass {
       enqueue.args = DecodeArgs{.out = decoded_->data()};
     } else if (plan_.op == Op::matmul) {
       enqueue.args = MatmulArgs{.batch = plan_.batch,
-                                .x = as<float>(layer.tokens),
-                                .x_stride = token_stride(layer.view->shape.cols),
+                                .x = in_memory(index) == Activations::f32 ? as<float>(layer.tokens) : nullptr,
+                                .x_bf16 = in_memory(index) == Activations::bf16 ? as<uint16_t>(layer.tokens) : nullptr,
+                                .x_stride = token_stride(layer.view->shape.cols, in_memory(index)),
                                 .y = as<float>(layer.y),
                                 .y_stride = rows};
     } else if (runs_chains()) {
@@ -382,7 +358,10 @@ class StepPass final : public Pass {
     const Layer& last = layers_.back();
     const int64_t bytes = plan_.op == Op::matvec ? last.vector_rows : last.y->size();
     host_ = {executor_->allocate_host(bytes), static_cast<size_t>(bytes)};
-    steps_.push_back(Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), host_.data(), bytes});
+    // A vector of bytes is what a chain ends in; the products of a batch stay on the device in any use of them (64 tokens
+    // of 16384 rows took as long to copy as half a layer).
+    (plan_.op == Op::matvec ? steps_ : fetch_)
+        .push_back(Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), host_.data(), bytes});
     if (plan_.ranks == nullptr) return;
     for (const Step& step : steps_) {
       const bool meets = std::holds_alternative<Meet>(step), gathers = std::holds_alternative<Gather>(step);
@@ -463,9 +442,9 @@ class StepPass final : public Pass {
     }
     for (size_t i = 0; i < layers_.size() && plan_.op == Op::matmul; ++i) {
       const Buffer& tokens = *layers_[i].tokens;
-      const std::vector<float> expected = padded_tokens(plan_.tokens[i], layers_[i].view->shape.cols, plan_.batch);
       if (!tokens.guards_intact() ||
-          !std::ranges::equal(tokens.view(tokens.size(), copy), std::as_bytes(std::span(expected))))
+          !std::ranges::equal(tokens.view(tokens.size(), copy),
+                              padded_tokens(plan_.tokens[i], layers_[i].view->shape.cols, plan_.batch, in_memory(i))))
         return "The kernel wrote to the tokens of layer " + std::to_string(i) + ", past them or outside them.";
       if (layers_[i].scales == nullptr) continue;
       const Buffer& scales = *layers_[i].scales;
@@ -483,6 +462,7 @@ class StepPass final : public Pass {
   PassPlace place_;
   BoundKernel chain_;
   std::vector<Step> steps_, exchange_steps_, product_steps_;
+  std::vector<Step> fetch_;         // after steps_, outside the clock
   std::vector<size_t> first_step_;  // of each layer in steps_
   std::vector<Step> marks_[2];      // by round
   std::span<std::byte> host_;       // where the last step puts the result

@@ -14,11 +14,16 @@
 
 namespace ecmv::backends {
 
-// What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
-// multiplied there (an unfused product).
-struct PassPlan {
+struct ChosenKernel {
   const Kernel* kernel = nullptr;
   const Policy* policy = nullptr;  // of the kernel; null: its first one
+};
+
+// What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
+// multiplied there (an unfused product).
+struct PassPlan : ChosenKernel {
+  // matmul: a kernel for every layer, where layers of other shapes or codecs run best with others; else that above.
+  std::vector<ChosenKernel> kernels = {};
   // Where a codec has no decode kernel for the backend: its reference decoder (one thread, whole matrices). Used if
   // `kernel` is null.
   std::function<void(const codecs::CompressedView&, std::span<std::byte>)> reference_decode;
@@ -31,6 +36,9 @@ struct PassPlan {
   // matmul: tokens of every layer, [batch, cols]; layers are not chained.
   int batch = 1;
   std::vector<std::vector<float>> tokens;
+  // bf16: every token is a number of bf16. Fused kernels are of this kind and read them as such; an unfused product
+  // multiplies the same numbers as float32.
+  Activations activations = Activations::f32;
   // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
   // Fused kernels take those with one a row (datasets::Scales::one_a_row).
   std::vector<const datasets::Scales*> weight_scales = {};
@@ -51,7 +59,7 @@ class Pass {
  public:
   virtual ~Pass() = default;
   // Runs all layers in order and copies the last layer's int8 vector (matvec) or floats (matmul) to the host. Returns
-  // seconds by the device's own clock, everything above included.
+  // seconds by the device's own clock, everything above included but the copy of floats.
   virtual double run() = 0;
   // What comes before every timed run, and costs little: overwrites what it must write, on the device and on the host,
   // of a decoded matrix the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
@@ -65,7 +73,8 @@ class Pass {
   // may take a chain as a whole.
   virtual bool has_parts() const = 0;
   virtual void run_first(int layers) = 0;
-  // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes. In
+  // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes (float32
+  // also where activations are bf16). In
   // chained passes only layer 0 has an input. Binds and allocates nothing.
   virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;
   // Runs one layer, untimed. For chained passes the layers must be run in order.

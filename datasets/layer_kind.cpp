@@ -143,4 +143,10 @@ LayerKind layer_kind(const std::string& name) {
   return Kind::other;
 }
 
+int64_t layer_block(const std::string& name) {
+  for (const std::string& part : parts_of(name))
+    if (!part.empty() && part.size() < 9 && part.find_first_not_of("0123456789") == part.npos) return std::stoll(part);
+  return -1;
+}
+
 }  // namespace ecmv::datasets

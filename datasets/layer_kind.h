@@ -16,4 +16,7 @@ std::string_view layer_kind_name(LayerKind kind);
 // ("encoder.layer.0.attention.self.query.weight") and the original checkpoints of Llama ("layers.0.attention.wq.weight").
 LayerKind layer_kind(const std::string& name);
 
+// The number of the block that a layer is part of: the first part of its name that is one. -1 without.
+int64_t layer_block(const std::string& name);
+
 }  // namespace ecmv::datasets

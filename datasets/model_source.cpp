@@ -12,6 +12,7 @@
 #include "datasets/synthetic.h"
 #include "datasets/unpack.h"
 #include "datasets/weight_files.h"
+#include "datasets/weight_layers.h"
 
 namespace ecmv::datasets {
 namespace {
@@ -27,6 +28,7 @@ constexpr ParameterInfo kModelParameters[] = {
      .min = 1,
      .max = 1000,
      .is_integer = true},
+    kRows,
     kRoundTo,
     kQuantiseBits};
 
@@ -43,6 +45,10 @@ extern const DataSource kModelSource{"model",    "linear layers of a language mo
 namespace {
 
 int64_t blocks_of(const Parameters& parameters) { return parameters.has("blocks") ? parameters.integer("blocks") : 0; }
+
+Shape first_rows(Shape shape, const Parameters& parameters) {
+  return parameters.has("rows") ? Shape{std::min<int64_t>(shape.rows, parameters.integer("rows")), shape.cols} : shape;
+}
 
 // What `read` makes of the text of a config.json.
 auto of_config(const std::filesystem::path& config, const auto& read) {
@@ -84,18 +90,6 @@ bool is_tied(const WeightFiles& files, const std::string& model) {
          (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
 }
 
-// The first part of a name that is a number, which is that of the block; -1 without one.
-int64_t block_of(const std::string& name) {
-  size_t first = 0;
-  while (first < name.size()) {
-    const size_t end = std::min(name.find_first_of("./", first), name.size());
-    const std::string part = name.substr(first, end - first);
-    if (!part.empty() && part.size() < 9 && part.find_first_not_of("0123456789") == part.npos) return std::stoll(part);
-    first = end + 1;
-  }
-  return -1;
-}
-
 // Layers of blocks in the order of LayerKind, which is that of a step, then lm_head, or the embedding where that is it.
 std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks, bool tied) {
   std::vector<std::tuple<bool, int64_t, LayerKind, size_t>> order;
@@ -106,7 +100,7 @@ std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks,
     if (tensor.shape.size() < 2) continue;
     if (kind == LayerKind::lm_head) head = i;
     if (kind == LayerKind::embedding && !embedding) embedding = i;
-    const int64_t block = block_of(tensor.name);
+    const int64_t block = layer_block(tensor.name);
     if (kind > LayerKind::down || block < 0 || (blocks > 0 && block >= blocks)) continue;
     order.emplace_back(false, block, kind, i);
   }
@@ -137,7 +131,8 @@ int64_t check_model(const SourceRequest& request) {
   const std::string& model = parameters.text("model");
   int64_t bytes = 0;
   if (const std::optional<ModelShape> shape = shape_of(model)) {
-    for (const LinearLayer& layer : linear_layers(*shape, blocks_of(parameters))) bytes += 2 * layer.shape.elements();
+    for (const LinearLayer& layer : linear_layers(*shape, blocks_of(parameters)))
+      bytes += 2 * first_rows(layer.shape, parameters).elements();
     return bytes;
   }
   for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) {
@@ -154,7 +149,7 @@ Dataset load_model(const SourceRequest& request) {
   Dataset dataset;
   if (const std::optional<ModelShape> shape = shape_of(model)) {
     for (const LinearLayer& layer : linear_layers(*shape, blocks_of(parameters))) {
-      Matrix matrix = llm_like_weights(layer.shape, request.seed, int(dataset.layers.size()));
+      Matrix matrix = llm_like_weights(first_rows(layer.shape, parameters), request.seed, int(dataset.layers.size()));
       matrix.name = layer.name;
       dataset.layers.push_back(prepared(std::move(matrix), parameters));
     }
@@ -169,4 +164,17 @@ Dataset load_model(const SourceRequest& request) {
 }
 
 }  // namespace
+
+std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn) {
+  std::vector<WeightLayer> layers;
+  const std::optional<ModelShape> shape = shape_of(model);
+  drawn = shape.has_value();
+  if (shape)
+    for (const LinearLayer& layer : linear_layers(*shape, 0))
+      layers.push_back({layer.name, layer.kind, layer.shape, "BF16", 2 * layer.shape.elements()});
+  else
+    for_each_tensor(model, 0, [&](const TensorView& tensor) { append_layers(tensor, layers); });
+  return layers;
+}
+
 }  // namespace ecmv::datasets

@@ -36,6 +36,11 @@ void expect_known_type(const Parameters& parameters, std::string_view source) {
 }
 
 Matrix prepared(Matrix matrix, const Parameters& parameters) {
+  if (parameters.has("rows") && parameters.integer("rows") < matrix.shape.rows) {
+    matrix.shape.rows = parameters.integer("rows");
+    matrix.elements.resize(size_t(matrix.shape.elements() * element_bytes(matrix.type)));
+    matrix.content_hash = content_hash(matrix.view());
+  }
   if (parameters.text("type") == "bf16" && matrix.type != ElementType::bf16) matrix = rounded_to_bf16(matrix);
   if (parameters.has("quantise_bits")) matrix = quantise(matrix, parameters.integer("quantise_bits"));
   return matrix;

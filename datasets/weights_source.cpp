@@ -7,6 +7,7 @@
 #include "datasets/synthetic.h"
 #include "datasets/unpack.h"
 #include "datasets/weight_files.h"
+#include "datasets/weight_layers.h"
 
 namespace ecmv::datasets {
 namespace {
@@ -21,9 +22,9 @@ constexpr ParameterInfo kTensors{
 constexpr ParameterInfo kFileOrFolder{
     .name = "file", .help = "path of the file or folder", .is_text = true, .required = true};
 
-constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRoundTo, kQuantiseBits};
-constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRoundTo, kQuantiseBits};
-constexpr ParameterInfo kNpyParameters[] = {kFile, kRoundTo, kQuantiseBits};
+constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRows, kRoundTo, kQuantiseBits};
+constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRows, kRoundTo, kQuantiseBits};
+constexpr ParameterInfo kNpyParameters[] = {kFile, kRows, kRoundTo, kQuantiseBits};
 
 template <WeightFormat format>
 Dataset load(const SourceRequest& request);
@@ -128,4 +129,14 @@ Dataset load(const SourceRequest& request) {
 }
 
 }  // namespace
+
+std::vector<WeightLayer> file_layers(const std::string& path) {
+  std::vector<WeightLayer> layers;
+  with_tensors<WeightFormat::any>({.texts = {{"file", path}}},
+                                  [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
+                                    for (const TensorView* tensor : tensors) append_layers(*tensor, layers);
+                                  });
+  return layers;
+}
+
 }  // namespace ecmv::datasets

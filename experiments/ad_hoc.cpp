@@ -131,8 +131,10 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
   list("--threads", options.threads, "threads, or all (all)");
   list("--ranks", options.ranks, "with --mpi: processes that share the rows of a matvec, or all (all)");
-  list("--op", options.ops, "matvec, matmul, decode, size (matvec)");
-  list("--batch", options.batches, "tokens of a matmul (1)");
+  list("--op", options.ops, "matvec, matmul, step, decode, size (matvec)");
+  list("--batch", options.batches, "tokens of a matmul or a step (1)");
+  list("--activations", options.activations, "what the tokens of a matmul or a step are: f32, bf16 (f32)");
+  list("--repeat", options.repeats, "of a step: copies of each block in memory (1)");
   list("--variant", options.variants, "kernel variant, first or all (all)");
   list("--tuning", options.tunings, "kernel tuning, first or all (all)");
   list("--launch", options.launches, "on GPUs: graph, plain (graph: a pass replays one captured graph)");
@@ -172,6 +174,8 @@ static std::string ad_hoc_config(const AdHoc& options) {
   put(kernels, "ranks", options.ranks);
   put(kernels, "op", options.ops);
   put(kernels, "batch", options.batches);
+  put(kernels, "activations", options.activations);
+  put(kernels, "repeat", options.repeats);
   put(kernels, "variant", options.variants);
   put(kernels, "tuning", options.tunings);
   put(kernels, "launch", options.launches);

@@ -20,7 +20,8 @@ struct AdHoc {
   std::vector<std::string> d, shapes, layers, seeds, sigma, entropy_bits;
   std::vector<std::string> parameters;  // NAME=VALUE of the source
   std::vector<std::string> quantisers;  // ID or ID:NAME=VALUE,...
-  std::vector<std::string> backends, simd_targets, threads, ops, batches, variants, tunings, launches, gpus, ranks;
+  std::vector<std::string> backends, simd_targets, threads, ops, batches, activations, repeats, variants, tunings,
+      launches, gpus, ranks;
   std::string unfused, repetitions, min_time;
   // Whether anything of this was given.
   bool given() const { return !codecs.empty(); }

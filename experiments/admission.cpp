@@ -9,6 +9,7 @@
 #include "experiments/fill_record.h"
 #include "experiments/rank_team.h"
 #include "experiments/running_case.h"
+#include "experiments/step.h"
 
 namespace ecmv::experiments {
 
@@ -29,11 +30,12 @@ Admission::Admission(const Experiment& experiment, const RunOptions& options, co
   distortion_ = dataset.distortion_of(*encoded.decoded);
   reference_.matrices = encoded.decoded;
   reference_.floats = dataset.reference.floats->of(encoded.decoded);
+  reference_.bf16 = dataset.reference.bf16->of(encoded.decoded);
 }
 
 AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   set_running_case(one.key(), one.name());
-  AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_};
+  AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_.of(one.kernel.activations)};
   admitted.outcome = guarded([&] {
     const EncodedLayers& encoded = encoded_for(one);
     Outcome outcome = fill_stored(one, encoded, admitted.record);
@@ -65,9 +67,11 @@ Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, re
   if (encoded.outcome.status == Status::incorrect) record.check.decode = encoded.outcome.reason;
   if (!encoded.outcome.fine()) return encoded.outcome;
   record.check.decode = encoded.decode;
-  fill_size(record, dataset_.entropy_bits_per_element, encoded.layers, dataset_.scales());
+  const std::vector<int64_t> copies =
+      one.kernel.step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
+  fill_size(record, dataset_.entropies, encoded.layers, dataset_.scales(), copies);
   if (distortion_) fill_distortion(record, *distortion_);
-  record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
+  if (one.kernel.repeat == 1) record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
   if (one.kernel.op == Op::size) {
     for (const datasets::Matrix& matrix : dataset_.layers()) record.time.elements += matrix.shape.elements();
     const std::string wrong = fill_blocks(record, codec_, dataset_.layers(), encoded.layers);
@@ -87,13 +91,14 @@ Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded,
   backends::Device& device = *admitted.device;
   device.select();
   fill_device(admitted.record, device);
+  if (kernel.step) return prepare_step(admitted, encoded, plan);
   plan = plan_for(kernel, *codec_.entry, *reference_.chain);
   if (kernel.op == Op::matmul) {
-    const ReferenceProducts& products = reference_.floats->products();
+    const ReferenceProducts& products = admitted.reference.floats->products();
     if (!products.refused.empty()) return {Status::refused, products.refused};
     plan.chained = false;
     plan.tokens = products.first_tokens(kernel.batch);
-    for (const datasets::Scales& scales : reference_.floats->scales()) {
+    for (const datasets::Scales& scales : admitted.reference.floats->scales()) {
       if (!scales.one_a_row() && !kernel.unfused)
         return {Status::refused,
                 "A fused product has one sum a row, and groups of columns have scales of their own here; an "
@@ -116,12 +121,43 @@ Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded,
   return {};
 }
 
+// A step's layers may be copies, with memory, tokens and results of their own.
+Outcome Admission::prepare_step(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan) {
+  const KernelSpec& kernel = admitted.one->kernel;
+  const ReferenceProducts& products = admitted.reference.floats->products();
+  if (!products.refused.empty()) return {Status::refused, products.refused};
+  admitted.reference.order = step_layers(dataset_.layers(), kernel.repeat).order;
+  admitted.upload = upload_copies(*admitted.device, encoded, admitted.reference.order);
+  plan.op = Op::matmul;
+  plan.chained = false;
+  plan.batch = kernel.batch;
+  plan.activations = kernel.activations;
+  plan.graph = kernel.launch != "plain";
+  const std::vector<std::vector<float>> tokens = products.first_tokens(kernel.batch);
+  for (size_t layer = 0; layer < admitted.reference.layers(); ++layer) {
+    const size_t matrix = admitted.reference.matrix_of(layer);
+    plan.layers.push_back((*admitted.upload)[layer].get());
+    plan.tokens.push_back(tokens[matrix]);
+    if (!dataset_.scales().empty()) plan.weight_scales.push_back(&dataset_.scales()[matrix]);
+  }
+  const StepTask task{kernel, codec_, encoded.layers, admitted.reference, plan};
+  const bool timed = options_.time && !admitted.device->info().emulated;
+  StepKernels chosen = choose_kernels(task, *admitted.device, options_.prepare, timed);
+  if (!chosen.outcome.fine()) return chosen.outcome;
+  admitted.record.step.parts = step_parts(task, chosen);
+  admitted.record.kernel.unfused = std::ranges::any_of(
+      chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
+  plan.kernels = std::move(chosen.kernels);
+  admitted.pass = options_.prepare(*admitted.device, plan);
+  return {};
+}
+
 // Tier 2a.
 Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan) const {
-  OutputCheck found = check_every_layer(*admitted.pass, plan.op, reference_);
+  OutputCheck found = check_every_layer(*admitted.pass, plan.op, admitted.reference);
   if (found.fine() && plan.op == Op::matmul) {
     const double used = found.bound_used;
-    found = check_probes(options_.prepare, *admitted.device, plan, reference_.floats->probes());
+    found = check_probes(options_.prepare, *admitted.device, plan, admitted.reference);
     found.bound_used = std::max(found.bound_used, used);
   }
   admitted.bound_used = found.bound_used;
@@ -151,6 +187,18 @@ std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, con
     const size_t parts = ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
     for (size_t i = 0; i < layers.size(); i += parts)
       fresh.push_back(ranks == nullptr ? device.upload(layers[i]) : ranks->upload_parts(layers.subspan(i, parts)));
+    slot = std::make_shared<const Upload>(std::move(fresh));
+  }
+  return slot;
+}
+
+// Of each layer one of its own, kept for cases with the same layers.
+std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const EncodedLayers& encoded,
+                                                       const std::vector<size_t>& order) {
+  std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", device.memory(), order.size())];
+  if (slot == nullptr) {
+    Upload fresh;
+    for (const size_t matrix : order) fresh.push_back(device.upload(encoded.layers[matrix]));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;

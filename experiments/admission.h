@@ -42,9 +42,12 @@ class Admission {
   const EncodedLayers& encoded_for(const Case& one);
   Outcome fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const;
   Outcome prepare(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan);
+  Outcome prepare_step(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan);
   Outcome check(AdmittedCase& admitted, const backends::PassPlan& plan) const;
   Outcome estimate(AdmittedCase& admitted) const;
   std::shared_ptr<const Upload> upload_to(backends::Device& device, const EncodedLayers& encoded);
+  std::shared_ptr<const Upload> upload_copies(backends::Device& device, const EncodedLayers& encoded,
+                                              const std::vector<size_t>& order);
 
   const Experiment& experiment_;
   const RunOptions& options_;

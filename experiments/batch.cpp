@@ -59,8 +59,12 @@ void Batch::add(AdmittedCase admitted) {
 bool Batch::full() const {
   if (cases_.empty() || seconds_ > options_.batch_seconds) return !cases_.empty();
   int64_t raw = 0;
-  for (const datasets::Matrix& matrix : *cases_.back().reference.matrices)
-    raw += static_cast<int64_t>(matrix.elements.size());
+  const AdmittedCase& last = cases_.back();
+  const bool on_device = !last.device->memory().starts_with("host");  // copies of blocks are there
+  const size_t layers = on_device ? last.reference.matrices->size() : last.reference.layers();
+  for (size_t layer = 0; layer < layers; ++layer)
+    raw += static_cast<int64_t>(
+        (*last.reference.matrices)[on_device ? layer : last.reference.matrix_of(layer)].elements.size());
   return backends::cpu::available_memory_bytes() < 3 * raw + (int64_t{1} << 30);
 }
 
@@ -81,7 +85,8 @@ void Batch::measure() {
                                        cases.size() == 1 ? "" : "s", duration_text(about_s)));
   States before = device_states(cases);
   const backends::cpu::HostLoad load = load_of_all_ranks();
-  const Outcome together = guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted); });
+  const Outcome together =
+      guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted, options_.cores); });
   const backends::cpu::Disturbance disturbance = backends::cpu::between(load, load_of_all_ranks());
   States after = device_states(cases);
   recorder_.progress.together(cases.size());
@@ -96,8 +101,8 @@ void Batch::measure() {
     if (outcome.fine() && admitted.one->kernel.ranks > 1)
       outcome = guarded([&] { measure_shares(pass, admitted.record.ranks); });
     if (outcome.fine()) {
-      fill_time(admitted.record, pass, *admitted.reference.matrices, admitted.one->kernel.op, admitted.device->info());
-      fill_host(admitted.record, disturbance);
+      fill_time(admitted.record, pass, admitted.reference, admitted.one->kernel.op, admitted.device->info());
+      fill_host(admitted.record, disturbance, pass.cores);
       const double read_bytes_per_s =
           static_cast<double>(admitted.record.size.stored_bytes) / admitted.record.time.median_s;
       const auto known = bandwidths_.find(admitted.record.kernel.device);

@@ -16,6 +16,7 @@ class Batch {
   Batch(const Experiment& experiment, const RunOptions& options, DevicePool& devices, Recorder& recorder)
       : experiment_(experiment), options_(options), devices_(devices), recorder_(recorder) {}
   void add(AdmittedCase admitted);
+  bool empty() const { return cases_.empty(); }
   // Its time is used up, or there is no memory for the layers of another codec.
   bool full() const;
   // Measures all, checks what the last passes left (tier 2b), writes a record of each, and is empty again. What one

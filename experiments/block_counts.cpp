@@ -28,7 +28,7 @@ int64_t link_bytes(const PacketLink& link, std::span<const uint32_t> block_bits)
 std::string fill_blocks(reports::CaseRecord& record, const CodecChoice& choice,
                         const std::vector<datasets::Matrix>& matrices,
                         const std::vector<codecs::CompressedMatrix>& layers) {
-  if (choice.entry->codec->block_sizes == nullptr) return {};
+  if (choice.entry == nullptr || choice.entry->codec->block_sizes == nullptr) return {};
   const PacketLink link;
   for (size_t layer = 0; layer < matrices.size(); ++layer) {
     const std::vector<codecs::BlockSizes> accountings =

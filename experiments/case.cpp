@@ -40,12 +40,33 @@ std::string DataSpec::short_name() const {
   return name;
 }
 
+namespace {
+
+// "mix[attention=A,mlp=B]".
+std::string mix_name(const CodecSpec& mix, std::string (CodecSpec::*name_of)() const) {
+  std::string list;
+  for (size_t i = 0; i < mix.kinds.size(); ++i)
+    list += fmt::format("{}{}={}", list.empty() ? "" : ",", mix.kinds[i], (mix.of_kinds[i].*name_of)());
+  return fmt::format("{}[{}]", mix.id, list);
+}
+
+// "4", of a mix "4.1.4".
+std::string version_of(const CodecSpec& codec) {
+  std::string versions = codec.is_mix() ? "" : std::to_string(codec.format_version);
+  for (const CodecSpec& part : codec.of_kinds) versions += (versions.empty() ? "" : ".") + version_of(part);
+  return versions;
+}
+
+}  // namespace
+
 std::string CodecSpec::name() const {
+  if (is_mix()) return mix_name(*this, &CodecSpec::name);
   const std::string values = settings.to_string();
   return values.empty() ? id : fmt::format("{}[{}]", id, values);
 }
 
 std::string CodecSpec::short_name() const {
+  if (is_mix()) return mix_name(*this, &CodecSpec::short_name);
   codecs::Settings shown;
   for (const auto& [setting, value] : settings.values())
     if (std::ranges::find(non_default, setting) != non_default.end()) shown.set(setting, value);
@@ -68,9 +89,12 @@ std::string KernelSpec::name() const {
   if (threads > 0) place += fmt::format(":t{}", threads);
   if (ranks > 1) place += fmt::format(":r{}", ranks);
   if (device >= 0) place += fmt::format(":device{}", device);
-  std::string work(backends::op_name(op));
+  std::string work(op_name());
   if (op == backends::Op::matmul) work += fmt::format(":b{}", batch);
-  return fmt::format("{}/{}/{}{}/{}{}", place, work, unfused ? "unfused_" : "", variant, tuning,
+  if (activations == backends::Activations::bf16) work += ":bf16";
+  if (repeat > 1) work += fmt::format(":x{}", repeat);
+  const std::string chosen = step && tuning == variant ? variant : fmt::format("{}/{}", variant, tuning);
+  return fmt::format("{}/{}/{}{}{}", place, work, unfused ? "unfused_" : "", chosen,
                      launch == "plain" ? "/plain_launches" : "");
 }
 
@@ -88,7 +112,7 @@ std::string Case::short_name() const {
 std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }
 
 std::string Case::key() const {
-  return fmt::format("{:016x}", fnv1a(fmt::format("{}/v{}", name(), codec.format_version)));
+  return fmt::format("{:016x}", fnv1a(fmt::format("{}/v{}", name(), version_of(codec))));
 }
 
 }  // namespace ecmv::experiments

@@ -36,8 +36,12 @@ struct CodecSpec {
   codecs::Settings settings;  // resolved: every setting has its value
   uint32_t format_version = 1;
   std::vector<std::string> non_default = {};  // names of the settings that have other values than by default
-  std::string name() const;                   // "rans[lanes=32,prob_bits=12]": every setting
-  std::string short_name() const;             // "rans[lanes=32]": those that are not the default
+  // Of a mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
+  std::vector<std::string> kinds = {};
+  std::vector<CodecSpec> of_kinds = {};
+  bool is_mix() const { return !kinds.empty(); }
+  std::string name() const;        // "rans[lanes=32,prob_bits=12]": every setting
+  std::string short_name() const;  // "rans[lanes=32]": those that are not the default
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 CodecSpec make_codec_spec(const codecs::CodecEntry& entry, codecs::Settings settings);
@@ -51,11 +55,17 @@ struct KernelSpec {
   std::string tuning;
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
   int batch = 1;         // tokens, of matmul
-  int ranks = 1;         // of matvec: processes that share the rows, each with `threads` threads
+  backends::Activations activations = backends::Activations::f32;  // what they are
+  // A decoding step: the matmul of every layer of a model, each by the kernel that suits it (step.h). `variant` and
+  // `tuning` are what may be chosen: names, "first", or "best" of all.
+  bool step = false;
+  int repeat = 1;  // of a step: how often each block stands in memory
+  int ranks = 1;   // of matvec: processes that share the rows, each with `threads` threads
   // GPUs only.
-  int device = -1;           // number in the backend's list; -1: the first that fits
-  std::string launch;        // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
-  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2"
+  int device = -1;     // number in the backend's list; -1: the first that fits
+  std::string launch;  // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
+  std::string_view op_name() const { return step ? "step" : backends::op_name(op); }
+  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2", "cuda/step:b1:x16/best"
   std::string short_name() const;  // without a tuning that is the default: for people
 };
 

@@ -72,10 +72,11 @@ const ReferenceChain& chain_of(const Reference& reference, bool changed) {
 void compare_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer, bool changed,
                    OutputCheck& check) {
   if (op == backends::Op::decode) {
-    check.outputs = compare_decoded(pass, (*reference.matrices)[layer], layer);
+    check.outputs = compare_decoded(pass, (*reference.matrices)[reference.matrix_of(layer)], layer);
   } else if (op == backends::Op::matvec) {
     check.outputs = compare_product(pass, chain_of(reference, changed), layer);
-  } else if (const backends::ExactProduct& exact = reference.floats->products().layers[layer]; !changed) {
+  } else if (const backends::ExactProduct& exact = reference.floats->products().layers[reference.matrix_of(layer)];
+             !changed) {
     compare_floats(pass, exact, layer, "", check);
   } else {
     const auto batch = pass.products(static_cast<int>(layer)).size() / std::max<size_t>(1, exact.shape.rows);
@@ -103,8 +104,14 @@ struct LayerTally {
 };
 
 // One layer: encode, decode by the reference, compare.
-Outcome encode_layer(const CodecChoice& choice, const datasets::Matrix& matrix, size_t layer, EncodedLayers& result,
-                     LayerTally& tally) {
+Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& matrix, size_t layer,
+                     EncodedLayers& result, LayerTally& tally) {
+  const CodecChoice* const found = codec_or_mix.of(matrix);
+  if (found == nullptr)
+    return {Status::refused,
+            fmt::format("The mix names no codec for layers of the kind '{}'; 'others' stands for all that it leaves.",
+                        datasets::layer_kind_name(datasets::layer_kind(matrix.name)))};
+  const CodecChoice& choice = *found;
   const codecs::Codec& codec = *choice.entry->codec;
   const std::string refused = codec.refuses == nullptr ? "" : codec.refuses(matrix.view(), choice.settings);
   if (!refused.empty()) return {Status::refused, refused};
@@ -147,8 +154,8 @@ Outcome encode_layer(const CodecChoice& choice, const datasets::Matrix& matrix, 
   return {};
 }
 
-// The layers of one codec together.
-void add_up(std::span<const LayerTally> layers, EncodedLayers& result) {
+// The layers of one codec together. Those that a mix's lossless codecs keep are decoded to what they were.
+void add_up(std::span<const LayerTally> layers, const std::vector<datasets::Matrix>& matrices, EncodedLayers& result) {
   LayerTally sum;
   for (const LayerTally& layer : layers) {
     if (result.outcome.fine()) result.outcome = layer.outcome;
@@ -159,12 +166,11 @@ void add_up(std::span<const LayerTally> layers, EncodedLayers& result) {
     sum.allowed.absolute = std::max(sum.allowed.absolute, layer.allowed.absolute);
   }
   if (sum.elements > 0) result.ideal_bits_per_element = sum.ideal_bits / sum.elements;
-  if (sum.allowed.exact())
-    result.decoded.reset();
-  else
-    result.decode =
-        fmt::format("within its bound, relative {:.4g} or absolute {:.4g}; the largest error is {:.3g} of it",
-                    sum.allowed.relative, sum.allowed.absolute, sum.bound_used);
+  if (sum.allowed.exact()) return result.decoded.reset();
+  for (size_t i = 0; result.outcome.fine() && i < matrices.size(); ++i)
+    if (datasets::Matrix& decoded = (*result.decoded)[i]; decoded.elements.empty()) decoded = matrices[i];
+  result.decode = fmt::format("within its bound, relative {:.4g} or absolute {:.4g}; the largest error is {:.3g} of it",
+                              sum.allowed.relative, sum.allowed.absolute, sum.bound_used);
 }
 
 }  // namespace
@@ -177,7 +183,9 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
   std::vector<LayerTally> tallies(codecs.size() * count);
   for (size_t i = 0; i < codecs.size(); ++i) {
     results[i].layers.resize(count);
-    if (!codecs[i].entry->codec->lossless) results[i].decoded = std::make_shared<std::vector<datasets::Matrix>>(count);
+    const auto is_lossy = [](const CodecChoice* one) { return !one->entry->codec->lossless; };
+    if (std::ranges::any_of(codecs[i].all(), is_lossy))
+      results[i].decoded = std::make_shared<std::vector<datasets::Matrix>>(count);
   }
   std::atomic<size_t> next = 0;
   backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int, int) {
@@ -189,7 +197,7 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
       if (outcome.status == Status::error) outcome.reason = fmt::format("layer {}: {}", layer, outcome.reason);
     }
   });
-  for (size_t i = 0; i < codecs.size(); ++i) add_up(std::span(tallies).subspan(i * count, count), results[i]);
+  for (size_t i = 0; i < codecs.size(); ++i) add_up(std::span(tallies).subspan(i * count, count), matrices, results[i]);
   return results;
 }
 
@@ -202,11 +210,12 @@ size_t encoded_at_once(std::span<const CodecChoice> codecs, const std::vector<da
   int64_t bytes = 0;
   for (const CodecChoice& one : codecs) {
     for (const datasets::Matrix& matrix : matrices) {
-      const auto& bound = one.entry->codec->max_stored_bytes;
+      const CodecChoice* const choice = one.of(matrix);
+      const auto& bound = choice == nullptr ? nullptr : choice->entry->codec->max_stored_bytes;
       const auto raw = static_cast<int64_t>(matrix.elements.size());
       int64_t stored = 2 * raw;
       if (bound != nullptr)  // what it throws, it throws again when the layer is encoded
-        guarded([&] { stored = bound(codecs::shape_in_bytes(matrix.view()), one.settings); });
+        guarded([&] { stored = bound(codecs::shape_in_bytes(matrix.view()), choice->settings); });
       bytes += raw + stored;
     }
     if (count > 0 && ((count + 1) * std::max<size_t>(1, matrices.size()) > 4 * threads || bytes > available)) break;
@@ -217,12 +226,13 @@ size_t encoded_at_once(std::span<const CodecChoice> codecs, const std::vector<da
 
 OutputCheck check_every_layer(backends::Pass& pass, backends::Op op, const Reference& reference) {
   const std::vector<datasets::Matrix>& matrices = *reference.matrices;
+  const size_t layers = reference.layers();
   const bool decodes = op == backends::Op::decode;
   const bool two_rounds = decodes && std::any_of(matrices.begin(), matrices.end(), contains_poison);
   OutputCheck check;
   for (int round = 0; round < (two_rounds ? 2 : 1) && check.fine(); ++round) {
     if (!decodes) pass.poison_outputs(round);
-    for (size_t layer = 0; layer < matrices.size() && check.outputs.empty(); ++layer) {
+    for (size_t layer = 0; layer < layers && check.outputs.empty(); ++layer) {
       if (decodes) pass.poison_outputs(round);
       pass.run_layer(static_cast<int>(layer));
       compare_layer(pass, op, reference, layer, false, check);
@@ -233,24 +243,27 @@ OutputCheck check_every_layer(backends::Pass& pass, backends::Op op, const Refer
 }
 
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
-                         const ReferenceProducts& probes) {
+                         const Reference& reference) {
   constexpr int kMostPasses = 4;
+  const ReferenceProducts& probes = reference.floats->probes();
+  const size_t layers = probes.batch == 0 ? 0 : reference.layers();
   OutputCheck check;
   const int passes = std::min((probes.batch + plan.batch - 1) / plan.batch, kMostPasses);
   for (int number = 0; number < passes && check.fine(); ++number) {
     std::vector<backends::ExactProduct> expected;
     plan.tokens.clear();
-    for (size_t layer = 0; layer < probes.layers.size(); ++layer) {
-      const auto cols = probes.layers[layer].shape.cols;
+    for (size_t layer = 0; layer < layers; ++layer) {
+      const size_t matrix = reference.matrix_of(layer);
+      const auto cols = probes.layers[matrix].shape.cols;
       std::vector<int> chosen;
       std::vector<float>& tokens = plan.tokens.emplace_back();
       for (int token = 0; token < plan.batch; ++token) {
         chosen.push_back(
             static_cast<int>(((static_cast<int64_t>(layer) * passes + number) * plan.batch + token) % probes.batch));
-        const auto first = probes.tokens[layer].begin() + chosen.back() * cols;
+        const auto first = probes.tokens[matrix].begin() + chosen.back() * cols;
         tokens.insert(tokens.end(), first, first + cols);
       }
-      expected.push_back(backends::chosen_tokens(probes.layers[layer], chosen));
+      expected.push_back(backends::chosen_tokens(probes.layers[matrix], chosen));
     }
     const auto pass = prepare(device, plan);
     pass->poison_outputs(0);
@@ -279,8 +292,8 @@ void set_inputs(backends::Pass& pass, backends::Op op, const Reference& referenc
     for (size_t i = 0; i < chain.inputs.size(); ++i) pass.set_input(static_cast<int>(i), bytes_of(chain.inputs[i]));
   } else if (op == backends::Op::matmul) {
     const std::vector<std::vector<float>> tokens = reference.floats->products().first_tokens(batch);
-    for (size_t layer = 0; layer < tokens.size(); ++layer) {
-      std::vector<float> other = tokens[layer];
+    for (size_t layer = 0; layer < reference.layers(); ++layer) {
+      std::vector<float> other = tokens[reference.matrix_of(layer)];
       if (changed) {
         const auto cols = static_cast<std::ptrdiff_t>(other.size()) / batch;
         std::rotate(other.begin(), other.begin() + cols, other.end());

@@ -11,6 +11,7 @@
 #include "codecs/registry.h"
 #include "datasets/matrix.h"
 #include "experiments/chain.h"
+#include "experiments/mix.h"
 #include "experiments/outcome.h"
 #include "experiments/products.h"
 #include "reports/record.h"
@@ -30,12 +31,6 @@ struct EncodedLayers {
   double ideal_bits_per_element = reports::kUnknown;  // of all layers together, where the codec knows it
 };
 
-// A codec with one choice of settings.
-struct CodecChoice {
-  const codecs::CodecEntry* entry = nullptr;
-  codecs::Settings settings;
-};
-
 // Tier 1: refuses?, encode, reference decode, comparison byte for byte (of lossy codecs: under the bound that they
 // state) and the declared bound of the size. One thread works on one layer of one codec; several codecs at once keep
 // all threads busy where layers are few. Once `interrupted`, what is left stays undone.
@@ -52,7 +47,20 @@ struct Reference {
   // The source's, of lossy codecs those that the reference decoder made.
   std::shared_ptr<const std::vector<datasets::Matrix>> matrices;
   std::shared_ptr<const ReferenceChain> chain;  // matvec
-  std::shared_ptr<FloatReference> floats = {};  // matmul, of `matrices`
+  std::shared_ptr<FloatReference> floats = {};  // matmul, of `matrices`; the tokens are float32
+  std::shared_ptr<FloatReference> bf16 = {};    // the same of tokens of bf16
+  // Of a step that walks over some matrices more than once: which of them each layer of the pass is. Empty: each once.
+  std::vector<size_t> order = {};
+
+  size_t layers() const { return order.empty() ? matrices->size() : order.size(); }
+  size_t matrix_of(size_t layer) const { return order.empty() ? layer : order[layer]; }
+
+  // What a case with these activations is compared with: its tokens' products are `floats`.
+  Reference of(backends::Activations activations) const {
+    Reference reference = *this;
+    if (activations == backends::Activations::bf16) reference.floats = bf16;
+    return reference;
+  }
 };
 
 // What tiers 2a and 2b found.
@@ -69,11 +77,11 @@ struct OutputCheck {
 // Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
 OutputCheck check_every_layer(backends::Pass& pass, backends::Op op, const Reference& reference);
 
-// Tier 2a of matmuls with long rows: the same with sparse tokens (`probes`), in passes of their own. In a small batch
+// Tier 2a of matmuls with long rows: the same with sparse tokens (the reference's probes), in passes of their own. In a small batch
 // not all tokens are taken for every layer, but other ones for the next.
 using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Device&, const backends::PassPlan&)>;
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
-                         const ReferenceProducts& probes);
+                         const Reference& reference);
 
 // Tier 2b. `changed`: the pass had the changed inputs (chain.h; of a float product the tokens of the next place,
 // negated). `layers`: how many layers ran; of decoding, the last of them is compared, for only that is left.

@@ -173,8 +173,8 @@ static int parse_and_act(int argc, char** argv) {
       "130 interrupted.");
   CommandLine line;
   add_library_option(app, line);
-  for (const auto add :
-       {add_list, add_run, add_verify, add_report, add_compare, add_export, add_inspect, add_new_codec, add_doctor})
+  for (const auto add : {add_list, add_run, add_verify, add_report, add_compare, add_export, add_inspect, add_advise,
+                         add_new_codec, add_doctor})
     add(app, line);
 
   std::vector<std::string> engine_flags;

@@ -52,6 +52,7 @@ void add_report(CLI::App& app, CommandLine& line);
 void add_compare(CLI::App& app, CommandLine& line);
 void add_export(CLI::App& app, CommandLine& line);
 void add_inspect(CLI::App& app, CommandLine& line);
+void add_advise(CLI::App& app, CommandLine& line);
 void add_new_codec(CLI::App& app, CommandLine& line);
 void add_doctor(CLI::App& app, CommandLine& line);
 

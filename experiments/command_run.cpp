@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
+#include "backends/cpu/core_speed.h"
 #include "backends/cpu/host_load.h"
 #include "backends/world.h"
 #include "codecs/did_you_mean.h"
@@ -123,8 +124,9 @@ void print_summary(const RunSummary& summary, const std::filesystem::path& recor
   std::cerr << fmt::format("{}; records in {}\n", counts.empty() ? "No case ran" : counts, records.string());
 }
 
-// The first line of a run on a machine that is not quiet.
-void warn_of_load() {
+// The first line of a run on a machine that is not quiet, or whose cores do not keep their speed from one moment to the
+// next.
+void warn_of_load(backends::cpu::CoreWatch& cores) {
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const backends::cpu::Disturbance found = backends::cpu::between(before, backends::cpu::read_host_load());
@@ -132,6 +134,14 @@ void warn_of_load() {
     std::cerr << fmt::format(
         "DISTURBED: other programs use {:.1f} cores of this machine{}. Times will be marked.\n", found.other_cores,
         found.stolen_share > 0.02 ? fmt::format(", its host takes {:.0f} % of it", 100 * found.stolen_share) : "");
+  const backends::cpu::CoreState worst = cores.start();
+  if (!worst.steady())
+    std::cerr << fmt::format(
+        "DISTURBED: from one moment to the next the cores of this machine have {:.2f} of their clock and {:.2f} of "
+        "their "
+        "throughput{}. Times will be marked.\n",
+        worst.clock_share, worst.throughput_share,
+        worst.throttle_events.value_or(0) > 0 ? ", and the kernel counted throttling" : "");
 }
 
 // Of a shard, whether one of its own cases does; another shard may have them.
@@ -218,7 +228,11 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
     std::cerr << "The rest runs with: " << resume_command(line, options, experiment) << "\n" << std::flush;
     ::_exit(kFailedCase);
   });
-  if (!options.smoke && !options.profile) warn_of_load();
+  std::optional<backends::cpu::CoreWatch> cores;
+  if (!options.smoke && !options.profile) {
+    warn_of_load(cores.emplace());
+    run_options.cores = &*cores;
+  }
   RunSummary summary = run_experiment(experiment, run_options);
   for (const auto& [status, count] : given_up) {
     summary.counts[status] += count;
@@ -232,8 +246,9 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   print_summary(summary, path);
   if (summary.disturbed > 0)
     std::cerr << fmt::format(
-        "DISTURBED: other programs were in the way of {} of {} cases, marked with !. Measure again when it is quiet.\n",
-        summary.disturbed, summary.counts.contains(reports::Status::ok) ? summary.counts.at(reports::Status::ok) : 0);
+        "DISTURBED: {} were in the way of {} of {} cases, marked with !. Measure again when it is quiet.\n",
+        summary.disturbers.text(), summary.disturbed,
+        summary.counts.contains(reports::Status::ok) ? summary.counts.at(reports::Status::ok) : 0);
   if (!results.is_stream() && !summary.interrupted && summary.counts.contains(reports::Status::ok))
     std::cerr << "Tables and figures: " << report_command(line, path, experiment.shard) << "\n";
   if (summary.interrupted)

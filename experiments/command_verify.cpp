@@ -149,7 +149,7 @@ class Verification {
     datasets::Dataset dataset;
     for (const Case& one : experiment.cases) {
       if (interrupted()) return kInterrupted;
-      if (seen.contains(one.codec.name())) continue;
+      if (seen.contains(one.codec.name()) || one.codec.is_mix()) continue;  // a mix has no stream of its own
       if (dataset.layers.empty() || loaded != one.data) dataset = load_dataset(loaded = one.data);
       if (dataset.layers.empty()) continue;
       const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id);

@@ -12,37 +12,52 @@ bool on_host(std::string_view backend) { return backend == "scalar" || backend =
 
 namespace {
 
+using backends::Activations;
 using backends::Op;
+
+constexpr std::string_view kBest = "best";
 
 bool chosen(const std::vector<std::string>& names, std::string_view name, bool is_first) {
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& n) { return n == "all" || (n == "first" && is_first) || n == name; });
 }
 
-bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op) {
+bool does(const backends::Kernel& kernel, Op op, Activations activations) {
+  return kernel.op == op && (op != Op::matmul || kernel.activations == activations);
+}
+
+bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op,
+                Activations activations = Activations::f32) {
   const auto kernels = entry.kernels(backend);
-  return std::any_of(kernels.begin(), kernels.end(), [&](const backends::Kernel& k) { return k.op == op; });
+  return std::any_of(kernels.begin(), kernels.end(), [&](const auto& k) { return does(k, op, activations); });
+}
+
+void for_each_chosen(const codecs::CodecEntry& entry, std::string_view backend, Op op, Activations activations,
+                     const std::vector<std::string>& variants, const std::vector<std::string>& tunings,
+                     const auto& use) {
+  bool is_first = true;
+  for (const backends::Kernel& kernel : entry.kernels(backend)) {
+    if (!does(kernel, op, activations) || !chosen(variants, kernel.variant, is_first)) continue;
+    is_first = false;
+    for (const backends::Policy& policy : kernel.policies)
+      if (chosen(tunings, policy.name, &policy == &kernel.policies[0])) use(kernel, policy);
+  }
 }
 
 // Appends the kernels of one backend for one op, `place` holding backend, target, threads, op and batch.
 void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place,
                     bool scales_in_groups, std::vector<KernelSpec>& out) {
   const bool takes_scales = !scales_in_groups || place.op != Op::matmul || choice.unfused == "never";
-  const bool fused = takes_scales && has_kernel(entry, place.backend, place.op);
+  const bool fused = takes_scales && has_kernel(entry, place.backend, place.op, place.activations);
   const auto append = [&](Op op, bool unfused) {
-    bool is_first = true;
-    for (const backends::Kernel& kernel : entry.kernels(place.backend)) {
-      if (kernel.op != op || !chosen(choice.variants, kernel.variant, is_first)) continue;
-      is_first = false;
-      for (const backends::Policy& policy : kernel.policies) {
-        if (!chosen(choice.tunings, policy.name, &policy == &kernel.policies[0])) continue;
-        KernelSpec spec = place;
-        spec.variant = kernel.variant;
-        spec.tuning = policy.name;
-        spec.unfused = unfused;
-        out.push_back(spec);
-      }
-    }
+    const auto add = [&](const backends::Kernel& kernel, const backends::Policy& policy) {
+      KernelSpec spec = place;
+      spec.variant = kernel.variant;
+      spec.tuning = policy.name;
+      spec.unfused = unfused;
+      out.push_back(spec);
+    };
+    for_each_chosen(entry, place.backend, op, place.activations, choice.variants, choice.tunings, add);
   };
   if (takes_scales) append(place.op, false);
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
@@ -137,14 +152,61 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
           append_kernels(choice, entry, place, scales_in_groups, out);
         }
         if (op == Op::decode) append_kernels(choice, entry, place, scales_in_groups, out);
-        for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i) {
-          place.batch = static_cast<int>(choice.batches[i]);
-          append_kernels(choice, entry, place, scales_in_groups, out);
-        }
+        for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i)
+          for (const Activations activations : choice.activations) {
+            place.batch = static_cast<int>(choice.batches[i]);
+            place.activations = activations;
+            append_kernels(choice, entry, place, scales_in_groups, out);
+          }
       }
     }
   }
   return out;
+}
+
+std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const codecs::CodecEntry* const> entries) {
+  const auto all_have = [&](std::string_view backend, Op op) {
+    return std::ranges::all_of(entries,
+                               [&](const codecs::CodecEntry* entry) { return has_kernel(*entry, backend, op); });
+  };
+  const auto runs = [&](std::string_view backend) {
+    return std::ranges::all_of(entries, [&](const codecs::CodecEntry* entry) {
+      return (choice.unfused != "always" && has_kernel(*entry, backend, Op::matmul)) ||
+             (choice.unfused != "never" && has_kernel(*entry, backend, Op::decode));
+    });
+  };
+  const auto word_of = [](const std::string& word) { return word == "all" ? std::string(kBest) : word; };
+  std::vector<KernelSpec> out;
+  for (const std::string& wanted : choice.backends) {
+    const bool simd = all_have("simd", Op::matmul) || (!all_have("scalar", Op::matmul) && runs("simd"));
+    const std::string backend = wanted == kBest ? (simd ? "simd" : "scalar") : wanted;
+    if (!runs(backend)) continue;
+    for (KernelSpec& place : places_of(choice, backend)) {
+      place.op = Op::matmul;
+      place.step = true;
+      place.unfused = choice.unfused == "always";
+      for (const int64_t batch : choice.batches)
+        for (const Activations activations : choice.activations)
+          for (const int64_t repeat : choice.repeats)
+            for (const std::string& variant : choice.variants)
+              for (const std::string& tuning : choice.tunings) {
+                place.batch = static_cast<int>(batch);
+                place.activations = activations;
+                place.repeat = static_cast<int>(repeat);
+                place.variant = word_of(variant);
+                place.tuning = word_of(tuning);
+                out.push_back(place);
+              }
+    }
+  }
+  return out;
+}
+
+void for_each_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op, Activations activations,
+                     std::string_view variant, std::string_view tuning,
+                     const std::function<void(const backends::Kernel&, const backends::Policy&)>& use) {
+  const auto words = [](std::string_view word) { return std::vector{std::string(word == kBest ? "all" : word)}; };
+  for_each_chosen(entry, backend, op, activations, words(variant), words(tuning), use);
 }
 
 }  // namespace ecmv::experiments

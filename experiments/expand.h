@@ -2,6 +2,7 @@
 // to a codec's kernels in the registry.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,12 +20,15 @@ struct KernelChoice {
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> ranks = {0};  // of matvec; 0: all that were started
   std::vector<backends::Op> ops = {backends::Op::matvec};
-  std::vector<int64_t> batches = {1};             // tokens, of matmul
-  std::vector<std::string> variants = {"all"};    // names, "first" or "all"
-  std::vector<std::string> tunings = {"all"};     // names, "first" or "all"
-  std::vector<std::string> launches = {"graph"};  // "graph", "plain"; of GPUs
-  std::vector<int64_t> devices = {-1};            // numbers, -1: the first that fits; of GPUs
-  std::string unfused = "auto";                   // "auto": where there is no fused kernel; "always"; "never"
+  bool steps = false;                                                             // op `step` besides
+  std::vector<int64_t> batches = {1};                                             // tokens, of matmul and of steps
+  std::vector<backends::Activations> activations = {backends::Activations::f32};  // what they are
+  std::vector<int64_t> repeats = {1};                                             // of steps: copies of each block
+  std::vector<std::string> variants = {"all"};                                    // names, "first" or "all"
+  std::vector<std::string> tunings = {"all"};                                     // names, "first" or "all"
+  std::vector<std::string> launches = {"graph"};                                  // "graph", "plain"; of GPUs
+  std::vector<int64_t> devices = {-1};  // numbers, -1: the first that fits; of GPUs
+  std::string unfused = "auto";         // "auto": where there is no fused kernel; "always"; "never"
 };
 
 // `scalar` and `simd`, which have the axis `threads`; the others are GPUs, with the axes `device` and `launch`.
@@ -35,5 +39,14 @@ bool on_host(std::string_view backend);
 // whatever the backends. `scales_in_groups`: those of the data; no fused kernel takes them, so that `auto` runs unfused.
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
                                        bool scales_in_groups = false);
+
+// The decoding steps that the choice names, of a codec or of all those of a mix. A step finds its kernels by itself: one
+// case for each word of `variants` and `tunings`, whatever kernels that are. None where one of the codecs has no kernel.
+std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const codecs::CodecEntry* const> entries);
+
+// use(kernel, policy) for the codec's kernels of an op on a backend under these words: names, "first", "all" or "best".
+void for_each_kernel(const codecs::CodecEntry& entry, std::string_view backend, backends::Op op,
+                     backends::Activations activations, std::string_view variant, std::string_view tuning,
+                     const std::function<void(const backends::Kernel&, const backends::Policy&)>& use);
 
 }  // namespace ecmv::experiments

@@ -319,6 +319,11 @@ void shrink_to_smoke(Experiment& experiment) {
   for (Case& one : experiment.cases) {
     one.data.shape = shrunk(one.data.shape);
     one.data.layers = std::min(one.data.layers, 2);
+    if (one.data.source == "model") {
+      one.data.numbers["blocks"] = 1;
+      one.data.numbers.try_emplace("rows", 512);
+      one.kernel.repeat = std::min(one.kernel.repeat, 2);
+    }
   }
   // Sizes that became equal join.
   experiment.cases = together(std::move(experiment.cases));

@@ -38,7 +38,7 @@ std::string filter_cases(Experiment& experiment, const std::string& filter, cons
 // One sample of one pass for every case: no estimate, no warm-up, no repetition.
 void measure_once(Experiment& experiment);
 
-// Every case once and small: at most 512 x 512 elements and 2 layers, one sample of one pass.
+// Every case once and small: 512 x 512 elements, 2 layers, of models a block of 512 rows; one sample of one pass.
 void shrink_to_smoke(Experiment& experiment);
 
 }  // namespace ecmv::experiments

@@ -72,8 +72,14 @@ class Exporter {
     bool has_matrices = false;
     for (size_t i = 0; i < cases.size() && !options_.interrupted(); ++i) {
       if (i > 0 && cases[i].codec == cases[i - 1].codec) continue;
-      const CodecChoice codec{codecs::find_codec(cases[i].codec.id), cases[i].codec.settings};
-      const EncodedLayers encoded = encode_and_check({&codec, 1}, dataset.layers).front();
+      std::string missing;
+      const auto codec = choice_of(cases[i].codec, codecs::all_codecs(), missing);
+      if (!codec || cases[i].codec.is_mix()) {
+        ++summary.failed;
+        messages_ << fmt::format("{}: a stream is that of one codec of this build.\n", cases[i].codec.name());
+        continue;
+      }
+      const EncodedLayers encoded = encode_and_check({&*codec, 1}, dataset.layers).front();
       if (!encoded.outcome.fine()) {
         count(encoded.outcome.status);
         messages_ << fmt::format("{}/{}: {}: {}\n", data.name(), cases[i].codec.name(),

@@ -11,6 +11,8 @@
 
 #include "datasets/numbers.h"
 #include "experiments/rank_team.h"
+#include "experiments/step.h"
+#include "reports/fields.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -37,6 +39,26 @@ double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
   return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count)));
 }
 
+// Numbers of layers and their shapes; `copies` of each matrix, or one.
+void fill_shapes(reports::CaseRecord::Data& data, const std::vector<datasets::Matrix>& matrices,
+                 std::span<const int64_t> copies) {
+  data.layers = 0;
+  data.shapes.clear();
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const datasets::Shape& matrix = matrices[i].shape;
+    const int64_t count = copies.empty() ? 1 : copies[i];
+    const auto same = [&](const auto& known) { return known.rows == matrix.rows && known.cols == matrix.cols; };
+    auto shape = std::ranges::find_if(data.shapes, same);
+    if (shape == data.shapes.end()) shape = data.shapes.insert(shape, {matrix.rows, matrix.cols, 0});
+    shape->layers += count;
+    data.layers += count;
+  }
+  if (matrices.empty()) return;
+  data.rows = matrices.front().shape.rows;
+  data.cols = matrices.front().shape.cols;
+  if (data.shapes.size() == 1) data.shapes.clear();
+}
+
 }  // namespace
 
 datasets::Dataset load_dataset(const DataSpec& data) {
@@ -53,6 +75,7 @@ backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& en
   plan.inputs = chain.inputs;
   plan.scales = chain.scales;
   plan.batch = spec.batch;
+  plan.activations = spec.activations;
   plan.graph = spec.launch != "plain";
   if (spec.variant == "reference") {
     plan.reference_decode = entry.codec->decode;
@@ -61,6 +84,7 @@ backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& en
   const backends::Op wanted = spec.unfused ? backends::Op::decode : spec.op;
   for (const backends::Kernel& kernel : entry.kernels(spec.backend)) {
     if (kernel.op != wanted || kernel.variant != spec.variant) continue;
+    if (wanted == backends::Op::matmul && kernel.activations != spec.activations) continue;
     plan.kernel = &kernel;
     plan.policy = kernel.policies.find(spec.tuning);
     if (plan.policy != nullptr) return plan;
@@ -98,6 +122,10 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
     record.codec.library_path = entry->library_path;
     record.codec.library_hash = entry->library_hash;
   }
+  for (size_t i = 0; i < one.codec.kinds.size(); ++i) {
+    record.codec.settings[one.codec.kinds[i]] = one.codec.of_kinds[i].short_name();
+    record.codec.non_default->push_back(one.codec.kinds[i]);
+  }
   for (const auto& [name, value] : one.codec.settings.values()) {
     const auto* const integer = std::get_if<int64_t>(&value);
     if (integer == nullptr)
@@ -108,13 +136,14 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
       record.codec.settings[name] = *integer;
   }
   record.kernel.backend = one.kernel.backend;
-  record.kernel.op = backends::op_name(one.kernel.op);
+  record.kernel.op = one.kernel.op_name();
   record.kernel.variant = one.kernel.variant;
   record.kernel.tuning = one.kernel.tuning;
   record.kernel.simd_target = one.kernel.simd_target;
   record.kernel.threads = one.kernel.threads;
   record.kernel.unfused = one.kernel.unfused;
   record.kernel.batch = one.kernel.batch;
+  if (one.kernel.op == backends::Op::matmul) record.kernel.activations = activations_name(one.kernel.activations);
   record.ranks.count = one.kernel.ranks;
   record.kernel.launch = one.kernel.launch;
   return record;
@@ -127,59 +156,56 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
   uint64_t hash = 0;
   for (const datasets::Matrix& matrix : dataset.layers) hash = hash * 0x100000001B3u ^ matrix.content_hash;
   data.hash = fmt::format("{:016x}", hash);
-  data.layers = static_cast<int64_t>(dataset.layers.size());
   data.sigma = sigma_of(spec, dataset);
+  fill_shapes(data, dataset.layers, {});
   if (dataset.layers.empty()) return data;
-  data.rows = dataset.layers.front().shape.rows;
-  data.cols = dataset.layers.front().shape.cols;
   std::vector<std::string_view> types;
   for (const datasets::Matrix& matrix : dataset.layers) {
-    const auto same = [&](const auto& known) {
-      return known.rows == matrix.shape.rows && known.cols == matrix.shape.cols;
-    };
-    const auto shape = std::ranges::find_if(data.shapes, same);
-    if (shape == data.shapes.end())
-      data.shapes.push_back({matrix.shape.rows, matrix.shape.cols, 1});
-    else
-      ++shape->layers;
     const std::string_view type = datasets::element_type_name(matrix.type);
     if (std::ranges::find(types, type) == types.end()) types.push_back(type);
   }
-  if (data.shapes.size() == 1) data.shapes.clear();
   data.type = fmt::format("{}", fmt::join(types, ", "));
   return data;
 }
 
-double entropy_of(const datasets::Dataset& dataset) {
-  double elements = 0, bits = 0;
-  for (const datasets::Matrix& matrix : dataset.layers) {
-    const auto count = static_cast<double>(matrix.shape.elements());
-    elements += count;
-    bits += count * datasets::entropy_bits_per_element(matrix.view());
-  }
-  return elements > 0 ? bits / elements : 0;
+std::vector<double> entropies_of(const datasets::Dataset& dataset) {
+  std::vector<double> entropies;
+  for (const datasets::Matrix& matrix : dataset.layers)
+    entropies.push_back(datasets::entropy_bits_per_element(matrix.view()));
+  return entropies;
 }
 
-void fill_size(reports::CaseRecord& record, double entropy_bits_per_element,
-               const std::vector<codecs::CompressedMatrix>& layers, std::span<const datasets::Scales> scales) {
-  double elements = 0;
-  for (const datasets::Scales& of_layer : scales) {
-    record.size.stored_bytes += static_cast<int64_t>(of_layer.stored.size());
-    record.size.scale_bytes += static_cast<int64_t>(of_layer.stored.size());
-  }
-  for (const codecs::CompressedMatrix& layer : layers) {
-    elements += static_cast<double>(layer.shape.elements());
-    record.size.stored_bytes += layer.stored_bytes();
-    record.size.payload_bytes += layer.stored_bytes(codecs::Role::payload);
-    record.size.table_bytes += layer.stored_bytes(codecs::Role::table);
-    record.size.index_bytes += layer.stored_bytes(codecs::Role::index);
-    record.size.scale_bytes += layer.stored_bytes(codecs::Role::scale);
-    record.size.padding_bits += 8 * layer.padding_bytes();
+void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
+               const std::vector<codecs::CompressedMatrix>& layers, std::span<const datasets::Scales> scales,
+               std::span<const int64_t> copies) {
+  double elements = 0, entropy_bits = 0;
+  // Ranks have their rows of a layer encoded by themselves: then several follow each other for each entropy.
+  const size_t parts = entropies.empty() ? 1 : std::max<size_t>(1, layers.size() / entropies.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const codecs::CompressedMatrix& layer = layers[i];
+    const int64_t count = copies.empty() ? 1 : copies[i];
+    const int64_t beside = scales.empty() ? 0 : static_cast<int64_t>(scales[i].stored.size());
+    const auto all = static_cast<double>(count * layer.shape.elements());
+    elements += all;
+    if (all > 0) entropy_bits += all * entropies[i / parts];
+    record.size.stored_bytes += count * (layer.stored_bytes() + beside);
+    record.size.payload_bytes += count * layer.stored_bytes(codecs::Role::payload);
+    record.size.table_bytes += count * layer.stored_bytes(codecs::Role::table);
+    record.size.index_bytes += count * layer.stored_bytes(codecs::Role::index);
+    record.size.scale_bytes += count * (layer.stored_bytes(codecs::Role::scale) + beside);
+    record.size.padding_bits += 8 * count * layer.padding_bytes();
   }
   if (elements > 0) {
     record.size.bits_per_element = 8.0 * static_cast<double>(record.size.stored_bytes) / elements;
-    record.size.entropy_bits_per_element = entropy_bits_per_element;
+    record.size.entropy_bits_per_element = entropy_bits / elements;
   }
+}
+
+void fill_step(reports::CaseRecord& record, const std::vector<datasets::Matrix>& matrices, int repeat) {
+  const StepLayers step = step_layers(matrices, repeat);
+  record.step.blocks = step.blocks;
+  record.step.encoded_blocks = step.encoded_blocks;
+  fill_shapes(record.data, matrices, step.copies);
 }
 
 void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& distortion) {
@@ -212,7 +238,7 @@ void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const std
 }
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
-  const bool rounds = record.kernel.op == backends::op_name(backends::Op::matmul);
+  const bool rounds = reports::has_tokens(record);
   record.check.outputs =
       !check.outputs.empty() ? check.outputs
       : rounds ? fmt::format("within the bound of float32 sums, the largest error is {:.2g} of it", check.bound_used)
@@ -220,10 +246,11 @@ void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
   record.check.guards = check.guards.empty() ? "intact" : check.guards;
 }
 
-void fill_time(reports::CaseRecord& record, const TimedPass& timed, const std::vector<datasets::Matrix>& matrices,
-               backends::Op op, const backends::DeviceInfo& device) {
+void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Reference& reference, backends::Op op,
+               const backends::DeviceInfo& device) {
   int64_t elements = 0, largest = 0;
-  for (const datasets::Matrix& matrix : matrices) {
+  for (size_t layer = 0; layer < reference.layers(); ++layer) {
+    const datasets::Matrix& matrix = (*reference.matrices)[reference.matrix_of(layer)];
     elements += matrix.shape.elements();
     largest = std::max(largest, static_cast<int64_t>(matrix.elements.size()));
   }
@@ -239,6 +266,7 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const std::v
   record.time.device_clock = gpu ? "device" : "host";
   record.time.samples_s = timed.samples_s;
   record.time.disturbed_samples = timed.disturbed_samples;
+  record.time.unsteady_samples = timed.unsteady_samples;
   record.time.iterations_per_sample = timed.passes_per_sample;
   record.time.median_s = quantile(timed.samples_s, 0.5);
   record.time.p10_s = quantile(timed.samples_s, 0.1);
@@ -255,9 +283,16 @@ void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& befor
   record.time.throttle_reasons = after.throttle_reasons;
 }
 
-void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance) {
+void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance,
+               const backends::cpu::CoreState& cores) {
   record.host = {disturbance.other_cores, disturbance.stolen_share, disturbance.waiting_share,
                  disturbance.involuntary_switches};
+  if (!std::isfinite(cores.dependent_ops_per_s)) return;  // nobody looked at them
+  record.host.clock_share = cores.clock_share;
+  record.host.throughput_share = cores.throughput_share;
+  record.host.dependent_ops_per_s = cores.dependent_ops_per_s;
+  record.host.clock_hz = cores.clock_hz;
+  record.host.throttle_events = cores.throttle_events;
 }
 
 double quantile(std::vector<double> values, double q) {

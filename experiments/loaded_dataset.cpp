@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/expand.h"
 #include "experiments/fill_record.h"
 #include "experiments/plan.h"
 
@@ -33,7 +34,10 @@ datasets::Distortion LoadedDataset::distortion_of(const std::vector<datasets::Ma
 
 LoadedDataset load_for(std::span<const Case* const> cases) {
   const DataSpec& data = cases.front()->data;
-  if (const std::string reason = lacks_memory(data); !reason.empty()) throw backends::OutOfMemory(reason);
+  int most_copies = 1;  // in the host's memory
+  for (const Case* one : cases)
+    if (on_host(one->kernel.backend)) most_copies = std::max(most_copies, one->kernel.repeat);
+  if (const std::string reason = lacks_memory(data, most_copies); !reason.empty()) throw backends::OutOfMemory(reason);
   const auto dataset = std::make_shared<const datasets::Dataset>(load_dataset(data));
   LoadedDataset loaded;
   loaded.dataset = dataset;
@@ -50,11 +54,15 @@ LoadedDataset load_for(std::span<const Case* const> cases) {
   loaded.reference.matrices = {dataset, &dataset->layers};
   loaded.reference.chain =
       std::make_shared<const ReferenceChain>(chain_defined ? compute_reference_chain(*dataset) : ReferenceChain{});
-  loaded.reference.floats = std::make_shared<FloatReference>(
-      loaded.reference.matrices, std::shared_ptr<const std::vector<datasets::Scales>>(dataset, &dataset->scales),
-      data.seed, largest_batch);
+  const auto floats = [&](backends::Activations activations) {
+    return std::make_shared<FloatReference>(
+        loaded.reference.matrices, std::shared_ptr<const std::vector<datasets::Scales>>(dataset, &dataset->scales),
+        data.seed, largest_batch, activations);
+  };
+  loaded.reference.floats = floats(backends::Activations::f32);
+  loaded.reference.bf16 = floats(backends::Activations::bf16);
   loaded.description = describe_data(data, *dataset);
-  loaded.entropy_bits_per_element = entropy_of(*dataset);
+  loaded.entropies = entropies_of(*dataset);
   return loaded;
 }
 

@@ -17,8 +17,8 @@ struct LoadedDataset {
   std::shared_ptr<const datasets::Dataset> dataset;
   std::string no_product;                                // why these matrices have no int8 products; "" if they have
   std::optional<reports::CaseRecord::Data> description;  // absent where loading failed
-  double entropy_bits_per_element = 0;
-  std::optional<datasets::Distortion> distortion = {};  // of quantised layers, from what they were
+  std::vector<double> entropies;                         // order 0, of each layer, bits an element
+  std::optional<datasets::Distortion> distortion = {};   // of quantised layers, from what they were
 
   const std::vector<datasets::Matrix>& layers() const { return dataset->layers; }
   std::span<const datasets::Scales> scales() const { return dataset->scales; }

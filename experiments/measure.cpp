@@ -3,7 +3,10 @@
 #include "experiments/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include <benchmark/benchmark.h>
 
@@ -19,9 +22,46 @@ class SilentReporter final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
+// Readings of the cores between samples, and the samples that each is about: a sample is unsteady if the reading
+// before or after it was.
+class CoreReadings {
+ public:
+  explicit CoreReadings(backends::cpu::CoreWatch* watch) : watch_(watch) {}
+  // Reads unless the last reading is fresh.
+  void before_sample() {
+    if (!last_ || std::chrono::steady_clock::now() - read_at_ > kFresh) read();
+  }
+  void sampled(TimedPass& timed) {
+    if (watch_ == nullptr || !timed.on_host) return;
+    const auto sample = static_cast<int64_t>(timed.samples_s.size()) - 1;
+    note(timed, sample);
+    since_.emplace_back(&timed, sample);
+  }
+  void read() {
+    if (watch_ == nullptr) return;
+    last_ = watch_->look();
+    for (const auto& [timed, sample] : std::exchange(since_, {})) note(*timed, sample);
+    read_at_ = std::chrono::steady_clock::now();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kFresh{500};
+  void note(TimedPass& timed, int64_t sample) {
+    timed.cores = worse_of(timed.cores, *last_);
+    const auto place = std::ranges::lower_bound(timed.unsteady_samples, sample);
+    if (!last_->steady() && (place == timed.unsteady_samples.end() || *place != sample))
+      timed.unsteady_samples.insert(place, sample);
+  }
+
+  backends::cpu::CoreWatch* watch_;
+  std::optional<backends::cpu::CoreState> last_;
+  std::chrono::steady_clock::time_point read_at_;
+  std::vector<std::pair<TimedPass*, int64_t>> since_;  // samples since the last reading
+};
+
 // One repetition. What fails or comes after an interruption still goes through the loop with a nominal time: the
 // library ends the process when repetitions of one benchmark differ in their number of iterations, as skipped ones do.
-void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::State& state) {
+void take_sample(TimedPass& timed, int warm_up, bool interrupted, CoreReadings& cores, benchmark::State& state) {
   constexpr double kNominal = 1e-9;
   double seconds = 0;
   const auto unless_over = [&](const auto& step) {
@@ -30,6 +70,7 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::Sta
   SampleObserver nobody;
   SampleObserver& observer = timed.observer != nullptr ? *timed.observer : nobody;
   unless_over([&] {
+    cores.before_sample();
     observer.before_sample();
     for (int i = 0; i < warm_up; ++i) timed.pass->run();
   });
@@ -48,6 +89,7 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, benchmark::Sta
   unless_over([&] {
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
+    cores.sampled(timed);
     return observer.after_sample(timed.passes_per_sample);
   });
   state.SetLabel(interrupted || !timed.outcome.fine() ? "not measured: " + timed.name
@@ -70,8 +112,9 @@ std::vector<std::string> initialise_timing(const std::vector<std::string>& flags
 }
 
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
-                         const std::function<bool()>& interrupted) {
+                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores) {
   benchmark::ClearRegisteredBenchmarks();
+  CoreReadings readings(cores);
   for (size_t i = 0; i < passes.size(); ++i) {
     TimedPass& timed = passes[i];
     const std::string id = "pass" + std::to_string(i);  // case names hold '/' and ':', which Google Benchmark splits at
@@ -82,15 +125,17 @@ void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec
     const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up);
     timed.repetitions =
         static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
-    benchmark::RegisterBenchmark(
-        id.c_str(),
-        [&timed, warm_up, &interrupted](benchmark::State& state) { take_sample(timed, warm_up, interrupted(), state); })
+    benchmark::RegisterBenchmark(id.c_str(),
+                                 [&timed, warm_up, &interrupted, &readings](benchmark::State& state) {
+                                   take_sample(timed, warm_up, interrupted(), readings, state);
+                                 })
         ->UseManualTime()
         ->Iterations(timed.passes_per_sample)
         ->Repetitions(timed.repetitions);
   }
   SilentReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter, "all");
+  readings.read();
   benchmark::ClearRegisteredBenchmarks();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/core_speed.h"
 #include "backends/pass.h"
 #include "experiments/case.h"
 #include "experiments/outcome.h"
@@ -33,14 +34,17 @@ struct TimedPass {
   int repetitions = 1;                 // samples that were to be taken
   std::vector<double> samples_s = {};  // seconds of one pass; one entry a repetition, in the order of measurement
   std::vector<int64_t> disturbed_samples = {};  // by number in samples_s
+  std::vector<int64_t> unsteady_samples = {};   // next to a reading of unsteady cores, by number too
+  backends::cpu::CoreState cores = {};          // the worst reading next to a sample
   int64_t passes_per_sample = 1;
   Outcome outcome = {};  // unless ok, no further samples were taken
 };
 
 // Measures all passes together. What one of them throws is its own outcome, and the others are measured all the same.
-// Returns early, with the samples there are, once `interrupted` says so.
+// Returns early, with the samples there are, once `interrupted` says so. `cores`, which may be null, are looked at before
+// the first sample, between samples about twice a second, and after the last one.
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
-                         const std::function<bool()>& interrupted);
+                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores);
 
 // Hands Google Benchmark's own flags (--benchmark_...) to it. Call it once, first, flags or not. Returns the flags that
 // it does not know.

@@ -11,6 +11,7 @@
 #include "experiments/chain.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
+#include "experiments/mix.h"
 #include "experiments/outcome.h"
 #include "experiments/products.h"
 #include "reports/fields.h"
@@ -38,16 +39,17 @@ class Plan {
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
     if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr)
       return "unavailable: " + devices_.reason(one.kernel);
-    const auto entry =
-        std::find_if(codecs_.begin(), codecs_.end(), [&](const codecs::CodecEntry& e) { return e.id == one.codec.id; });
-    if (entry == codecs_.end()) return "error: there is no such codec in this build";
+    std::string missing;
+    const auto choice = choice_of(one.codec, codecs_, missing);
+    if (!choice) return "error: there is no such codec in this build";
     if (one.kernel.op == backends::Op::matvec)
       if (const std::string reason = why_no_product(first_layer_); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matmul)
       if (const std::string reason = why_no_float_product(first_layer_); !reason.empty()) return "refused: " + reason;
     for (const datasets::Matrix& matrix : first_layer_)
-      if (const std::string reason = entry->codec->refuses(matrix.view(), one.codec.settings); !reason.empty())
-        return "refused: " + reason;
+      if (const CodecChoice* codec = choice->of(matrix); codec != nullptr)
+        if (const std::string reason = codec->entry->codec->refuses(matrix.view(), codec->settings); !reason.empty())
+          return "refused: " + reason;
     return {};
   }
   void open(const DataSpec& data) {
@@ -95,12 +97,17 @@ int64_t memory_needed_bytes(const DataSpec& data) {
   return needed;
 }
 
-std::string lacks_memory(const DataSpec& data) {
-  const int64_t needed = memory_needed_bytes(data), available = backends::cpu::available_memory_bytes();
+std::string lacks_memory(const DataSpec& data, int copies) {
+  const int64_t once = memory_needed_bytes(data), matrices = once / 4;
+  const int64_t available = backends::cpu::available_memory_bytes();
+  int64_t needed = 0;
+  if (__builtin_mul_overflow(matrices, int64_t{copies} - 1, &needed) || __builtin_add_overflow(needed, once, &needed))
+    needed = INT64_MAX;
   if (available <= 0 || needed <= available) return {};
   return fmt::format(
-      "The case needs about {} ({} of matrices, and as much each encoded, uploaded and decoded), {} are available.",
-      gib(needed), gib(needed / 4), gib(available));
+      "The case needs about {} ({} of matrices, and as much each encoded, uploaded{} and decoded), {} are "
+      "available.",
+      gib(needed), gib(matrices), copies > 1 ? fmt::format(" {} times", copies) : "", gib(available));
 }
 
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out) {

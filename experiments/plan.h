@@ -18,6 +18,7 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
 // files that cannot be read.
 int64_t memory_needed_bytes(const DataSpec& data);
 // "" or why this dataset cannot be run in the memory that is available now, with the numbers.
-std::string lacks_memory(const DataSpec& data);
+// `copies`: of the encoded matrices.
+std::string lacks_memory(const DataSpec& data, int copies = 1);
 
 }  // namespace ecmv::experiments

@@ -2,6 +2,7 @@
 #include "experiments/products.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/cpu/team.h"
 #include "datasets/normal_draws.h"
@@ -20,10 +21,16 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
   }
 }
 
+// To the nearest number of bf16, of two equally near ones the even one.
+float rounded_to_bf16(float number) {
+  const auto bits = std::bit_cast<uint32_t>(number);
+  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u);
+}
+
 // `keep`(token, column): whether that number stays; the others are zero.
 template <typename Keep>
 ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::span<const datasets::Scales> scales,
-                              uint64_t seed, int batch, Keep keep) {
+                              uint64_t seed, int batch, backends::Activations activations, Keep keep) {
   ReferenceProducts products;
   products.batch = batch;
   products.refused = why_no_float_product(matrices);
@@ -37,6 +44,8 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::s
       for (int token = thread; token < batch; token += threads) {
         const auto numbers = std::span(tokens).subspan(static_cast<size_t>(token) * cols, cols);
         draw_token(seed, static_cast<uint32_t>(layer), token, numbers);
+        if (activations == backends::Activations::bf16)
+          std::ranges::transform(numbers, numbers.begin(), rounded_to_bf16);
         for (size_t c = 0; c < cols; ++c)
           if (!keep(token, c)) numbers[c] = 0;
       }
@@ -65,18 +74,19 @@ std::string why_no_float_product(std::span<const datasets::Matrix> matrices) {
 }
 
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
-                                             std::span<const datasets::Scales> scales) {
-  return products_of(matrices, scales, seed, batch, [](int, size_t) { return true; });
+                                             std::span<const datasets::Scales> scales,
+                                             backends::Activations activations) {
+  return products_of(matrices, scales, seed, batch, activations, [](int, size_t) { return true; });
 }
 
 ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed,
-                                 std::span<const datasets::Scales> scales) {
+                                 std::span<const datasets::Scales> scales, backends::Activations activations) {
   int64_t longest = 0;
   for (const datasets::Matrix& matrix : matrices) longest = std::max(longest, matrix.shape.cols);
   const auto strips =
       static_cast<int>(std::min<int64_t>((longest + kProbeTerms - 1) / kProbeTerms, backends::kMaxBatch));
   if (strips <= 1) return {};
-  return products_of(matrices, scales, seed, strips, [strips](int token, size_t column) {
+  return products_of(matrices, scales, seed, strips, activations, [strips](int token, size_t column) {
     return static_cast<int>(column % static_cast<size_t>(strips)) == token;
   });
 }

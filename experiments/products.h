@@ -27,10 +27,11 @@ struct ReferenceProducts {
 // "" if float products of matrices of these types and shapes are defined, otherwise why not.
 std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
 
-// Tokens of N(0, 1), a function of seed, layer, token and column alone; the exact products on all threads. `scales`: of
-// every matrix, or none.
+// Tokens of N(0, 1), a function of seed, layer, token and column alone, to the nearest number of bf16 where activations
+// are that; the exact products on all threads. `scales`: of every matrix, or none.
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
-                                             std::span<const datasets::Scales> scales = {});
+                                             std::span<const datasets::Scales> scales = {},
+                                             backends::Activations activations = backends::Activations::f32);
 
 // The bound of a sum grows with its terms and the error that one wrong element makes does not: over 16384 columns it
 // hides there. So long rows are also multiplied with sparse tokens. Token s of as many as it takes has the numbers of
@@ -38,23 +39,30 @@ ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> m
 // tenth of the others' mean shows. A batch of 0 where no row is that long.
 inline constexpr int64_t kProbeTerms = 1024;
 ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed,
-                                 std::span<const datasets::Scales> scales = {});
+                                 std::span<const datasets::Scales> scales = {},
+                                 backends::Activations activations = backends::Activations::f32);
 
 // Both for the same matrices, each computed when it is first asked for.
 class FloatReference {
  public:
   FloatReference(std::shared_ptr<const std::vector<datasets::Matrix>> matrices,
-                 std::shared_ptr<const std::vector<datasets::Scales>> scales, uint64_t seed, int batch)
-      : matrices_(std::move(matrices)), scales_(std::move(scales)), seed_(seed), batch_(batch) {}
+                 std::shared_ptr<const std::vector<datasets::Scales>> scales, uint64_t seed, int batch,
+                 backends::Activations activations = backends::Activations::f32)
+      : matrices_(std::move(matrices)),
+        scales_(std::move(scales)),
+        seed_(seed),
+        batch_(batch),
+        activations_(activations) {}
   // The same of other matrices of these shapes, with these scales.
   std::shared_ptr<FloatReference> of(std::shared_ptr<const std::vector<datasets::Matrix>> matrices) const {
-    return std::make_shared<FloatReference>(std::move(matrices), scales_, seed_, batch_);
+    return std::make_shared<FloatReference>(std::move(matrices), scales_, seed_, batch_, activations_);
   }
   const ReferenceProducts& products() {
-    return products_ ? *products_ : products_.emplace(compute_reference_products(*matrices_, seed_, batch_, *scales_));
+    if (!products_) products_.emplace(compute_reference_products(*matrices_, seed_, batch_, *scales_, activations_));
+    return *products_;
   }
   const ReferenceProducts& probes() {
-    return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_, *scales_));
+    return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_, *scales_, activations_));
   }
   // Of the matrices, empty where they have none.
   std::span<const datasets::Scales> scales() const { return *scales_; }
@@ -64,6 +72,7 @@ class FloatReference {
   std::shared_ptr<const std::vector<datasets::Scales>> scales_;
   uint64_t seed_;
   int batch_;
+  backends::Activations activations_;
   std::optional<ReferenceProducts> products_, probes_;
 };
 

@@ -21,9 +21,11 @@ using reports::Status;
 std::string numbers_of(const CaseRecord& record) {
   if (record.kernel.op == "size") return fmt::format("{:7.4f} bits", record.size.bits_per_element);
   if (!(record.time.median_s > 0)) return fmt::format("{}", reports::to_string(record.status));
-  return fmt::format("{:>6} elements/s {} {:6.3f} bits",
-                     reports::si_text(static_cast<double>(record.time.elements) / record.time.median_s),
-                     reports::is_disturbed(record) ? '!' : ' ', record.size.bits_per_element);
+  const bool step = record.kernel.op == "step";
+  const double amount = static_cast<double>(step ? record.kernel.batch : record.time.elements);
+  return fmt::format("{:>6} {}/s {} {:6.3f} bits", reports::si_text(amount / record.time.median_s),
+                     step ? "tokens" : "elements", reports::is_disturbed(record) ? '!' : ' ',
+                     record.size.bits_per_element);
 }
 
 std::string marks_of(const CaseRecord& record) {

@@ -13,16 +13,18 @@
 #include "datasets/quantisers.h"
 #include "experiments/axes.h"
 #include "experiments/expand.h"
+#include "experiments/read_codecs.h"
 #include "experiments/read_quantisers.h"
 
 namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads", "op",     "batch", "variant",
-                                            "tuning",  "unfused",     "launch",  "device", "ranks"};
-constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",    "op",
-                                             "batch",  "variant", "tuning", "simd_target"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads",    "op",     "batch",
+                                            "variant", "tuning",      "unfused",    "launch", "device",
+                                            "ranks",   "repeat",      "activations"};
+constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",     "op",
+                                             "batch",  "variant", "tuning", "simd_target", "activations"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 // More is a slip of the pen.
 constexpr size_t kMostRules = 1000;
@@ -157,83 +159,6 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   return out;
 }
 
-void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out);
-
-// One entry of `codecs`: an id, {id: {setting: values}}, all or all_settings.
-void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out,
-                YamlErrors& errors) {
-  if (node.IsScalar() && node.Scalar() == "all") {
-    for (const codecs::CodecEntry& entry : codecs)
-      out.push_back(make_codec_spec(entry, codecs::default_settings(*entry.codec)));
-    return;
-  }
-  if (node.IsScalar() && node.Scalar() == "all_settings") {
-    for (const codecs::CodecEntry& entry : codecs) append_settings(entry, out);
-    return;
-  }
-  const bool is_map = node.IsMap() && node.size() == 1;
-  if (!node.IsScalar() && !is_map) return errors.add(node, "A codec is an id, or 'id: {setting: values}'.");
-  const std::string id = is_map ? node.begin()->first.Scalar() : node.Scalar();
-  const auto entry =
-      std::find_if(codecs.begin(), codecs.end(), [&](const codecs::CodecEntry& e) { return e.id == id; });
-  if (entry == codecs.end()) {
-    std::vector<std::string_view> known;
-    for (const codecs::CodecEntry& e : codecs) known.push_back(e.id);
-    std::string hint = codecs::did_you_mean(id, known);
-    if (hint.empty()) hint = " See 'ecmv list codecs'; --codec-library and ECMV_CODEC_PATH load others.";
-    return errors.add(node, fmt::format("There is no codec '{}'.{}", id, hint));
-  }
-  std::vector<Axis> axes;
-  if (is_map) {
-    const YAML::Node settings = node.begin()->second;
-    std::vector<std::string_view> keys;
-    for (const codecs::SettingInfo& info : entry->codec->settings) keys.push_back(info.name);
-    if (!settings.IsNull() && !check_map(settings, id, keys, errors)) return;
-    if (settings.IsMap())
-      for (const auto& pair : settings) {
-        const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
-        const bool again = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == key; });
-        if (again || std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
-        axes.push_back({key, read_axis(pair.second, key, errors)});
-      }
-  }
-  if (too_many(axes, {}, id, node, errors)) return;
-  for (const auto& values : product(axes, {})) {
-    std::map<std::string, std::string> given;
-    for (const auto& [key, value] : values) given[key] = value.IsScalar() ? value.Scalar() : "";
-    std::vector<std::string> problems;
-    codecs::Settings settings = codecs::resolve_settings(entry->codec->settings, given, problems);
-    for (const std::string& problem : problems) {
-      const std::string message = fmt::format("Codec '{}': {}", id, problem);
-      if (errors.messages().empty() || !errors.messages().back().ends_with(message)) errors.add(node, message);
-    }
-    if (problems.empty()) out.push_back(make_codec_spec(*entry, std::move(settings)));
-  }
-}
-
-// A codec with its defaults, then with each setting alone at other values: every listed value, every value of a narrow
-// range, the ends of a wide one. For configs that must not name codecs.
-void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& out) {
-  const codecs::Codec& codec = *entry.codec;
-  out.push_back(make_codec_spec(entry, codecs::default_settings(codec)));
-  const auto append = [&](std::string_view name, const std::string& value) {
-    std::vector<std::string> problems;
-    codecs::Settings settings = codecs::resolve_settings(codec.settings, {{std::string(name), value}}, problems);
-    if (!problems.empty()) return;
-    CodecSpec spec = make_codec_spec(entry, std::move(settings));
-    if (std::find(out.begin(), out.end(), spec) == out.end()) out.push_back(std::move(spec));
-  };
-  for (const codecs::SettingInfo& info : codec.settings) {
-    const std::vector<std::string> listed = codecs::listed_values(info);
-    for (const std::string& value : listed) append(info.name, value);
-    if (!listed.empty()) continue;
-    for (int64_t value = info.min; info.max - info.min <= 6 && value < info.max; ++value)
-      append(info.name, std::to_string(value));
-    append(info.name, std::to_string(info.min));
-    append(info.name, std::to_string(info.max));
-  }
-}
-
 std::vector<std::string> read_words(const YAML::Node& node, std::string_view key,
                                     const std::vector<std::string>& fallback, YamlErrors& errors) {
   if (!node.IsDefined()) return fallback;
@@ -283,18 +208,35 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
           value.IsScalar() && value.Scalar() == "all" ? 0 : read_integer(value, key, 1, 4096, errors).value_or(1));
   }
   const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
-  check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "size"}, errors);
+  check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "step", "size"}, errors);
   choice.ops.clear();
+  choice.steps = std::ranges::find(ops, "step") != ops.end();
   for (const std::string& op : ops)
     for (const backends::Op known :
          {backends::Op::decode, backends::Op::matvec, backends::Op::matmul, backends::Op::size})
       if (op == backends::op_name(known)) choice.ops.push_back(known);
   if (const YAML::Node batches = child(node, "batch"); batches.IsDefined()) {
-    if (std::find(ops.begin(), ops.end(), "matmul") == ops.end())
-      errors.add(batches, "'batch' counts the tokens of a matmul, and 'op' asks for none.");
+    if (!choice.steps && std::find(ops.begin(), ops.end(), "matmul") == ops.end())
+      errors.add(batches, "'batch' counts the tokens of a matmul or a step, and 'op' asks for none.");
     choice.batches.clear();
     for (const YAML::Node& value : read_axis(batches, "batch", errors))
       choice.batches.push_back(read_integer(value, "batch", 1, backends::kMaxBatch, errors).value_or(1));
+  }
+  if (const YAML::Node activations = child(node, "activations"); activations.IsDefined()) {
+    if (std::find(ops.begin(), ops.end(), "matmul") == ops.end() && !choice.steps)
+      errors.add(activations, "'activations' are the tokens of a matmul or a step, and 'op' asks for none.");
+    const auto names = read_words(activations, "activations", {"f32"}, errors);
+    check_words(activations, "activations", names, {"f32", "bf16"}, errors);
+    choice.activations.clear();
+    for (const std::string& name : names)
+      choice.activations.push_back(name == "bf16" ? backends::Activations::bf16 : backends::Activations::f32);
+  }
+  if (const YAML::Node repeats = child(node, "repeat"); repeats.IsDefined()) {
+    if (!choice.steps)
+      errors.add(repeats, "'repeat' counts the copies of each block of a step, and 'op' asks for none.");
+    choice.repeats.clear();
+    for (const YAML::Node& value : read_axis(repeats, "repeat", errors))
+      choice.repeats.push_back(read_integer(value, "repeat", 1, 1000, errors).value_or(1));
   }
   choice.variants = read_words(child(node, "variant"), "variant", choice.variants, errors);
   choice.tunings = read_words(child(node, "tuning"), "tuning", choice.tunings, errors);
@@ -317,8 +259,9 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
 size_t places_of_choice(const KernelChoice& choice) {
   size_t places = 1;
   for (const size_t count :
-       {choice.backends.size(), choice.simd_targets.size(), choice.ops.size(), choice.batches.size(),
-        choice.ranks.size(), choice.threads.size() + choice.devices.size() * choice.launches.size()})
+       {choice.backends.size(), choice.simd_targets.size(), choice.ops.size() + choice.steps, choice.batches.size(),
+        choice.activations.size(), choice.repeats.size(), choice.ranks.size(),
+        choice.threads.size() + choice.devices.size() * choice.launches.size()})
     places = std::min<size_t>(places, SIZE_MAX / 1'000'000) * std::min<size_t>(count, 1'000'000);
   return places;
 }
@@ -330,8 +273,10 @@ bool excluded(const Case& one, const std::vector<std::map<std::string, std::stri
       {"d", one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : ""},
       {"codec", one.codec.id},
       {"backend", one.kernel.backend},
-      {"op", std::string(backends::op_name(one.kernel.op))},
+      {"op", std::string(one.kernel.op_name())},
       {"batch", one.kernel.op == backends::Op::matmul ? std::to_string(one.kernel.batch) : ""},
+      {"activations",
+       one.kernel.op == backends::Op::matmul ? std::string(backends::activations_name(one.kernel.activations)) : ""},
       {"variant", one.kernel.variant},
       {"tuning", one.kernel.tuning},
       {"simd_target", one.kernel.simd_target}};
@@ -378,6 +323,13 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   else
     for (const YAML::Node& node : list) read_codec(node, codecs, specs, errors);
   const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
+  const auto of_files = [](const DataSpec& one) { return !datasets::find_source(one.source)->uses_shape; };
+  if (choice.steps && !std::ranges::all_of(data, of_files))
+    errors.add(child(block, "data"),
+               "The op 'step' is a decoding step of a model: it takes 'source: model', or a file.");
+  const auto stays = [](const backends::Op op) { return op == backends::Op::size; };
+  if (std::ranges::any_of(specs, &CodecSpec::is_mix) && !std::ranges::all_of(choice.ops, stays))
+    errors.add(list, "A mix of codecs by kind of layer is for the ops 'step' and 'size'.");
   const auto rules = read_exclude(child(block, "exclude"), errors);
   if (errors.count() > problems) return;
   const auto too_many = [&](double count) {
@@ -390,9 +342,15 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
       expanded;  // by codec, and whether scales are in groups
   const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
     const bool groups = datasets::scales_in_groups(one_data.quantiser);
-    const auto [known, is_new] = expanded.try_emplace({codec.id, groups});
-    if (is_new)
-      known->second = expand_kernels(choice, *std::ranges::find(codecs, codec.id, &codecs::CodecEntry::id), groups);
+    const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, groups});
+    if (!is_new) return known->second;
+    std::vector<const codecs::CodecEntry*> entries;
+    for (const CodecSpec& one : codec.is_mix() ? codec.of_kinds : std::vector{codec})
+      entries.push_back(&*std::ranges::find(codecs, one.id, &codecs::CodecEntry::id));
+    if (!codec.is_mix()) known->second = expand_kernels(choice, *entries.front(), groups);
+    if (codec.is_mix() && std::ranges::find(choice.ops, backends::Op::size) != choice.ops.end())
+      known->second.emplace_back().op = backends::Op::size;
+    if (choice.steps) std::ranges::copy(expand_steps(choice, entries), std::back_inserter(known->second));
     return known->second;
   };
   double count = 0;  // before anything is excluded
@@ -412,9 +370,12 @@ bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& value
     block["codecs"] = values;
   } else if (std::find(std::begin(kKernelKeys), std::end(kKernelKeys), axis) != std::end(kKernelKeys)) {
     const YAML::Node op = child(child(block, "kernels"), "op");
-    const auto is_matmul = [](const YAML::Node& node) { return node.IsScalar() && node.Scalar() == "matmul"; };
-    if (axis == "batch" && !is_matmul(op) && !(op.IsSequence() && std::any_of(op.begin(), op.end(), is_matmul)))
-      return false;
+    const auto asked = [&](const char* name) {
+      const auto is_it = [&](const YAML::Node& node) { return node.IsScalar() && node.Scalar() == name; };
+      return is_it(op) || (op.IsSequence() && std::any_of(op.begin(), op.end(), is_it));
+    };
+    if ((axis == "batch" || axis == "activations") && !asked("matmul") && !asked("step")) return false;
+    if (axis == "repeat" && !asked("step")) return false;
     block["kernels"][axis] = values;
   } else {
     const std::vector<std::string_view> keys = data_keys(source_of(block));
@@ -427,7 +388,9 @@ bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& value
 }
 
 std::string nearest_axis(const YAML::Node& root, const std::string& axis) {
-  if (axis == "batch") return " It counts the tokens of a matmul, and no 'op' asks for one.";
+  if (axis == "batch") return " It counts the tokens of a matmul or a step, and no 'op' asks for one.";
+  if (axis == "repeat") return " It counts the copies of each block of a step, and no 'op' asks for one.";
+  if (axis == "activations") return " They are the tokens of a matmul or a step, and no 'op' asks for one.";
   std::vector<std::string_view> known(std::begin(kKernelKeys), std::end(kKernelKeys));
   known.push_back("codecs");
   for (const YAML::Node& block : root["experiments"])

@@ -25,7 +25,10 @@ void Recorder::finish(const Case& one, reports::CaseRecord record, const Outcome
   else if (!outcome.fine())
     summary.failures.emplace_back(one.short_name(),
                                   fmt::format("{}: {}", reports::to_string(outcome.status), outcome.reason));
-  if (outcome.fine() && reports::is_disturbed(record)) ++summary.disturbed;
+  if (outcome.fine() && reports::is_disturbed(record)) {
+    ++summary.disturbed;
+    summary.disturbers.add(record);
+  }
   if (options_.on_case) options_.on_case(record);
   progress.over(one, record);
 }

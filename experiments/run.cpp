@@ -19,9 +19,11 @@ using reports::Status;
 
 std::string names_of(std::span<const CodecChoice> codecs) {
   std::string names;
-  for (size_t i = 0; i < codecs.size(); ++i)
-    if (i == 0 || codecs[i].entry != codecs[i - 1].entry)
-      names += (names.empty() ? "" : ", ") + std::string(codecs[i].entry->id);
+  const codecs::CodecEntry* last = nullptr;
+  for (const CodecChoice& choice : codecs)
+    for (const CodecChoice* one : choice.all())
+      if (const auto* before = std::exchange(last, one->entry); before != last)
+        names += (names.empty() ? "" : ", ") + std::string(last->id);
   return names;
 }
 
@@ -54,17 +56,17 @@ class Run {
     std::vector<CodecChoice> codecs;
     std::vector<std::vector<const Case*>> cases_of;  // by codec
     for (const Case* one : cases) {
-      const auto entry = std::ranges::find(options_.codecs, one->codec.id, &codecs::CodecEntry::id);
+      std::string missing;
+      const auto choice = choice_of(one->codec, options_.codecs, missing);
       Outcome known = loaded;
       if (known.fine() && !one->unavailable.empty()) known = {Status::unavailable, one->unavailable};
-      if (known.fine() && entry == options_.codecs.end())
-        known = {Status::error, "There is no codec '" + one->codec.id + "' in this build."};
+      if (known.fine() && !choice) known = {Status::error, "There is no codec '" + missing + "' in this build."};
       if (!known.fine()) {
         recorder_.finish(*one, describe(*one, dataset), known);
         continue;
       }
       if (codecs.empty() || cases_of.back().front()->codec != one->codec) {
-        codecs.push_back({&*entry, one->codec.settings});
+        codecs.push_back(*choice);
         cases_of.emplace_back();
       }
       cases_of.back().push_back(one);
@@ -91,6 +93,10 @@ class Run {
       if (options_.interrupted()) return;
       recorder_.progress.phase("verifying " + one->codec.short_name());
       AdmittedCase admitted = admission.admit(*one, describe(*one, dataset));
+      if (admitted.outcome.status == Status::out_of_memory && !batch_.empty()) {
+        batch_.measure();  // the layers of other codecs are in the way
+        admitted = admission.admit(*one, describe(*one, dataset));
+      }
       if (admitted.pass == nullptr)
         recorder_.finish(*one, admitted.record, admitted.outcome);
       else
@@ -102,6 +108,7 @@ class Run {
   reports::CaseRecord describe(const Case& one, const LoadedDataset& dataset) const {
     reports::CaseRecord record = describe_case(one, experiment_.name, options_.run_id);
     if (dataset.description) record.data = *dataset.description;
+    if (dataset.description && one.kernel.step) fill_step(record, dataset.layers(), one.kernel.repeat);
     return record;
   }
 

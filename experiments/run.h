@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/core_speed.h"
 #include "codecs/registry.h"
 #include "experiments/case.h"
 #include "experiments/check.h"
@@ -30,6 +31,7 @@ struct RunOptions {
   std::ostream* progress = nullptr;  // plain lines (progress.h); nullptr: silent
   bool every_case = true;            // has a line; false: only those that fail
   double batch_seconds = 20;         // cases are interleaved in batches of about that measuring time: lost by a kill
+  backends::cpu::CoreWatch* cores = nullptr;  // looked at while cases are measured; nullptr: not
   // Where devices and passes come from; tests put failing ones there.
   DevicePool::Open open_device = experiments::open_device;
   PreparePass prepare = backends::prepare;
@@ -40,7 +42,8 @@ struct RunSummary {
   std::map<std::string, int> refusals;                        // by reason, with those that were unavailable
   std::vector<std::pair<std::string, std::string>> failures;  // short name and reason of what is neither ok nor refused
   int skipped = 0;                                            // done already
-  int disturbed = 0;  // ok, but other programs were in the way (reports::is_disturbed)
+  int disturbed = 0;               // ok, but other programs or unsteady cores were in the way (reports::is_disturbed)
+  reports::Disturbers disturbers;  // of these
   bool interrupted = false;
   // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130
   // interrupted.

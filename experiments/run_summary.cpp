@@ -28,13 +28,19 @@ constexpr size_t kMostRows = 16, kMostReasons = 5, kMostFailures = 20, kMostName
 // What the rows of a table share.
 std::string title_of(const CaseRecord& r) {
   std::string title = r.kernel.op;
-  if (r.kernel.op == "matmul") title += fmt::format(" of {} token{}", r.kernel.batch, r.kernel.batch == 1 ? "" : "s");
+  if (reports::has_tokens(r)) title += " of " + reports::tokens_text(r);
   title += fmt::format(", {}", reports::field_text(r, "data"));
   if (r.kernel.op == "size") return title;
+  if (r.kernel.op == "step") title += ", " + reports::blocks_text(r);
   title += fmt::format(", {}, {} on {}", r.time.cache, r.kernel.backend, r.kernel.device);
   if (r.kernel.compute_units == 0)
     title += fmt::format(" with {} thread{}", r.kernel.threads, r.kernel.threads == 1 ? "" : "s");
   return title;
+}
+
+std::string gigabytes_of(const CaseRecord& r) {
+  const double gigabytes = 1e-9 * static_cast<double>(r.size.stored_bytes);
+  return reports::fixed_text(gigabytes, gigabytes < 10 ? 3 : gigabytes < 100 ? 2 : 1);
 }
 
 Cell fixed(double value, int digits) { return reports::number_cell(value, reports::fixed_text(value, digits)); }
@@ -55,7 +61,7 @@ std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& contex
 // What the title of its table does not say.
 std::string kernel_of(const CaseRecord& r) {
   std::string name = (r.kernel.unfused ? "unfused " : "") + r.kernel.variant;
-  if (r.kernel.tuning != "default") name += " " + r.kernel.tuning;
+  if (r.kernel.tuning != "default" && r.kernel.tuning != r.kernel.variant) name += " " + r.kernel.tuning;
   if (r.kernel.compute_units == 0 && !r.kernel.simd_target.empty()) name += " " + r.kernel.simd_target;
   return name + (r.kernel.launch == "plain" ? " plain launches" : "");
 }
@@ -69,7 +75,10 @@ std::vector<Cell> row_of(const CaseRecord& r, const reports::Context& context, b
     row.push_back(reports::number_cell(error, std::isnan(error) ? "–" : fmt::format("{:.3g}", error)));
   }
   if (r.kernel.op != "size") {
-    const double speed = reports::find_metric("elements_per_s").value(r, context);
+    const bool step = r.kernel.op == "step";
+    const double speed = reports::find_metric(step ? "tokens_per_s" : "elements_per_s").value(r, context);
+    if (step) row.push_back(reports::number_cell(double(r.size.stored_bytes), gigabytes_of(r)));
+    if (step) row.push_back(fixed(1e6 * r.time.median_s, r.time.median_s < 1e-3 ? 1 : 0));
     row.push_back(reports::number_cell(speed, reports::si_text(speed)));
     for (Cell& cell : speedup_of(r, context)) row.push_back(std::move(cell));
   }
@@ -87,7 +96,13 @@ std::vector<Column> columns_of(const CaseRecord& r, bool lossy) {
     columns.push_back({"largest_error", "largest error", "", kRight});
   }
   if (r.kernel.op != "size") {
-    columns.push_back({"elements_per_s", "elements/s", "", kRight});
+    if (r.kernel.op == "step") {
+      columns.push_back({"stored_bytes", "stored GB", "", kRight});
+      columns.push_back({"us_per_pass", "µs a step", "", kRight});
+      columns.push_back({"tokens_per_s", "tokens/s", "", kRight});
+    } else {
+      columns.push_back({"elements_per_s", "elements/s", "", kRight});
+    }
     columns.push_back({"speedup_vs_raw", "vs raw", "", kRight});
     columns.push_back({"interval", "95 % interval", ""});
   }

@@ -24,7 +24,7 @@ void SampleCheck::before_pass() {
 }
 
 Outcome SampleCheck::after_pass() {
-  left_layers_ = admitted_.reference.matrices->size();
+  left_layers_ = admitted_.reference.layers();
   if (one_pass_) return {};
   const Outcome result = check_result(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_);
   if (result.fine()) return result;
@@ -36,7 +36,7 @@ Outcome SampleCheck::after_sample(int64_t passes) {
   if (!every_ || one_pass_) return {};
   Outcome outcome = compare(left_layers_);
   // Where a sample is a pass or two, a part of a pass after each would take a third of the time.
-  const size_t layers = admitted_.reference.matrices->size();
+  const size_t layers = admitted_.reference.layers();
   if (!outcome.fine() || layers < 2 || !admitted_.pass->has_parts() || (passes < 4 && samples_ % 4 != 1))
     return outcome;
   const size_t part = 1 + static_cast<size_t>(samples_ * 7 + 3) % (layers - 1);

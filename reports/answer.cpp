@@ -51,7 +51,7 @@ std::string on_device(const CaseRecord& r) {
 
 std::string work(const CaseRecord& r) {
   std::string text = fmt::format("{} of {}", r.kernel.op == "size" ? "sizes" : r.kernel.op, field_text(r, "data"));
-  if (r.kernel.op == "matmul") text += fmt::format(", {} token{}", r.kernel.batch, r.kernel.batch == 1 ? "" : "s");
+  if (has_tokens(r)) text += ", " + tokens_text(r);
   return r.time.cache.empty() ? text : text + ", " + r.time.cache;
 }
 
@@ -107,8 +107,8 @@ std::string sentence_of(const Competition& competition) {
                          rival, name, ratio, rest);
     default:
       return fmt::format("{}nothing is decided{}: {} was measured at {} the speed of {}{}.", device,
-                         found.note.starts_with("disturbed") ? " because other programs were in the way" : "", name,
-                         ratio, rival, rest);
+                         found.note.starts_with("disturbed: ") ? " because " + found.note.substr(11) : "", name, ratio,
+                         rival, rest);
   }
 }
 
@@ -186,8 +186,8 @@ Answer answer(const RecordSet& records, const Contexts& contexts) {
     if (record->status != Status::ok) continue;
     const CaseRecord& r = *record;
     const std::string key =
-        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.op, r.kernel.batch, field_text(r, "data"), r.data.hash,
-                    r.kernel.device, r.kernel.threads, r.time.cache);
+        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.op, r.kernel.batch, r.kernel.activations,
+                    field_text(r, "data"), r.data.hash, r.kernel.device, r.kernel.threads, r.time.cache);
     const auto [place, is_new] = places.try_emplace(key, competitions.size());
     if (is_new) competitions.emplace_back();
     Competition& competition = competitions[place->second];

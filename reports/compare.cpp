@@ -152,7 +152,10 @@ Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const 
   }
   row.speed_ratio = ratio_interval(base.time.samples_s, other.time.samples_s, options.confidence);
   if (is_disturbed(base) || is_disturbed(other)) {
-    row.note = "disturbed: other programs were in the way";
+    Disturbers disturbers;
+    for (const CaseRecord* record : {&base, &other})
+      if (is_disturbed(*record)) disturbers.add(*record);
+    row.note = "disturbed: " + disturbers.text() + " were in the way";
     return row;
   }
   const double up = 1 + options.smallest_change, down = 1 / up;

@@ -33,9 +33,9 @@ struct Field {
 };
 
 constexpr std::array kFields = {
+    Field{"activations", [](const CaseRecord& r) { return has_tokens(r) ? r.kernel.activations : ""; }},
     Field{"backend", [](const CaseRecord& r) { return r.kernel.backend; }},
-    Field{"batch",
-          [](const CaseRecord& r) { return r.kernel.op == "matmul" ? positive_text(r.kernel.batch) : std::string(); }},
+    Field{"batch", [](const CaseRecord& r) { return has_tokens(r) ? positive_text(r.kernel.batch) : std::string(); }},
     Field{"cache", [](const CaseRecord& r) { return r.time.cache; }},
     Field{"codec", [](const CaseRecord& r) { return r.codec.id; }},
     Field{"codec_library", [](const CaseRecord& r) { return r.codec.library_path; }},
@@ -107,6 +107,21 @@ double field_number(const CaseRecord& record, std::string_view field) {
   return kUnknown;
 }
 
+bool has_tokens(const CaseRecord& record) { return record.kernel.op == "matmul" || record.kernel.op == "step"; }
+
+std::string tokens_text(const CaseRecord& record) {
+  return fmt::format("{} token{}{}", record.kernel.batch, record.kernel.batch == 1 ? "" : "s",
+                     record.kernel.activations == "f32" ? "" : " of " + record.kernel.activations);
+}
+
+std::string blocks_text(const CaseRecord& record) {
+  const auto [blocks, encoded] = std::pair(record.step.blocks, record.step.encoded_blocks);
+  const std::string text = fmt::format("{} block{} in memory", blocks, blocks == 1 ? "" : "s");
+  return blocks == encoded
+             ? text
+             : text + fmt::format(", copies of {} that {} encoded", encoded, encoded == 1 ? "was" : "were");
+}
+
 std::string codec_name(const CaseRecord& record) {
   return record.codec.library_path.empty() ? record.codec.id : record.codec.id + "†";
 }
@@ -132,7 +147,7 @@ std::string kernel_label(const CaseRecord& record) {
     if (!word.empty()) label += (label.empty() ? "" : " ") + word;
   };
   add(kernel.variant);
-  if (kernel.tuning != "default") add(kernel.tuning);
+  if (kernel.tuning != "default" && kernel.tuning != kernel.variant) add(kernel.tuning);
   add(kernel.simd_target);
   if (kernel.unfused) add("unfused");
   if (kernel.launch == "plain") add("plain launches");
@@ -179,6 +194,13 @@ std::string shape_label(const CaseRecord& record) {
   }
   const std::string shape = fmt::format("{} × {}", record.data.rows, record.data.cols);
   return record.data.layers > 1 ? fmt::format("{} ({} layers)", shape, record.data.layers) : shape;
+}
+
+bool CaseRecord::Data::operator==(const Data& other) const {
+  const bool same_sigma = sigma == other.sigma || (std::isnan(sigma) && std::isnan(other.sigma));
+  return same_sigma && source == other.source && rows == other.rows && cols == other.cols && shapes == other.shapes &&
+         type == other.type && layers == other.layers && seed == other.seed && hash == other.hash &&
+         parameters == other.parameters;
 }
 
 std::int64_t elements_of(const CaseRecord& record) {

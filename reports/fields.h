@@ -12,7 +12,7 @@
 
 namespace ecmv::reports {
 
-// The fields that group cases: backend, batch, cache, codec, codec_library, configuration, data, data_source, device,
+// The fields that group cases: activations, backend, batch, cache, codec, codec_library, configuration, data, data_source, device,
 // dimension, experiment, kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
 // variant.
 std::vector<std::string_view> field_names();
@@ -23,6 +23,13 @@ std::string field_text(const CaseRecord& record, std::string_view field);
 
 // Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.
 double field_number(const CaseRecord& record, std::string_view field);
+
+// Whether it multiplies a batch of tokens: ops matmul and step.
+bool has_tokens(const CaseRecord& record);
+// "1 token", "8 tokens".
+std::string tokens_text(const CaseRecord& record);
+// Of op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
+std::string blocks_text(const CaseRecord& record);
 
 // "coder", or "coder†" where it came from a shared object.
 std::string codec_name(const CaseRecord& record);

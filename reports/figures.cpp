@@ -85,6 +85,7 @@ std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const
   auto text_of = [](const CaseRecord& record, const std::string& field) {
     const std::string text = field_text(record, field);
     if (field == "batch" && !text.empty()) return "batch " + text;
+    if (field == "activations") return text.empty() || text == "f32" ? std::string() : text + " activations";
     if (field != "threads" || text.empty()) return text;
     if (record.kernel.compute_units > 0) return std::string();  // the host's, of a GPU
     return text + (text == "1" ? " thread" : " threads");
@@ -281,7 +282,7 @@ std::vector<Figure> FigureMaker::throughput_over_size() const {
   spec.title = "Throughput against matrix size";
   spec.x = "dimension";
   spec.y = "elements_per_s";
-  spec.facets = {"op", "batch", "source", "backend", "threads"};
+  spec.facets = {"op", "batch", "activations", "source", "backend", "threads"};
   spec.caption =
       "One line a codec, at each size with its fastest settings and kernel. "
       "Bars span the 10th to 90th percentile. Vertical lines: where the uncompressed int8 chain fills a "
@@ -322,7 +323,7 @@ std::vector<Figure> FigureMaker::speedup_over_sigma() const {
   spec.title = "Speed-up over raw against σ";
   spec.x = "sigma";
   spec.y = "speedup_vs_raw";
-  spec.facets = {"op", "batch", "data_source", "shape", "backend", "threads", "cache"};
+  spec.facets = {"op", "batch", "activations", "data_source", "shape", "backend", "threads", "cache"};
   spec.caption =
       "One line a codec, at each σ with its fastest settings and kernel. Above 1: faster than uncompressed. Bars: the "
       "95 % interval.";
@@ -331,7 +332,7 @@ std::vector<Figure> FigureMaker::speedup_over_sigma() const {
 
 std::vector<Figure> FigureMaker::speed_over_batch() const {
   XySpec spec;
-  spec.facets = {"op", "data", "backend", "threads", "cache"};
+  spec.facets = {"op", "activations", "data", "backend", "threads", "cache"};
   spec.x = "batch";
   spec.caption =
       "One line a codec, at each batch with its fastest settings and kernel. A batch reads "
@@ -351,7 +352,8 @@ std::vector<Figure> FigureMaker::speed_over_batch() const {
 
 std::vector<Figure> FigureMaker::speedup_by_shape() const {
   std::vector<Figure> figures;
-  for (const Facet& facet : facets("shapes", ok_cases(), {"op", "batch", "source", "backend", "threads", "cache"})) {
+  for (const Facet& facet :
+       facets("shapes", ok_cases(), {"op", "batch", "activations", "source", "backend", "threads", "cache"})) {
     std::map<std::pair<std::int64_t, std::string>, double> places;  // shapes from small to large
     std::map<std::string, Cases> by_codec;
     for (const CaseRecord* record : facet.cases) {

@@ -12,7 +12,8 @@
 namespace ecmv::reports {
 std::vector<Figure> FigureMaker::bits_against_speed() const {
   std::vector<Figure> figures;
-  for (const Facet& facet : facets("pareto", ok_cases(), {"op", "batch", "data", "cache", "device", "threads"})) {
+  for (const Facet& facet :
+       facets("pareto", ok_cases(), {"op", "batch", "activations", "data", "cache", "device", "threads"})) {
     const Cases cases = fastest_kernels(facet.cases);
     if (cases.size() < 2) continue;
     XyPlot plot;
@@ -78,7 +79,8 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
 
 std::vector<Figure> FigureMaker::roofline() const {
   std::vector<Figure> figures;
-  for (const Facet& facet : facets("roofline", ok_cases(), {"op", "batch", "device", "threads", "cache"})) {
+  for (const Facet& facet :
+       facets("roofline", ok_cases(), {"op", "batch", "activations", "device", "threads", "cache"})) {
     double bandwidth = 0, speed_min = INFINITY, speed_max = 0, dense_min = 0.9, dense_max = 2;
     std::map<std::string, Series> by_codec;
     for (const CaseRecord* record : fastest_kernels(facet.cases)) {
@@ -133,7 +135,8 @@ std::vector<Figure> FigureMaker::speedup_map() const {
   Cases cases = ok_cases();
   std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || !is_square(*r); });
   for (const Facet& facet :
-       facets("map", cases, {"codec", "op", "batch", "data_source", "backend", "device", "threads", "cache"})) {
+       facets("map", cases,
+              {"codec", "op", "batch", "activations", "data_source", "backend", "device", "threads", "cache"})) {
     const Cases chosen = best_at_each(facet.cases, "speedup_vs_raw", [](const CaseRecord& r) {
       return fmt::format("{} {}", r.data.sigma, dimension_of(r));
     });

@@ -71,7 +71,9 @@ std::string shape_part(const CaseRecord& r) {
 }
 
 std::string op_part(const CaseRecord& r) {
-  return r.kernel.op == "matmul" ? fmt::format("matmul,b{}", r.kernel.batch) : plain(r.kernel.op);
+  if (!has_tokens(r)) return plain(r.kernel.op);
+  return fmt::format("{},b{}{}", r.kernel.op, r.kernel.batch,
+                     r.kernel.activations == "f32" ? "" : "," + plain(r.kernel.activations));
 }
 
 std::string kernel_part(const CaseRecord& r) {

@@ -108,7 +108,7 @@ Cell metric_cell(const char* metric, int digits, const CaseRecord& r, const Cont
 
 std::string group_heading(const CaseRecord& r) {
   std::string heading = field_text(r, "data");
-  if (r.kernel.op == "matmul") heading += fmt::format(", {} token{}", r.kernel.batch, r.kernel.batch == 1 ? "" : "s");
+  if (has_tokens(r)) heading += ", " + tokens_text(r);
   if (const std::string device = device_label(r); !device.empty()) heading += ", " + device;
   return heading;
 }

@@ -31,7 +31,7 @@ double median(std::vector<double> values) {
 }
 
 // Matrix elements multiplied and added; of decoding none.
-bool is_product(const CaseRecord& r) { return r.kernel.op == "matvec" || r.kernel.op == "matmul"; }
+bool is_product(const CaseRecord& r) { return r.kernel.op == "matvec" || has_tokens(r); }
 
 double macs_per_s(const CaseRecord& r, const Context&) {
   const double macs = static_cast<double>(r.time.elements) * static_cast<double>(r.kernel.batch);
@@ -93,6 +93,9 @@ constexpr std::array kMetrics = {
         [](const CaseRecord& r, const Context&) {
           return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
         }},
+    Metric{"us_per_pass", "µs a pass", "µs", Better::lower, "1e6 * median pass time",
+           "All layers once, for all tokens of a batch: of decoding steps the time of a step.",
+           [](const CaseRecord& r, const Context&) { return is_timed(r) ? 1e6 * r.time.median_s : kUnknown; }},
     Metric{"weight_bytes_per_token", "weight bytes/token", "B", Better::lower, "stored bytes / batch",
            "Products: the share of one token in what is read of the weights.",
            [](const CaseRecord& r, const Context&) {
@@ -225,9 +228,10 @@ bool is_better(const CaseRecord& a, const CaseRecord& b) {
 }
 
 std::string baseline_key(const CaseRecord& r) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device,
-                                r.kernel.op, r.kernel.batch, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
-                                r.data.type, r.data.sigma, r.data.layers, r.data.seed, r.data.hash);
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, r.kernel.device, r.kernel.op,
+                  r.kernel.batch, r.kernel.activations, r.kernel.threads, r.data.source, r.data.rows, r.data.cols,
+                  r.data.type, r.data.sigma, r.data.layers, r.data.seed, r.data.hash);
   for (const auto& [name, value] : r.data.parameters) key += fmt::format("|{}={}", name, to_string(value));
   return key;
 }
@@ -332,6 +336,11 @@ std::vector<std::string> contradictions(const RecordSet& records) {
       found.push_back(
           fmt::format("{}: the roles add up to {} bytes, but {} are stored", name, by_role, r.size.stored_bytes));
     }
+    std::int64_t by_kind = 0;
+    for (const CaseRecord::Step::Part& part : r.step.parts) by_kind += part.stored_bytes;
+    if (!r.step.parts.empty() && by_kind != r.size.stored_bytes)
+      found.push_back(fmt::format("{}: the kinds of layers add up to {} bytes, but {} are stored", name, by_kind,
+                                  r.size.stored_bytes));
     if (r.size.padding_bits > 8 * r.size.stored_bytes) {
       found.push_back(fmt::format("{}: more padding than stored bytes", name));
     }

@@ -55,6 +55,10 @@ void expect_plausible(const CaseRecord& r) {
                  {"scale", r.size.scale_bytes},
                  {"padding_bits", r.size.padding_bits}},
                 56);
+  expect_counts({{"blocks", r.step.blocks}, {"encoded_blocks", r.step.encoded_blocks}}, 31);
+  for (const CaseRecord::Step::Part& part : r.step.parts)
+    expect_counts(
+        {{"layers", part.layers}, {"rows", part.rows}, {"cols", part.cols}, {"stored_bytes", part.stored_bytes}}, 56);
   for (const CaseRecord::Blocks& b : r.blocks)
     expect_counts({{"block_bytes", b.block_bytes},
                    {"blocks", b.blocks},

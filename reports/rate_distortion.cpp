@@ -49,7 +49,7 @@ std::vector<Figure> FigureMaker::rate_distortion() const {
   Cases lossy = ok_cases();
   std::erase_if(lossy, [](const CaseRecord* r) { return !std::isfinite(r->distortion.snr_db); });
   for (const Facet& facet :
-       facets("rate_distortion", lossy, {"op", "batch", "weights", "cache", "device", "threads"})) {
+       facets("rate_distortion", lossy, {"op", "batch", "activations", "weights", "cache", "device", "threads"})) {
     std::vector<std::pair<Point, const CaseRecord*>> points;
     std::set<std::string> distances;
     double bits_min = INFINITY, bits_max = 0, snr_min = INFINITY, snr_max = -INFINITY;

@@ -2,107 +2,17 @@
 // of older and newer builds merge. Doubles that are not finite become null and come back as NaN.
 #include "reports/record.h"
 
-#include "reports/fields.h"
-#include "reports/plausible.h"
-
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
 
+#include "reports/fields.h"
+#include "reports/plausible.h"
+#include "reports/record_json.h"
+
 namespace ecmv::reports {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json numbers(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (double value : values) list.push_back(number(value));
-  return list;
-}
-
-Json to_json(const Values& values) {
-  Json object = Json::object();
-  for (const auto& [name, value] : values) {
-    object[name] = std::visit(
-        [](const auto& v) -> Json {
-          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>)
-            return number(v);
-          else
-            return v;
-        },
-        value);
-  }
-  return object;
-}
-
-// Text that came from outside (file names, compilers' messages) may not be UTF-8; a record must not fail on it.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-// Reading: a missing field keeps the default, a field of the wrong type is an error with the field's name.
-template <class T>
-void take(const Json& object, const char* name, T& into) {
-  auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return;
-  try {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      if (!found->is_number_integer()) throw ReportError("");
-    } else if constexpr (std::is_same_v<T, double>) {
-      if (!found->is_number()) throw ReportError("");
-      if (is_beyond_measure(found->template get<double>()))
-        throw ReportError(fmt::format("the field \"{}\" has a value beyond all measure: {}", name, dump(*found)));
-    }
-    into = found->template get<T>();
-  } catch (const ReportError& error) {
-    if (*error.what() != 0) throw;
-    throw ReportError(fmt::format("the field \"{}\" has a value of the wrong type: {}", name, dump(*found)));
-  } catch (const std::exception&) {
-    throw ReportError(fmt::format("the field \"{}\" has a value of the wrong type: {}", name, dump(*found)));
-  }
-}
-
-void take(const Json& object, const char* name, Values& into) {
-  auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return;
-  if (!found->is_object()) throw ReportError(fmt::format("the field \"{}\" is not an object", name));
-  for (const auto& [key, value] : found->items()) {
-    if (value.is_boolean())
-      into[key] = value.get<bool>();
-    else if (value.is_number_integer())
-      into[key] = value.get<std::int64_t>();
-    else if (value.is_number())
-      into[key] = value.get<double>();
-    else if (value.is_string())
-      into[key] = value.get<std::string>();
-    else if (value.is_null())
-      into[key] = kUnknown;
-    else
-      into[key] = dump(value);
-  }
-}
-
-void take(const Json& object, const char* name, std::vector<double>& into) {
-  auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return;
-  if (!found->is_array()) throw ReportError(fmt::format("the field \"{}\" is not a list", name));
-  for (const Json& value : *found) {
-    if (!value.is_number() && !value.is_null()) throw ReportError(fmt::format("\"{}\" holds {}", name, dump(value)));
-    into.push_back(value.is_null() ? kUnknown : value.get<double>());
-    if (is_beyond_measure(into.back()))
-      throw ReportError(fmt::format("\"{}\" holds {}, which is beyond all measure", name, dump(value)));
-  }
-}
-
-const Json& part(const Json& object, const char* name) {
-  static const Json kEmpty = Json::object();
-  auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return kEmpty;
-  if (!found->is_object()) throw ReportError(fmt::format("the field \"{}\" is not an object", name));
-  return *found;
-}
 
 CaseRecord::Blocks blocks_from(const Json& json) {
   if (!json.is_object()) throw ReportError("an entry of \"blocks\" is not an object");
@@ -115,6 +25,34 @@ CaseRecord::Blocks blocks_from(const Json& json) {
   take(json, "link_bytes", blocks.link_bytes);
   take(json, "raw_link_bytes", blocks.raw_link_bytes);
   return blocks;
+}
+
+CaseRecord::Step::Part step_part_from(const Json& json) {
+  if (!json.is_object()) throw ReportError("an entry of \"parts\" is not an object");
+  CaseRecord::Step::Part part;
+  take(json, "kind", part.kind);
+  take(json, "codec", part.codec);
+  take(json, "kernel", part.kernel);
+  take(json, "layers", part.layers);
+  take(json, "rows", part.rows);
+  take(json, "cols", part.cols);
+  take(json, "stored_bytes", part.stored_bytes);
+  take(json, "layer_s", part.layer_s);
+  return part;
+}
+
+Json to_json(const CaseRecord::Step& step) {
+  Json parts = Json::array();
+  for (const CaseRecord::Step::Part& part : step.parts)
+    parts.push_back({{"kind", part.kind},
+                     {"codec", part.codec},
+                     {"kernel", part.kernel},
+                     {"layers", part.layers},
+                     {"rows", part.rows},
+                     {"cols", part.cols},
+                     {"stored_bytes", part.stored_bytes},
+                     {"layer_s", number(part.layer_s)}});
+  return {{"blocks", step.blocks}, {"encoded_blocks", step.encoded_blocks}, {"parts", parts}};
 }
 
 CaseRecord case_from(const Json& json) {
@@ -176,6 +114,14 @@ CaseRecord case_from(const Json& json) {
     for (const Json& entry : *list) record.blocks.push_back(blocks_from(entry));
   }
 
+  const Json& step = part(json, "step");
+  take(step, "blocks", record.step.blocks);
+  take(step, "encoded_blocks", record.step.encoded_blocks);
+  if (const auto list = step.find("parts"); list != step.end()) {
+    if (!list->is_array()) throw ReportError("the field \"parts\" is not a list");
+    for (const Json& entry : *list) record.step.parts.push_back(step_part_from(entry));
+  }
+
   const Json& kernel = part(json, "kernel");
   take(kernel, "backend", record.kernel.backend);
   take(kernel, "op", record.kernel.op);
@@ -186,6 +132,7 @@ CaseRecord case_from(const Json& json) {
   take(kernel, "device", record.kernel.device);
   take(kernel, "unfused", record.kernel.unfused);
   take(kernel, "batch", record.kernel.batch);
+  take(kernel, "activations", record.kernel.activations);
   take(kernel, "launch", record.kernel.launch);
   take(kernel, "compute_units", record.kernel.compute_units);
   take(kernel, "highest_clock_hz", record.kernel.highest_clock_hz);
@@ -205,9 +152,8 @@ CaseRecord case_from(const Json& json) {
   take(time, "power_w", record.time.power_w);
   take(time, "temperature_c", record.time.temperature_c);
   take(time, "throttle_reasons", record.time.throttle_reasons);
-
   take(time, "disturbed_samples", record.time.disturbed_samples);
-
+  take(time, "unsteady_samples", record.time.unsteady_samples);
   const Json& ranks = part(json, "ranks");
   take(ranks, "count", record.ranks.count);
   take(ranks, "hosts", record.ranks.hosts);
@@ -221,6 +167,12 @@ CaseRecord case_from(const Json& json) {
   take(host, "stolen_share", record.host.stolen_share);
   take(host, "waiting_share", record.host.waiting_share);
   take(host, "involuntary_switches", record.host.involuntary_switches);
+  take(host, "clock_share", record.host.clock_share);
+  take(host, "throughput_share", record.host.throughput_share);
+  take(host, "dependent_ops_per_s", record.host.dependent_ops_per_s);
+  take(host, "clock_hz", record.host.clock_hz);
+  if (!host.value("throttle_events", Json()).is_null())
+    take(host, "throttle_events", record.host.throttle_events.emplace());
 
   const Json& check = part(json, "check");
   take(check, "decode", record.check.decode);
@@ -326,13 +278,6 @@ std::string to_string(const Value& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
-bool CaseRecord::Data::operator==(const Data& other) const {
-  const bool same_sigma = sigma == other.sigma || (std::isnan(sigma) && std::isnan(other.sigma));
-  return same_sigma && source == other.source && rows == other.rows && cols == other.cols && shapes == other.shapes &&
-         type == other.type && layers == other.layers && seed == other.seed && hash == other.hash &&
-         parameters == other.parameters;
-}
-
 std::string to_json_line(const CaseRecord& r) {
   Json json = head("case");
   json["status"] = to_string(r.status);
@@ -377,7 +322,11 @@ std::string to_json_line(const CaseRecord& r) {
                     {"variant", r.kernel.variant},         {"tuning", r.kernel.tuning},
                     {"simd_target", r.kernel.simd_target}, {"threads", r.kernel.threads},
                     {"device", r.kernel.device},           {"unfused", r.kernel.unfused}};
-  if (r.kernel.op == "matmul") json["kernel"]["batch"] = r.kernel.batch;
+  if (has_tokens(r)) {
+    json["kernel"]["batch"] = r.kernel.batch;
+    json["kernel"]["activations"] = r.kernel.activations;
+  }
+  if (r.kernel.op == "step") json["step"] = to_json(r.step);
   if (r.kernel.compute_units > 0) {
     json["kernel"]["launch"] = r.kernel.launch;
     json["kernel"]["compute_units"] = r.kernel.compute_units;
@@ -406,6 +355,14 @@ std::string to_json_line(const CaseRecord& r) {
                     {"waiting_share", number(r.host.waiting_share)},
                     {"involuntary_switches", r.host.involuntary_switches}};
   }
+  if (std::isfinite(r.host.clock_share)) {
+    json["time"]["unsteady_samples"] = r.time.unsteady_samples;
+    json["host"]["clock_share"] = number(r.host.clock_share);
+    json["host"]["throughput_share"] = number(r.host.throughput_share);
+    json["host"]["dependent_ops_per_s"] = number(r.host.dependent_ops_per_s);
+    json["host"]["clock_hz"] = number(r.host.clock_hz);
+    json["host"]["throttle_events"] = r.host.throttle_events ? Json(*r.host.throttle_events) : Json(nullptr);
+  }
   if (const auto& ranks = r.ranks; ranks.count > 1)
     json["ranks"] = {{"count", ranks.count},
                      {"hosts", ranks.hosts},
@@ -416,11 +373,6 @@ std::string to_json_line(const CaseRecord& r) {
                      {"product_samples_s", numbers(ranks.product_samples_s)}};
   json["check"] = {{"decode", r.check.decode}, {"outputs", r.check.outputs}, {"guards", r.check.guards}};
   return dump(json);
-}
-
-bool is_disturbed(const CaseRecord& record) {
-  if (10 * record.time.disturbed_samples.size() > record.time.samples_s.size()) return true;
-  return record.kernel.compute_units == 0 && !record.time.samples_s.empty() && record.host.other_cores > 0.25;
 }
 
 std::string to_json_line(const RunRecord& r) {

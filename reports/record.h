@@ -102,12 +102,26 @@ struct CaseRecord {
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
 
+  // Op `step`: the layers that a step walks over, all of which stand in memory.
+  struct Step {
+    std::int64_t blocks = 0;          // of the decoder, in memory
+    std::int64_t encoded_blocks = 0;  // different ones; the others are copies of them, each with memory of its own
+    struct Part {                     // layers of one kind, shape, codec and kernel
+      std::string kind, codec, kernel;
+      std::int64_t layers = 0, rows = 0, cols = 0;
+      std::int64_t stored_bytes = 0;  // of all of them, scales included
+      double layer_s = kUnknown;      // seconds of one of them by that kernel, in a pass of such layers alone
+    };
+    std::vector<Part> parts = {};
+  } step;
+
   struct Kernel {
     std::string backend, op, variant, tuning, simd_target;
     std::int64_t threads = 0;
-    std::string device;      // as in the bandwidth record
-    bool unfused = false;    // decoded to memory first, then multiplied by the harness
-    std::int64_t batch = 1;  // tokens of a matmul
+    std::string device;               // as in the bandwidth record
+    bool unfused = false;             // decoded to memory first, then multiplied by the harness
+    std::int64_t batch = 1;           // tokens of a matmul or a step
+    std::string activations = "f32";  // what they are: "f32", "bf16"
     // GPUs only.
     std::string launch = {};             // "graph": the pass replays one captured graph; "plain": a launch a kernel
     std::int64_t compute_units = 0;      // streaming multiprocessors
@@ -125,8 +139,9 @@ struct CaseRecord {
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
     std::string throttle_reasons = {};  // "none", or "power cap, ..."; "": unknown
-    // Samples during which threads of the run had to wait for a core, by number; kept like the others.
-    std::vector<std::int64_t> disturbed_samples = {};
+    // Samples during which threads of the run had to wait for a core, and those next to which the cores were faster or
+    // slower than at the start of the run, by number; kept like the others.
+    std::vector<std::int64_t> disturbed_samples = {}, unsteady_samples = {};
   } time;
 
   // Processes that shared the rows of a product; `count` 1 where one did it alone.
@@ -139,12 +154,19 @@ struct CaseRecord {
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;
 
-  // What else the machine did while the batch of this case was measured; unknown in older records.
+  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the samples
+  // of this case; unknown in older records.
   struct Host {
     double other_cores = kUnknown;    // that other programs kept busy
     double stolen_share = kUnknown;   // of the cores, taken by the host of a virtual machine
     double waiting_share = kUnknown;  // of the time that threads of the run waited for a core, all together
     std::int64_t involuntary_switches = 0;
+    // The slowest core's speed in calibrated loops over that at the start of the run, where it was farthest from it: in
+    // dependent operations, which follow the clock, and in independent ones, which a busy sibling makes slower, too.
+    double clock_share = kUnknown, throughput_share = kUnknown;
+    double dependent_ops_per_s = kUnknown;             // of the slowest core
+    double clock_hz = kUnknown;                        // the lowest that the kernel told
+    std::optional<std::int64_t> throttle_events = {};  // that the kernel counted
   } host;
 
   struct Check {
@@ -152,9 +174,16 @@ struct CaseRecord {
   } check;
 };
 
-// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or, of a CPU, other
-// programs kept more than a quarter of a core busy.
+// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a CPU,
+// other programs kept more than a quarter of a core busy.
 bool is_disturbed(const CaseRecord& record);
+
+// What was in the way of disturbed cases.
+struct Disturbers {
+  bool programs = false, cores = false;
+  void add(const CaseRecord& record);
+  std::string text() const;  // "other programs", "unsteady cores", or both with "and" between
+};
 
 // A GPU as the driver describes it; 0 and "" where it does not tell.
 struct GpuRecord {

@@ -130,12 +130,18 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   const RecordSet records = without_superseded(all_records, superseded);
   const Contexts contexts(records, options.baseline_codec);
   const CaseKeys keys(records);
-  const auto disturbed = std::count_if(records.cases.begin(), records.cases.end(), is_disturbed);
+  std::int64_t disturbed = 0;
+  Disturbers disturbers;
+  for (const CaseRecord& record : records.cases)
+    if (is_disturbed(record)) {
+      ++disturbed;
+      disturbers.add(record);
+    }
   if (disturbed > 0)
-    report.warnings.push_back(fmt::format(
-        "DISTURBED: other programs were in the way of {} of {} cases. Their times are marked with an exclamation mark "
-        "and decide nothing.",
-        disturbed, records.cases.size()));
+    report.warnings.push_back(
+        fmt::format("DISTURBED: {} were in the way of {} of {} cases. Their times are marked with an exclamation mark "
+                    "and decide nothing.",
+                    disturbers.text(), disturbed, records.cases.size()));
   report.warnings.insert(report.warnings.end(), records.notes.begin(), records.notes.end());
   if (superseded > 0) {
     report.warnings.push_back(
@@ -173,6 +179,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   const std::vector<Table> fastest = fastest_tables(records, contexts), all = results_tables(records, contexts);
   const Table libraries = library_table(records);
   std::vector<Table> more = block_tables(records);
+  if (Table steps = steps_table(records); !steps.rows.empty()) more.push_back(std::move(steps));
   more.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) more.push_back(bandwidth_table(records));
   for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));

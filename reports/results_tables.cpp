@@ -37,8 +37,12 @@ Cell speed_cell(const char* metric, const CaseRecord& r, const Context& c) {
   if (is_disturbed(r)) {
     cell.text += " !";
     cell.tone = Tone::bad;
-    cell.note += fmt::format("; disturbed: {} samples, other programs used {} cores", r.time.disturbed_samples.size(),
-                             fixed_text(r.host.other_cores, 1));
+    cell.note += fmt::format("; disturbed: threads waited in {} samples, other programs used {} cores",
+                             r.time.disturbed_samples.size(), fixed_text(r.host.other_cores, 1));
+    if (!r.time.unsteady_samples.empty())
+      cell.note += fmt::format("; cores were unsteady in {} samples, at {} of their clock and {} of their throughput",
+                               r.time.unsteady_samples.size(), fixed_text(r.host.clock_share, 2),
+                               fixed_text(r.host.throughput_share, 2));
   }
   return cell;
 }
@@ -103,9 +107,9 @@ struct ResultColumn {
   Column column;
   bool in_short;  // also in the table of fastest kernels
   Cell (*cell)(const CaseRecord&, const Context&);
-  // Which tables have it: gpus are those with a GPU's case, batches those of op matmul.
+  // Which tables have it: gpus are those with a GPU's case, batches those of ops with tokens, steps those of op step.
   // lossy are those with a case whose numbers are not the source's.
-  enum class In { all, timed, sizes, gpus, batches, lossy } in = In::all;
+  enum class In { all, timed, sizes, gpus, batches, steps, lossy } in = In::all;
 };
 
 // A column that shows a metric of that id as it is.
@@ -119,7 +123,7 @@ constexpr char kStored[] = "bits_per_element", kPayload[] = "payload_bits_per_el
                kScale[] = "scale_bits_per_element", kPadding[] = "padding_bits_per_element",
                kExcess[] = "excess_over_entropy_percent", kIdeal[] = "ideal_bits_per_element",
                kAboveIdeal[] = "excess_over_ideal_bits", kRatio[] = "compression_ratio", kTokens[] = "tokens_per_s",
-               kSnr[] = "snr_db";
+               kStep[] = "us_per_pass", kSnr[] = "snr_db";
 
 const std::vector<ResultColumn>& result_columns() {
   using In = ResultColumn::In;
@@ -135,6 +139,14 @@ const std::vector<ResultColumn>& result_columns() {
        [](const CaseRecord& r, const Context& c) { return speed_cell("macs_per_s", r, c); },
        In::batches},
       plain<kTokens, 1>("tokens/s", "", true, In::batches),
+      plain<kStep, 1>("a step", "µs", true, In::steps),
+      {{"stored_bytes", "stored", "GB", Align::right},
+       true,
+       [](const CaseRecord& r, const Context&) {
+         const auto bytes = static_cast<double>(r.size.stored_bytes);
+         return scaled(bytes, 1e9, digits_of(bytes / 1e9));
+       },
+       In::steps},
       plain<kStored, 3>("stored", "bit/el.", true),
       plain<kExcess, 2>("over entropy", "%", true),
       plain<kIdeal, 3>("ideal code", "bit/el.", true, In::sizes),
@@ -195,14 +207,16 @@ struct Choice {
 };
 
 std::string competitors(const CaseRecord& r) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op,
-                     r.kernel.batch, r.time.cache, r.kernel.backend, r.kernel.device, r.kernel.threads);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op,
+                     r.kernel.batch, r.kernel.activations, r.time.cache, r.kernel.backend, r.kernel.device,
+                     r.kernel.threads);
 }
 
 // "gaussian σ=4, 4096 × 4096, batch 4 · entropy 4.051 bits · AMD EPYC, 2 threads".
 std::string group_heading(const CaseRecord& r) {
   std::string heading = field_text(r, "data");
-  if (r.kernel.op == "matmul") heading += fmt::format(", batch {}", r.kernel.batch);
+  if (r.kernel.op == "matmul") heading += ", " + tokens_text(r);
+  if (r.kernel.op == "step") heading += fmt::format(", {} · {}", tokens_text(r), blocks_text(r));
   if (std::isfinite(r.size.entropy_bits_per_element))
     heading += fmt::format(" · entropy {:.3f} bits", r.size.entropy_bits_per_element);
   if (const std::string device = device_label(r); !device.empty()) heading += " · " + device;
@@ -254,7 +268,8 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
     if (result.in == In::sizes && !sizes) continue;
     if (result.in == In::lossy && !lossy) continue;
     if (result.in != In::sizes && result.in != In::all && result.in != In::lossy && sizes) continue;
-    if (result.in == In::batches && op != "matmul") continue;
+    if (result.in == In::batches && op != "matmul" && op != "step") continue;
+    if (result.in == In::steps && op != "step") continue;
     if (result.in == In::gpus && !with_gpus) continue;
     columns.push_back(&result);
     table.columns.push_back(result.column);

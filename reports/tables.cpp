@@ -52,8 +52,8 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
     const double sigma = std::isnan(r.data.sigma) ? -1 : r.data.sigma;
     // Who loses something comes after those who do not; what was not timed goes by size.
     const double bits = std::isnan(r.size.bits_per_element) ? 0 : r.size.bits_per_element;
-    return std::tuple(r.data.source, sigma, elements_of(r), field_text(r, "data"), r.kernel.batch, !is_exact(r),
-                      std::isnan(speed) ? 0 : -speed, r.kernel.op == "size" ? bits : 0);
+    return std::tuple(r.data.source, sigma, elements_of(r), field_text(r, "data"), r.kernel.batch, r.kernel.activations,
+                      !is_exact(r), std::isnan(speed) ? 0 : -speed, r.kernel.op == "size" ? bits : 0);
   };
   using Key = decltype(key(std::declval<const CaseRecord&>()));
   std::vector<std::pair<Key, const CaseRecord*>> keyed;

@@ -14,6 +14,8 @@ namespace ecmv::reports {
 // sizes, streamed before resident. Rows are grouped by data, batch and device, in each group the fastest first, sizes
 // smallest first; numbers stand before the names of kernels.
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
+// What the layers of each decoding step take, by kind: a row for each kind, codec and kernel of the ok cases.
+Table steps_table(const RecordSet& records);
 // The same with fewer columns and of each codec and settings only the fastest kernel and tuning on each backend and
 // device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);

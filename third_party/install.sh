@@ -5,6 +5,7 @@
 #   third_party/install.sh lint    the same, and clang-format
 #   third_party/install.sh fuzz    the same, and clang with libFuzzer and OpenMP
 #   third_party/install.sh cluster the same, and Slurm and Open MPI for the tests that start them
+#   third_party/install.sh python  the same, and NumPy, pandas and what installs a Python package, for its tests
 # With everything there it needs neither root nor network and ends within a second. Packages come from apt by name;
 # Debian 12's Catch2 from bookworm-backports; pinned sources (pins.txt) as Debian source packages or from upstream.
 # Suites that the machine does not list are read through a private apt folder: /etc/apt is never written.
@@ -18,6 +19,7 @@ libraries="libbenchmark-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libf
 lint_tools="clang-format=clang-format"
 fuzz_tools="clang++=clang"
 fuzz_libraries="libclang-rt-dev libomp-dev"
+python_packages="python3-venv python3-pip python3-setuptools python3-wheel python3-numpy python3-pandas"
 cluster_packages="slurmctld slurmd slurm-client munge openmpi-bin libopenmpi-dev"
 neon_tools="aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user"
 
@@ -181,7 +183,8 @@ case ${1:-base} in
   lint) tools="$tools $lint_tools" ;;
   fuzz) tools="$tools $fuzz_tools" libraries="$libraries $fuzz_libraries" ;;
   cluster) libraries="$libraries $cluster_packages" ;;
-  *) stop "'$1' is not a part of the set-up; the parts are: base, neon, lint, fuzz, cluster." ;;
+  python) libraries="$libraries $python_packages" ;;
+  *) stop "'$1' is not a part of the set-up; the parts are: base, neon, lint, fuzz, cluster, python." ;;
 esac
 
 command -v dpkg-query >/dev/null 2>&1 ||

@@ -4,11 +4,14 @@
 // (records_gpu.h); long lists are shared by all once the fields are done. They synchronise once, at the end, so that
 // loads of fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
 #include <type_traits>
 
 #include "backends/gpu/requantise.h"
 #include "codecs/packed_outliers/fields_gpu.h"
 #include "codecs/packed_outliers/records_gpu.h"
+#include "codecs/packed_outliers/tokens_gpu.h"
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 namespace {
@@ -318,6 +321,45 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
              : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
 }
 
+// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+
+constexpr int kLeastTokenBits = 3, kMostTokenBits = 5;
+
+template <int kBits>
+std::string why_no_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                          const backends::Policy& policy) {
+  return gpu::why_no_token_product<FieldElements<kBits>>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
+}
+std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (bits_of(matrix) < kLeastTokenBits || bits_of(matrix) > kMostTokenBits)
+    return "The kernel is compiled for fields of 3 to 5 bits.";
+  return with_bits(bits_of(matrix),
+                   [&](auto bits) { return why_no_tokens<decltype(bits)::value>(matrix, device, policy); });
+}
+
+// A field and what its records add are as large as the element together, where the fields' range holds 0.
+backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  return with_bits(bits_of(view), [&](auto bits) -> backends::BoundKernel {
+    constexpr int kBits = decltype(bits)::value;
+    if constexpr (kBits < kLeastTokenBits || kBits > kMostTokenBits) {
+      return {};
+    } else {
+      const Matrix matrix = matrix_of(view);
+      const int lowest = std::to_integer<int8_t>(view.sections[kHeader].host[1]), highest = lowest + (1 << kBits) - 1;
+      const float number = static_cast<float>(lowest - 128);
+      const uint32_t half = std::bit_cast<uint32_t>(number) >> 16;
+      const FieldElements<kBits> elements{gpu::kInt8Exponents, half << 16 | half, matrix.header, matrix.records};
+      return gpu::bind_token_product<gpu::kWideTokenPolicies>(
+          policy, elements, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, place.device(),
+          {.more_roundings = static_cast<int>(view.shape.cols),
+           .offset = lowest <= 0 && highest >= 0 ? 0.0 : 2.0 * std::max(std::abs(lowest), std::abs(highest))});
+    }
+  });
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "planes", .refuses = refuses, .bind = bind_decode},
     {.op = backends::Op::matvec,
@@ -325,6 +367,12 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kProductPolicies,
      .refuses = refuses,
      .bind = bind_matvec},
+    {.op = backends::Op::matmul,
+     .variant = "tokens",
+     .policies = gpu::kWideTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
 };
 
 }  // namespace

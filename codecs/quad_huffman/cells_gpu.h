@@ -70,6 +70,29 @@ struct Cells {
     }
   }
 
+  // The same as two words of two halves each: w - lowest of contiguous cells, 2 (w - lowest) + 1 of folded ones, as sign
+  // (the highest bit) and magnitude (the lowest eight).
+  template <int kQuad, typename Word>
+  ECMV_GPU_DEVICE static void integers(Word word, int quad, uint32_t entry, uint32_t& first, uint32_t& second) {
+    if constexpr (kFolds) {
+      const uint32_t high = high_of<kQuad>(entry), signs = sign_bits(word, quad) & 0x80808080u;
+      uint32_t odd;
+      if constexpr (kDoubled) {
+        odd = high | 0x01010101u;
+      } else {
+        uint32_t magnitude = gpu::select_bits(low_bits(kCellBits), raw(word, quad), high);
+        if constexpr (kPacked) magnitude &= low_bits(kCellBits + 2);
+        odd = magnitude * 2 + 0x01010101u;
+      }
+      first = gpu::byte_permute(odd, signs, 0x5140);
+      second = gpu::byte_permute(odd, signs, 0x7362);
+    } else {
+      const uint32_t bytes = offsets(join<kQuad>(word, quad, entry), quad);
+      first = gpu::byte_permute(bytes, 0, 0x4140);
+      second = gpu::byte_permute(bytes, 0, 0x4342);
+    }
+  }
+
   // sum + the products of four bytes with x. Sums are two, and this is whose a quad is.
   ECMV_GPU_DEVICE static int32_t add_products(uint32_t bytes, uint32_t x, int32_t sum) {
     if constexpr (kFolds) return gpu::dot4(static_cast<int32_t>(bytes), static_cast<int32_t>(x), sum);

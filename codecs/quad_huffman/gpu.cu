@@ -18,6 +18,7 @@
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/token_binding_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
@@ -171,10 +172,6 @@ MatmulKernel matmul_kernel(const Shape& shape) {
   });
 }
 
-int largest_stand_in(const codecs::CompressedView& matrix) {
-  return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
-}
-
 backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const codecs::CompressedView& view = *layers[0].matrix;
@@ -276,6 +273,18 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kMatmulPolicies,
      .refuses = refuses<InputType::float32>,
      .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "few_tokens",
+     .policies = kFewPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_few,
+     .bind = bind_few},
+    {.op = backends::Op::matmul,
+     .variant = "tokens",
+     .policies = kTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
     {.op = backends::Op::decode,
      .variant = "plain",
      .refuses = refuses_plain<backends::Op::decode>,

@@ -1,8 +1,7 @@
-// The patches of a tile sorted by which eight rows they are for, so that they can be applied while those are decoded.
-// Within eight rows the order by columns stays.
+// The patches of a tile by which eight rows they are for, so that they can be applied while those are decoded. Within
+// eight rows the order by columns stays.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -11,25 +10,28 @@
 namespace ecmv::codecs::quad_huffman {
 
 struct OctetPatches {
-  static constexpr int kOctets = kLanes / 8, kCapacity = 4096;
-  // column << 16 | row in the octet << 8 | delta as a byte
-  std::array<uint32_t, kCapacity> patches;
-  std::array<int, kOctets + 1> begin{};
+  static constexpr int kCapacity = 4096;
+  struct OfOctet {
+    int count = 0;
+    // A patch as it is stored; bit 16: in the tile's right half.
+    std::array<uint32_t, kCapacity> patches;
+    int row(int i) const { return static_cast<int>(patches[i] % 8); }
+    int64_t col(int i) const { return patches[i] / kLanes % kPatchCols | (patches[i] >> 16) * kPatchCols; }
+    bool takes(int i) const { return (patches[i] >> 15 & 1) != 0; }
+  };
+  std::array<OfOctet, kLanes / 8> of_octet;
 
   // False if there are more than fit; they then must be applied to what was decoded.
   bool sort(const Stored& stored, int64_t tile) {
-    begin.fill(0);
+    for (OfOctet& octet : of_octet) octet.count = 0;
     const TileIndex index = stored.tile(tile);
-    const int64_t first = index.first_patch, count = stored.first_patch(tile + 1) - first;
+    const int64_t count = stored.first_patch(tile + 1) - index.first_patch;
     if (count > kCapacity) return false;
-    for (int64_t i = 0; i < count; ++i) ++begin[stored.patches[2 * (first + i)] % kLanes / 8 + 1];
-    for (int octet = 0; octet < kOctets; ++octet) begin[octet + 1] += begin[octet];
-    std::array<int, kOctets> next;
-    std::copy_n(begin.begin(), kOctets, next.begin());
+    const uint8_t* patches = stored.patches + 2 * index.first_patch;
     for (int64_t i = 0; i < count; ++i) {
-      const Patch patch = stored.patch(index, first + i);
-      patches[next[patch.row / 8]++] = static_cast<uint32_t>(patch.col) << 16 |
-                                       static_cast<uint32_t>(patch.row % 8) << 8 | static_cast<uint8_t>(patch.delta);
+      const uint32_t patch = load_u16(patches + 2 * i);
+      OfOctet& octet = of_octet[patch % kLanes / 8];
+      octet.patches[octet.count++] = patch | (i < index.left_patches ? 0u : 1u << 16);
     }
     return true;
   }

@@ -10,6 +10,7 @@
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/cells_gpu.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/streams_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -17,39 +18,6 @@ using LaneGroup = gpu::Lanes<kLanes>;
 
 // A ring's first lines are repeated after its last one, so that the other words of two windows need no wrap.
 inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLines) * kLineBytes;
-
-struct Streams {
-  gpu::Pointer<const gpu::uint4> tiles;
-  gpu::Pointer<const uint8_t> schedule;
-  gpu::Pointer<const std::byte> codes;
-  gpu::Pointer<const std::byte> raw;
-  gpu::Pointer<const uint16_t> patches;
-  int row_segments, tile_segments;
-};
-
-// Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three
-// instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend on.
-struct Hidden {
-  int line_bytes_of_bit = kLineBytes / 32;
-  uint32_t zero = 0;
-};
-
-// This lane's copy of a table. The distance of entries is in bytes, so that an address is one multiply-add.
-struct Table {
-  gpu::SharedWords words;
-  uint32_t mask;
-  int distance;
-
-  ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const {
-    return words.at(static_cast<int>(window & mask) * distance);
-  }
-};
-
-// Where the element is, its exponent, and the coded tile_.
-struct FloatPatch {
-  int row, col;
-  uint32_t exponent, stand_in;
-};
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class TileLanes {
@@ -189,7 +157,133 @@ class TileLanes {
 
   ECMV_GPU_DEVICE int first_col() const { return first_col_; }
 
+  // Calls f(row, column of the tile, what is added to the element) for the patches of the tile, of int8 elements, each of
+  // one cell: an element may have several. The first ones have been loaded since begin().
+  template <typename F>
+  ECMV_GPU_DEVICE void for_each_patch(F f) const {
+    const auto visit = [&](uint32_t i, uint32_t patch) {
+      f(static_cast<int>(patch % kLanes),
+        (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols),
+        patch >> 15 != 0 ? -(1 << Bytes::kCellBits) : 1 << Bytes::kCellBits);
+    };
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kPatchesAhead; ++k)
+      if (patch_of(k) < tile_.patches) visit(patch_of(k), tile_.patches_ahead[k]);
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t first = kPatchesAhead * kLanes; first < tile_.patches; first += kPatchesAhead * kLanes) {
+      uint16_t patches[kPatchesAhead];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kPatchesAhead; ++k)
+        if (first + patch_of(k) < tile_.patches) patches[k] = patches_[tile_.first_patch + first + patch_of(k)];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kPatchesAhead; ++k)
+        if (first + patch_of(k) < tile_.patches) visit(first + patch_of(k), patches[k]);
+    }
+  }
+  // decode() with what Cells::integers makes of a quad.
+  template <typename Visit>
+  ECMV_GPU_DEVICE void decode_integers(const Table& table, Visit visit) {
+    decode(table, Integers<Visit>{visit});
+  }
+
+  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then all
+  // meet, then each calls fetch() and commits.
+  ECMV_GPU_DEVICE int segments() const { return segments_; }
+  ECMV_GPU_DEVICE static void wait_for_segment() { gpu::wait_copies<kAhead - 1>(); }
+  ECMV_GPU_DEVICE void fetch(int s) {
+    if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
+    fetch_codes(s + kAhead);
+  }
+  template <typename Visit>
+  ECMV_GPU_DEVICE void decode_one(const Table& table, int s, Visit visit) {
+    decode_segment(table, s, visit);
+  }
+
+  // The tile's patches in the order of their columns, 32 at a time, a lane each, and the 32 after them.
+  struct PatchWalk {
+    uint32_t first = 0;                    // of the 32
+    uint32_t patch = 0, ahead = 0;         // this lane's
+    int col = kNoCol;                      // its column in the tile, kNoCol once it is applied
+    int applied = 0;                       // of the 32
+    bool is_first = true, is_last = true;  // of its element's
+  };
+  static constexpr int kNoCol = 1 << 20;
+  ECMV_GPU_DEVICE PatchWalk patch_walk() const {
+    PatchWalk walk;
+    walk.patch = patch_bits(static_cast<uint32_t>(LaneGroup::lane()));
+    begin_patches(walk, kNoPatch);
+    return walk;
+  }
+  // Applies the patches of columns before `end_col` of the tile: f(row, column of the tile, what is added to an int8
+  // element or what a bf16 exponent is).
+  template <typename F>
+  ECMV_GPU_DEVICE void apply_patches(PatchWalk& walk, int end_col, F f) const {
+    for (;;) {
+      const bool applies = walk.col < end_col;
+      const int count = gpu::popcount(LaneGroup::ballot(applies));
+      if (applies) {
+        const int row = static_cast<int>(walk.patch % kLanes);
+        if constexpr (kFloats) {
+          f(row, walk.col, static_cast<int>(walk.patch >> 16 & 255));
+        } else if (walk.is_first) {
+          int cells = walk.patch >> 15 != 0 ? -1 : 1;
+          if (!walk.is_last) cells = cells_of_element(walk.first + static_cast<uint32_t>(LaneGroup::lane()));
+          f(row, walk.col, cells * (1 << Bytes::kCellBits));
+        }
+        walk.col = kNoCol;
+      }
+      walk.applied += count;
+      if (walk.applied < kLanes) return;
+      const uint32_t before = LaneGroup::shuffle(walk.patch, kLanes - 1);
+      walk.first += kLanes;
+      walk.applied = 0;
+      walk.patch = walk.ahead;
+      begin_patches(walk, before);
+    }
+  }
+
  private:
+  static constexpr uint32_t kNoPatch = 0xFFFFFFFF;
+  // kNoPatch where there is none.
+  ECMV_GPU_DEVICE uint32_t patch_bits(uint32_t i) const {
+    if (i >= tile_.patches) return kNoPatch;
+    if constexpr (kFloats) return gpu::cast<const uint32_t>(patches_)[tile_.first_patch + i];
+    return patches_[tile_.first_patch + i];
+  }
+  ECMV_GPU_DEVICE int patch_col(uint32_t i, uint32_t patch) const {
+    if constexpr (kFloats) return static_cast<int>(patch / kLanes % kMostTileCols);
+    return (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols);
+  }
+  // The walk has come to walk.patch; `before` is the one before them.
+  ECMV_GPU_DEVICE void begin_patches(PatchWalk& walk, uint32_t before) const {
+    const int lane = LaneGroup::lane();
+    const uint32_t i = walk.first + static_cast<uint32_t>(lane);
+    walk.ahead = patch_bits(i + kLanes);
+    walk.col = i < tile_.patches ? patch_col(i, walk.patch) : kNoCol;
+    if constexpr (!kFloats) {
+      // Patches of an element, each one cell, follow each other.
+      const uint32_t first_ahead = LaneGroup::shuffle(walk.ahead, 0);
+      uint32_t left = LaneGroup::shuffle_up(walk.patch, 1), right = LaneGroup::shuffle_down(walk.patch, 1);
+      if (lane == 0) left = before;
+      if (lane == kLanes - 1) right = first_ahead;
+      const auto same = [&](uint32_t other, bool same_half) {
+        return other != kNoPatch && same_half && ((other ^ walk.patch) & 0x7FFF) == 0;
+      };
+      walk.is_first = !same(left, i != tile_.left_patches);
+      walk.is_last = !same(right, i + 1 != tile_.left_patches);
+    }
+  }
+  ECMV_GPU_DEVICE int cells_of_element(uint32_t first) const {
+    const uint32_t patch = patch_bits(first);
+    int cells = 0;
+    for (uint32_t i = first; i < tile_.patches && (i == first || i != tile_.left_patches); ++i) {
+      const uint32_t other = patch_bits(i);
+      if (((other ^ patch) & 0x7FFF) != 0) break;
+      cells += other >> 15 != 0 ? -1 : 1;
+    }
+    return cells;
+  }
+
   // Raw bits of one batch are in use while those of the next one are loaded.
   static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kForm));
   static constexpr int kBatchCols = batch_cols(kSymbolCols, kForm), kBatches = kSegmentCols / kBatchCols,
@@ -352,6 +446,10 @@ class TileLanes {
   }
 
   // Quad kQuad of the symbol of `entry`.
+  template <typename Visit>
+  struct Integers {
+    Visit visit;
+  };
   template <int kQuad, typename Visit>
   ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t entry) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
@@ -363,6 +461,10 @@ class TileLanes {
     if constexpr (kFloats) {
       const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
       visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8));
+    } else if constexpr (requires { visit.visit; }) {
+      uint32_t first, second;
+      Bytes::template integers<kQuad>(word, quad % 8, entry, first, second);
+      visit.visit(s, quad, first, second);
     } else {
       visit(s, quad, Bytes::template join<kQuad>(word, quad % 8, entry));
     }

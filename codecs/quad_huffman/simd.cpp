@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "backends/cpu/dense_matvec.h"
 #include "backends/kernel.h"
@@ -51,28 +52,34 @@ HWY_INLINE void CopyWords(const TileCodes& tile, int first_lane, Walkers& walker
       hn::StoreU(hn::InterleaveUpper(d64, e, f), d64, to(3));
     }
   }
-  for (int64_t line = lines; line < tile.lines(); ++line)
+  for (int64_t line = lines; line < tile.lines(); ++line) {
+    const uint32_t mask = tile.mask(line);
+    const uint8_t* HWY_RESTRICT next = tile.partial(line, first_lane);
     for (int lane = 0; lane < kWalkLanes; ++lane) {
-      const uint32_t word = tile.word(line, first_lane + lane);
-      std::memcpy(walkers.words[lane].data() + 4 * line, &word, 4);
+      static constexpr uint32_t kNone = 0;
+      const uint32_t there = mask >> (first_lane + lane) & 1;
+      // A choice of addresses: which lanes have a word is for no branch predictor.
+      std::memcpy(walkers.words[lane].data() + 4 * line, there ? next : reinterpret_cast<const uint8_t*>(&kNone), 4);
+      next += 4 * there;
     }
+  }
 }
 
 // On its own, so that eight windows, table, mask and output share the registers with nothing else.
 template <int kTakes>
-HWY_NOINLINE void Walk(Walkers& walkers, const uint32_t* HWY_RESTRICT table, uint64_t mask, int quads,
-                       std::array<uint32_t, kChunkQuads>* HWY_RESTRICT entries) {
-  walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2, kTakes>(walkers, table, mask, quads, entries);
+HWY_NOINLINE void Walk(Walkers& walkers, const uint32_t* HWY_RESTRICT table, uint64_t mask, int symbols,
+                       std::array<uint32_t, kChunkSymbols>* HWY_RESTRICT entries) {
+  walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2, kTakes>(walkers, table, mask, symbols, entries);
 }
 
 struct Scratch {
   Walkers walkers;
-  alignas(64) std::array<std::array<uint32_t, kChunkQuads>, kWalkLanes> entries;
-  alignas(64) std::array<int8_t, kPieceCols> last_cols;
+  alignas(64) std::array<std::array<uint32_t, kChunkSymbols>, kWalkLanes> entries;
+  alignas(64) std::array<int8_t, kMostSegmentCols> last_cols;
   // acc of the rows of the eight lanes between their chunks.
   alignas(64) std::array<std::array<int32_t, 8>, kWalkLanes> acc;
-  // Use::stream: a chunk of elements, and the tile's patches.
-  alignas(64) std::array<std::array<uint8_t, kChunkSegments * kSegmentCols>, kWalkLanes> elements;
+  // What goes past the caches: a chunk of elements, and the tile's patches.
+  alignas(64) std::array<std::array<uint8_t, kChunkCols>, kWalkLanes> elements;
   OctetPatches patches;
   int next_patch = 0;  // of the octet
 };
@@ -87,7 +94,7 @@ struct Chunk {
 
 struct Launch;
 // The only parts that are compiled for each number of look-ups a round and for each form.
-using WalkFunction = void (*)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkQuads>*);
+using WalkFunction = void (*)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkSymbols>*);
 using UseFunction = void (*)(const Launch&, const Chunk&, Scratch&);
 
 struct Launch {
@@ -97,6 +104,7 @@ struct Launch {
   const uint32_t* table = nullptr;
   backends::Rows rows;
   int8_t* decoded = nullptr;  // rows.begin's first element
+  bool past_caches = false;   // through a buffer, in which patches are applied: what is decoded is not read
   const int8_t* x = nullptr;
   int32_t* y = nullptr;  // of all rows
   int32_t offset = 0;    // (lowest - bias) * sum(x)
@@ -113,57 +121,67 @@ HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8
   if (i < count) std::memcpy(to + i, from + i, static_cast<size_t>(count - i));
 }
 
+// The chunk in the buffer, corrected, to where it belongs.
+HWY_INLINE void StreamChunk(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
+  const Stored& stored = launch.stored;
+  const int64_t start = segment * stored.segment_cols(), stop = start + count * stored.segment_cols(),
+                first_col = column * stored.tile_cols + start, cols = std::min(stored.cols - first_col, stop - start);
+  const auto& patches = scratch.patches.of_octet[first_lane / kWalkLanes];
+  const uint8_t step = static_cast<uint8_t>(1 << stored.cell_bits());
+  for (int& i = scratch.next_patch; i < patches.count && patches.col(i) < stop; ++i) {
+    uint8_t& element = scratch.elements[patches.row(i)][patches.col(i) - start];
+    element = static_cast<uint8_t>(patches.takes(i) ? element - step : element + step);
+  }
+  int8_t* row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * stored.cols + first_col;
+  for (int lane = 0; lane < lanes; ++lane, row += stored.cols)
+    StreamRow(scratch.elements[lane].data(), cols, reinterpret_cast<uint8_t*>(row));
+}
+
 // Stores or multiplies a chunk whose entries have been looked up.
-template <int kForm, Use kUse>
+template <int kSymbolCols, int kForm, Use kUse>
 HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kSymbolCols), kPieces = kSegmentCols / kPieceCols;
+  constexpr int kLaneBytesOfRaw = lane_raw_bytes(kSymbolCols, kForm);
   const DI32 di32;
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
                 end = std::min(cols, first_col + count * kSegmentCols);
+  const bool buffered = launch.past_caches;
   const int8_t* HWY_RESTRICT x = launch.x;
   const uint8_t* HWY_RESTRICT raw_of_lane =
-      stored.raw_of(group, column * stored.tile_segments + segment) + lane_raw_bytes(kForm) * first_lane;
+      stored.raw_of(group, column * stored.tile_segments + segment) + kLaneBytesOfRaw * first_lane;
   int8_t* HWY_RESTRICT row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * cols;
-  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += lane_raw_bytes(kForm), row += cols) {
+  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += kLaneBytesOfRaw, row += cols) {
     VI32 acc = hn::Zero(di32);
-    if constexpr (!stores(kUse)) acc = hn::Load(di32, scratch.acc[lane].data());
+    if constexpr (kUse != Use::store) acc = hn::Load(di32, scratch.acc[lane].data());
     const uint8_t* HWY_RESTRICT raw = raw_of_lane;
     const uint32_t* HWY_RESTRICT entries = scratch.entries[lane].data();
-    int8_t* HWY_RESTRICT to =
-        kUse == Use::stream ? reinterpret_cast<int8_t*>(scratch.elements[lane].data()) : row + first_col;
-    // x and the buffer are padded; rows are not.
-    const auto piece = [&]<int kPiece>(int64_t col) HWY_ATTR {
-      const int64_t left = end - first_col - col;
-      const bool whole = left >= kPieceCols || kUse != Use::store;
-      Piece<kForm, kUse, kPiece>(entries + col / 4, raw, lowest, x + first_col + col,
-                                 whole ? to + col : scratch.last_cols.data(), acc);
-      if (!whole) std::memcpy(to + col, scratch.last_cols.data(), static_cast<size_t>(left));
-    };
-    for (int64_t col = 0; first_col + col < end; col += kSegmentCols, raw += raw_bytes_of_segment(kForm)) {
-      piece.template operator()<0>(col);
-      if (first_col + col + kPieceCols < end) piece.template operator()<1>(col + kPieceCols);
+    int8_t* HWY_RESTRICT to = buffered ? reinterpret_cast<int8_t*>(scratch.elements[lane].data()) : row + first_col;
+    for (int64_t col = 0, left = end - first_col; left > 0; col += kSegmentCols, left -= kSegmentCols) {
+      // x and the buffer are padded; rows are not.
+      const bool whole = left >= kSegmentCols || kUse != Use::store || buffered;
+      int8_t* HWY_RESTRICT here = whole ? to + col : scratch.last_cols.data();
+      const auto pieces = [&]<int... kPiece>(std::integer_sequence<int, kPiece...>) HWY_ATTR {
+        ((kPiece * kPieceCols < left ? Piece<kSymbolCols, kForm, kUse, kPiece>(
+                                           entries + kPiece * kPieceCols / kSymbolCols, raw, lowest,
+                                           x + first_col + col + kPiece * kPieceCols, here + kPiece * kPieceCols, acc)
+                                     : void()),
+         ...);
+      };
+      pieces(std::make_integer_sequence<int, kPieces>{});
+      if (!whole) std::memcpy(to + col, here, static_cast<size_t>(left));
+      raw += raw_bytes_of_segment(kSymbolCols, kForm);
+      entries += kSegmentSymbols;
     }
-    if constexpr (!stores(kUse)) hn::Store(acc, di32, scratch.acc[lane].data());
+    if constexpr (kUse != Use::store) hn::Store(acc, di32, scratch.acc[lane].data());
   }
-  if constexpr (kUse == Use::stream) {
-    const uint32_t stop = static_cast<uint32_t>((segment + count) * kSegmentCols);
-    const int last_patch = scratch.patches.begin[first_lane / kWalkLanes + 1];
-    for (int& i = scratch.next_patch; i < last_patch && scratch.patches.patches[i] >> 16 < stop; ++i) {
-      const uint32_t patch = scratch.patches.patches[i];
-      uint8_t& element =
-          scratch.elements[patch >> 8 & 7][(patch >> 16) - static_cast<uint32_t>(segment * kSegmentCols)];
-      element = static_cast<uint8_t>(element + patch);
-    }
-    row -= lanes * cols;
-    for (int lane = 0; lane < lanes; ++lane, row += cols)
-      StreamRow(scratch.elements[lane].data(), end - first_col, reinterpret_cast<uint8_t*>(row) + first_col);
-  }
+  if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
 // What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
-template <Use kUse>
 HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
@@ -175,12 +193,13 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
     __builtin_prefetch(codes + line * kLineBytes, 0, 3);
   const uint8_t* raw =
       stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * first_lane;
-  for (int64_t at = 0; at < count * raw_bytes_of_segment(stored.form); at += stored.raw_lane_bytes() * kLanes)
+  const int64_t raw_bytes = count * raw_bytes_of_segment(stored.symbol_cols, stored.form);
+  for (int64_t at = 0; at < raw_bytes; at += stored.raw_lane_bytes() * kLanes)
     for (int line = 0; line < kWalkLanes * stored.raw_lane_bytes(); line += 64)
       __builtin_prefetch(raw + at + line, 0, 3);
-  if constexpr (kUse == Use::store) {
-    const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols,
-                  end = std::min(stored.cols, first_col + count * kSegmentCols);
+  if (launch.decoded != nullptr && !launch.past_caches) {
+    const int64_t first_col = column * stored.tile_cols + segment * stored.segment_cols(),
+                  end = std::min(stored.cols, first_col + count * stored.segment_cols());
     const int8_t* row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * stored.cols;
     for (int lane = 0; lane < lanes; ++lane, row += stored.cols)
       for (int64_t col = first_col; col < end; col += 64) __builtin_prefetch(row + col, 1, 2);
@@ -191,7 +210,7 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
 // segments [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
 HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
-  const int64_t raw_bytes = raw_bytes_of_segment(stored.form);
+  const int64_t raw_bytes = raw_bytes_of_segment(stored.symbol_cols, stored.form);
   const int64_t segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
   const int64_t share = first_lane / kWalkLanes * segments + segment;
   const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes +
@@ -205,7 +224,7 @@ HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
 
 // Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved
 // in them.
-template <Use kUse>
+template <bool kStores>
 HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const TileIndex& tile,
                       const TileCodes& codes, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
   const Stored& stored = launch.stored;
@@ -214,33 +233,33 @@ HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int f
   Walkers& walkers = scratch.walkers;
   CopyWords(codes, first_lane, walkers);
   for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, 0);
-  if constexpr (!stores(kUse)) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
-  scratch.next_patch = scratch.patches.begin[first_lane / kWalkLanes];
+  if constexpr (!kStores) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
+  scratch.next_patch = 0;
   const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
   for (int64_t s = 0; s < segments;) {
     const auto floor_of = [&](int64_t segment) {
       return 32 * (reach[std::min(segment + kAhead, segments - 1)] - kRingLines);
     };
     const int64_t least = walkers.least_position();
-    int64_t count = std::min<int64_t>(kChunkSegments, segments - s);
+    int64_t count = std::min<int64_t>(kChunkCols / stored.segment_cols(), segments - s);
     while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
     if (floor_of(s) > least)
       for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
     const Chunk chunk{group, column, first_lane, lanes, s, count, tile};
     PrefetchNextTile(stored, chunk);
-    PrefetchForUse<kUse>(launch, chunk);
-    launch.walk(walkers, launch.table, mask, static_cast<int>(count) * kQuadsOfSegment, scratch.entries.data());
+    PrefetchForUse(launch, chunk);
+    launch.walk(walkers, launch.table, mask, static_cast<int>(count) * kSegmentSymbols, scratch.entries.data());
     launch.use_entries(launch, chunk, scratch);
     s += count;
   }
-  if constexpr (!stores(kUse))
+  if constexpr (!kStores)
     for (int lane = 0; lane < lanes; ++lane) {
       uint32_t& y = reinterpret_cast<uint32_t*>(launch.y)[group * kLanes + first_lane + lane];
       y += static_cast<uint32_t>(hn::ReduceSum(DI32(), hn::Load(DI32(), scratch.acc[lane].data())));
     }
 }
 
-template <Use kUse>
+template <bool kStores>
 HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) {
   const Stored& stored = launch.stored;
   const int64_t number = group * stored.column_tiles + column, first_col = column * stored.tile_cols;
@@ -248,7 +267,7 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
   uint32_t* y = reinterpret_cast<uint32_t*>(launch.y) + group * kLanes;
   for (int64_t i = tile.first_patch, end = stored.first_patch(number + 1); i < end; ++i) {
     const Patch patch = stored.patch(tile, i);
-    if constexpr (stores(kUse)) {
+    if constexpr (kStores) {
       int8_t& element =
           launch.decoded[(group * kLanes + patch.row - launch.rows.begin) * stored.cols + first_col + patch.col];
       element = static_cast<int8_t>(element + patch.delta);
@@ -258,13 +277,13 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
   }
 }
 
-template <Use kUse>
+template <bool kStores>
 void Groups(const Launch& launch) {
   const Stored& stored = launch.stored;
   Scratch scratch;
   for (int64_t group = launch.rows.begin / kLanes; group * kLanes < launch.rows.end; ++group) {
     const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
-    if constexpr (!stores(kUse)) std::fill_n(launch.y + group * kLanes, rows, launch.offset);
+    if constexpr (!kStores) std::fill_n(launch.y + group * kLanes, rows, launch.offset);
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
       const TileIndex index = stored.tile(tile);
@@ -273,15 +292,13 @@ void Groups(const Launch& launch) {
       int64_t blocks = 0;
       for (int64_t s = 0; s < segments; ++s)
         reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
-      bool patched = false;
-      if constexpr (kUse == Use::stream) patched = scratch.patches.sort(stored, tile);
-      for (int lane = 0; lane < rows; lane += kWalkLanes) {
-        Octet<kUse>(launch, group, column, lane, index, codes, reach, scratch);
-      }
-      if (!patched) AddPatches<kUse>(launch, group, column);
+      const bool patched = launch.past_caches && scratch.patches.sort(stored, tile);
+      for (int lane = 0; lane < rows; lane += kWalkLanes)
+        Octet<kStores>(launch, group, column, lane, index, codes, reach, scratch);
+      if (!patched) AddPatches<kStores>(launch, group, column);
     }
   }
-  if constexpr (kUse == Use::stream) hwy::FlushStream();
+  if (launch.past_caches) hwy::FlushStream();
 }
 
 // What all kernels have in common.
@@ -295,18 +312,28 @@ Octets OctetsOf(const CompressedView& matrix) {
   return {stored, stored.table_bits <= 9 ? Walk<6> : stored.table_bits <= 11 ? Walk<5> : Walk<4>};
 }
 
+// nullptr: there is no such form. Products of a form whose offsets are always small need no code for others.
+template <int kSymbolCols, int kForm, Use kUse>
+constexpr UseFunction use_entries_of_form() {
+  constexpr bool kIsFolded = is_folded(kForm);
+  constexpr int kRawBits = raw_bits_of(kForm);
+  if constexpr (kRawBits < least_raw_bits(kSymbolCols, kIsFolded) || kRawBits > most_raw_bits(kSymbolCols, kIsFolded))
+    return nullptr;
+  else if constexpr (kUse == Use::dot && is_small(kSymbolCols, kForm))
+    return UseEntries<kSymbolCols, kForm, Use::dot_small>;
+  else
+    return UseEntries<kSymbolCols, kForm, kUse>;
+}
+template <int kSymbolCols, Use kUse, int... kForms>
+UseFunction UseEntriesOfForm(int form, std::integer_sequence<int, kForms...>) {
+  constexpr UseFunction kFunctions[] = {use_entries_of_form<kSymbolCols, kForms, kUse>()...};
+  return kFunctions[form];
+}
 template <Use kUse>
 UseFunction UseEntriesOf(const Stored& stored) {
-  constexpr UseFunction kFunctions[] = {UseEntries<0, kUse>, UseEntries<1, kUse>, UseEntries<2, kUse>,
-                                        UseEntries<3, kUse>, UseEntries<4, kUse>, UseEntries<5, kUse>,
-                                        UseEntries<6, kUse>, UseEntries<7, kUse>};
-  constexpr UseFunction kFolding[] = {nullptr,
-                                      UseEntries<kFolded + 1, kUse>,
-                                      UseEntries<kFolded + 2, kUse>,
-                                      UseEntries<kFolded + 3, kUse>,
-                                      UseEntries<kFolded + 4, kUse>,
-                                      UseEntries<kFolded + 5, kUse>};
-  return (stored.folded() ? kFolding : kFunctions)[stored.raw_bits()];
+  constexpr auto kForms = std::make_integer_sequence<int, kFolded + kMostRawBits + 1>{};
+  return stored.symbol_cols == 4 ? UseEntriesOfForm<4, kUse>(stored.form, kForms)
+                                 : UseEntriesOfForm<8, kUse>(stored.form, kForms);
 }
 
 // Builds the table in the scratch; `largest`: no high part of any entry is larger.
@@ -335,24 +362,22 @@ struct Multiply {
     launch.offset = static_cast<int32_t>(
         sum * static_cast<uint32_t>(stored.lowest - bias_of(stored.form, small ? Use::dot_small : Use::dot)));
     launch.use_entries = small ? dot_small : dot;
-    if (small)
-      Groups<Use::dot_small>(launch);
-    else
-      Groups<Use::dot>(launch);
+    Groups<false>(launch);
   }
 };
 
 struct Decode {
   Octets octets;
   UseFunction use_entries;
-  void (*groups)(const Launch&);
+  bool past_caches;
   void operator()(void*, const backends::DecodeArgs& args) const {
     if (args.rows.count() <= 0) return;
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
     launch.decoded = reinterpret_cast<int8_t*>(args.out);
+    launch.past_caches = past_caches;
     launch.use_entries = use_entries;
-    groups(launch);
+    Groups<true>(launch);
   }
 };
 
@@ -368,9 +393,7 @@ backends::BoundKernel BindMatvec(const CompressedView& matrix) {
 
 backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedView& matrix) {
   const Octets octets = OctetsOf(matrix);
-  const Decode past_caches{octets, UseEntriesOf<Use::stream>(octets.stored), Groups<Use::stream>};
-  const Decode through_caches{octets, UseEntriesOf<Use::store>(octets.stored), Groups<Use::store>};
-  return {policy.past_caches ? past_caches : through_caches, FactsOf(matrix)};
+  return {Decode{octets, UseEntriesOf<Use::store>(octets.stored), policy.past_caches}, FactsOf(matrix)};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
@@ -395,7 +418,7 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<cons
 std::string refuses(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   if (is_plain(view)) return kRefusesPlain;
   if (view.type != datasets::ElementType::i8) return "The vectors of this kernel are of int8 elements.";
-  if (open_stored(view).symbol_cols != 4) return "The vectors of this kernel split symbols of 4 columns only.";
+  if (open_stored(view).symbol_cols == 2) return "The vectors of this kernel split symbols of 4 and 8 columns only.";
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
 }
 

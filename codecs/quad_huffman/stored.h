@@ -145,14 +145,16 @@ class TileCodes {
   int lines() const { return lines_; }
   int full_lines() const { return full_lines_; }
   const uint8_t* full() const { return full_; }
+  // Of a partial line: which lanes have words, and where the first word of a lane from `lane` on is.
+  uint32_t mask(int64_t line) const { return masks_[line - full_lines_]; }
+  const uint8_t* partial(int64_t line, int lane) const {
+    return partial_[line - full_lines_] + 4 * std::popcount(mask(line) & ((1u << lane) - 1));
+  }
   // 0 where the lane has none.
   uint32_t word(int64_t line, int lane) const {
     if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
-    if (line >= lines_) return 0;
-    const uint32_t mask = masks_[line - full_lines_];
-    return (mask >> lane & 1) == 0
-               ? 0
-               : load_u32(partial_[line - full_lines_] + 4 * std::popcount(mask & ((1u << lane) - 1)));
+    if (line >= lines_ || (mask(line) >> lane & 1) == 0) return 0;
+    return load_u32(partial(line, lane));
   }
 
  private:

@@ -4,8 +4,10 @@
 //
 // The words of a lane are first copied together. A window holds a lane's next bits under a marker bit; the zeros above
 // the marker tell how many bits of the 64 loaded at `next` were consumed, so a refill is seven operations. An entry of
-// the kernels' own table has the code's length in bits 0..5, where a shift takes it without a mask, and the quad of
-// high parts (model.h) in bits 16..31.
+// the kernels' own table has the code's length in bits 0..5, where a shift takes it without a mask. Of a quad it has
+// the high parts (model.h) in bits 16..31. Of eight columns it has those of columns 0..3 in bits 6 and 7 of its bytes,
+// those of columns 5..7 in bits 4 and 5 of bytes 1..3, and that of column 4, whose place lengths take, in bits 2 and 3
+// of byte 1.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +23,8 @@
 namespace ecmv::codecs::quad_huffman {
 
 inline constexpr int kWalkLanes = 8;
-// Symbols here are quads.
-inline constexpr int kSegmentCols = segment_cols(4), kQuadsOfSegment = kSegmentSymbols;
-inline constexpr int kChunkSegments = 512 / kSegmentCols;  // at most, at once
-inline constexpr int kChunkQuads = kChunkSegments * kQuadsOfSegment;
+inline constexpr int kChunkCols = 512;  // of a lane at once, at most: the buffers of eight lanes stay in the L1 cache
+inline constexpr int kChunkSymbols = kChunkCols / 4;
 // Bytes of a lane's words: the longest codes of the widest tile, and what a window may see past them.
 inline constexpr int kLaneBytes = (kMostTileCols / 4 * kMostTableBits + 31) / 32 * 4 + 32;
 
@@ -45,21 +45,21 @@ struct Walkers {
   }
 };
 
-// The next `quads` entries of each lane, entries[lane][quad]. kTakes look-ups fit one window: kTakes * T <= 56.
+// The next `symbols` entries of each lane, entries[lane][symbol]. kTakes look-ups fit one window: kTakes * T <= 56.
 // Measured on Zen 4, T = 11: 1.53 cycles a quad with 5 look-ups a refill, 1.63 with 4.
 template <bool kLzcnt, int kTakes>
-ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int quads,
-                      std::array<uint32_t, kChunkQuads>* entries) {
+ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int symbols,
+                      std::array<uint32_t, kChunkSymbols>* entries) {
   std::array<const uint8_t*, kWalkLanes> next = walkers.next;
   std::array<uint64_t, kWalkLanes> window = walkers.window;
   uint32_t* out = entries[0].data();
-  const auto take = [&](int lane, int quad) {
+  const auto take = [&](int lane, int symbol) {
     uint32_t entry = table[window[lane] & mask];
 #if defined(__GNUC__)
     asm volatile(""
                  : "+r"(entry));  // hides neighbouring stores from a compiler that would make gathers of the look-ups
 #endif
-    out[lane * kChunkQuads + quad] = entry;
+    out[lane * kChunkSymbols + symbol] = entry;
     window[lane] >>= entry & 63;
   };
   const auto refill = [&](int lane) {
@@ -67,7 +67,7 @@ ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, in
     next[lane] += taken >> 3;
     window[lane] = modelling::load_window(next[lane]) >> (taken & 7);
   };
-  for (; quads >= kTakes; quads -= kTakes, out += kTakes) {
+  for (; symbols >= kTakes; symbols -= kTakes, out += kTakes) {
 #pragma GCC unroll 8
     for (int i = 0; i < kTakes; ++i)
 #pragma GCC unroll 8
@@ -75,7 +75,7 @@ ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, in
 #pragma GCC unroll 8
     for (int lane = 0; lane < kWalkLanes; ++lane) refill(lane);
   }
-  for (int i = 0; i < quads; ++i)
+  for (int i = 0; i < symbols; ++i)
 #pragma GCC unroll 8
     for (int lane = 0; lane < kWalkLanes; ++lane) take(lane, i);
 #pragma GCC unroll 8
@@ -84,14 +84,27 @@ ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, in
   walkers.window = window;
 }
 
+// Where the kernels' entries have the high part of column k.
+inline constexpr int high_shift(int symbol_cols, int k) {
+  if (symbol_cols == 4) return 16 + 4 * k;
+  return k < 4 ? 8 * k + 6 : k == 4 ? 10 : 8 * (k - 4) + 4;
+}
+
 // Fills table[2^T] and returns a bound of the high parts of all entries: all ones up to the highest bit of any.
 inline uint32_t build_table(const Stored& stored, uint32_t* table) {
+  if (has_packed_entries(stored.symbol_cols, stored.form)) {  // all columns at once
+    for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
+      const uint32_t entry = stored.entry(i);
+      table[i] = entry >> 28 | (entry & 3) << 10 | (entry & 0x0f0f0f0cu) << 4;
+    }
+    return 3;
+  }
   uint32_t seen = 0;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
     table[i] = static_cast<uint32_t>(stored.entry_length(i));
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < stored.symbol_cols; ++k) {
       const uint32_t high = static_cast<uint32_t>(stored.entry_high(i, k));
-      table[i] |= high << (16 + 4 * k);
+      table[i] |= high << high_shift(stored.symbol_cols, k);
       seen |= high;
     }
   }

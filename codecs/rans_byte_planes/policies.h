@@ -5,11 +5,16 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-// From DRAM, prefetching 2 KiB ahead is worth much.
-struct PrefetchPolicy : backends::Policy {
-  int64_t bytes;  // ahead of the position in stream and raw bits
+// How far ahead of the position in stream and raw bits is prefetched (from DRAM, 2 KiB are worth much), and which lanes
+// share a register of new states (decode_rounds.inc): `halves` is for Intel, whose permutes have one port.
+struct PlanesPolicy : backends::Policy {
+  int64_t ahead;
+  bool halves;
 };
-inline constexpr PrefetchPolicy kPrefetchPolicies[] = {
-    {{"prefetch2k"}, 2048}, {{"prefetch4k"}, 4096}, {{"no_prefetch"}, 0}};
+inline constexpr PlanesPolicy kPlanesPolicies[] = {{{"prefetch2k"}, 2048, false},
+                                                   {{"prefetch4k"}, 4096, false},
+                                                   {{"no_prefetch"}, 0, false},
+                                                   {{"halves_prefetch2k"}, 2048, true},
+                                                   {{"halves_prefetch4k"}, 4096, true}};
 
 }  // namespace ecmv::codecs::rans_byte_planes

@@ -34,10 +34,13 @@ constexpr bool kByteExpand = true;
 
 #else
 constexpr bool kByteExpand = false;
+struct Quarters {};
+struct Halves {};
 #endif
 
 bool HasByteExpand() { return kByteExpand; }
 
+template <class Order>
 struct Decode {
   StoredMatrix matrix;
   Layout layout;
@@ -56,7 +59,7 @@ struct Decode {
       int8_t* out = reinterpret_cast<int8_t*>(args.out) + (row - begin) * layout.cols;
       Product none{};
       std::byte head[kHeadBytes + kExceptionPadding] = {};
-      DecodeBlock<false>(sections, layout, block, out, none, ahead, head);
+      DecodeBlock<Order, false>(sections, layout, block, out, none, ahead, head);
       int64_t at = 0;
       sections.each_exception(head, sections.block(block), sections.block(block + 1),
                               [&](Sections::Exception exception) {
@@ -71,6 +74,7 @@ struct Decode {
 // Rows of a matrix that is stored as it is for which there is scratch.
 inline int64_t ScratchRows(int64_t cols) { return (backends::kVectorPaddingBytes + cols - 1) / cols; }
 
+template <class Order>
 struct Multiply {
   StoredMatrix matrix;
   Layout layout;
@@ -103,7 +107,7 @@ struct Multiply {
       const int64_t block = row / layout.rows_per_block;
       Product product{.x = x, .y = args.y + row, .cols = cols};
       std::byte head[kHeadBytes + kExceptionPadding] = {};
-      DecodeBlock<true>(sections, layout, block, nullptr, product, ahead, head);
+      DecodeBlock<Order, true>(sections, layout, block, nullptr, product, ahead, head);
       int64_t at_row = 0, at_col = 0;
       sections.each_exception(head, sections.block(block), sections.block(block + 1),
                               [&](Sections::Exception exception) {
@@ -127,10 +131,15 @@ backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t 
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   return {Body{matrix, layout, ahead}, {.rows_per_block = layout.rows_per_block, .scratch_bytes = scratch_bytes}};
 }
-backends::BoundKernel BindDecode(const CompressedView& matrix, int64_t ahead) { return Bind<Decode>(matrix, ahead, 0); }
-backends::BoundKernel BindMatvec(const CompressedView& matrix, int64_t ahead) {
-  const int64_t cols = matrix.shape.cols;
-  return Bind<Multiply>(matrix, ahead, cols == 0 ? 0 : ScratchRows(cols) * cols + backends::kVectorPaddingBytes);
+backends::BoundKernel BindDecode(const CompressedView& matrix, const PlanesPolicy& policy) {
+  return policy.halves ? Bind<Decode<Halves>>(matrix, policy.ahead, 0)
+                       : Bind<Decode<Quarters>>(matrix, policy.ahead, 0);
+}
+backends::BoundKernel BindMatvec(const CompressedView& matrix, const PlanesPolicy& policy) {
+  const int64_t cols = matrix.shape.cols,
+                scratch = cols == 0 ? 0 : ScratchRows(cols) * cols + backends::kVectorPaddingBytes;
+  return policy.halves ? Bind<Multiply<Halves>>(matrix, policy.ahead, scratch)
+                       : Bind<Multiply<Quarters>>(matrix, policy.ahead, scratch);
 }
 
 }  // namespace ecmv::codecs::rans_byte_planes::HWY_NAMESPACE
@@ -152,22 +161,22 @@ std::string refuses(const CompressedView&, const backends::DeviceInfo&, const ba
 
 backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix, policy.as<PrefetchPolicy>().bytes);
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix, policy.as<PlanesPolicy>());
 }
 backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix, policy.as<PrefetchPolicy>().bytes);
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix, policy.as<PlanesPolicy>());
 }
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode,
      .variant = "planes",
-     .policies = kPrefetchPolicies,
+     .policies = kPlanesPolicies,
      .refuses = refuses,
      .bind = bind_decode},
     {.op = backends::Op::matvec,
      .variant = "planes",
-     .policies = kPrefetchPolicies,
+     .policies = kPlanesPolicies,
      .refuses = refuses,
      .bind = bind_matvec},
 };

@@ -3,6 +3,7 @@
 // first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
 #include "backends/gpu/blas.h"
 #include "backends/gpu/dense_matmul.h"
+#include "backends/gpu/token_matmul.h"
 #include "codecs/raw_bf16/format.h"
 
 namespace ecmv::codecs::raw_bf16::ECMV_GPU_NAMESPACE {
@@ -117,7 +118,32 @@ backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends
            .rounding = {.more_roundings = static_cast<int>(shape.cols), .narrowing = 0x1p-8}}};
 }
 
+// The same without rounding, for tokens that are bf16 already.
+struct BlasTokens {
+  const uint16_t* elements;
+  datasets::Shape shape;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    gpu::blas_product(elements, shape, args.x_bf16, args.x_stride, args.batch, args.y, {args.scratch, stream});
+  }
+};
+backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, backends::Place&) {
+  const datasets::Shape shape = layers[0].matrix->shape;
+  return {BlasTokens{elements_of(*layers[0].matrix), shape},
+          {.scratch_bytes = gpu::kBlasWorkspaceBytes, .rounding = gpu::token_rounding(shape.cols, 64)}};
+}
+
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};
+
+backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return gpu::bind_token_product<gpu::kTokenPolicies>(
+      policy, gpu::Bf16Elements{}, {matrix.sections[kElements].bytes.data(), 2 * matrix.shape.cols, matrix.shape},
+      place.device());
+}
+std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  return gpu::why_no_token_product<gpu::Bf16Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
+}
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
@@ -127,6 +153,18 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kBlasPolicies,
      .refuses = blas_refuses,
      .bind = bind_blas},
+    {.op = backends::Op::matmul,
+     .variant = "tokens",
+     .policies = gpu::kTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
+    {.op = backends::Op::matmul,
+     .variant = "blas",
+     .policies = kBlasPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = blas_refuses,
+     .bind = bind_blas_tokens},
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "backends/gpu/blas.h"
 #include "backends/gpu/dense_matvec.h"
 #include "backends/gpu/device_kernels.h"
+#include "backends/gpu/token_matmul.h"
 #include "codecs/raw_int8/chain_gpu.h"
 #include "codecs/raw_int8/format.h"
 
@@ -357,6 +358,17 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, b
   return {blas, {.scratch_bytes = blas.scratch_bytes(), .requantises = true}};
 }
 
+backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return gpu::bind_token_product<gpu::kTokenPolicies>(
+      policy, gpu::Int8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape},
+      place.device());
+}
+std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  return gpu::why_no_token_product<gpu::Int8Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .refuses = refuses, .bind = bind<Copy>},
     {.op = backends::Op::matvec,
@@ -382,6 +394,12 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kBlasPolicies,
      .refuses = blas_refuses,
      .bind = bind_blas},
+    {.op = backends::Op::matmul,
+     .variant = "tokens",
+     .policies = gpu::kTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
 };
 
 }  // namespace

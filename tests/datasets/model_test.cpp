@@ -1,5 +1,6 @@
 // Claims about models as data: which matrices a shape or a folder gives, and in which order.
 #include "datasets/model_shape.h"
+#include "datasets/weight_layers.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/weight_files.h"
 
@@ -70,6 +71,47 @@ TEST_CASE("a shape is filled with llm_like weights, the same for the same seed a
   request.numbers["quantise_bits"] = 5;
   CHECK(load("model", request).layers[0].type == ElementType::i8);
   std::filesystem::remove(config);
+}
+
+TEST_CASE("rows takes the first rows of each matrix") {
+  const TemporaryFile text(to_bytes(kTiny));
+  const std::string config = text.path() + ".json";
+  std::filesystem::copy_file(text.path(), config);
+  SourceRequest request;
+  request.texts["model"] = config;
+  request.numbers["rows"] = 5;
+  const Dataset some = load("model", request);
+  CHECK(some.layers[0].shape == Shape{5, 8});
+  CHECK(some.layers[1].shape == Shape{4, 8});
+  CHECK(some.layers[14].shape == Shape{5, 8});
+  CHECK(some.layers[14].elements.size() == 2 * 5 * 8);
+  int64_t elements = 0;
+  for (const Matrix& matrix : some.layers) elements += matrix.shape.elements();
+  CHECK(find_source("model")->check(request) == 2 * elements);
+  std::filesystem::remove(config);
+}
+
+TEST_CASE("the layers of weights are known without their elements, of shapes and of files") {
+  const WeightLayers named = weight_layers("llama_3_70b");
+  CHECK(named.source == "model");
+  CHECK(named.drawn);
+  CHECK(named.layers.size() == 80 * 7 + 1);
+  CHECK(named.layers[6].kind == LayerKind::down);
+  CHECK(named.layers[6].shape == Shape{8192, 28672});
+  CHECK(named.layers[6].stored_bytes == 2 * 8192 * 28672);
+  const TemporaryFile file(to_bytes(safetensors_file({{"first", "F32", "[2, 3, 4]", std::string(96, '\0')}})));
+  const WeightLayers layers = weight_layers(file.path());
+  CHECK(layers.source == "weights");
+  CHECK_FALSE(layers.drawn);
+  REQUIRE(layers.layers.size() == 2);
+  CHECK(layers.layers[0].shape == Shape{3, 4});
+  CHECK(layers.layers[0].stored_bytes == 48);
+  CHECK(layers.layers[0].dtype == "F32");
+  REQUIRE_DATASET_ERROR(weight_layers("lama_3_8b"), "is neither a file or folder nor one of");
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  request.numbers["rows"] = 2;
+  CHECK(load("weights", request).layers.at(1).shape == Shape{2, 4});
 }
 
 TEST_CASE("the weights of a model come in the order of a decoding step, whatever their order in the file is") {

@@ -385,6 +385,22 @@ TEST_CASE("batch is an axis of matmul alone, in names, exclusions and edits") {
              ContainsSubstring("'batch' must lie between 1 and 64"));
 }
 
+TEST_CASE("activations are an axis of matmul alone; unfused products take them all") {
+  const std::string block =
+      "  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: scalar, op: "
+      "[matvec, matmul], activations: [f32, bf16]}\n";
+  const std::string name = "gaussian[sigma=1]/8x8x1/seed1/plain/scalar/";
+  CHECK(names_of(parse(with_block(block))) == std::vector<std::string>{name + "matvec/test/default",
+                                                                       name + "matmul:b1/unfused_test/default",
+                                                                       name + "matmul:b1:bf16/unfused_test/default"});
+  CHECK(parse(with_block(block + "    exclude: [{activations: bf16}]\n")).cases.size() == 2);
+  CHECK(parse(with_block(block), {.axes = {"activations=bf16"}}).cases.size() == 2);
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {activations: bf16}\n")),
+             ContainsSubstring("'activations' are the tokens of a matmul or a step"));
+  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matmul, activations: f16}\n")),
+             ContainsSubstring("'activations' does not know 'f16'"));
+}
+
 TEST_CASE("keys are stable, differ with settings and format version") {
   const Case one = parse(with_block(kBlock)).cases[0];
   Case other = one;

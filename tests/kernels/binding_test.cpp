@@ -106,6 +106,7 @@ std::string result_violation(backends::Device& device, const backends::Kernel& k
       plan.inputs = {std::vector<int8_t>(static_cast<size_t>(shape.cols), 1)};
       plan.scales = {1.0f};
     } else if (kernel.op == backends::Op::matmul) {
+      plan.activations = kernel.activations;
       plan.tokens = {std::vector<float>(static_cast<size_t>(shape.cols), 1.0f)};
     }
     passes.push_back(backends::prepare(device, plan));

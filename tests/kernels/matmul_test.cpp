@@ -1,5 +1,6 @@
 // Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1
-// to 64 tokens, held to the bound of float32 sums around sums in double precision (backends/exact_product.h).
+// to 64 tokens, held to the bound of float32 sums, or of matrix units', around sums in double precision (backends/exact_product.h).
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -22,16 +23,26 @@ std::vector<float> draw_tokens(int64_t cols, int batch) {
   return tokens;
 }
 
-// A matrix with its tokens and exact sums for the largest batch; smaller ones are the first tokens of it.
-struct Product {
-  datasets::Matrix matrix;
+// Tokens and exact sums for the largest batch; smaller ones are the first tokens of it.
+struct TokenProducts {
   std::vector<float> tokens;
   backends::ExactProduct exact;
 };
+// A matrix with those of both kinds of activations.
+struct Product {
+  datasets::Matrix matrix;
+  TokenProducts f32, bf16;
+  const TokenProducts& of(const backends::Kernel& kernel) const {
+    return kernel.activations == backends::Activations::bf16 ? bf16 : f32;
+  }
+};
 Product multiply(datasets::Matrix matrix) {
   Product product{std::move(matrix), {}, {}};
-  product.tokens = draw_tokens(product.matrix.shape.cols, backends::kMaxBatch);
-  product.exact = backends::exact_product(product.matrix.view(), product.tokens, backends::kMaxBatch);
+  product.f32.tokens = draw_tokens(product.matrix.shape.cols, backends::kMaxBatch);
+  for (const float token : product.f32.tokens)
+    product.bf16.tokens.push_back(std::bit_cast<float>(uint32_t{datasets::nearest_bf16(token)} << 16));
+  for (TokenProducts* of : {&product.f32, &product.bf16})
+    of->exact = backends::exact_product(product.matrix.view(), of->tokens, backends::kMaxBatch);
   return product;
 }
 
@@ -51,13 +62,15 @@ bool product_is_right(backends::Device& device, const backends::Kernel& kernel, 
   plan.layers = {&uploaded};
   plan.chained = false;
   plan.batch = batch;
-  plan.tokens = {{product.tokens.begin(), product.tokens.begin() + batch * product.matrix.shape.cols}};
+  plan.activations = kernel.activations;
+  const TokenProducts& of_kind = product.of(kernel);
+  plan.tokens = {{of_kind.tokens.begin(), of_kind.tokens.begin() + batch * product.matrix.shape.cols}};
   const auto pass = backends::prepare(device, plan);
   pass->poison_outputs(0);
   pass->run();
   const auto got = pass->products(0);
   CHECK(static_cast<int64_t>(got.size()) == batch * product.matrix.shape.rows);
-  CHECK(backends::check_product(got, product.exact, pass->rounding(0)).violation == "");
+  CHECK(backends::check_product(got, of_kind.exact, pass->rounding(0)).violation == "");
   CHECK(pass->broken_guards() == "");
   return true;
 }
@@ -68,7 +81,7 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
   const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
   const Product product = multiply(entry.codec->lossless ? matrix : decoded_by_reference(entry, compressed, matrix));
-  REQUIRE(product.exact.refused == "");
+  REQUIRE(product.f32.exact.refused == "");
   int ran = 0;
   for (auto& device : devices) {
     const auto uploaded = device->upload(compressed);
@@ -206,7 +219,7 @@ TEST_CASE("unfused products take every element type that float32 holds") {
     for (const datasets::Shape shape :
          {datasets::Shape{67, 203}, datasets::Shape{9, 4099}, datasets::Shape{3, 0}, datasets::Shape{1, 1}}) {
       const Product product = multiply(weights(type, shape));
-      REQUIRE(product.exact.refused == "");
+      REQUIRE(product.f32.exact.refused == "");
       codecs::CompressedMatrix compressed;
       compressed.shape = shape;
       compressed.type = type;
@@ -221,6 +234,53 @@ TEST_CASE("unfused products take every element type that float32 holds") {
           }
         }
     }
+}
+
+// Each product but the first is just below the last bit of the first, so that a unit that cuts loses it, and all of them
+// in one direction: errors add up to nearly what the bound allows. float32 rounds each to 0 as well, and may.
+void lose_all_products(Devices devices) {
+  constexpr int64_t kRows = 32, kCols = 4096;
+  const datasets::Matrix matrix = make_typed_matrix("ones", datasets::ElementType::bf16, {kRows, kCols},
+                                                    [](int64_t) -> uint64_t { return 0x3F80; });
+  std::vector<float> token(static_cast<size_t>(kCols), std::bit_cast<float>(0x33FF0000u));  // 1.99 * 2^-24
+  token[0] = 1;
+  const backends::ExactProduct exact = backends::exact_product(matrix.view(), token, 1);
+  int ran = 0;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
+    const codecs::Settings settings = codecs::default_settings(*entry.codec);
+    if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) continue;
+    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+    for (auto& device : devices) {
+      const auto uploaded = device->upload(compressed);
+      for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
+        for (const backends::Policy& policy : kernel.policies) {
+          if (kernel.op != backends::Op::matmul || kernel.activations != backends::Activations::bf16 ||
+              !kernel.refuses(uploaded->view(), device->info(), policy).empty())
+            continue;
+          INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().backend);
+          backends::PassPlan plan;
+          plan.kernel = &kernel;
+          plan.op = backends::Op::matmul;
+          plan.policy = &policy;
+          plan.activations = kernel.activations;
+          plan.layers = {uploaded.get()};
+          plan.chained = false;
+          plan.tokens = {token};
+          const auto pass = backends::prepare(*device, plan);
+          pass->run();
+          CHECK(backends::check_product(pass->products(0), exact, pass->rounding(0)).violation == "");
+          ++ran;
+        }
+    }
+  }
+  CHECK(ran > 0);
+}
+
+TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, in the emulator", "[emulator]") {
+  lose_all_products(devices_or_skip(Place::emulator));
+}
+TEST_CASE("products with tokens of bf16 keep the bound where matrix units cut the most", "[gpu]") {
+  lose_all_products(devices_or_skip(Place::gpu));
 }
 
 TEST_CASE("passes refuse batches without their tokens") {

@@ -268,16 +268,41 @@ TEST_CASE("a disturbed case decides nothing, however far apart the numbers are")
   CHECK_FALSE(is_disturbed(busy));
 }
 
+TEST_CASE("unsteady cores disturb like other programs, and what is said tells them apart") {
+  CaseRecord quiet = timed("k", std::vector<double>(9, 1.0)), slow = timed("k", std::vector<double>(9, 3.0));
+  slow.time.unsteady_samples = {7};
+  CHECK(is_disturbed(slow));
+  CHECK(compare_cases(quiet, slow).verdict == Verdict::unsure);
+  CHECK(compare_cases(quiet, slow).note == "disturbed: unsteady cores were in the way");
+  CaseRecord busy = quiet;
+  busy.time.disturbed_samples = {3};
+  CHECK(compare_cases(busy, slow).note == "disturbed: other programs and unsteady cores were in the way");
+  // One sample of twenty is no tenth, the same one marked twice neither; two different ones are a tenth, three are more.
+  CaseRecord long_run = timed("k", std::vector<double>(20, 1.0));
+  long_run.time.disturbed_samples = {4, 5};
+  long_run.time.unsteady_samples = {5};
+  CHECK_FALSE(is_disturbed(long_run));
+  long_run.time.unsteady_samples = {6};
+  CHECK(is_disturbed(long_run));
+}
+
 TEST_CASE("what a record says of disturbances is read back") {
   CaseRecord record = of_codec("a", "k", 1);
   record.time.disturbed_samples = {0, 3};
-  record.host = {1.5, 0.25, 0.125, 42};
+  record.time.unsteady_samples = {1};
+  record.host = {1.5, 0.25, 0.125, 42, 0.75, 0.5, 8e8, 2.1e9, 3};
   const auto read = std::get<CaseRecord>(parse_record(to_json_line(record)));
   CHECK(read.time.disturbed_samples == record.time.disturbed_samples);
   CHECK(read.host.other_cores == 1.5);
   CHECK(read.host.stolen_share == 0.25);
   CHECK(read.host.waiting_share == 0.125);
   CHECK(read.host.involuntary_switches == 42);
+  CHECK(read.time.unsteady_samples == record.time.unsteady_samples);
+  CHECK(read.host.clock_share == 0.75);
+  CHECK(read.host.throughput_share == 0.5);
+  CHECK(read.host.dependent_ops_per_s == 8e8);
+  CHECK(read.host.clock_hz == 2.1e9);
+  CHECK(read.host.throttle_events == 3);
   const auto old = std::get<CaseRecord>(parse_record(to_json_line(of_codec("a", "k", 1))));
   CHECK(std::isnan(old.host.other_cores));
   CHECK_FALSE(is_disturbed(old));

@@ -32,6 +32,7 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"elements_per_s_p90", 4e6 / 0.0015},
       {"macs_per_s", 2.5e9},
       {"tokens_per_s", 625},
+      {"us_per_pass", 1600},
       {"weight_bytes_per_token", 2.5e6},
       {"ns_per_element", 0.4},
       {"stored_bytes_per_s", 1.5625e9},

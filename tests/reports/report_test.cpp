@@ -38,6 +38,26 @@ const Figure& figure_of(const std::vector<Figure>& figures, const std::string& p
 
 }  // namespace
 
+TEST_CASE("a report says first what was in the way of its cases: other programs, unsteady cores, or both") {
+  const ScratchFolder folder;
+  RecordSet records = fixture("sweep.jsonl");
+  const auto first_warning = [&] {
+    return write_report(records, options("no-such-gnuplot"), folder.path).warnings.at(0);
+  };
+  CHECK_THAT(first_warning(), !ContainsSubstring("DISTURBED"));
+  std::vector<CaseRecord*> timed;
+  for (CaseRecord& record : records.cases)
+    if (!record.time.samples_s.empty()) timed.push_back(&record);
+  REQUIRE(timed.size() > 1);
+  timed[0]->time.unsteady_samples = {0};
+  const std::string all = std::to_string(records.cases.size());
+  CHECK_THAT(first_warning(),
+             ContainsSubstring("DISTURBED: unsteady cores were in the way of 1 of " + all + " cases."));
+  timed[1]->time.disturbed_samples = {0};
+  CHECK_THAT(first_warning(),
+             ContainsSubstring("DISTURBED: other programs and unsteady cores were in the way of 2 of"));
+}
+
 TEST_CASE("batches are the x axis of figures of their own and never share another figure") {
   const ScratchFolder folder;
   RecordSet records = fixture("sweep.jsonl");

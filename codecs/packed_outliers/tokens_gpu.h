@@ -1,0 +1,65 @@
+// Products with tokens of bf16 on matrix units (backends/gpu/token_matmul.h): fields become numbers of bf16 in
+// registers, outlier records are added to the rows' sums at the end. Groups of 512 columns, which are whole.
+#pragma once
+
+#include "backends/gpu/token_matmul.h"
+#include "codecs/packed_outliers/records_gpu.h"
+
+namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
+
+// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the elements that they stand for, numbers of
+// bf16. `to_element` is lowest - 128, twice: 0x4300 with a field below is 128 more than the field. Exact.
+template <int kPair>
+ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32_t to_element) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const uint32_t fields = gpu::byte_permute(word, exponents, kPair == 0 ? 0x4140 : 0x4342);
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(fields), "r"(0x3F803F80u), "r"(to_element));
+  return numbers;
+#else
+  (void)exponents;
+  const float further = gpu::float_of(to_element << 16) + 128;
+  const auto number = [&](int byte) { return gpu::bits_of(static_cast<float>(word >> (8 * byte) & 0xFF) + further); };
+  return number(2 * kPair) >> 16 | (number(2 * kPair + 1) & 0xFFFF0000u);
+#endif
+}
+
+template <int kBits>
+struct FieldElements {
+  static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16;
+
+  uint32_t exponents, to_element;
+  gpu::Pointer<const uint8_t> header;
+  RecordSections records;
+
+  ECMV_GPU_DEVICE gpu::uint4 chunk(const gpu::uint4 (&planes)[kBits], int strip) const {
+    return {fields_of<kBits>(planes, strip, 0), fields_of<kBits>(planes, strip, 1), fields_of<kBits>(planes, strip, 2),
+            fields_of<kBits>(planes, strip, 3)};
+  }
+  ECMV_GPU_DEVICE void operands(const gpu::uint4& upper, const gpu::uint4& lower, int eighth,
+                                gpu::uint4 (&a)[2]) const {
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const uint32_t above = gpu::word_of(upper, 2 * eighth + k), below = gpu::word_of(lower, 2 * eighth + k);
+      a[k] = {field_numbers<0>(above, exponents, to_element), field_numbers<0>(below, exponents, to_element),
+              field_numbers<1>(above, exponents, to_element), field_numbers<1>(below, exponents, to_element)};
+    }
+  }
+  // A lane group follows the records of one block of rows.
+  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int64_t first_row, int cols,
+                              const gpu::Bf16Tokens& tokens) const {
+    constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
+    for (int i = LaneGroup::group() * kBlockRows; i < block_rows; i += gpu::block_size() / kLanes * kBlockRows) {
+      if (first_row + i >= tokens.rows) break;
+      const Records of_block = records_of(header, records, (first_row + i) / kBlockRows);
+      RecordWalk(of_block, of_block.first, of_block.last, 0).run(cols, [&](int64_t, int row, int col, int delta) {
+        for (int token = 0; token < tokens.batch; ++token)
+          gpu::atomic_add(
+              sums + (token * block_rows + i + row),
+              static_cast<float>(delta) * gpu::float_of(uint32_t{tokens.x[token * tokens.x_stride + col]} << 16));
+      });
+    }
+  }
+};
+
+}  // namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE

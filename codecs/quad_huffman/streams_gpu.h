@@ -1,0 +1,46 @@
+// What lane groups read: the sections of a matrix, a table in shared memory, patches.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/gpu/memory.h"
+#include "codecs/quad_huffman/format.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+namespace gpu = backends::gpu;
+
+struct Streams {
+  gpu::Pointer<const gpu::uint4> tiles;
+  gpu::Pointer<const uint8_t> schedule;
+  gpu::Pointer<const std::byte> codes;
+  gpu::Pointer<const std::byte> raw;
+  gpu::Pointer<const uint16_t> patches;
+  int row_segments, tile_segments;
+};
+
+// Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three
+// instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend on.
+struct Hidden {
+  int line_bytes_of_bit = kLineBytes / 32;
+  uint32_t zero = 0;
+};
+
+// This lane's copy of a table. The distance of entries is in bytes, so that an address is one multiply-add.
+struct Table {
+  gpu::SharedWords words;
+  uint32_t mask;
+  int distance;
+
+  ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const {
+    return words.at(static_cast<int>(window & mask) * distance);
+  }
+};
+
+// Where the element is, its exponent, and the coded tile_.
+struct FloatPatch {
+  int row, col;
+  uint32_t exponent, stand_in;
+};
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,258 @@
+// Host side of the products with tokens of bf16: how a block's shared memory is divided, which kernel a shape has, and
+// what batches do not fit and are multiplied in halves.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include "codecs/quad_huffman/few_tokens_gpu.h"
+#include "codecs/quad_huffman/plain_gpu.h"
+#include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/tokens_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+inline int largest_stand_in(const codecs::CompressedView& matrix) {
+  return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
+}
+
+using TokenKernel = void (*)(Matrix, Plan, TokenLayout, Hidden, gpu::Bf16Tokens);
+
+struct TokenGroupsPolicy : backends::Policy {
+  int lane_groups, copies;
+};
+inline constexpr TokenGroupsPolicy kTokenPolicies[] = {{{"waves16"}, 16, 16}, {{"waves8"}, 8, 32}};
+
+struct TokenPlanned {
+  Plan plan;
+  TokenLayout layout;
+};
+
+// Lane groups dealt to as many row groups as give each multiprocessor one block, the others of a block to tiles of one
+// row group. No lane groups where the batch does not fit.
+inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& shape, datasets::Shape matrix, int batch,
+                                int compute_units, int64_t shared_bytes) {
+  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols);
+  TokenPlanned planned{};
+  planned.layout.exponents = gpu::kInt8Exponents;
+  Plan& plan = planned.plan;
+  int of_block = 1;
+  while (of_block < policy.lane_groups && groups > int64_t{of_block} * compute_units) of_block *= 2;
+  const int parts = static_cast<int>(std::min<int64_t>(policy.lane_groups / of_block, tiles));
+  const bool floats = is_float(shape.form);
+  const int segment_bytes = 2 * segment_cols(shape.symbol_cols);
+  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 every other 16.
+  planned.layout.token_bytes = segment_bytes + (floats ? 64 : 16);
+  const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * kPieceBytes,
+                slices = int64_t{kTokenSlots} * parts * batch * planned.layout.token_bytes,
+                sums = int64_t{parts} * batch * of_block * kLanes * 4;
+  for (int copies = policy.copies; copies >= 1; copies /= 2) {
+    const int64_t table = (int64_t{4} << shape.table_bits) * copies;
+    if (std::max(table + rings + pieces + slices, sums) > shared_bytes) continue;
+    plan.copies = copies;
+    while (1 << plan.copy_shift < copies) ++plan.copy_shift;
+    plan.lane_groups = of_block * parts;
+    plan.lane_groups_of_rows = parts;
+    plan.rings = static_cast<int>(table);
+    planned.layout.pieces = static_cast<int>(table + rings);
+    planned.layout.tokens = static_cast<int>(table + rings + pieces);
+    plan.bytes = static_cast<int>(std::max(table + rings + pieces + slices, sums));
+    return planned;
+  }
+  return planned;
+}
+
+// The kernel for a shape, null where there is none: symbols of four and eight columns with 2 to 4 raw bits and bf16
+// elements, two symbols a window. What is left out would double the compiling.
+template <int kTokenTiles>
+TokenKernel token_kernel(const Shape& shape) {
+  const auto of_form = [](auto symbol_cols, auto form) -> TokenKernel {
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
+    if constexpr (!is_float(kForm) && (raw_bits_of(kForm) < least_raw_bits(kSymbolCols, is_folded(kForm)) ||
+                                       raw_bits_of(kForm) > most_raw_bits(kSymbolCols, is_folded(kForm))))
+      return nullptr;
+    else
+      return token_product<kSymbolCols, kForm, 2, kTokenTiles, 512>;
+  };
+  const auto of_columns = [&](auto symbol_cols) -> TokenKernel {
+    switch (shape.form) {
+      case 2: return of_form(symbol_cols, Constant<2>{});
+      case 3: return of_form(symbol_cols, Constant<3>{});
+      case 4: return of_form(symbol_cols, Constant<4>{});
+      case kFolded + 2: return of_form(symbol_cols, Constant<kFolded + 2>{});
+      case kFolded + 3: return of_form(symbol_cols, Constant<kFolded + 3>{});
+      case kFolded + 4: return of_form(symbol_cols, Constant<kFolded + 4>{});
+    }
+    return nullptr;
+  };
+  if (is_float(shape.form))
+    return shape.symbol_cols == 4 ? of_form(Constant<4>{}, Constant<float_raw_bits(4)>{}) : nullptr;
+  return shape.symbol_cols == 4   ? of_columns(Constant<4>{})
+         : shape.symbol_cols == 8 ? of_columns(Constant<8>{})
+                                  : nullptr;
+}
+
+// The same for few tokens, with up to four.
+struct FewPlanned {
+  Plan plan;
+  FewLayout layout;
+};
+inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tokens,
+                           int64_t shared_bytes) {
+  const int64_t stored = row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols),
+                tiles = column_tiles(matrix.cols, shape.tile_cols);
+  FewPlanned planned{};
+  for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
+    int of_rows = 1;
+    while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
+    planned.layout.pair_bytes = static_cast<int>(stored / 4 * kQuadBytes);
+    const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{lane_groups} * tokens * kLanes * 4,
+                  facts = int64_t{2} * tokens * kLanes * 4,
+                  inputs = int64_t{tokens + 1} / 2 * planned.layout.pair_bytes;
+    for (int copies = policy.copies; copies >= 1; copies /= 2) {
+      const int64_t table = (int64_t{4} << shape.table_bits) * copies;
+      if (table + rings + sums + facts + inputs > shared_bytes) continue;
+      Plan& plan = planned.plan;
+      plan.copies = copies;
+      while (1 << plan.copy_shift < copies) ++plan.copy_shift;
+      plan.lane_groups = lane_groups;
+      plan.lane_groups_of_rows = of_rows;
+      plan.rings = static_cast<int>(table);
+      planned.layout.sums = static_cast<int>(table + rings);
+      planned.layout.facts = static_cast<int>(table + rings + sums);
+      planned.layout.tokens = static_cast<int>(table + rings + sums + facts);
+      plan.bytes = static_cast<int>(table + rings + sums + facts + inputs);
+      return planned;
+    }
+  }
+  return planned;
+}
+
+inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves8"}, 8, 32, 1, true}};
+
+using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
+inline FewKernel few_kernel(const Shape& shape) {
+  const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> FewKernel {
+    return few_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, 512>;
+  };
+  return is_float(shape.form) ? for_float_shape(shape, kernel) : for_shape(shape, kernel);
+}
+
+struct MultiplyFew {
+  Matrix matrix;
+  Shape shape;
+  datasets::Shape size;
+  const RingPolicy* policy;
+  int compute_units;
+  int64_t shared_bytes;
+  bool early;
+
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int first = 0; first < args.batch;) {
+      int some = std::min(kFewTokens, args.batch - first);
+      while (plan_few(*policy, shape, size, some, shared_bytes).plan.lane_groups == 0) some = (some + 1) / 2;
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = some;
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      tokens.y = args.y + first * args.y_stride;
+      const FewPlanned planned = plan_few(*policy, shape, size, some, shared_bytes);
+      const Plan& plan = planned.plan;
+      const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
+      const int64_t blocks = std::min<int64_t>(compute_units, (matrix.row_groups + of_block - 1) / of_block);
+      gpu::launch(few_kernel(shape), {blocks, plan.lane_groups * kLanes, plan.bytes, early}, stream, matrix, plan,
+                  planned.layout, Hidden{}, tokens);
+      first += some;
+    }
+  }
+};
+
+// A batch that does not fit is multiplied in halves.
+struct MultiplyTokens {
+  Matrix matrix;
+  Shape shape;
+  datasets::Shape size;
+  const TokenGroupsPolicy* policy;
+  int compute_units;
+  int64_t shared_bytes;
+  bool early;
+
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    int most = args.batch;
+    while (plan_tokens(*policy, shape, size, most, compute_units, shared_bytes).plan.lane_groups == 0)
+      most = (most + 1) / 2;
+    for (int first = 0; first < args.batch; first += most) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = std::min(most, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      tokens.y = args.y + first * args.y_stride;
+      const TokenPlanned planned = plan_tokens(*policy, shape, size, tokens.batch, compute_units, shared_bytes);
+      const Plan& plan = planned.plan;
+      const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
+      const TokenKernel kernel = tokens.batch <= 8    ? token_kernel<1>(shape)
+                                 : tokens.batch <= 16 ? token_kernel<2>(shape)
+                                                      : token_kernel<8>(shape);
+      gpu::launch(kernel, {(matrix.row_groups + of_block - 1) / of_block, plan.lane_groups * kLanes, plan.bytes, early},
+                  stream, matrix, plan, planned.layout, Hidden{}, tokens);
+    }
+  }
+};
+
+inline std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                                  const backends::Policy& named) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
+  const auto& policy = named.as<TokenGroupsPolicy>();
+  if (token_kernel<1>(shape_of(matrix)) == nullptr)
+    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
+           "of "
+           "four.";
+  if (plan_tokens(policy, shape_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
+          .plan.lane_groups == 0)
+    return "The table, the rings of the lane groups and a slice of a token do not fit the shared memory of a block.";
+  return "";
+}
+
+inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const backends::DeviceInfo& device = place.device();
+  return {MultiplyTokens{matrix_of(view, shape), shape, view.shape, &named.as<TokenGroupsPolicy>(),
+                         device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
+          {.rounding = gpu::token_rounding(view.shape.cols, kMostTokenGroups)}};
+}
+
+inline std::string refuses_few(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                               const backends::Policy& policy) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
+  if (plan_few(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, 1, device.shared_bytes).plan.lane_groups == 0)
+    return "The table, the rings of two waves and a token do not fit the shared memory of a thread block.";
+  if (has_floats(matrix) && largest_stand_in(matrix) == 255)
+    return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  return "";
+}
+
+// Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens' numbers is, as often as
+// what is coded is off from the element.
+inline backends::BoundKernel bind_few(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const backends::DeviceInfo& device = place.device();
+  backends::ProductRounding rounding =
+      gpu::token_rounding(shape.tile_cols, column_tiles(view.shape.cols, shape.tile_cols) + kMostTokenGroups);
+  rounding.more_roundings += 4 * shape.tile_cols;  // patches of a row of a tile
+  if (const int largest = largest_stand_in(view); has_floats(view) && largest != 0)
+    rounding.offset = std::ldexp(2.0, largest + 1 - 127);
+  if (!has_floats(view)) {
+    // An element that is patched is coded as another one of as many bits.
+    const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
+    rounding.offset = 2.0 * (std::abs(shape.lowest) + most);
+  }
+  return {MultiplyFew{matrix_of(view, shape), shape, view.shape, &named.as<RingPolicy>(), device.compute_units,
+                      device.shared_bytes, gpu::have_early_launches(device)},
+          {.rounding = rounding}};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

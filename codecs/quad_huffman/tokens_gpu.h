@@ -1,0 +1,222 @@
+// Products with tokens of bf16 on matrix units, of int8 and of bf16 elements, 1 to 64 tokens. A lane decodes a row, but
+// the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its
+// own, 32 rows x 64 bytes, corrects what patches change there, and reads it back as operands. Both the rows' 16 bytes
+// and the operands' go to different banks (chunk q of row r lies where q ^ (r / 2 & 3) says). The lane groups of a
+// block take the same segments of their tiles at the same time: those of one row group other tiles than each other,
+// those of other row groups the same, so that each slice of the tokens is in shared memory once for all of them.
+#pragma once
+
+#include "backends/gpu/token_matmul.h"
+#include "codecs/quad_huffman/floats_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+inline constexpr int kPieceRowBytes = 64, kPieceBytes = kLanes * kPieceRowBytes;
+
+// What a block has in shared memory beside table, rings and pieces: slices of the tokens. Sums come last, in place of
+// all that.
+struct TokenLayout {
+  int pieces, tokens;  // where they begin
+  int token_bytes;     // from one token of a slice to the next
+  uint32_t exponents;  // gpu::kInt8Exponents
+};
+
+// Slices of the tokens that there is room for, and the most lane groups that share a row.
+inline constexpr int kTokenSlots = kAhead + 1, kMostTokenGroups = 16;
+
+ECMV_GPU_DEVICE int piece_chunk(int row, int chunk) { return row * kPieceRowBytes + (chunk ^ (row / 2 & 3)) * 16; }
+
+template <typename TileOf>
+struct TokenPiece {
+  static constexpr bool kFloats = TileOf::kFloats;
+  using Elements = std::conditional_t<kFloats, gpu::Bf16Elements, gpu::Int8Elements>;
+  static constexpr int kElementBytes = kFloats ? 2 : 1, kCols = kPieceRowBytes / kElementBytes, kQuads = kCols / 4,
+                       kQuadsOfChunk = 4 / kElementBytes;
+
+  // C += the piece's rows times the tokens' numbers at `tokens`, this lane's of its token of the first tile.
+  template <int kTokenTiles>
+  static ECMV_GPU_DEVICE void multiply(const Elements& elements, gpu::Pointer<const std::byte> piece,
+                                       gpu::Pointer<const std::byte> tokens, int token_bytes, int batch,
+                                       float (&sums)[2][kTokenTiles][4]) {
+    const int g = LaneGroup::lane() / 4, t = LaneGroup::lane() % 4;
+    const gpu::Pointer<const gpu::uint4> own = gpu::cast<const gpu::uint4>(piece + piece_chunk(g, t));
+    gpu::uint4 rows[4];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) rows[i] = own[i * (8 * kPieceRowBytes / 16)];
+    ECMV_GPU_UNROLL
+    for (int eighth = 0; eighth < Elements::kCols / 8; ++eighth) {
+      gpu::uint4 a[2][2];
+      ECMV_GPU_UNROLL
+      for (int r = 0; r < 2; ++r) elements.operands(rows[2 * r], rows[2 * r + 1], eighth, a[r]);
+      ECMV_GPU_UNROLL
+      for (int tile = 0; tile < kTokenTiles; ++tile) {
+        // Lanes of tokens that do not exist multiply the last one again, for results that nobody stores.
+        const int token = 8 * tile + g < batch ? 8 * tile + g : batch - 1;
+        const gpu::uint4 x = *gpu::cast<const gpu::uint4>(tokens + (token * token_bytes + eighth * 16));
+        ECMV_GPU_UNROLL
+        for (int r = 0; r < 2; ++r) {
+          gpu::multiply_tokens(a[r][0], gpu::uint2{x.x, x.y}, sums[r][tile]);
+          gpu::multiply_tokens(a[r][1], gpu::uint2{x.z, x.w}, sums[r][tile]);
+        }
+      }
+    }
+  }
+};
+
+// Starts the copies of a segment of the tokens for every part: part p's begins at column p * tile_cols + first_col.
+ECMV_GPU_DEVICE void copy_token_slices(const gpu::Bf16Tokens& tokens, int parts, int tile_cols, int64_t first_col,
+                                       int segment, int token_bytes, gpu::Pointer<std::byte> to) {
+  constexpr int kEach = 8;
+  const int chunks = segment / kEach;
+  for (int i = gpu::thread_index(); i < parts * tokens.batch * chunks; i += gpu::block_size()) {
+    const int row = i / chunks, part = row / tokens.batch, token = row % tokens.batch;
+    const int64_t col = first_col + int64_t{part} * tile_cols + i % chunks * kEach;
+    const gpu::Pointer<std::byte> place = to + (row * token_bytes + i % chunks * kEach * 2);
+    if (col < tokens.x_stride)
+      gpu::copy_async<16>(place, gpu::cast<const std::byte>(tokens.x + (token * tokens.x_stride + col)));
+    else
+      *gpu::cast<gpu::uint4>(place) = gpu::uint4{};
+  }
+}
+
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, int kMostThreads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matrix, Plan plan, TokenLayout layout,
+                                                                    Hidden hidden, gpu::Bf16Tokens tokens) {
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
+  using Piece = TokenPiece<TileOf>;
+  constexpr int kSlots = kTokenSlots;
+  // `row_groups` of a block, and lane groups of each.
+  const int lane_group = LaneGroup::uniform(LaneGroup::group()), parts = plan.lane_groups_of_rows,
+            row_groups = plan.lane_groups / parts, part = lane_group % parts, row_group = lane_group / parts,
+            lane = LaneGroup::lane();
+  const int64_t group = gpu::block_index() * row_groups + row_group;
+  const bool works = group < matrix.row_groups;
+  const int steps = matrix.streams.tile_segments, rounds = (matrix.column_tiles + parts - 1) / parts,
+            tile_cols = steps * TileOf::kSegmentCols;
+  const gpu::Pointer<std::byte> piece = gpu::shared_memory() + (layout.pieces + lane_group * kPieceBytes),
+                                slices = gpu::shared_memory() + layout.tokens;
+  const int slice_bytes = parts * tokens.batch * layout.token_bytes,
+            own_token = part * tokens.batch * layout.token_bytes + lane % 4 * Piece::Elements::kCols * 2;
+
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  gpu::let_next_begin();
+  const auto own_entries = load_own_entries<4>(matrix);
+  // Slice number `step` of all, and the place that it has.
+  int place_to_copy = 0, place_to_read = 0;
+  const auto copy_tokens = [&](int round, int s) {
+    for (; s >= steps; s -= steps) ++round;
+    if (round < rounds)
+      copy_token_slices(tokens, parts, tile_cols, (int64_t{round} * parts * steps + s) * TileOf::kSegmentCols,
+                        TileOf::kSegmentCols, layout.token_bytes, slices + place_to_copy * slice_bytes);
+    place_to_copy = place_to_copy == kSlots - 1 ? 0 : place_to_copy + 1;
+  };
+  fill_table(matrix, plan, own_entries);
+  gpu::wait_for_previous();
+  ECMV_GPU_UNROLL
+  for (int s = 0; s < kAhead; ++s) {
+    copy_tokens(s / steps, s % steps);
+    gpu::commit_copies();
+  }
+  gpu::sync_block();
+
+  const Table table = table_of(matrix, plan);
+  const uint32_t lowest =
+      TileOf::kFloats ? in_both_halves(matrix.lowest) : 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
+  typename Piece::Elements elements;
+  if constexpr (!TileOf::kFloats) elements.exponents = layout.exponents;
+  float sums[2][kTokenTiles][4] = {};
+  for (int round = 0; round < rounds; ++round) {
+    const int column = round * parts + part;
+    const bool has = works && column < matrix.column_tiles;
+    if (has) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+    typename TileOf::PatchWalk patches;
+    if (has) patches = tile.patch_walk();
+    for (int s = 0; s < steps; ++s) {
+      TileOf::wait_for_segment();
+      gpu::sync_block();
+      const bool decodes = has && s < tile.segments();
+      copy_tokens(round, s + kAhead);
+      if (decodes) tile.fetch(s);
+      gpu::commit_copies();
+      const gpu::Pointer<const std::byte> own_tokens = slices + (place_to_read * slice_bytes + own_token);
+      place_to_read = place_to_read == kSlots - 1 ? 0 : place_to_read + 1;
+      if (!decodes) continue;
+      gpu::uint4 chunk{};
+      const auto finish = [&](int quad) {
+        // `quad` is the last one of a chunk.
+        const int in_piece = quad % Piece::kQuads;
+        if (!TileOf::kFloats && lowest != 0) {
+          chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
+                             gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
+        }
+        *gpu::cast<gpu::uint4>(piece + piece_chunk(lane, in_piece / Piece::kQuadsOfChunk)) = chunk;
+        if (in_piece != Piece::kQuads - 1) return;
+        const int end_col = quad * 4 + 4, first_col = end_col - Piece::kCols;
+        LaneGroup::sync();
+        tile.apply_patches(patches, s * TileOf::kSegmentCols + end_col, [&](int row, int col, int value) {
+          const int in_row = col - s * TileOf::kSegmentCols - first_col;
+          const gpu::Pointer<std::byte> chunk_at = piece + piece_chunk(row, in_row * Piece::kElementBytes / 16);
+          if constexpr (TileOf::kFloats) {
+            const gpu::Pointer<uint16_t> element = gpu::cast<uint16_t>(chunk_at) + in_row % 8;
+            *element = static_cast<uint16_t>((*element & 0x807F) | value << 7);
+          } else {
+            const gpu::Pointer<int8_t> element = gpu::cast<int8_t>(chunk_at) + in_row % 16;
+            *element = static_cast<int8_t>(*element + value);
+          }
+        });
+        LaneGroup::sync();
+        Piece::template multiply<kTokenTiles>(elements, piece, own_tokens + first_col * 2, layout.token_bytes,
+                                              tokens.batch, sums);
+        LaneGroup::sync();
+      };
+      if constexpr (TileOf::kFloats) {
+        tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
+          const FourFloats four = join(exponents, signs, lowest);
+          if (quad % 2 == 0) {
+            chunk.x = four.first, chunk.y = four.second;
+          } else {
+            chunk.z = four.first, chunk.w = four.second;
+            finish(quad);
+          }
+        });
+      } else {
+        tile.decode_one(table, s, [&](int, int quad, uint32_t bytes) {
+          const uint32_t word = TileOf::Bytes::offsets(bytes, quad);
+          if (quad % 4 == 0) chunk.x = word;
+          if (quad % 4 == 1) chunk.y = word;
+          if (quad % 4 == 2) chunk.z = word;
+          if (quad % 4 == 3) chunk.w = word, finish(quad);
+        });
+      }
+    }
+  }
+  gpu::wait_copies<0>();
+  gpu::sync_block();
+
+  // [parts, batch, rows of the block], added up and stored row by row.
+  const int block_rows = row_groups * kLanes, g = lane / 4, t = lane % 4;
+  const gpu::Pointer<float> all = gpu::cast<float>(gpu::shared_memory());
+  ECMV_GPU_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kTokenTiles; ++k) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int token = 8 * k + 2 * t + i % 2;
+        if (token < tokens.batch)
+          all[(part * tokens.batch + token) * block_rows + row_group * kLanes + r * 16 + g + i / 2 * 8] = sums[r][k][i];
+      }
+    }
+  }
+  gpu::sync_block();
+  const int64_t block_first = gpu::block_index() * block_rows;
+  for (int i = gpu::thread_index(); i < tokens.batch * block_rows; i += gpu::block_size()) {
+    const int64_t to = block_first + i % block_rows;
+    if (to >= tokens.rows) continue;
+    float sum = all[i];
+    for (int p = 1; p < parts; ++p) sum += all[p * tokens.batch * block_rows + i];
+    tokens.y[i / block_rows * tokens.rows + to] = sum;
+  }
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

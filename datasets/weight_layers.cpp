@@ -1,0 +1,35 @@
+// See weight_layers.h.
+#include "datasets/weight_layers.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "datasets/source.h"
+
+namespace ecmv::datasets {
+
+void append_layers(const TensorView& tensor, std::vector<WeightLayer>& layers) {
+  const size_t dimensions = tensor.shape.size();
+  const int64_t matrices = dimensions > 2 ? tensor.shape[0] : 1;
+  const Shape shape{tensor.shape[dimensions - 2], tensor.shape[dimensions - 1]};
+  const int64_t bytes = tensor_bytes(tensor.name, tensor.dtype, tensor.shape) / std::max<int64_t>(1, matrices);
+  expect_few_matrices(layers.size() + size_t(matrices));
+  for (int64_t i = 0; i < matrices; ++i)
+    layers.push_back({tensor.name, layer_kind(tensor.name), shape, tensor.dtype, bytes});
+}
+
+WeightLayers weight_layers(const std::string& path) {
+  WeightLayers found;
+  found.source = found.parameter = "model";
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  try {
+    found.layers = model_layers(path, found.drawn);
+    return found;
+  } catch (const DatasetError&) {
+    if (!exists || found.drawn) throw;
+  }
+  return {.source = "weights", .parameter = "file", .layers = file_layers(path)};
+}
+
+}  // namespace ecmv::datasets
