@@ -104,23 +104,16 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
   const int lane_groups = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
   const int64_t rings = int64_t{lane_groups} * ahead_bytes(common.shape.form), inputs = tiles * kAheadCols;
-  for (int copies = policy.copies;; copies /= 2) {
-    const int64_t table = 2 * (int64_t{4} << common.shape.table_bits) * copies;
-    const int64_t bytes = table + rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
-    if (bytes > device.shared_bytes && copies > 1) continue;
-    if (bytes > device.shared_bytes)
-      refuse_together("two tables, tiles, the longest vector and the descriptions of all layers", bytes, device);
-    chain.plan = {.copies = copies,
-                  .copy_shift = 0,
-                  .lane_groups = lane_groups,
-                  .lane_groups_of_rows = lane_groups,
-                  .rings = static_cast<int>(table),
-                  .sums = static_cast<int>(table + rings + inputs),
-                  .inputs = static_cast<int>(table + rings),
-                  .bytes = static_cast<int>(bytes)};
-    while (1 << chain.plan.copy_shift < copies) ++chain.plan.copy_shift;
-    return chain;
-  }
+  Plan& plan = chain.plan;
+  plan = {.lane_groups = lane_groups, .lane_groups_of_rows = lane_groups};
+  const int64_t others = rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
+  if (!place_table(plan, common.shape, policy.copies, device.shared_bytes - others, 2))
+    refuse_together("two tables, tiles, the longest vector and the descriptions of all layers",
+                    2 * (int64_t{4} << common.shape.table_bits) + others, device);
+  plan.inputs = plan.rings + static_cast<int>(rings);
+  plan.sums = plan.inputs + static_cast<int>(inputs);
+  plan.bytes = plan.rings + static_cast<int>(others);
+  return chain;
 }
 
 // As many lane groups as fit, up to the policy's.

@@ -195,11 +195,11 @@ struct TileDecoder {
       }
     }
     if (stored.floats()) return replace(index.first_patch, stored.first_patch(tile + 1));
-    int last_col = 0;
+    int last = 0;
     for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
       const Patch patch = stored.patch(index, i);
-      require(patch.col >= last_col, "The patches of a tile of a quad_huffman stream go back to an earlier column.");
-      last_col = patch.col;
+      require(place_of(patch) >= last, kPatchOrder);
+      last = place_of(patch);
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
               "A patch of a quad_huffman stream leaves its tile.");
       int16_t& element = at(patch.row, patch.col);
@@ -221,9 +221,17 @@ struct TileDecoder {
   }
 
  private:
+  // Kernels apply patches as they come to their columns.
+  static constexpr const char* kPatchOrder =
+      "The patches of a tile of a quad_huffman stream are not in the order of their columns and rows.";
+  static int place_of(const auto& patch) { return patch.col * kLanes + patch.row; }
+
   void replace(int64_t first, int64_t end) {
+    int last = -1;
     for (int64_t i = first; i < end; ++i) {
       const FloatPatch patch = stored.float_patch(i);
+      require(place_of(patch) > last, kPatchOrder);
+      last = place_of(patch);
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
               "A patch of a quad_huffman stream leaves its tile.");
       require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in,

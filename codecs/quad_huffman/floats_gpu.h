@@ -1,4 +1,4 @@
-// Products and decoding of bf16 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
+// Products of bf16 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
 // and mantissa from their raw bits. Two elements are made at once, as halves of a word: bytes of exponents spread to
 // halves, one multiply-add that shifts them and adds the lowest, bytes of sign and mantissa doubled to halves, one
 // selection of bits. Operations for four columns beyond the look-ups: 2 for the exponents' lowest bits (K = 4), 8 for
@@ -102,52 +102,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
     for (int w = 0; w < plan.lane_groups_of_rows; ++w)
       sum += sums[(i / kLanes * plan.lane_groups_of_rows + w) * kLanes + i % kLanes];
     tokens.store(row, token, sum);
-  }
-}
-
-// A lane group decodes one tile after the other. A row's eight elements are stored at once where every row begins at a
-// multiple of 16 bytes.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
-ECMV_GPU_KERNEL void decode_floats(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<uint16_t> decoded) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table(matrix, plan, load_own_entries<4>(matrix));
-  gpu::sync_block();
-  const Table table = table_of(matrix, plan);
-  const uint32_t lowest = in_both_halves(matrix.lowest);
-  const bool whole = matrix.cols % 8 == 0;
-  for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();
-       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
-    const int64_t group = number / matrix.column_tiles;
-    const int column = static_cast<int>(number % matrix.column_tiles);
-    const int64_t row = group * kLanes + LaneGroup::lane();
-    const bool exists = row < matrix.rows;
-    tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-    const gpu::Pointer<uint16_t> out = decoded + (row * matrix.cols + tile.first_col());
-    FourFloats before{};
-    const TileOf at_begin = tile;
-    tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-      const FourFloats four = join(exponents, signs, lowest);
-      if (quad % 2 == 0) {
-        before = four;
-        return;
-      }
-      const int col = segment * TileOf::kSegmentCols + quad / 2 * 8;
-      if (!exists || tile.first_col() + col >= matrix.cols) return;
-      if (whole) {
-        *gpu::cast<gpu::uint4>(out + col) = gpu::uint4{before.first, before.second, four.first, four.second};
-        return;
-      }
-      const uint32_t words[4] = {before.first, before.second, four.first, four.second};
-      for (int i = 0; i < 8 && tile.first_col() + col + i < matrix.cols; ++i)
-        out[col + i] = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
-    });
-    LaneGroup::sync();
-    at_begin.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
-      decoded[(group * kLanes + patch.row) * matrix.cols + tile.first_col() + patch.col] =
-          static_cast<uint16_t>((sign & 0x80) << 8 | patch.exponent << 7 | (sign & 0x7F));
-    });
-    LaneGroup::sync();
   }
 }
 

@@ -22,15 +22,14 @@
 //              8 * byte 3, modulo 64, is the length; other bits are 0. Before version 4 these entries were two words,
 //              and B could be more than 2
 //   tiles      4 uint32 a tile and 4 more: where its codes begin, in units of 16 bytes; its first patch; how many of
-//              its patches are for
-//              the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its partial lines. The
-//              last 4: the ends, 0, 0
+//              its patches are for the first kPatchCols columns; a quarter of its full lines, and from bit 16 on its
+//              partial lines. The last 4: the ends, 0, 0
 //   schedule   a byte a segment: blocks of 4 lines to have before it (of a narrow last tile the rest is 0)
 //   codes      tile by tile: a mask a partial line, the full lines, the partial lines; masks and partial lines end in
 //              up to 3 words of 0
 //   raw        B / 8 bytes a column
 //   patches    uint16: row in the tile, from bit 5 on the column in its half of the tile, bit 15: 0 adds one to h, 1
-//              takes one
+//              takes one; of a tile in the order of columns, those of a column in the order of rows
 //
 // A tile is 32 rows by `tile_cols` columns; tiles of the same rows follow each other. Rows beyond the last and columns
 // up to the next multiple of a segment are filled with whatever codes shortest. A lane's codes are one string of bits,
@@ -62,8 +61,8 @@
 // bf16 elements: what is coded is the exponent, e = lowest + h * 2^(B - 8) + r, lowest 0..255. The first eight of the B
 // raw bits (8 for K = 2, 9 for K = 4) are sign and mantissa, a byte with the sign on top: word q is quad q's. The
 // ninth, r, is a plane of one bit. K = 2 has h of 8 bits and no r, K = 4 cells of two exponents. A patch is a uint32
-// and replaces an exponent: row, from bit 5 on the column in the tile, from bit 16 on the exponent, from bit 24 on the
-// one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
+// and replaces an exponent, once an element: row, from bit 5 on the column in the tile, from bit 16 on the exponent,
+// from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
 // exponent that stands in for another one, 0 if there are no patches.
 //
 // Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they

@@ -14,6 +14,7 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/quad_huffman/chain_binding_gpu.h"
+#include "codecs/quad_huffman/decode_gpu.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/plain_gpu.h"
@@ -59,43 +60,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   }
 }
 
-// A lane group decodes one tile after the other. A row's quads are stored four at once where every row begins at a
-// multiple of 16 bytes.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
-ECMV_GPU_KERNEL void decode(Matrix matrix, Plan plan, Hidden hidden, gpu::Pointer<int8_t> decoded) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  TileOf tile(gpu::shared_memory() + (plan.rings + LaneGroup::group() * TileOf::kSharedBytes), hidden);
-  fill_table(matrix, plan, load_own_entries<4>(matrix));
-  gpu::sync_block();
-  const Table table = table_of(matrix, plan);
-  const uint32_t lowest = 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
-  const bool whole = matrix.cols % 16 == 0;
-  for (int64_t number = gpu::block_index() * plan.lane_groups + LaneGroup::group();
-       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
-    const int64_t group = number / matrix.column_tiles;
-    const int column = static_cast<int>(number % matrix.column_tiles);
-    const int64_t row = group * kLanes + LaneGroup::lane();
-    const bool exists = row < matrix.rows;
-    tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-    const gpu::Pointer<int8_t> out = decoded + (row * matrix.cols + tile.first_col());
-    uint32_t words[4];
-    tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
-      words[quad % 4] = gpu::add_bytes(TileOf::Bytes::offsets(bytes, quad), lowest);
-      const int col = segment * TileOf::kSegmentCols + quad / 4 * 16;
-      if (quad % 4 != 3 || !exists) return;
-      if (whole && tile.first_col() + col < matrix.cols) {
-        *gpu::cast<gpu::uint4>(out + col) = gpu::uint4{words[0], words[1], words[2], words[3]};
-      } else {
-        for (int i = 0; i < 16 && tile.first_col() + col + i < matrix.cols; ++i)
-          out[col + i] = static_cast<int8_t>(words[i / 4] >> (i % 4 * 8));
-      }
-    });
-    LaneGroup::sync();
-    tile.patch_elements(decoded + (group * kLanes * matrix.cols + tile.first_col()), matrix.cols);
-    LaneGroup::sync();
-  }
-}
-
 // A name has waves a block, and blocks that fit on a multiprocessor where several.
 constexpr RingPolicy kMatvecPolicies[] = {
     {{"waves32"}, 32, 32, 1, true},
@@ -107,7 +71,11 @@ constexpr RingPolicy kMatmulPolicies[] = {{{"waves16"}, 16, 32, 1, true},
                                           {{"waves32"}, 32, 32, 1, true},
                                           {{"waves8_fit2"}, 8, 32, 2, true},
                                           {{"waves16_in_order"}, 16, 32, 1, false}};
-constexpr RingPolicy kDecodePolicies[] = {{{"default"}, 16, 1, 1, false}};
+constexpr RingPolicy kDecodePolicies[] = {
+    {{"waves16"}, 16, 32, 1, false},
+    {{"waves8_fit2"}, 8, 16, 2, false},
+    {{"waves24"}, 24, 16, 1, false},
+};
 
 // --- products of int8 -----------------------------------------------------------------------------------------------
 
@@ -189,36 +157,40 @@ backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, 
 
 // --- decoding -------------------------------------------------------------------------------------------------------
 
-template <typename Element>
+using DecodeKernel = void (*)(Matrix, Plan, Hidden, gpu::Pointer<std::byte>);
+
 struct Decode {
   Matrix matrix;
   Plan plan;
   gpu::LaunchShape launch_shape;
-  void (*kernel)(Matrix, Plan, Hidden, gpu::Pointer<Element>);
+  DecodeKernel kernel;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, reinterpret_cast<Element*>(args.out));
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, args.out);
   }
 };
 
-backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+DecodeKernel decode_kernel(const Shape& shape) {
+  constexpr int kMostThreads = 24 * kLanes;
+  const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> DecodeKernel {
+    return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+  };
+  return is_float(shape.form) ? for_float_shape(shape, kernel) : for_shape(shape, kernel);
+}
+
+Plan plan_decode(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t shared_bytes) {
+  return plan_of(policy, shape, matrix, InputType::none, shared_bytes, piece_bytes(shape));
+}
+
+backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const auto& policy = named.as<RingPolicy>();
   const codecs::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const Matrix matrix = matrix_of(view, shape);
-  const Plan plan = plan_of(policy.as<RingPolicy>(), shape, view.shape, InputType::none, place.device().shared_bytes);
+  const Plan plan = plan_decode(policy, shape, view.shape, place.device().shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
-  const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, place.device().compute_units),
+  const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, int64_t{place.device().compute_units} * policy.blocks),
                                       plan.lane_groups * kLanes, plan.bytes};
-  using Bytes = Decode<int8_t>;
-  using Floats = Decode<uint16_t>;
-  if (has_floats(view))
-    return Floats{matrix, plan, launch_shape,
-                  for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Floats::kernel) {
-                    return decode_floats<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
-                  })};
-  return Bytes{matrix, plan, launch_shape,
-               for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> decltype(Bytes::kernel) {
-                 return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
-               })};
+  return Decode{matrix, plan, launch_shape, decode_kernel(shape)};
 }
 
 // --- the table ------------------------------------------------------------------------------------------------------
@@ -232,7 +204,11 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
   if (matrix.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
-  if (plan_of(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, kInputs, device.shared_bytes).lane_groups == 0)
+  const Shape shape = shape_of(matrix);
+  const auto& rings = policy.as<RingPolicy>();
+  if ((kInputs == InputType::none ? plan_decode(rings, shape, matrix.shape, device.shared_bytes)
+                                  : plan_of(rings, shape, matrix.shape, kInputs, device.shared_bytes))
+          .lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
   if (kInputs == InputType::float32 && largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -55,35 +56,47 @@ inline constexpr int64_t kSystemBytes = 1024;
 // What a kernel keeps of x in shared memory, in bytes a column. Sums of floats are each lane group's own.
 enum class InputType { none = 0, int8 = 1, float32 = 4 };
 
-// The table gets as many copies as fit beside the rings and x; 0 lane groups if not even one does.
+// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
+// one fits. A kernel may have several tables.
+inline bool place_table(Plan& plan, const Shape& shape, int most, int64_t bytes, int tables = 1) {
+  for (int copies = most; copies >= 1; copies /= 2) {
+    const int64_t table = tables * (int64_t{4} << shape.table_bits) * copies;
+    if (table > bytes) continue;
+    plan.copies = copies;
+    plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
+    plan.rings = static_cast<int>(table);
+    return true;
+  }
+  return false;
+}
+
+// As many lane groups share rows as there are tiles for; a block's are a multiple of them.
+inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
+  int of_rows = 1;
+  while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
+  return of_rows;
+}
+
+// 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
 inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, InputType inputs,
-                    int64_t block_bytes) {
+                    int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = (block_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
   const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols),
-                input_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
-                              segment_cols(shape.symbol_cols);
-  Plan plan{};
+                x_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
+                          segment_cols(shape.symbol_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
-    int of_rows = 1;
-    while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
-    const int64_t rings = int64_t{lane_groups} * kRingBytes,
+    const int of_rows = lane_groups_of_rows(lane_groups, tiles);
+    const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
                   sums =
                       (int64_t{lane_groups} / (inputs == InputType::float32 ? 1 : of_rows) * kLanes * 4 + 16) / 16 * 16;
-    for (int copies = policy.copies; copies >= 1; copies /= 2) {
-      const int64_t table = (int64_t{4} << shape.table_bits) * copies;
-      if (table + rings + sums + input_bytes > shared_bytes) continue;
-      plan.copies = copies;
-      while (1 << plan.copy_shift < copies) ++plan.copy_shift;
-      plan.lane_groups = lane_groups;
-      plan.lane_groups_of_rows = of_rows;
-      plan.rings = static_cast<int>(table);
-      plan.sums = static_cast<int>(table + rings);
-      plan.inputs = static_cast<int>(table + rings + sums);
-      plan.bytes = static_cast<int>(table + rings + sums + input_bytes);
-      return plan;
-    }
+    Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
+    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;
+    plan.sums = plan.rings + static_cast<int>(rings);
+    plan.inputs = plan.sums + static_cast<int>(sums);
+    plan.bytes = plan.inputs + static_cast<int>(input_bytes);
+    return plan;
   }
-  return plan;
+  return {};
 }
 
 template <int kValue>

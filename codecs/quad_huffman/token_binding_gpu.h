@@ -48,19 +48,13 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * kPieceBytes,
                 slices = int64_t{kTokenSlots} * parts * batch * planned.layout.token_bytes,
                 sums = int64_t{parts} * batch * of_block * kLanes * 4;
-  for (int copies = policy.copies; copies >= 1; copies /= 2) {
-    const int64_t table = (int64_t{4} << shape.table_bits) * copies;
-    if (std::max(table + rings + pieces + slices, sums) > shared_bytes) continue;
-    plan.copies = copies;
-    while (1 << plan.copy_shift < copies) ++plan.copy_shift;
-    plan.lane_groups = of_block * parts;
-    plan.lane_groups_of_rows = parts;
-    plan.rings = static_cast<int>(table);
-    planned.layout.pieces = static_cast<int>(table + rings);
-    planned.layout.tokens = static_cast<int>(table + rings + pieces);
-    plan.bytes = static_cast<int>(std::max(table + rings + pieces + slices, sums));
-    return planned;
-  }
+  if (sums > shared_bytes || !place_table(plan, shape, policy.copies, shared_bytes - rings - pieces - slices))
+    return {};
+  plan.lane_groups = of_block * parts;
+  plan.lane_groups_of_rows = parts;
+  planned.layout.pieces = plan.rings + static_cast<int>(rings);
+  planned.layout.tokens = planned.layout.pieces + static_cast<int>(pieces);
+  plan.bytes = static_cast<int>(std::max(planned.layout.tokens + slices, sums));
   return planned;
 }
 
@@ -103,31 +97,21 @@ inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, dataset
                            int64_t shared_bytes) {
   const int64_t stored = row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols),
                 tiles = column_tiles(matrix.cols, shape.tile_cols);
-  FewPlanned planned{};
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
-    int of_rows = 1;
-    while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
-    planned.layout.pair_bytes = static_cast<int>(stored / 4 * kQuadBytes);
     const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{lane_groups} * tokens * kLanes * 4,
-                  facts = int64_t{2} * tokens * kLanes * 4,
-                  inputs = int64_t{tokens + 1} / 2 * planned.layout.pair_bytes;
-    for (int copies = policy.copies; copies >= 1; copies /= 2) {
-      const int64_t table = (int64_t{4} << shape.table_bits) * copies;
-      if (table + rings + sums + facts + inputs > shared_bytes) continue;
-      Plan& plan = planned.plan;
-      plan.copies = copies;
-      while (1 << plan.copy_shift < copies) ++plan.copy_shift;
-      plan.lane_groups = lane_groups;
-      plan.lane_groups_of_rows = of_rows;
-      plan.rings = static_cast<int>(table);
-      planned.layout.sums = static_cast<int>(table + rings);
-      planned.layout.facts = static_cast<int>(table + rings + sums);
-      planned.layout.tokens = static_cast<int>(table + rings + sums + facts);
-      plan.bytes = static_cast<int>(table + rings + sums + facts + inputs);
-      return planned;
-    }
+                  facts = int64_t{2} * tokens * kLanes * 4, pair = stored / 4 * kQuadBytes,
+                  inputs = int64_t{tokens + 1} / 2 * pair;
+    FewPlanned planned{{.lane_groups = lane_groups, .lane_groups_of_rows = lane_groups_of_rows(lane_groups, tiles)},
+                       {.pair_bytes = static_cast<int>(pair)}};
+    Plan& plan = planned.plan;
+    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - facts - inputs)) continue;
+    planned.layout.sums = plan.rings + static_cast<int>(rings);
+    planned.layout.facts = planned.layout.sums + static_cast<int>(sums);
+    planned.layout.tokens = planned.layout.facts + static_cast<int>(facts);
+    plan.bytes = planned.layout.tokens + static_cast<int>(inputs);
+    return planned;
   }
-  return planned;
+  return {};
 }
 
 inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves8"}, 8, 32, 1, true}};

@@ -1,13 +1,11 @@
 // Products with tokens of bf16 on matrix units, of int8 and of bf16 elements, 1 to 64 tokens. A lane decodes a row, but
 // the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its
-// own, 32 rows x 64 bytes, corrects what patches change there, and reads it back as operands. Both the rows' 16 bytes
-// and the operands' go to different banks (chunk q of row r lies where q ^ (r / 2 & 3) says). The lane groups of a
-// block take the same segments of their tiles at the same time: those of one row group other tiles than each other,
+// own (rows_gpu.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same segments of their tiles at the same time: those of one row group other tiles than each other,
 // those of other row groups the same, so that each slice of the tokens is in shared memory once for all of them.
 #pragma once
 
 #include "backends/gpu/token_matmul.h"
-#include "codecs/quad_huffman/floats_gpu.h"
+#include "codecs/quad_huffman/rows_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -24,22 +22,17 @@ struct TokenLayout {
 // Slices of the tokens that there is room for, and the most lane groups that share a row.
 inline constexpr int kTokenSlots = kAhead + 1, kMostTokenGroups = 16;
 
-ECMV_GPU_DEVICE int piece_chunk(int row, int chunk) { return row * kPieceRowBytes + (chunk ^ (row / 2 & 3)) * 16; }
-
 template <typename TileOf>
-struct TokenPiece {
-  static constexpr bool kFloats = TileOf::kFloats;
-  using Elements = std::conditional_t<kFloats, gpu::Bf16Elements, gpu::Int8Elements>;
-  static constexpr int kElementBytes = kFloats ? 2 : 1, kCols = kPieceRowBytes / kElementBytes, kQuads = kCols / 4,
-                       kQuadsOfChunk = 4 / kElementBytes;
+struct TokenPiece : RowsPiece<TileOf, kPieceRowBytes> {
+  using Rows = RowsPiece<TileOf, kPieceRowBytes>;
+  using Elements = std::conditional_t<TileOf::kFloats, gpu::Bf16Elements, gpu::Int8Elements>;
 
   // C += the piece's rows times the tokens' numbers at `tokens`, this lane's of its token of the first tile.
   template <int kTokenTiles>
-  static ECMV_GPU_DEVICE void multiply(const Elements& elements, gpu::Pointer<const std::byte> piece,
-                                       gpu::Pointer<const std::byte> tokens, int token_bytes, int batch,
-                                       float (&sums)[2][kTokenTiles][4]) {
+  ECMV_GPU_DEVICE void multiply(const Elements& elements, gpu::Pointer<const std::byte> tokens, int token_bytes,
+                                int batch, float (&sums)[2][kTokenTiles][4]) const {
     const int g = LaneGroup::lane() / 4, t = LaneGroup::lane() % 4;
-    const gpu::Pointer<const gpu::uint4> own = gpu::cast<const gpu::uint4>(piece + piece_chunk(g, t));
+    const gpu::Pointer<const gpu::uint4> own = gpu::cast<const gpu::uint4>(this->bytes + Rows::place(g, t));
     gpu::uint4 rows[4];
     ECMV_GPU_UNROLL
     for (int i = 0; i < 4; ++i) rows[i] = own[i * (8 * kPieceRowBytes / 16)];
@@ -93,8 +86,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
   const bool works = group < matrix.row_groups;
   const int steps = matrix.streams.tile_segments, rounds = (matrix.column_tiles + parts - 1) / parts,
             tile_cols = steps * TileOf::kSegmentCols;
-  const gpu::Pointer<std::byte> piece = gpu::shared_memory() + (layout.pieces + lane_group * kPieceBytes),
-                                slices = gpu::shared_memory() + layout.tokens;
+  const gpu::Pointer<std::byte> slices = gpu::shared_memory() + layout.tokens;
+  Piece piece{
+      {gpu::shared_memory() + (layout.pieces + lane_group * kPieceBytes), Piece::in_all_elements(matrix.lowest)}};
   const int slice_bytes = parts * tokens.batch * layout.token_bytes,
             own_token = part * tokens.batch * layout.token_bytes + lane % 4 * Piece::Elements::kCols * 2;
 
@@ -120,8 +114,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
-  const uint32_t lowest =
-      TileOf::kFloats ? in_both_halves(matrix.lowest) : 0x01010101u * (static_cast<uint32_t>(matrix.lowest) & 0xFF);
   typename Piece::Elements elements;
   if constexpr (!TileOf::kFloats) elements.exponents = layout.exponents;
   float sums[2][kTokenTiles][4] = {};
@@ -141,53 +133,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
       const gpu::Pointer<const std::byte> own_tokens = slices + (place_to_read * slice_bytes + own_token);
       place_to_read = place_to_read == kSlots - 1 ? 0 : place_to_read + 1;
       if (!decodes) continue;
-      gpu::uint4 chunk{};
-      const auto finish = [&](int quad) {
-        // `quad` is the last one of a chunk.
-        const int in_piece = quad % Piece::kQuads;
-        if (!TileOf::kFloats && lowest != 0) {
-          chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
-                             gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
-        }
-        *gpu::cast<gpu::uint4>(piece + piece_chunk(lane, in_piece / Piece::kQuadsOfChunk)) = chunk;
-        if (in_piece != Piece::kQuads - 1) return;
-        const int end_col = quad * 4 + 4, first_col = end_col - Piece::kCols;
-        LaneGroup::sync();
-        tile.apply_patches(patches, s * TileOf::kSegmentCols + end_col, [&](int row, int col, int value) {
-          const int in_row = col - s * TileOf::kSegmentCols - first_col;
-          const gpu::Pointer<std::byte> chunk_at = piece + piece_chunk(row, in_row * Piece::kElementBytes / 16);
-          if constexpr (TileOf::kFloats) {
-            const gpu::Pointer<uint16_t> element = gpu::cast<uint16_t>(chunk_at) + in_row % 8;
-            *element = static_cast<uint16_t>((*element & 0x807F) | value << 7);
-          } else {
-            const gpu::Pointer<int8_t> element = gpu::cast<int8_t>(chunk_at) + in_row % 16;
-            *element = static_cast<int8_t>(*element + value);
-          }
-        });
-        LaneGroup::sync();
-        Piece::template multiply<kTokenTiles>(elements, piece, own_tokens + first_col * 2, layout.token_bytes,
-                                              tokens.batch, sums);
-        LaneGroup::sync();
-      };
-      if constexpr (TileOf::kFloats) {
-        tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-          const FourFloats four = join(exponents, signs, lowest);
-          if (quad % 2 == 0) {
-            chunk.x = four.first, chunk.y = four.second;
-          } else {
-            chunk.z = four.first, chunk.w = four.second;
-            finish(quad);
-          }
-        });
-      } else {
-        tile.decode_one(table, s, [&](int, int quad, uint32_t bytes) {
-          const uint32_t word = TileOf::Bytes::offsets(bytes, quad);
-          if (quad % 4 == 0) chunk.x = word;
-          if (quad % 4 == 1) chunk.y = word;
-          if (quad % 4 == 2) chunk.z = word;
-          if (quad % 4 == 3) chunk.w = word, finish(quad);
-        });
-      }
+      piece.decode(tile, table, s, patches, [&](int first_col) {
+        piece.template multiply<kTokenTiles>(elements, own_tokens + first_col * 2, layout.token_bytes, tokens.batch,
+                                             sums);
+      });
     }
   }
   gpu::wait_copies<0>();

@@ -212,16 +212,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
     const int64_t end = end_row * stream.cols;
     int64_t element = row * stream.cols;
     const auto sink = [&](const auto& quads) {
-      const bool whole_words = element % 4 == 0 && element + kElements <= end;
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kElements / 4; ++i) {
-        if (whole_words) {
-          gpu::cast<uint32_t>(decoded + element)[i] = quads[i];
-        } else {
-          ECMV_GPU_UNROLL
-          for (int j = 0; j < 4; ++j)
-            if (element + 4 * i + j < end) decoded[element + 4 * i + j] = static_cast<int8_t>(quads[i] >> (8 * j));
-        }
+      if (element % 16 == 0 && element + kElements <= end) {
+        const gpu::Pointer<gpu::uint4> to = gpu::cast<gpu::uint4>(decoded + element);
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kElements / 16; ++i)
+          to[i] = gpu::uint4{quads[4 * i], quads[4 * i + 1], quads[4 * i + 2], quads[4 * i + 3]};
+      } else {
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kElements; ++i)
+          if (element + i < end) decoded[element + i] = static_cast<int8_t>(quads[i / 4] >> (8 * (i % 4)));
       }
       element += kElements;
       return element < end;

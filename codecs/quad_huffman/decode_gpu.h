@@ -1,0 +1,81 @@
+// Decoding to memory, of int8 and of bf16 elements. A lane that stored its own row would send 16 bytes to each of 32
+// rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared memory
+// (rows_gpu.h), rows of 128 bytes (64, where a segment has no more) by as many lanes as they have 16 bytes.
+#pragma once
+
+#include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/rows_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// Bytes of a row that are stored at once.
+template <typename TileOf>
+inline constexpr int kStoredRowBytes = TileOf::kSegmentCols*(TileOf::kFloats ? 2 : 1) < 128 ? 64 : 128;
+inline int piece_bytes(const Shape& shape) {
+  return kLanes * (segment_cols(shape.symbol_cols) * (is_float(shape.form) ? 2 : 1) < 128 ? 64 : 128);
+}
+
+// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes` of
+// each exist. All 16 bytes at once where they all begin at a multiple of 16.
+template <typename Piece>
+ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> decoded, int64_t row_bytes, int rows,
+                                 int bytes, bool aligned) {
+  constexpr int kTogether = kLanes / Piece::kChunks;
+  const int first_row = LaneGroup::lane() / Piece::kChunks, chunk = LaneGroup::lane() % Piece::kChunks;
+  if (aligned) {
+    if (chunk * 16 >= bytes) return;
+    gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + chunk * 16);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < Piece::kChunks; ++i, to += kTogether * row_bytes) {
+      const int row = first_row + i * kTogether;
+      if (row < rows) *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece.bytes + Piece::place(row, chunk));
+    }
+    return;
+  }
+  ECMV_GPU_NO_UNROLL
+  for (int row = 0; row < rows; ++row) {
+    ECMV_GPU_NO_UNROLL
+    for (int i = LaneGroup::lane(); i < bytes; i += kLanes)
+      decoded[row * row_bytes + i] = piece.bytes[Piece::place(row, i / 16) + i % 16];
+  }
+}
+
+// A lane group decodes one tile after the other. Pieces begin at plan.inputs.
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Matrix matrix, Plan plan, Hidden hidden,
+                                                             gpu::Pointer<std::byte> decoded) {
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
+  using Piece = RowsPiece<TileOf, kStoredRowBytes<TileOf>>;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group());
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  Piece piece{gpu::shared_memory() + (plan.inputs + lane_group * Piece::kBytes), Piece::in_all_elements(matrix.lowest)};
+  fill_table(matrix, plan, load_own_entries<4>(matrix));
+  gpu::sync_block();
+
+  const Table table = table_of(matrix, plan);
+  const int64_t row_bytes = int64_t{matrix.cols} * Piece::kElementBytes;
+  const bool aligned = row_bytes % 16 == 0;
+  for (int64_t number = gpu::block_index() * plan.lane_groups + lane_group;
+       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
+    const int64_t group = number / matrix.column_tiles, first_row = group * kLanes;
+    tile.begin(matrix.streams, group, static_cast<int>(number % matrix.column_tiles), matrix.column_tiles, matrix.cols);
+    const int rows = matrix.rows - first_row < kLanes ? static_cast<int>(matrix.rows - first_row) : kLanes;
+    gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + int64_t{tile.first_col()} * Piece::kElementBytes);
+    int bytes_left = static_cast<int>(row_bytes) - tile.first_col() * Piece::kElementBytes;
+    typename TileOf::PatchWalk patches = tile.patch_walk();
+    for (int s = 0; s < tile.segments(); ++s) {
+      LaneGroup::sync();
+      tile.fetch(s);
+      gpu::commit_copies();
+      gpu::wait_copies<kAhead>();
+      LaneGroup::sync();
+      piece.decode(tile, table, s, patches, [&](int) {
+        store_piece(piece, to, row_bytes, rows, bytes_left < Piece::kRowBytes ? bytes_left : Piece::kRowBytes, aligned);
+        to += Piece::kRowBytes;
+        bytes_left -= Piece::kRowBytes;
+      });
+    }
+  }
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

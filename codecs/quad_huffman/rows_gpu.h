@@ -1,0 +1,88 @@
+// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes; so a
+// lane group writes what it decoded to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and corrects there
+// what patches change. The rows' 16 bytes that eight lanes write at once, and those of one row that lanes read at once,
+// lie in different banks.
+#pragma once
+
+#include "codecs/quad_huffman/floats_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+template <typename TileOf, int kRowBytesOfPiece>
+struct RowsPiece {
+  static constexpr bool kFloats = TileOf::kFloats;
+  static constexpr int kRowBytes = kRowBytesOfPiece, kBytes = kLanes * kRowBytes, kChunks = kRowBytes / 16;
+  static constexpr int kElementBytes = kFloats ? 2 : 1, kCols = kRowBytes / kElementBytes;
+  static_assert(kChunks == 4 || kChunks == 8);
+  static_assert(TileOf::kSegmentCols % kCols == 0);
+
+  gpu::Pointer<std::byte> bytes;  // [kBytes] of shared memory, at a multiple of 16
+  uint32_t lowest;                // as in_all_elements() makes it
+
+  static ECMV_GPU_DEVICE uint32_t in_all_elements(int lowest) {
+    return kFloats ? in_both_halves(lowest) : 0x01010101u * (static_cast<uint32_t>(lowest) & 0xFF);
+  }
+
+  // Where 16 bytes of a row lie.
+  static ECMV_GPU_DEVICE int place(int row, int chunk) {
+    return row * kRowBytes + (chunk ^ (kChunks == 8 ? row & 7 : row / 2 & 3)) * 16;
+  }
+
+  // Decodes segment s, of which the codes are there, and calls use(first column in the segment) whenever the piece is
+  // full; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
+  template <typename Use>
+  ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, typename TileOf::PatchWalk& patches, Use use) {
+    gpu::uint4 chunk{};
+    const auto put = [&](int quad) { put_chunk(tile, s, quad, chunk, patches, use); };
+    if constexpr (kFloats) {
+      tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
+        const FourFloats four = join(exponents, signs, lowest);
+        if (quad % 2 == 0) {
+          chunk.x = four.first, chunk.y = four.second;
+        } else {
+          chunk.z = four.first, chunk.w = four.second;
+          put(quad);
+        }
+      });
+    } else {
+      tile.decode_one(table, s, [&](int, int quad, uint32_t bytes) {
+        const uint32_t word = TileOf::Bytes::offsets(bytes, quad);
+        if (quad % 4 == 0) chunk.x = word;
+        if (quad % 4 == 1) chunk.y = word;
+        if (quad % 4 == 2) chunk.z = word;
+        if (quad % 4 == 3) chunk.w = word, put(quad);
+      });
+    }
+  }
+
+ private:
+  // `quad` is the last one of a chunk.
+  template <typename Use>
+  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, typename TileOf::PatchWalk& patches,
+                                 Use use) {
+    const int end_col = quad * 4 + 4, in_piece = (end_col - 1) % kCols;
+    if (!kFloats && lowest != 0)
+      chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
+                         gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
+    *gpu::cast<gpu::uint4>(bytes + place(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;
+    if (in_piece != kCols - 1) return;
+    const int first_col = end_col - kCols, first_in_tile = s * TileOf::kSegmentCols + first_col;
+    LaneGroup::sync();
+    tile.apply_patches(patches, first_in_tile + kCols, [&](int row, int col, int value) {
+      const int in_row = col - first_in_tile;
+      const gpu::Pointer<std::byte> at = bytes + place(row, in_row * kElementBytes / 16);
+      if constexpr (kFloats) {
+        const gpu::Pointer<uint16_t> element = gpu::cast<uint16_t>(at) + in_row % 8;
+        *element = static_cast<uint16_t>((*element & 0x807F) | value << 7);
+      } else {
+        const gpu::Pointer<int8_t> element = gpu::cast<int8_t>(at) + in_row % 16;
+        *element = static_cast<int8_t>(*element + value);
+      }
+    });
+    LaneGroup::sync();
+    use(first_col);
+    LaneGroup::sync();
+  }
+};
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
