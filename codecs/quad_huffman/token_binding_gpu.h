@@ -14,7 +14,9 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+// Of bf16 elements, 0 of others.
 inline int largest_stand_in(const codecs::CompressedView& matrix) {
+  if (!has_floats(matrix)) return 0;
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
 }
 
@@ -213,7 +215,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
   if (is_plain(matrix)) return kRefusesPlain;
   if (plan_few(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, 1, device.shared_bytes).plan.lane_groups == 0)
     return "The table, the rings of two waves and a token do not fit the shared memory of a thread block.";
-  if (has_floats(matrix) && largest_stand_in(matrix) == 255)
+  if (largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
 }
@@ -227,7 +229,7 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
   backends::ProductRounding rounding =
       gpu::token_rounding(shape.tile_cols, column_tiles(view.shape.cols, shape.tile_cols) + kMostTokenGroups);
   rounding.more_roundings += 4 * shape.tile_cols;  // patches of a row of a tile
-  if (const int largest = largest_stand_in(view); has_floats(view) && largest != 0)
+  if (const int largest = largest_stand_in(view); largest != 0)
     rounding.offset = std::ldexp(2.0, largest + 1 - 127);
   if (!has_floats(view)) {
     // An element that is patched is coded as another one of as many bits.
