@@ -19,6 +19,7 @@
 #define HWY_TARGET_INCLUDE "codecs/quad_huffman/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "codecs/quad_huffman/float_pieces-inl.h"
 #include "codecs/quad_huffman/pieces-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -82,6 +83,9 @@ struct Scratch {
   alignas(64) std::array<std::array<uint8_t, kChunkCols>, kWalkLanes> elements;
   OctetPatches patches;
   int next_patch = 0;  // of the octet
+  // Of bf16: raw words of the segment in hand, and elements of a last segment.
+  alignas(64) FloatWords float_words;
+  alignas(64) std::array<uint16_t, kMostSegmentCols> last_floats;
 };
 
 // Eight lanes of a tile's segments [segment, + count).
@@ -181,6 +185,32 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
+// The same of bf16.
+HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
+  const Stored& stored = launch.stored;
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols);
+  const FloatOrigin origin = OriginOf(stored.lowest);
+  const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
+                end = std::min(cols, first_col + count * kSegmentCols);
+  uint16_t* HWY_RESTRICT rows =
+      reinterpret_cast<uint16_t*>(launch.decoded) + (group * kLanes + first_lane - launch.rows.begin) * cols;
+  const uint8_t* HWY_RESTRICT raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
+  for (int64_t s = 0, col = first_col; s < count; ++s, col += kSegmentCols) {
+    CopyFloatWords(raw, scratch.float_words);
+    raw += raw_bytes_of_segment(kFloatCols, kFloatForm);
+    const int64_t left = end - col;
+    for (int lane = 0; lane < lanes; ++lane) {
+      uint16_t* HWY_RESTRICT to = rows + lane * cols + col;
+      uint16_t* HWY_RESTRICT here = left >= kSegmentCols ? to : scratch.last_floats.data();
+      for (int g = 0; g < kFloatGroups; ++g)
+        FloatGroup(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
+                   scratch.float_words[lane].data() + kFloatForm * g, origin, here + 32 * g);
+      if (left < kSegmentCols) std::memcpy(to, here, 2 * static_cast<size_t>(left));
+    }
+  }
+}
+
 // What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
 HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
@@ -200,9 +230,10 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
   if (launch.decoded != nullptr && !launch.past_caches) {
     const int64_t first_col = column * stored.tile_cols + segment * stored.segment_cols(),
                   end = std::min(stored.cols, first_col + count * stored.segment_cols());
-    const int8_t* row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * stored.cols;
-    for (int lane = 0; lane < lanes; ++lane, row += stored.cols)
-      for (int64_t col = first_col; col < end; col += 64) __builtin_prefetch(row + col, 1, 2);
+    const int64_t bytes = stored.floats() ? 2 : 1, row_bytes = bytes * stored.cols;
+    const int8_t* row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * row_bytes;
+    for (int lane = 0; lane < lanes; ++lane, row += row_bytes)
+      for (int64_t at = bytes * first_col; at < bytes * end; at += 64) __builtin_prefetch(row + at, 1, 2);
   }
 }
 
@@ -277,6 +308,19 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
   }
 }
 
+HWY_INLINE void PutFloatPatches(const Launch& launch, int64_t group, int64_t column) {
+  const Stored& stored = launch.stored;
+  const int64_t number = group * stored.column_tiles + column;
+  uint16_t* HWY_RESTRICT rows = reinterpret_cast<uint16_t*>(launch.decoded) +
+                                (group * kLanes - launch.rows.begin) * stored.cols + column * stored.tile_cols;
+  const int64_t first = stored.tile(number).first_patch, end = stored.first_patch(number + 1);
+  for (int64_t i = first; i < end; ++i) {
+    const FloatPatch patch = stored.float_patch(i);
+    uint16_t& element = rows[patch.row * stored.cols + patch.col];
+    element = static_cast<uint16_t>((element & 0x807f) | patch.exponent << 7);
+  }
+}
+
 template <bool kStores>
 void Groups(const Launch& launch) {
   const Stored& stored = launch.stored;
@@ -292,10 +336,14 @@ void Groups(const Launch& launch) {
       int64_t blocks = 0;
       for (int64_t s = 0; s < segments; ++s)
         reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
+      const bool floats = kStores && stored.floats();
       const bool patched = launch.past_caches && scratch.patches.sort(stored, tile);
       for (int lane = 0; lane < rows; lane += kWalkLanes)
         Octet<kStores>(launch, group, column, lane, index, codes, reach, scratch);
-      if (!patched) AddPatches<kStores>(launch, group, column);
+      if (floats)
+        PutFloatPatches(launch, group, column);
+      else if (!patched)
+        AddPatches<kStores>(launch, group, column);
     }
   }
   if (launch.past_caches) hwy::FlushStream();
@@ -393,7 +441,8 @@ backends::BoundKernel BindMatvec(const CompressedView& matrix) {
 
 backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedView& matrix) {
   const Octets octets = OctetsOf(matrix);
-  return {Decode{octets, UseEntriesOf<Use::store>(octets.stored), policy.past_caches}, FactsOf(matrix)};
+  const UseFunction store = octets.stored.floats() ? StoreFloats : UseEntriesOf<Use::store>(octets.stored);
+  return {Decode{octets, store, policy.past_caches}, FactsOf(matrix)};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
@@ -417,9 +466,20 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<cons
 // Entries are read as halves and bytes by the vector code, which splits quads.
 std::string refuses(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   if (is_plain(view)) return kRefusesPlain;
-  if (view.type != datasets::ElementType::i8) return "The vectors of this kernel are of int8 elements.";
   if (open_stored(view).symbol_cols == 2) return "The vectors of this kernel split symbols of 4 and 8 columns only.";
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
+}
+
+std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  return view.type == datasets::ElementType::i8 ? refuses(view, device, policy)
+                                                : "The kernel multiplies int8 elements.";
+}
+std::string refuses_decode(const CompressedView& view, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (view.type != datasets::ElementType::i8 && policy.as<DecodePolicy>().past_caches && !is_plain(view))
+    return "Elements of bf16 go through the caches, where their patches are put in.";
+  return refuses(view, device, policy);
 }
 
 struct MultiplyPlain {
@@ -443,9 +503,9 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode,
      .variant = "octets",
      .policies = kDecodePolicies,
-     .refuses = refuses,
+     .refuses = refuses_decode,
      .bind = bind_decode},
-    {.op = backends::Op::matvec, .variant = "octets", .refuses = refuses, .bind = bind_matvec},
+    {.op = backends::Op::matvec, .variant = "octets", .refuses = refuses_matvec, .bind = bind_matvec},
     {.op = backends::Op::matvec, .variant = "plain", .refuses = refuses_plain, .bind = bind_plain},
 };
 
