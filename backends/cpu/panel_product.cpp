@@ -3,6 +3,7 @@
 // buffer between the pieces.
 #include "backends/cpu/panel_product.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -26,7 +27,7 @@ using VF = hn::Vec<DF>;
 
 // A step is what one word of 32 bits of a panel holds: a column, or two. Words of a panel's row.
 inline constexpr int64_t kPanelSteps = 256;
-inline constexpr int64_t kPanelRows = 8, kSlabRows = 32;
+inline constexpr int64_t kPanelRows = 8, kSlabRows = kPanelSumRows;
 inline constexpr int64_t kTokenLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
 static_assert(kMaxBatch % kTokenLanes == 0);
 
@@ -146,13 +147,16 @@ HWY_INLINE void FillRow(datasets::ElementType type, const std::byte* HWY_RESTRIC
   for (; c < count; ++c) words[c] = uint32_t{halves[c]} << 16;
 }
 
+// Up to kSlabRows rows from `first_row` on.
 template <class Form>
-HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64_t rows,
-                               const uint32_t* HWY_RESTRICT packed, int batch, float* HWY_RESTRICT sums) {
+HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64_t rows, const PackedTokens& tokens,
+                               int batch, float* HWY_RESTRICT sums) {
   constexpr int64_t kPieceCols = kPanelSteps * Form::kCols;
   HWY_ALIGN uint32_t panel[kPanelRows * kPanelSteps];
   const int64_t bytes = datasets::element_bytes(matrix.type), cols = matrix.cols;
-  const int64_t x_stride = PackedSteps((cols + Form::kCols - 1) / Form::kCols) * kTokenLanes;
+  const int64_t x_stride = PackedSteps((tokens.cols + Form::kCols - 1) / Form::kCols) * kTokenLanes;
+  const uint32_t* HWY_RESTRICT packed =
+      reinterpret_cast<const uint32_t*>(tokens.packed) + tokens.first_col / Form::kCols * kTokenLanes;
   for (int64_t first = 0; first < cols; first += kPieceCols) {
     const int64_t count = HWY_MIN(kPieceCols, cols - first), steps = (count + Form::kCols - 1) / Form::kCols;
     for (int64_t r = 0; r < rows; r += kPanelRows) {
@@ -175,26 +179,16 @@ HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64
   }
 }
 
-template <class Form>
-void MultiplyRows(const PanelRows& matrix, const std::byte* packed, int batch, float* y, int64_t y_stride) {
-  HWY_ALIGN float sums[kSlabRows * kMaxBatch];
-  for (int64_t first = 0; first < matrix.rows; first += kSlabRows) {
-    const int64_t rows = HWY_MIN(kSlabRows, matrix.rows - first);
-    std::memset(sums, 0, sizeof(sums));
-    MultiplySlab<Form>(matrix, first, rows, reinterpret_cast<const uint32_t*>(packed), batch, sums);
-    for (int t = 0; t < batch; ++t)
-      for (int64_t r = 0; r < rows; ++r) y[t * y_stride + first + r] = sums[r * kMaxBatch + t];
-  }
-}
-
-void Multiply(PanelForm form, const PanelRows& matrix, const std::byte* packed, int batch, float* y, int64_t y_stride) {
+// Adds to sums.
+void Add(PanelForm form, const PanelRows& matrix, int64_t first_row, int64_t rows, const PackedTokens& tokens,
+         int batch, PanelSums& sums) {
 #if ECMV_PAIR_DOTS
-  if (form == PanelForm::pair_dots) return MultiplyRows<PairDots>(matrix, packed, batch, y, y_stride);
+  if (form == PanelForm::pair_dots) return MultiplySlab<PairDots>(matrix, first_row, rows, tokens, batch, sums.of);
 #endif
   if (form == PanelForm::widened)
-    MultiplyRows<Widened>(matrix, packed, batch, y, y_stride);
+    MultiplySlab<Widened>(matrix, first_row, rows, tokens, batch, sums.of);
   else
-    MultiplyRows<Pairs>(matrix, packed, batch, y, y_stride);
+    MultiplySlab<Pairs>(matrix, first_row, rows, tokens, batch, sums.of);
 }
 
 // Four steps of a token as they are packed.
@@ -272,7 +266,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ecmv::backends::cpu {
 
-HWY_EXPORT(Multiply);
+HWY_EXPORT(Add);
 HWY_EXPORT(PackTokens);
 HWY_EXPORT(HasPairDots);
 
@@ -294,9 +288,23 @@ void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte
   HWY_DYNAMIC_DISPATCH(PackTokens)(form, args, cols, packed);
 }
 
+void store_sums(const PanelSums& sums, int64_t rows, int batch, float* y, int64_t y_stride) {
+  for (int t = 0; t < batch; ++t)
+    for (int64_t r = 0; r < rows; ++r) y[t * y_stride + r] = sums.of[r * kMaxBatch + t];
+}
+
+void add_panels(PanelForm form, const PanelRows& rows, const PackedTokens& tokens, int batch, PanelSums& sums) {
+  HWY_DYNAMIC_DISPATCH(Add)(form, rows, 0, rows.rows, tokens, batch, sums);
+}
+
 void multiply_panels(PanelForm form, const PanelRows& rows, const std::byte* packed, int batch, float* y,
                      int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(Multiply)(form, rows, packed, batch, y, y_stride);
+  for (int64_t first = 0; first < rows.rows; first += kPanelSumRows) {
+    PanelSums sums;
+    const int64_t count = std::min(kPanelSumRows, rows.rows - first);
+    HWY_DYNAMIC_DISPATCH(Add)(form, rows, first, count, {packed, rows.cols, 0}, batch, sums);
+    store_sums(sums, count, batch, y + first, y_stride);
+  }
 }
 
 namespace {

@@ -47,6 +47,20 @@ struct PanelRows {
 void multiply_panels(PanelForm form, const PanelRows& rows, const std::byte* packed, int batch, float* y,
                      int64_t y_stride);
 
+// The same piece by piece, for kernels that decode a part of some rows into a near cache: at most kPanelSumRows rows, a
+// part of whose columns begins at an even one of the product's.
+inline constexpr int64_t kPanelSumRows = 32;
+struct PanelSums {
+  alignas(64) float of[kPanelSumRows * kMaxBatch] = {};
+};
+struct PackedTokens {
+  const std::byte* packed = nullptr;
+  int64_t cols = 0, first_col = 0;  // of all that was packed; where the part begins
+};
+void add_panels(PanelForm form, const PanelRows& rows, const PackedTokens& tokens, int batch, PanelSums& sums);
+// y[t * y_stride + r] = the sums.
+void store_sums(const PanelSums& sums, int64_t rows, int batch, float* y, int64_t y_stride);
+
 // The same as kernels of codecs that store rows as they are.
 struct PanelPolicy : Policy {
   PanelForm form;
