@@ -184,7 +184,7 @@ backends::BoundKernel bind_segments_product(const Policy& policy, std::span<cons
 }
 template <auto kRefusesLayout>
 std::string refuses_product(const CompressedView& matrix, const backends::DeviceInfo& device, const Policy& policy) {
-  if (!is_bf16(matrix.type)) return "The kernel multiplies elements of bf16.";
+  if (!container::is_bf16(matrix.type)) return "The kernel multiplies elements of bf16.";
   const std::string reason = kRefusesLayout(matrix, device, policy);
   return reason.empty() ? backends::cpu::why_not(form_of(policy)) : reason;
 }
