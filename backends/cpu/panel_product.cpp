@@ -80,22 +80,30 @@ struct Ahead {
   int64_t lines_of_row = 0;
 };
 
+// One step, fully unrolled so that the sums are registers.
+template <class Form, int kRows, int kVectors>
+HWY_INLINE void Step(const uint32_t* HWY_RESTRICT panel, const uint32_t* HWY_RESTRICT x, int64_t x_stride,
+                     VF (&acc)[kRows][kVectors]) {
+  V32 tokens[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) tokens[v] = hn::LoadU(D32(), x + v * x_stride);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = Form::MulAdd(panel + r * kPanelSteps, tokens[v], acc[r][v]);
+}
+
 // sums[row][token] += the panel's rows times kVectors vectors of tokens. Four steps a round, in each of which a line or
 // two are asked for.
 template <class Form, int kRows, int kVectors>
 HWY_INLINE void MultiplyGroup(const uint32_t* HWY_RESTRICT panel, int64_t steps, const uint32_t* HWY_RESTRICT x,
                               int64_t x_stride, float* HWY_RESTRICT sums, const Ahead& ahead) {
   const DF df;
-  const D32 d;
   VF acc[kRows][kVectors];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::LoadU(df, sums + r * kMaxBatch + v * kTokenLanes);
-  const auto step = [&](int64_t s) HWY_ATTR {
-    V32 tokens[kVectors];
-    for (int v = 0; v < kVectors; ++v) tokens[v] = hn::LoadU(d, x + v * x_stride + s * kTokenLanes);
-    for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < kVectors; ++v) acc[r][v] = Form::MulAdd(panel + r * kPanelSteps + s, tokens[v], acc[r][v]);
-  };
   const std::byte* line = ahead.first;
   int64_t s = 0, row_of_line = 0, lines = line == nullptr ? 0 : kPanelRows * ahead.lines_of_row;
   const int64_t lines_of_round = (lines * 4 + kPanelSteps - 1) / kPanelSteps;
@@ -104,10 +112,13 @@ HWY_INLINE void MultiplyGroup(const uint32_t* HWY_RESTRICT panel, int64_t steps,
       __builtin_prefetch(line + row_of_line * ahead.row_bytes, 0, 3);
       if (++row_of_line == kPanelRows) row_of_line = 0, line += 64;
     }
-    step(s), step(s + 1), step(s + 2), step(s + 3);
+#pragma GCC unroll 4
+    for (int64_t i = s; i < s + 4; ++i) Step<Form, kRows, kVectors>(panel + i, x + i * kTokenLanes, x_stride, acc);
   }
-  for (; s < steps; ++s) step(s);
+  for (; s < steps; ++s) Step<Form, kRows, kVectors>(panel + s, x + s * kTokenLanes, x_stride, acc);
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], df, sums + r * kMaxBatch + v * kTokenLanes);
 }
 
