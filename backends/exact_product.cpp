@@ -29,11 +29,13 @@ std::string text_of(double value) {
 }
 
 // Sums and magnitudes of one row and eight tokens, x as [cols, 8].
-void multiply_row(const float* row, int64_t cols, const double* x, std::array<double, kTokensAtOnce>& sums,
-                  std::array<double, kTokensAtOnce>& magnitudes) {
-  double s[kTokensAtOnce] = {}, m[kTokensAtOnce] = {};
+// Returns the sum of |w|.
+double multiply_row(const float* row, int64_t cols, const double* x, std::array<double, kTokensAtOnce>& sums,
+                    std::array<double, kTokensAtOnce>& magnitudes) {
+  double s[kTokensAtOnce] = {}, m[kTokensAtOnce] = {}, weights = 0;
   for (int64_t c = 0; c < cols; ++c) {
     const double w = row[c];
+    weights += std::fabs(w);
     for (int t = 0; t < kTokensAtOnce; ++t) {
       const double product = w * x[c * kTokensAtOnce + t];
       s[t] += product;
@@ -42,6 +44,7 @@ void multiply_row(const float* row, int64_t cols, const double* x, std::array<do
   }
   std::copy_n(s, kTokensAtOnce, sums.begin());
   std::copy_n(m, kTokensAtOnce, magnitudes.begin());
+  return weights;
 }
 
 }  // namespace
@@ -81,6 +84,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     exact.terms = std::max<int64_t>(exact.terms, cols - std::count(numbers.begin(), numbers.end(), 0.0f));
   }
   if (scales != nullptr) exact.scales.resize(static_cast<size_t>(rows));
+  exact.w_magnitudes.resize(static_cast<size_t>(rows));
   const cpu::Team team(cpu::Team::available_threads());
   const int64_t row_bytes = cols * datasets::element_bytes(matrix.type);
   std::vector<double> x(static_cast<size_t>(cols * kTokensAtOnce));
@@ -103,7 +107,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
             row[static_cast<size_t>(c)] *= of_groups[static_cast<size_t>(c / scales->group_cols)];
           if (cols > 0) exact.scales[static_cast<size_t>(r)] = std::ranges::max(of_groups);
         }
-        multiply_row(row.data(), cols, x.data(), sums, magnitudes);
+        exact.w_magnitudes[static_cast<size_t>(r)] = multiply_row(row.data(), cols, x.data(), sums, magnitudes);
         for (int t = 0; t < count; ++t) {
           const int64_t at = (first + t) * rows + r;
           exact.sums[static_cast<size_t>(at)] = sums[static_cast<size_t>(t)];
@@ -120,8 +124,9 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
 }
 
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens) {
-  ExactProduct chosen{exact.shape, static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {},
-                      exact.scales};
+  ExactProduct chosen{
+      exact.shape,       static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {}, exact.scales,
+      exact.w_magnitudes};
   for (const int token : tokens) {
     const auto begin = token * exact.shape.rows, end = begin + exact.shape.rows;
     chosen.sums.insert(chosen.sums.end(), exact.sums.begin() + begin, exact.sums.begin() + end);
@@ -138,13 +143,15 @@ double roundings_of(const ProductRounding& rounding, int64_t terms) {
   return 2 * static_cast<double>(products) + 4 * static_cast<double>(additions) + rounding.more_roundings;
 }
 
-double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
-                     double scale) {
+double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude, double scale,
+                     double w_magnitude) {
   const double count = static_cast<double>(terms), n = roundings_of(rounding, terms);
   const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
   const double small = scale == 1 ? count : count * std::max(scale, 1.0) + 1;
+  const double flushed =
+      rounding.flushes_subnormals ? (2 * count + x_magnitude) * std::max(scale, 1.0) + w_magnitude : 0;
   return (g + rounding.narrowing) * (magnitude + rounding.offset * scale * x_magnitude) + small * 0x1p-149 +
-         count * 0x1p-52 * magnitude;
+         flushed * 0x1p-126 + count * 0x1p-52 * magnitude;
 }
 
 ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding) {
@@ -165,8 +172,9 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
   double first_bound = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const double scale = exact.scales.empty() ? 1 : exact.scales[i % static_cast<size_t>(rows)];
-    const double bound = product_bound(rounding, exact.terms, exact.magnitudes[i],
-                                       exact.x_magnitudes[i / static_cast<size_t>(rows)], scale);
+    const double bound =
+        product_bound(rounding, exact.terms, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)],
+                      scale, exact.w_magnitudes[i % static_cast<size_t>(rows)]);
     const double error = std::fabs(double{got[i]} - exact.sums[i]);
     if (error <= bound) {
       if (error > 0) check.used = std::max(check.used, error / bound);

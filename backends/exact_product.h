@@ -19,9 +19,10 @@ struct ExactProduct {
   int64_t terms = 0;         // products of a sum that are not zero by a zero of the token, of the token with the most
   std::string refused;       // why there is no such product: NaN, infinities, or sums that float32 does not hold
   std::vector<double> sums;  // [batch, rows]: W x
-  std::vector<double> magnitudes;    // [batch, rows]: sums of |w| |x|
-  std::vector<double> x_magnitudes;  // [batch]: sums of |x|
-  std::vector<double> scales = {};   // [rows]: the largest scale of a row's elements; empty where they have none
+  std::vector<double> magnitudes;         // [batch, rows]: sums of |w| |x|
+  std::vector<double> x_magnitudes;       // [batch]: sums of |x|
+  std::vector<double> scales = {};        // [rows]: the largest scale of a row's elements; empty where they have none
+  std::vector<double> w_magnitudes = {};  // [rows]: sums of |w|
 };
 
 // "" if products of such matrices are defined here, otherwise why not, as a sentence. float32 must hold every element's
@@ -43,9 +44,10 @@ double roundings_of(const ProductRounding& rounding, int64_t terms);
 // terms * 2^-149 for products below float32's normal numbers, and what double sums may be off themselves. A product
 // with zero is exact, and so is adding it, so only `terms` of the columns count. A kernel that multiplies elements and
 // scales its sum by `scale` scales the offset and the small products, too, and may round once more below the normal
-// numbers.
+// numbers. What a kernel flushes (flushes_subnormals) is bounded by w_magnitude, the sum of |w|, and x_magnitude: a factor
+// below 2^-126 that counts as zero loses less than 2^-126 times the other one.
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
-                     double scale = 1);
+                     double scale = 1, double w_magnitude = 0);
 
 struct ProductCheck {
   std::string violation;  // "" if every result keeps the bound, otherwise the first that does not, as a sentence

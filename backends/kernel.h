@@ -210,6 +210,9 @@ struct ProductRounding {
   // sums are more_roundings. 0: sums in float32.
   int unit_cols = 0;
   int64_t chain_cols = 0;
+  // Factors and sums below the normal numbers of float32 count as zero: 2^-126 more for two sums a product, and for the
+  // other factor of what such a factor is multiplied with.
+  bool flushes_subnormals = false;
 };
 
 // What the backend has to know of a binding.

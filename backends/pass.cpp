@@ -300,7 +300,7 @@ class StepPass final : public Pass {
       layer.decode = bound;
       GroupScales groups;
       if (scales_of(index) != nullptr && !scales_rows(index)) groups = {scales_of(index), layer.scales->data()};
-      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, groups);
+      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, groups, plan_.activations);
     }
     layer.kernel = bound;
     layer.steps = steps_of(layer, index);

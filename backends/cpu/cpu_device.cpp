@@ -119,7 +119,7 @@ std::vector<DeviceInfo> scalar_devices() { return {describe("scalar", 0)}; }
 
 std::unique_ptr<Device> open_scalar(const DeviceRequest& request) {
   return std::make_unique<CpuDevice>(describe("scalar", request.threads),
-                                     DenseProducts{dense_matvec_scalar, dense_matmul_scalar}, 0, request.cores);
+                                     DenseProducts{dense_matvec_scalar, dense_matmul_scalar, false}, 0, request.cores);
 }
 
 std::vector<DeviceInfo> simd_devices() {
@@ -150,8 +150,8 @@ std::unique_ptr<Device> open_simd(const DeviceRequest& request) {
       if ((HWY_TARGETS >> bit & 1) != 0 && info.simd_target == hwy::TargetName(int64_t{1} << bit))
         target = int64_t{1} << bit;
     info.threads = describe("simd", request.threads).threads;
-    return std::make_unique<CpuDevice>(std::move(info), DenseProducts{dense_matvec_simd, dense_matmul_simd}, target,
-                                       request.cores);
+    return std::make_unique<CpuDevice>(std::move(info), DenseProducts{dense_matvec_simd, dense_matmul_simd, true},
+                                       target, request.cores);
   }
   std::string known;
   for (const DeviceInfo& info : simd_devices()) known += (known.empty() ? "" : ", ") + info.simd_target;

@@ -12,6 +12,7 @@
 #include "backends/cpu/crew.h"
 #include "backends/cpu/element_numbers.h"
 #include "backends/cpu/guarded_buffer.h"
+#include "backends/cpu/panel_product.h"
 
 #include "hwy/targets.h"
 
@@ -70,12 +71,28 @@ struct UnfusedMatvec : UnfusedProduct {
     });
   }
 };
-struct UnfusedMatmul : UnfusedProduct {
+// Float products: more than a few tokens are packed once a call, into the scratch behind the tile.
+struct UnfusedFloats : UnfusedProduct {
+  PanelForm form;
+  int64_t packed_offset;
+
+  bool in_panels(const MatmulArgs& args) const { return dense.panels && args.batch > kFewTokens; }
+  void pack(const MatmulArgs& args) const {
+    if (in_panels(args)) pack_tokens(form, args, cols, args.scratch + packed_offset);
+  }
+  void multiply(const MatmulArgs& args, datasets::ElementType of, const std::byte* elements, Rows rows) const {
+    float* const y = args.y + rows.begin;
+    if (in_panels(args))
+      multiply_panels(form, {of, elements, cols * datasets::element_bytes(of), rows.count(), cols},
+                      args.scratch + packed_offset, args.batch, y, args.y_stride);
+    else
+      dense.matmul(of, elements, rows.count(), cols, args.x, args.x_stride, args.batch, y, args.y_stride);
+  }
+};
+struct UnfusedMatmul : UnfusedFloats {
   void operator()(void*, const MatmulArgs& args) const {
-    for_each_tile(args, [&](const std::byte* tile, Rows rows) {
-      dense.matmul(type, tile, rows.count(), cols, args.x, args.x_stride, args.batch, args.y + rows.begin,
-                   args.y_stride);
-    });
+    pack(args);
+    for_each_tile(args, [&](const std::byte* tile, Rows rows) { multiply(args, type, tile, rows); });
   }
 };
 
@@ -93,7 +110,7 @@ float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t in
 
 // The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile behind
 // it. They are exact, so the product rounds as ever.
-struct UnfusedScaledMatmul : UnfusedProduct {
+struct UnfusedScaledMatmul : UnfusedFloats {
   datasets::ScaleType scale_type;
   const std::byte* stored;
   int64_t scale_rows, groups, group_cols, numbers_offset;
@@ -101,6 +118,7 @@ struct UnfusedScaledMatmul : UnfusedProduct {
 
   void operator()(void*, const MatmulArgs& args) const {
     auto* const numbers = reinterpret_cast<float*>(args.scratch + numbers_offset);
+    pack(args);
     for_each_tile(args, [&](const std::byte* tile, Rows rows) {
       for (int64_t r = 0; r < rows.count(); ++r) {
         float* const row = numbers + r * cols;
@@ -111,8 +129,7 @@ struct UnfusedScaledMatmul : UnfusedProduct {
           for (int64_t c = g * group_cols; c < std::min(cols, (g + 1) * group_cols); ++c) row[c] *= scale;
         }
       }
-      dense.matmul(datasets::ElementType::f32, reinterpret_cast<const std::byte*>(numbers), rows.count(), cols, args.x,
-                   args.x_stride, args.batch, args.y + rows.begin, args.y_stride);
+      multiply(args, datasets::ElementType::f32, reinterpret_cast<const std::byte*>(numbers), rows);
     });
   }
 };
@@ -132,10 +149,15 @@ class CpuExecutor final : public Executor {
   void select() override { select_target(target_); }
 
   BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix,
-                               const GroupScales& scales) override {
+                               const GroupScales& scales, Activations activations) override {
     UnfusedProduct product{
         &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),
         0,       0};
+    // Pairs only by their instruction: without it, floats are as fast.
+    const bool pairs = dense_.panels && op == Op::matmul && scales.layout == nullptr &&
+                       activations == Activations::bf16 && matrix.type == datasets::ElementType::bf16 &&
+                       why_not(PanelForm::pair_dots).empty();
+    const PanelForm form = pairs ? PanelForm::pair_dots : PanelForm::widened;
     const int64_t number_bytes = scales.layout == nullptr ? 0 : product.cols * static_cast<int64_t>(sizeof(float));
     const int64_t rows = std::max<int64_t>(1, kTileBytes / std::max<int64_t>(1, product.row_bytes + number_bytes)),
                   block = decode.facts.rows_per_block;
@@ -144,14 +166,21 @@ class CpuExecutor final : public Executor {
     const int64_t tile_rows = std::min(product.rows_per_tile, matrix.shape.rows);
     const int64_t tile_bytes = tile_rows * product.row_bytes;
     KernelFacts facts{.rows_per_block = block, .scratch_bytes = product.tile_offset + tile_bytes};
+    if (op == Op::matvec) return {UnfusedMatvec{product}, facts};
+    const int64_t packed_offset = (facts.scratch_bytes + 63) / 64 * 64;
+    if (dense_.panels) {
+      facts.scratch_bytes = packed_offset + packed_bytes(product.cols);
+      facts.rounding = panel_rounding(form);
+    }
+    const UnfusedFloats floats{product, form, packed_offset};
     if (const datasets::Scales* layout = scales.layout) {
       const int64_t numbers_offset = (facts.scratch_bytes + 63) / 64 * 64;
       facts.scratch_bytes = numbers_offset + tile_rows * number_bytes;
-      return {UnfusedScaledMatmul{product, layout->type, scales.stored, layout->rows, layout->groups,
-                                  layout->group_cols, numbers_offset, layout->factor},
+      return {UnfusedScaledMatmul{floats, layout->type, scales.stored, layout->rows, layout->groups, layout->group_cols,
+                                  numbers_offset, layout->factor},
               facts};
     }
-    return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
+    return {UnfusedMatmul{floats}, facts};
   }
 
   void run(std::span<const Step> steps) override { time(steps); }

@@ -14,6 +14,7 @@ struct DenseProducts {
   void (*matvec)(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
   void (*matmul)(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
                  int64_t x_stride, int batch, float* y, int64_t y_stride);
+  bool panels;  // batches are multiplied by panel_product.h instead
 };
 
 // Makes dynamic dispatch choose this instruction set (a bit of Highway's) for the whole process; 0 lets the best

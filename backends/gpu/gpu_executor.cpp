@@ -118,7 +118,7 @@ class GpuExecutor final : public Executor {
   void select() override { activate(index_); }
 
   BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix,
-                               const GroupScales& scales) override {
+                               const GroupScales& scales, Activations) override {
     const UnfusedProduct product{&decode, dense_matrix(matrix, nullptr, device_, false),
                                  (decode.facts.scratch_bytes + 255) / 256 * 256};
     KernelFacts facts{

@@ -67,20 +67,36 @@ inline FirstCode first_code(const uint16_t* joined, int64_t entries, uint32_t wi
   return {entry >> 8, static_cast<int>(entry & 0xff)};
 }
 
+// What a call makes before it decodes, and its buffers; in kScratchBytes.
+struct Tables {
+  uint64_t* runs;
+  uint16_t* joined;
+  uint8_t* buffers;
+};
+inline constexpr int64_t kScratchBytes = kRunEntries * 8 + kJoinedEntries * 2 + kStreamsInTurn * kBufferBytes;
+
+inline Tables build_tables(const Stored& stored, std::byte* scratch) {
+  Tables tables{reinterpret_cast<uint64_t*>(scratch), nullptr, nullptr};
+  tables.joined = reinterpret_cast<uint16_t*>(tables.runs + kRunEntries);
+  tables.buffers = reinterpret_cast<uint8_t*>(tables.joined + kJoinedEntries);
+  join_tables(stored, tables.joined);
+  build_runs(tables.runs, [&](uint32_t window) { return first_code(tables.joined, stored.lut_bytes - 256, window); });
+  return tables;
+}
+
 template <class Join>
-ECMV_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
-  const int64_t begin = args.rows.begin * bound.cols, end = args.rows.end * bound.cols;
+ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends::Rows rows, std::byte* to,
+                             const Join& join) {
+  const int64_t begin = rows.begin * bound.cols, end = rows.end * bound.cols;
   if (begin >= end) return;
   const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
-  uint64_t* const runs = reinterpret_cast<uint64_t*>(args.scratch);
-  uint16_t* const joined = reinterpret_cast<uint16_t*>(runs + kRunEntries);
-  uint8_t* const buffers = reinterpret_cast<uint8_t*>(joined + kJoinedEntries);
+  const uint64_t* const runs = tables.runs;
+  const uint16_t* const joined = tables.joined;
+  uint8_t* const buffers = tables.buffers;
   const int64_t entries = stored.lut_bytes - 256;
-  join_tables(stored, joined);
   const auto first = [&](uint32_t window) { return first_code(joined, entries, window); };
-  build_runs(runs, first);
 
-  int8_t* const out = reinterpret_cast<int8_t*>(args.out);
+  int8_t* const out = reinterpret_cast<int8_t*>(to);
   const uint8_t* const encoded = stored.encoded;
   const auto window_at = [encoded](int, uint64_t position) __attribute__((always_inline)) {
     uint64_t window;
@@ -112,6 +128,11 @@ ECMV_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& arg
   }
 }
 
+template <class Join>
+ECMV_INLINE void run_decode(const Stored& stored, const backends::DecodeArgs& args, const Join& join) {
+  if (args.rows.count() > 0) decode_rows(stored, build_tables(stored, args.scratch), args.rows, args.out, join);
+}
+
 // Joined elements of an f8, element `from` of the matrix and on, to out[at] and on; plain.
 inline void join_f8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out,
                     int64_t at) {
@@ -126,7 +147,7 @@ inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDeco
                                          BoundDecode<Stored>::Run f8) {
   return {BoundDecode<Stored>{Stored(matrix), is_bf16(matrix.type) ? bf16 : f8},
           {.rows_per_block = std::max<int64_t>(1, kCallElements / std::max<int64_t>(1, matrix.shape.cols)),
-           .scratch_bytes = kRunEntries * 8 + kJoinedEntries * 2 + kStreamsInTurn * kBufferBytes}};
+           .scratch_bytes = kScratchBytes}};
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::container

@@ -28,6 +28,7 @@ struct Stored {
         cols(matrix.shape.cols),
         segment_cols(matrix.settings->integer("segment_cols")) {}
   int64_t buffer_bytes() const { return segment_cols + kSlackBytes; }
+  int64_t scratch_bytes() const { return kRunEntries * 8 + kStreamsInTurn * buffer_bytes(); }
 };
 
 // The canonical code: codes of up to l bits lie below limit[l], left-aligned in 32 bits.
@@ -53,18 +54,30 @@ struct Canonical {
   }
 };
 
+// What a call makes before it decodes, and its buffers; in scratch_bytes().
+struct Tables {
+  Canonical code;
+  uint64_t* runs;
+  uint8_t* buffers;
+};
+inline Tables build_tables(const Stored& stored, std::byte* scratch) {
+  Tables tables{Canonical(stored.code), reinterpret_cast<uint64_t*>(scratch), nullptr};
+  tables.buffers = reinterpret_cast<uint8_t*>(tables.runs + kRunEntries);
+  build_runs(tables.runs, [&](uint32_t window) { return tables.code.first(window); });
+  return tables;
+}
+
 template <class Join>
-ECMV_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& args, const Join& join) {
+ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends::Rows asked, std::byte* to,
+                             const Join& join) {
   const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
   const int64_t rows = stored.rows, cols = stored.cols, segment_cols = stored.segment_cols,
                 segments = (cols + segment_cols - 1) / segment_cols;
-  const backends::Rows asked = args.rows;
-  uint64_t* const runs = reinterpret_cast<uint64_t*>(args.scratch);
-  uint8_t* const buffers = reinterpret_cast<uint8_t*>(runs + kRunEntries);
-  const Canonical code(stored.code);
+  const uint64_t* const runs = tables.runs;
+  uint8_t* const buffers = tables.buffers;
+  const Canonical code = tables.code;
   const auto first = [&](uint32_t window) { return code.first(window); };
-  build_runs(runs, first);
-  int8_t* const elements = reinterpret_cast<int8_t*>(args.out);
+  int8_t* const elements = reinterpret_cast<int8_t*>(to);
   for (int64_t group = asked.begin / kGroupRows; group * kGroupRows < asked.end; ++group) {
     const int64_t group_rows = rows_of_group(rows, group);
     for (int64_t segment = 0; segment < segments; ++segment) {
@@ -106,6 +119,11 @@ ECMV_INLINE void run_decode(const Stored& bound, const backends::DecodeArgs& arg
   }
 }
 
+template <class Join>
+ECMV_INLINE void run_decode(const Stored& stored, const backends::DecodeArgs& args, const Join& join) {
+  decode_rows(stored, build_tables(stored, args.scratch), args.rows, args.out, join);
+}
+
 // The elements of a unit, plain.
 inline void join_unit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   for (int64_t i = 0; i < count; ++i) {
@@ -120,7 +138,7 @@ inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDeco
   return {BoundDecode<Stored>{stored, run},
           {.rows_per_block =
                kGroupRows * std::max<int64_t>(1, kCallElements / kGroupRows / std::max<int64_t>(1, matrix.shape.cols)),
-           .scratch_bytes = kRunEntries * 8 + kStreamsInTurn * stored.buffer_bytes()}};
+           .scratch_bytes = stored.scratch_bytes()}};
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::segments

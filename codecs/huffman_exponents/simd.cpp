@@ -1,5 +1,6 @@
 // SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), elements are
 // joined by vectors.
+#include "backends/cpu/panel_product.h"
 #include "codecs/huffman_exponents/container_walk.h"
 #include "codecs/huffman_exponents/segments_walk.h"
 
@@ -87,6 +88,72 @@ backends::BoundKernel BindSegments(const CompressedView& matrix) {
   return segments::bind_decode(matrix, DecodeSegments);
 }
 
+// Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a call.
+// The scratch holds tables and buffers, decoded rows, packed tokens.
+using backends::cpu::kPanelSumRows;
+static_assert(kPanelSumRows % segments::kGroupRows == 0);
+template <class Stored, class BuildTables, class DecodeRows>
+HWY_INLINE void MultiplyRows(const Stored& stored, backends::cpu::PanelForm form, int64_t table_bytes,
+                             const backends::MatmulArgs& args, const BuildTables& build, const DecodeRows& decode) {
+  if (args.rows.count() <= 0) return;
+  const int64_t cols = stored.cols, tile_offset = (table_bytes + 63) / 64 * 64,
+                packed_offset = tile_offset + (2 * kPanelSumRows * cols + 63) / 64 * 64;
+  const auto tables = build(stored, args.scratch);
+  std::byte* const tile = args.scratch + tile_offset;
+  std::byte* const packed = args.scratch + packed_offset;
+  backends::cpu::pack_tokens(form, args, cols, packed);
+  for (int64_t row = args.rows.begin; row < args.rows.end; row += kPanelSumRows) {
+    const backends::Rows rows{row, std::min<int64_t>(row + kPanelSumRows, args.rows.end)};
+    decode(stored, tables, rows, tile);
+    backends::cpu::multiply_panels(form, {datasets::ElementType::bf16, tile, 2 * cols, rows.count(), cols}, packed,
+                                   args.batch, args.y + row, args.y_stride);
+  }
+}
+
+template <class Stored>
+using MultiplyFunction = void (*)(const Stored&, backends::cpu::PanelForm, const backends::MatmulArgs&);
+
+void DecodeContainerRows(const container::Stored& stored, const container::Tables& tables, backends::Rows rows,
+                         std::byte* to) {
+  container::decode_rows(stored, tables, rows, to, JoinBf16);
+}
+void MultiplyContainer(const container::Stored& stored, backends::cpu::PanelForm form,
+                       const backends::MatmulArgs& args) {
+  MultiplyRows(stored, form, container::kScratchBytes, args, container::build_tables, DecodeContainerRows);
+}
+void DecodeSegmentsRows(const segments::Stored& stored, const segments::Tables& tables, backends::Rows rows,
+                        std::byte* to) {
+  segments::decode_rows(stored, tables, rows, to, JoinUnit);
+}
+void MultiplySegments(const segments::Stored& stored, backends::cpu::PanelForm form, const backends::MatmulArgs& args) {
+  MultiplyRows(stored, form, stored.scratch_bytes(), args, segments::build_tables, DecodeSegmentsRows);
+}
+
+template <class Stored>
+struct Multiply {
+  Stored stored;
+  backends::cpu::PanelForm form;
+  MultiplyFunction<Stored> multiply;
+  void operator()(void*, const backends::MatmulArgs& args) const { multiply(stored, form, args); }
+};
+
+template <class Stored>
+backends::BoundKernel BindProduct(const Stored& stored, int64_t table_bytes, backends::cpu::PanelForm form,
+                                  MultiplyFunction<Stored> multiply) {
+  return {
+      Multiply<Stored>{stored, form, multiply},
+      {.rows_per_block = kPanelSumRows,
+       .scratch_bytes = table_bytes + 2 * kPanelSumRows * stored.cols + 128 + backends::cpu::packed_bytes(stored.cols),
+       .rounding = backends::cpu::panel_rounding(form)}};
+}
+backends::BoundKernel BindContainerProduct(backends::cpu::PanelForm form, const CompressedView& matrix) {
+  return BindProduct(container::Stored(matrix), container::kScratchBytes, form, MultiplyContainer);
+}
+backends::BoundKernel BindSegmentsProduct(backends::cpu::PanelForm form, const CompressedView& matrix) {
+  const segments::Stored stored(matrix);
+  return BindProduct(stored, stored.scratch_bytes(), form, MultiplySegments);
+}
+
 }  // namespace ecmv::codecs::huffman_exponents::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -96,6 +163,8 @@ namespace {
 
 HWY_EXPORT(BindContainer);
 HWY_EXPORT(BindSegments);
+HWY_EXPORT(BindContainerProduct);
+HWY_EXPORT(BindSegmentsProduct);
 
 using backends::Layer, backends::Place, backends::Policy;
 
@@ -106,7 +175,44 @@ backends::BoundKernel bind_segments(const Policy&, std::span<const Layer> layers
   return HWY_DYNAMIC_DISPATCH(BindSegments)(*layers[0].matrix);
 }
 
+backends::cpu::PanelForm form_of(const Policy& policy) { return policy.as<backends::cpu::PanelPolicy>().form; }
+backends::BoundKernel bind_container_product(const Policy& policy, std::span<const Layer> layers, Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindContainerProduct)(form_of(policy), *layers[0].matrix);
+}
+backends::BoundKernel bind_segments_product(const Policy& policy, std::span<const Layer> layers, Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindSegmentsProduct)(form_of(policy), *layers[0].matrix);
+}
+template <auto kRefusesLayout>
+std::string refuses_product(const CompressedView& matrix, const backends::DeviceInfo& device, const Policy& policy) {
+  if (!container::is_bf16(matrix.type)) return "The kernel multiplies elements of bf16.";
+  const std::string reason = kRefusesLayout(matrix, device, policy);
+  return reason.empty() ? backends::cpu::why_not(form_of(policy)) : reason;
+}
+
+// A product of each layout for both kinds of tokens.
+constexpr backends::Kernel container_product(backends::Policies policies, backends::Activations activations) {
+  return {.op = backends::Op::matmul,
+          .variant = "runs",
+          .policies = policies,
+          .activations = activations,
+          .refuses = refuses_product<container::refuses_layout>,
+          .bind = bind_container_product};
+}
+constexpr backends::Kernel segments_product(backends::Policies policies, backends::Activations activations) {
+  return {.op = backends::Op::matmul,
+          .variant = "segments",
+          .policies = policies,
+          .activations = activations,
+          .refuses = refuses_product<segments::refuses_layout>,
+          .bind = bind_segments_product};
+}
+
+using backends::Activations, backends::cpu::kFloatPanels, backends::cpu::kPanels;
 constexpr backends::Kernel kKernels[] = {
+    container_product(kFloatPanels, Activations::f32),
+    container_product(kPanels, Activations::bf16),
+    segments_product(kFloatPanels, Activations::f32),
+    segments_product(kPanels, Activations::bf16),
     {.op = backends::Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
     {.op = backends::Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/panel_product.h"
 #include "backends/kernel.h"
 #include "codecs/quad_huffman/octet_patches.h"
 #include "codecs/quad_huffman/plain.h"
@@ -19,6 +20,8 @@
 #define HWY_TARGET_INCLUDE "codecs/quad_huffman/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "codecs/quad_huffman/float_pieces-inl.h"
+#include "codecs/quad_huffman/octets-inl.h"
 #include "codecs/quad_huffman/pieces-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -26,89 +29,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Columns of lanes [first_lane, + kWalkLanes) of a tile's lines, word after word of each lane.
-HWY_INLINE void CopyWords(const TileCodes& tile, int first_lane, Walkers& walkers) {
-  const uint8_t* HWY_RESTRICT codes = tile.full();
-  const int64_t lines = tile.full_lines();
-  const hn::FixedTag<uint32_t, 4> d;
-  const hn::FixedTag<uint64_t, 2> d64;
-  for (int lane = 0; lane < kWalkLanes; lane += 4) {
-    const uint8_t* HWY_RESTRICT from = codes + 4 * (first_lane + lane);
-    int64_t line = 0;
-    for (; line + 4 <= lines; line += 4, from += 4 * kLineBytes) {
-      const auto row = [&](int i)
-                           HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(from + i * kLineBytes)); };
-      const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
-      const auto a = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1)),
-                 b = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
-      const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1)),
-                 f = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
-      const auto to = [&](int i)
-                          HWY_ATTR { return reinterpret_cast<uint64_t*>(walkers.words[lane + i].data() + 4 * line); };
-      hn::StoreU(hn::InterleaveLower(d64, a, b), d64, to(0));
-      hn::StoreU(hn::InterleaveUpper(d64, a, b), d64, to(1));
-      hn::StoreU(hn::InterleaveLower(d64, e, f), d64, to(2));
-      hn::StoreU(hn::InterleaveUpper(d64, e, f), d64, to(3));
-    }
-  }
-  for (int64_t line = lines; line < tile.lines(); ++line) {
-    const uint32_t mask = tile.mask(line);
-    const uint8_t* HWY_RESTRICT next = tile.partial(line, first_lane);
-    for (int lane = 0; lane < kWalkLanes; ++lane) {
-      static constexpr uint32_t kNone = 0;
-      const uint32_t there = mask >> (first_lane + lane) & 1;
-      // A choice of addresses: which lanes have a word is for no branch predictor.
-      std::memcpy(walkers.words[lane].data() + 4 * line, there ? next : reinterpret_cast<const uint8_t*>(&kNone), 4);
-      next += 4 * there;
-    }
-  }
-}
-
-// On its own, so that eight windows, table, mask and output share the registers with nothing else.
-template <int kTakes>
-HWY_NOINLINE void Walk(Walkers& walkers, const uint32_t* HWY_RESTRICT table, uint64_t mask, int symbols,
-                       std::array<uint32_t, kChunkSymbols>* HWY_RESTRICT entries) {
-  walk<HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2, kTakes>(walkers, table, mask, symbols, entries);
-}
-
-struct Scratch {
-  Walkers walkers;
-  alignas(64) std::array<std::array<uint32_t, kChunkSymbols>, kWalkLanes> entries;
-  alignas(64) std::array<int8_t, kMostSegmentCols> last_cols;
-  // acc of the rows of the eight lanes between their chunks.
-  alignas(64) std::array<std::array<int32_t, 8>, kWalkLanes> acc;
-  // What goes past the caches: a chunk of elements, and the tile's patches.
-  alignas(64) std::array<std::array<uint8_t, kChunkCols>, kWalkLanes> elements;
-  OctetPatches patches;
-  int next_patch = 0;  // of the octet
-};
-
-// Eight lanes of a tile's segments [segment, + count).
-struct Chunk {
-  int64_t group, column;
-  int first_lane, lanes;  // lanes with a row
-  int64_t segment, count;
-  const TileIndex& tile;
-};
-
-struct Launch;
-// The only parts that are compiled for each number of look-ups a round and for each form.
-using WalkFunction = void (*)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkSymbols>*);
-using UseFunction = void (*)(const Launch&, const Chunk&, Scratch&);
-
-struct Launch {
-  Stored stored{};
-  WalkFunction walk = nullptr;
-  UseFunction use_entries = nullptr;
-  const uint32_t* table = nullptr;
-  backends::Rows rows;
-  int8_t* decoded = nullptr;  // rows.begin's first element
-  bool past_caches = false;   // through a buffer, in which patches are applied: what is decoded is not read
-  const int8_t* x = nullptr;
-  int32_t* y = nullptr;  // of all rows
-  int32_t offset = 0;    // (lowest - bias) * sum(x)
-};
 
 // Copies `count` bytes, past the caches where whole vectors fit.
 HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8_t* HWY_RESTRICT to) {
@@ -181,82 +101,29 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
-// What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
-HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
+// The same of bf16.
+HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
-  const int64_t lines = tile.full_lines, lines_of_segment = lines / stored.segments_of(column) + 1;
-  const uint8_t* codes = stored.codes + (tile.first_unit + tile.mask_units()) * kUnitBytes +
-                         (first_lane + kWalkLanes == kLanes ? lines : 0) * kLineBytes +
-                         4 * ((first_lane + kWalkLanes) % kLanes);
-  for (int64_t line = segment * lines_of_segment; line < (segment + count) * lines_of_segment; ++line)
-    __builtin_prefetch(codes + line * kLineBytes, 0, 3);
-  const uint8_t* raw =
-      stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * first_lane;
-  const int64_t raw_bytes = count * raw_bytes_of_segment(stored.symbol_cols, stored.form);
-  for (int64_t at = 0; at < raw_bytes; at += stored.raw_lane_bytes() * kLanes)
-    for (int line = 0; line < kWalkLanes * stored.raw_lane_bytes(); line += 64)
-      __builtin_prefetch(raw + at + line, 0, 3);
-  if (launch.decoded != nullptr && !launch.past_caches) {
-    const int64_t first_col = column * stored.tile_cols + segment * stored.segment_cols(),
-                  end = std::min(stored.cols, first_col + count * stored.segment_cols());
-    const int8_t* row = launch.decoded + (group * kLanes + first_lane - launch.rows.begin) * stored.cols;
-    for (int lane = 0; lane < lanes; ++lane, row += stored.cols)
-      for (int64_t col = first_col; col < end; col += 64) __builtin_prefetch(row + col, 1, 2);
-  }
-}
-
-// The next tile, most likely as large as this one, comes into the L2 cache while this one is decoded: the share of the
-// segments [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
-HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
-  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
-  const int64_t raw_bytes = raw_bytes_of_segment(stored.symbol_cols, stored.form);
-  const int64_t segments = stored.segments_of(column), shares = segments * kLanes / kWalkLanes;
-  const int64_t share = first_lane / kWalkLanes * segments + segment;
-  const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments) + segments * raw_bytes +
-                       share * raw_bytes * kWalkLanes / kLanes;
-  for (int64_t at = 0; at < count * raw_bytes * kWalkLanes / kLanes; at += 64) __builtin_prefetch(raw + at, 0, 2);
-  const int64_t bytes = tile.full_lines * kLineBytes;
-  const uint8_t* codes = stored.codes + tile.first_unit * kUnitBytes + bytes;
-  for (int64_t at = bytes * share / shares; at < bytes * (share + count) / shares; at += 64)
-    __builtin_prefetch(codes + at, 0, 2);
-}
-
-// Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved
-// in them.
-template <bool kStores>
-HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const TileIndex& tile,
-                      const TileCodes& codes, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {
-  const Stored& stored = launch.stored;
-  const int64_t segments = stored.segments_of(column);
-  const int lanes = static_cast<int>(std::min<int64_t>(kWalkLanes, stored.rows - group * kLanes - first_lane));
-  Walkers& walkers = scratch.walkers;
-  CopyWords(codes, first_lane, walkers);
-  for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, 0);
-  if constexpr (!kStores) std::memset(scratch.acc.data(), 0, sizeof(scratch.acc));
-  scratch.next_patch = 0;
-  const uint64_t mask = (uint64_t{1} << stored.table_bits) - 1;
-  for (int64_t s = 0; s < segments;) {
-    const auto floor_of = [&](int64_t segment) {
-      return 32 * (reach[std::min(segment + kAhead, segments - 1)] - kRingLines);
-    };
-    const int64_t least = walkers.least_position();
-    int64_t count = std::min<int64_t>(kChunkCols / stored.segment_cols(), segments - s);
-    while (count > 1 && floor_of(s + count - 1) > least) count = (count + 1) / 2;
-    if (floor_of(s) > least)
-      for (int lane = 0; lane < kWalkLanes; ++lane) walkers.place(lane, std::max(walkers.position(lane), floor_of(s)));
-    const Chunk chunk{group, column, first_lane, lanes, s, count, tile};
-    PrefetchNextTile(stored, chunk);
-    PrefetchForUse(launch, chunk);
-    launch.walk(walkers, launch.table, mask, static_cast<int>(count) * kSegmentSymbols, scratch.entries.data());
-    launch.use_entries(launch, chunk, scratch);
-    s += count;
-  }
-  if constexpr (!kStores)
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols);
+  const FloatOrigin origin = OriginOf(stored.lowest);
+  const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
+                end = std::min(cols, first_col + count * kSegmentCols);
+  uint16_t* HWY_RESTRICT rows = launch.floats.at(group * kLanes + first_lane, first_col);
+  const uint8_t* HWY_RESTRICT raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
+  for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
+    CopyFloatWords(raw, scratch.float_words);
+    raw += raw_bytes_of_segment(kFloatCols, kFloatForm);
+    const int64_t left = end - first_col - col;
     for (int lane = 0; lane < lanes; ++lane) {
-      uint32_t& y = reinterpret_cast<uint32_t*>(launch.y)[group * kLanes + first_lane + lane];
-      y += static_cast<uint32_t>(hn::ReduceSum(DI32(), hn::Load(DI32(), scratch.acc[lane].data())));
+      uint16_t* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
+      uint16_t* HWY_RESTRICT here = left >= kSegmentCols ? to : scratch.last_floats.data();
+      for (int g = 0; g < kFloatGroups; ++g)
+        FloatGroup(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
+                   scratch.float_words[lane].data() + kFloatForm * g, origin, here + 32 * g);
+      if (left < kSegmentCols) std::memcpy(to, here, 2 * static_cast<size_t>(left));
     }
+  }
 }
 
 template <bool kStores>
@@ -277,26 +144,46 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
   }
 }
 
+HWY_INLINE void PutFloatPatches(const Launch& launch, int64_t group, int64_t column) {
+  const Stored& stored = launch.stored;
+  const int64_t number = group * stored.column_tiles + column;
+  uint16_t* HWY_RESTRICT tile = launch.floats.at(group * kLanes, column * stored.tile_cols);
+  const int64_t first = stored.tile(number).first_patch, end = stored.first_patch(number + 1);
+  for (int64_t i = first; i < end; ++i) {
+    const FloatPatch patch = stored.float_patch(i);
+    uint16_t& element = tile[patch.row * launch.floats.stride + patch.col];
+    element = static_cast<uint16_t>((element & 0x807f) | patch.exponent << 7);
+  }
+}
+
+template <bool kStores>
+HWY_INLINE void Tile(const Launch& launch, int64_t group, int64_t column, Scratch& scratch) {
+  const Stored& stored = launch.stored;
+  const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
+  const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
+  const TileIndex index = stored.tile(tile);
+  const TileCodes codes(stored, index);
+  std::array<int64_t, kMostSegments> reach;
+  int64_t blocks = 0;
+  for (int64_t s = 0; s < segments; ++s)
+    reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
+  const bool patched = launch.past_caches && scratch.patches.sort(stored, tile);
+  for (int lane = 0; lane < rows; lane += kWalkLanes)
+    Octet<kStores>(launch, group, column, lane, index, codes, reach, scratch);
+  if (kStores && launch.floats.first != nullptr)
+    PutFloatPatches(launch, group, column);
+  else if (!patched)
+    AddPatches<kStores>(launch, group, column);
+}
+
 template <bool kStores>
 void Groups(const Launch& launch) {
   const Stored& stored = launch.stored;
   Scratch scratch;
   for (int64_t group = launch.rows.begin / kLanes; group * kLanes < launch.rows.end; ++group) {
-    const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
-    if constexpr (!kStores) std::fill_n(launch.y + group * kLanes, rows, launch.offset);
-    for (int64_t column = 0; column < stored.column_tiles; ++column) {
-      const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
-      const TileIndex index = stored.tile(tile);
-      const TileCodes codes(stored, index);
-      std::array<int64_t, kMostSegments> reach;
-      int64_t blocks = 0;
-      for (int64_t s = 0; s < segments; ++s)
-        reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
-      const bool patched = launch.past_caches && scratch.patches.sort(stored, tile);
-      for (int lane = 0; lane < rows; lane += kWalkLanes)
-        Octet<kStores>(launch, group, column, lane, index, codes, reach, scratch);
-      if (!patched) AddPatches<kStores>(launch, group, column);
-    }
+    if constexpr (!kStores)
+      std::fill_n(launch.y + group * kLanes, std::min<int64_t>(kLanes, stored.rows - group * kLanes), launch.offset);
+    for (int64_t column = 0; column < stored.column_tiles; ++column) Tile<kStores>(launch, group, column, scratch);
   }
   if (launch.past_caches) hwy::FlushStream();
 }
@@ -374,10 +261,46 @@ struct Decode {
     if (args.rows.count() <= 0) return;
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
-    launch.decoded = reinterpret_cast<int8_t*>(args.out);
+    if (launch.stored.floats())
+      launch.floats = {reinterpret_cast<uint16_t*>(args.out), launch.stored.cols, args.rows.begin, 0};
+    else
+      launch.decoded = reinterpret_cast<int8_t*>(args.out);
     launch.past_caches = past_caches;
     launch.use_entries = use_entries;
     Groups<true>(launch);
+  }
+};
+
+// Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile and the packed tokens.
+struct MultiplyFloats {
+  Octets octets;
+  backends::cpu::PanelForm form;
+  int64_t tile_offset, packed_offset;
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    if (args.rows.count() <= 0) return;
+    uint32_t largest = 0;
+    Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
+    launch.use_entries = StoreFloats;
+    const Stored& stored = launch.stored;
+    uint16_t* const tile = reinterpret_cast<uint16_t*>(args.scratch + tile_offset);
+    std::byte* const packed = args.scratch + packed_offset;
+    backends::cpu::pack_tokens(form, args, stored.cols, packed);
+    Scratch scratch;
+    backends::cpu::PanelSums sums;
+    for (int64_t group = args.rows.begin / kLanes; group * kLanes < args.rows.end; ++group) {
+      const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
+      sums = {};
+      for (int64_t column = 0; column < stored.column_tiles; ++column) {
+        const int64_t first_col = column * stored.tile_cols;
+        launch.floats = {tile, stored.tile_cols, group * kLanes, first_col};
+        Tile<true>(launch, group, column, scratch);
+        backends::cpu::add_panels(form,
+                                  {datasets::ElementType::bf16, reinterpret_cast<const std::byte*>(tile),
+                                   2 * stored.tile_cols, rows, stored.cols_of(column)},
+                                  {packed, stored.cols, first_col}, args.batch, sums);
+      }
+      backends::cpu::store_sums(sums, rows, args.batch, args.y + group * kLanes, args.y_stride);
+    }
   }
 };
 
@@ -393,7 +316,19 @@ backends::BoundKernel BindMatvec(const CompressedView& matrix) {
 
 backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedView& matrix) {
   const Octets octets = OctetsOf(matrix);
-  return {Decode{octets, UseEntriesOf<Use::store>(octets.stored), policy.past_caches}, FactsOf(matrix)};
+  const UseFunction store = octets.stored.floats() ? StoreFloats : UseEntriesOf<Use::store>(octets.stored);
+  return {Decode{octets, store, policy.past_caches}, FactsOf(matrix)};
+}
+
+backends::BoundKernel BindMatmul(const backends::cpu::PanelPolicy& policy, const CompressedView& matrix) {
+  const Octets octets = OctetsOf(matrix);
+  const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  const int64_t tile_offset = aligned(static_cast<int64_t>(matrix.sections[kTable].bytes.size())),
+                packed_offset = tile_offset + aligned(2 * kLanes * octets.stored.tile_cols);
+  return {MultiplyFloats{octets, policy.form, tile_offset, packed_offset},
+          {.rows_per_block = kLanes,
+           .scratch_bytes = packed_offset + backends::cpu::packed_bytes(octets.stored.cols),
+           .rounding = backends::cpu::panel_rounding(policy.form)}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
@@ -405,6 +340,7 @@ namespace {
 
 HWY_EXPORT(BindMatvec);
 HWY_EXPORT(BindDecode);
+HWY_EXPORT(BindMatmul);
 
 backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
@@ -414,12 +350,34 @@ backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<cons
   return HWY_DYNAMIC_DISPATCH(BindDecode)(policy.as<DecodePolicy>(), *layers[0].matrix);
 }
 
+backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy.as<backends::cpu::PanelPolicy>(), *layers[0].matrix);
+}
+
 // Entries are read as halves and bytes by the vector code, which splits quads.
 std::string refuses(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   if (is_plain(view)) return kRefusesPlain;
-  if (view.type != datasets::ElementType::i8) return "The vectors of this kernel are of int8 elements.";
   if (open_stored(view).symbol_cols == 2) return "The vectors of this kernel split symbols of 4 and 8 columns only.";
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
+}
+
+std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  return view.type == datasets::ElementType::i8 ? refuses(view, device, policy)
+                                                : "The kernel multiplies int8 elements.";
+}
+std::string refuses_matmul(const CompressedView& view, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (view.type == datasets::ElementType::i8) return "The kernel multiplies elements of bf16.";
+  const std::string reason = refuses(view, device, policy);
+  return reason.empty() ? backends::cpu::why_not(policy.as<backends::cpu::PanelPolicy>().form) : reason;
+}
+std::string refuses_decode(const CompressedView& view, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (view.type != datasets::ElementType::i8 && policy.as<DecodePolicy>().past_caches && !is_plain(view))
+    return "Elements of bf16 go through the caches, where their patches are put in.";
+  return refuses(view, device, policy);
 }
 
 struct MultiplyPlain {
@@ -443,9 +401,20 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode,
      .variant = "octets",
      .policies = kDecodePolicies,
-     .refuses = refuses,
+     .refuses = refuses_decode,
      .bind = bind_decode},
-    {.op = backends::Op::matvec, .variant = "octets", .refuses = refuses, .bind = bind_matvec},
+    {.op = backends::Op::matvec, .variant = "octets", .refuses = refuses_matvec, .bind = bind_matvec},
+    {.op = backends::Op::matmul,
+     .variant = "octets",
+     .policies = backends::cpu::kFloatPanels,
+     .refuses = refuses_matmul,
+     .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "octets",
+     .policies = backends::cpu::kPanels,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_matmul,
+     .bind = bind_matmul},
     {.op = backends::Op::matvec, .variant = "plain", .refuses = refuses_plain, .bind = bind_plain},
 };
 

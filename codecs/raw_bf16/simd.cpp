@@ -1,5 +1,7 @@
-// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM. A policy is rows at
-// once x prefetch distance, as in raw_int8.
+// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is rows
+// at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
+#include "backends/cpu/blas.h"
+#include "backends/cpu/panel_product.h"
 #include "codecs/raw_bf16/copy.h"
 #include "codecs/raw_bf16/policies.h"
 
@@ -49,9 +51,57 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<cons
   return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy, *layers[0].matrix);
 }
 
+backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  const CompressedView& matrix = *layers[0].matrix;
+  return backends::cpu::bind_panels(policy, {matrix.type, matrix.sections[kElements].bytes.data(),
+                                             2 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true});
+}
+std::string refuses_panels(const CompressedView&, const backends::DeviceInfo&, const backends::Policy& policy) {
+  return backends::cpu::why_not(policy.as<backends::cpu::PanelPolicy>().form);
+}
+
+struct Blas {
+  const uint16_t* elements;
+  datasets::Shape shape;
+  int threads;
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    backends::cpu::sbgemm({elements + args.rows.begin * shape.cols, args.rows.count(), shape.cols, args.x_bf16,
+                           args.x_stride, args.batch, args.y + args.rows.begin, args.y_stride, threads});
+  }
+};
+
+std::string refuses_blas(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return backends::cpu::why_no_sbgemm(matrix.shape);
+}
+backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                backends::Place& place) {
+  const bool own_threads = policy.as<backends::cpu::BlasPolicy>().own_threads;
+  const datasets::Shape shape = layers[0].matrix->shape;
+  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
+          {.rows_per_block = own_threads ? shape.rows : 1, .rounding = backends::cpu::kSbgemmRounding}};
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
     {.op = backends::Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "panels",
+     .policies = backends::cpu::kFloatPanels,
+     .refuses = refuses_panels,
+     .bind = bind_panels},
+    {.op = backends::Op::matmul,
+     .variant = "panels",
+     .policies = backends::cpu::kPanels,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_panels,
+     .bind = bind_panels},
+    {.op = backends::Op::matmul,
+     .variant = "blas",
+     .policies = backends::cpu::kBlasPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_blas,
+     .bind = bind_blas},
 };
 
 }  // namespace

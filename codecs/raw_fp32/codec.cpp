@@ -1,6 +1,6 @@
 // raw_fp32: the elements as uncompressed float32, what a program without any quantisation of its weights multiplies by,
-// and what BLAS libraries have their best-known product for. Only matrices whose products are exact in float32 in any
-// order are taken, so that this baseline is verified bit by bit like everything else.
+// and what BLAS libraries have their best-known product for: int8 and bf16. Of int8 only matrices whose products are
+// exact in float32 in any order are taken, so that this baseline is verified bit by bit like everything else.
 #include "codecs/codec.h"
 
 #include <bit>
@@ -15,7 +15,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "The stored floats are little-endian.");
 
 std::string refuses(datasets::MatrixView matrix, const Settings&) {
-  if (matrix.type != datasets::ElementType::i8) return "raw_fp32 stores int8 elements only, as float32.";
+  if (matrix.type == datasets::ElementType::bf16) return {};
+  if (matrix.type != datasets::ElementType::i8) return "raw_fp32 stores int8 and bf16 elements only, as float32.";
   const std::span<const int8_t> elements = matrix.i8();
   for (int64_t row = 0; row < matrix.shape.rows; ++row) {
     int64_t sum = 0;
@@ -29,21 +30,35 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  std::vector<std::byte> bytes(matrix.elements.size() * sizeof(float));
-  std::byte* out = bytes.data();
-  for (const int8_t element : matrix.i8()) {
-    const float value = element;
-    std::memcpy(out, &value, sizeof(value));
-    out += sizeof(value);
+  std::vector<std::byte> bytes(static_cast<size_t>(matrix.shape.elements()) * sizeof(float));
+  if (matrix.type == datasets::ElementType::bf16) {
+    for (size_t i = 0; i < matrix.elements.size(); i += 2) std::memcpy(&bytes[2 * i + 2], &matrix.elements[i], 2);
+  } else {
+    std::byte* out = bytes.data();
+    for (const int8_t element : matrix.i8()) {
+      const float value = element;
+      std::memcpy(out, &value, sizeof(value));
+      out += sizeof(value);
+    }
   }
   compressed.sections.push_back({"elements", Role::payload, 64, std::move(bytes)});
   return compressed;
 }
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
-  if (compressed.sections.size() != 1 || compressed.sections[kElements].bytes.size() != out.size() * sizeof(float))
+  if (compressed.sections.size() != 1 ||
+      compressed.sections[kElements].bytes.size() !=
+          out.size() / static_cast<size_t>(datasets::element_bytes(compressed.type)) * sizeof(float))
     throw MalformedStream("A raw_fp32 stream must hold exactly 4 x rows x cols bytes.");
   const std::byte* in = compressed.sections[kElements].bytes.data();
+  if (compressed.type == datasets::ElementType::bf16) {
+    for (size_t i = 0; i < out.size(); i += 2) {
+      if (in[2 * i] != std::byte{0} || in[2 * i + 1] != std::byte{0})
+        throw MalformedStream("Element " + std::to_string(i / 2) + " of a raw_fp32 stream is no number of bf16.");
+      std::memcpy(&out[i], in + 2 * i + 2, 2);
+    }
+    return;
+  }
   for (size_t i = 0; i < out.size(); ++i) {
     float value = 0;
     std::memcpy(&value, in + i * sizeof(value), sizeof(value));

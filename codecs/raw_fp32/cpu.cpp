@@ -1,5 +1,7 @@
-// Portable kernels of raw_fp32: conversion to int8, and the plain product in float32, exact because of what the codec
-// refuses.
+// Portable kernels of raw_fp32: conversion to int8 or bf16, and the plain product of int8 in float32, exact because of
+// what the codec refuses.
+#include <cstring>
+
 #include "backends/kernel.h"
 #include "codecs/raw_fp32/format.h"
 
@@ -14,6 +16,16 @@ struct Convert {
     const float* w = elements + args.rows.begin * cols;
     auto* out = reinterpret_cast<int8_t*>(args.out);
     for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(w[i]);
+  }
+};
+
+struct ConvertHalves {
+  const float* elements;
+  int64_t cols;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const int64_t count = args.rows.count() * cols;
+    const auto* from = reinterpret_cast<const std::byte*>(elements + args.rows.begin * cols);
+    for (int64_t i = 0; i < count; ++i) std::memcpy(args.out + 2 * i, from + 4 * i + 2, 2);
   }
 };
 
@@ -35,9 +47,18 @@ backends::BoundKernel bind(const backends::Policy&, std::span<const backends::La
   return Body{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 
+backends::BoundKernel bind_convert(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                   backends::Place& place) {
+  const bool int8 = layers[0].matrix->type == datasets::ElementType::i8;
+  return int8 ? bind<Convert>(policy, layers, place) : bind<ConvertHalves>(policy, layers, place);
+}
+std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return why_not_int8(matrix);
+}
+
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "convert", .bind = bind<Convert>},
-    {.op = backends::Op::matvec, .variant = "rows", .bind = bind<Multiply>},
+    {.op = backends::Op::decode, .variant = "convert", .bind = bind_convert},
+    {.op = backends::Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind<Multiply>},
 };
 
 }  // namespace

@@ -72,6 +72,11 @@ ECMV_GPU_KERNEL void requantise_all(gpu::Pointer<const float> sums, int64_t rows
   if (row < rows) epilogue.store(row, static_cast<int32_t>(sums[row]));
 }
 
+ECMV_GPU_KERNEL void to_halves(gpu::Pointer<const uint32_t> from, gpu::Pointer<uint16_t> to, int64_t count) {
+  const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
+  if (i < count) to[i] = static_cast<uint16_t>(from[i] >> 16);
+}
+
 gpu::LaunchShape one_thread_each(int64_t count) {
   return {(count + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0};
 }
@@ -86,7 +91,18 @@ struct Convert {
   }
 };
 
+struct ConvertHalves {
+  const float* elements;
+  int64_t count;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(to_halves, one_thread_each(count), stream, reinterpret_cast<const uint32_t*>(elements),
+                reinterpret_cast<uint16_t*>(args.out), count);
+  }
+};
+
 backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, backends::Place&) {
+  if (layers[0].matrix->type != datasets::ElementType::i8)
+    return ConvertHalves{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
   return Convert{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
 }
 
@@ -146,10 +162,16 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
   return fits ? "" : "The kernel counts rows and columns in 32 bits: at most 2^31 and 2^30 of them.";
 }
 
+std::string refuses_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  const std::string reason = why_not_int8(matrix);
+  return reason.empty() ? refuses(matrix, device, policy) : reason;
+}
+
 std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                          const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The library multiplies no empty matrices.";
-  const std::string reason = refuses(matrix, device, policy);
+  const std::string reason = refuses_matvec(matrix, device, policy);
   return reason.empty() ? gpu::blas_missing() : reason;
 }
 
@@ -160,7 +182,7 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::matvec,
      .variant = "wave_per_row",
      .policies = kWavePolicies,
-     .refuses = refuses,
+     .refuses = refuses_matvec,
      .bind = bind_wave_per_row},
     {.op = backends::Op::matvec,
      .variant = "blas",

@@ -1,6 +1,11 @@
 // SIMD kernels of raw_fp32. x is converted to float32 once a call, into the scratch; four accumulators a row hide the
-// latency of the additions, and memory limits the rest: 4 bytes an element.
-#include "backends/kernel.h"
+// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are those of panels, and a
+// BLAS's sgemm beside them.
+#include <cstring>
+
+#include "backends/cpu/blas.h"
+#include "backends/cpu/element_numbers.h"
+#include "backends/cpu/panel_product.h"
 #include "codecs/raw_fp32/format.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,6 +32,23 @@ struct Convert {
     for (; i + lanes <= count; i += lanes)
       hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, hn::LoadU(d, w + i))), d8, out + i);
     for (; i < count; ++i) out[i] = static_cast<int8_t>(w[i]);
+  }
+};
+
+// Upper halves.
+struct ConvertHalves {
+  const float* elements;
+  int64_t cols;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const hn::ScalableTag<uint32_t> d;
+    const hn::Rebind<uint16_t, decltype(d)> d16;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.rows.count() * cols;
+    const auto* w = reinterpret_cast<const uint32_t*>(elements + args.rows.begin * cols);
+    auto* out = reinterpret_cast<uint16_t*>(args.out);
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(hn::LoadU(d, w + i))), d16, out + i);
+    for (; i < count; ++i) std::memcpy(out + i, reinterpret_cast<const std::byte*>(w + i) + 2, 2);
   }
 };
 
@@ -61,6 +83,7 @@ struct Multiply {
 };
 
 backends::BoundKernel BindDecode(const CompressedView& matrix) {
+  if (matrix.type != datasets::ElementType::i8) return ConvertHalves{elements_of(matrix), matrix.shape.cols};
   return Convert{elements_of(matrix), matrix.shape.cols};
 }
 backends::BoundKernel BindMatvec(const CompressedView& matrix) {
@@ -85,9 +108,72 @@ backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backe
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
 
+std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return why_not_int8(matrix);
+}
+
+backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  const CompressedView& matrix = *layers[0].matrix;
+  return backends::cpu::bind_panels(policy, {datasets::ElementType::f32, matrix.sections[kElements].bytes.data(),
+                                             4 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true});
+}
+
+// Tokens of bf16 become float32 in the scratch first.
+struct Blas {
+  const float* elements;
+  datasets::Shape shape;
+  int threads;
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    const float* x = args.x;
+    if (args.x_bf16 != nullptr) {
+      float* const widened = reinterpret_cast<float*>(args.scratch);
+      for (int64_t i = 0; i < args.batch * args.x_stride; ++i) widened[i] = backends::cpu::bf16_number(args.x_bf16[i]);
+      x = widened;
+    }
+    backends::cpu::sgemm({elements + args.rows.begin * shape.cols, args.rows.count(), shape.cols, x, args.x_stride,
+                          args.batch, args.y + args.rows.begin, args.y_stride, threads});
+  }
+};
+
+std::string refuses_blas(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return backends::cpu::why_no_sgemm(matrix.shape);
+}
+template <backends::Activations kActivations>
+backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                backends::Place& place) {
+  const bool own_threads = policy.as<backends::cpu::BlasPolicy>().own_threads;
+  const datasets::Shape shape = layers[0].matrix->shape;
+  // x_stride is less than 64 numbers more than cols.
+  const int64_t widened_bytes =
+      kActivations == backends::Activations::f32 ? 0 : 4 * backends::kMaxBatch * (shape.cols + 64);
+  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
+          {.rows_per_block = own_threads ? shape.rows : 1,
+           .scratch_bytes = widened_bytes,
+           .rounding = backends::cpu::kSgemmRounding}};
+}
+
+using enum backends::Activations;
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "convert", .bind = bind_decode},
-    {.op = backends::Op::matvec, .variant = "rows", .bind = bind_matvec},
+    {.op = backends::Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind_matvec},
+    {.op = backends::Op::matmul, .variant = "panels", .policies = backends::cpu::kFloatPanels, .bind = bind_panels},
+    {.op = backends::Op::matmul,
+     .variant = "panels",
+     .policies = backends::cpu::kFloatPanels,
+     .activations = bf16,
+     .bind = bind_panels},
+    {.op = backends::Op::matmul,
+     .variant = "blas",
+     .policies = backends::cpu::kBlasPolicies,
+     .refuses = refuses_blas,
+     .bind = bind_blas<f32>},
+    {.op = backends::Op::matmul,
+     .variant = "blas",
+     .policies = backends::cpu::kBlasPolicies,
+     .activations = bf16,
+     .refuses = refuses_blas,
+     .bind = bind_blas<bf16>},
 };
 
 }  // namespace

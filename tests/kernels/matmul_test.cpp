@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "backends/exact_product.h"
 #include "tests/kernels/places.h"
@@ -32,8 +33,8 @@ struct TokenProducts {
 struct Product {
   datasets::Matrix matrix;
   TokenProducts f32, bf16;
-  const TokenProducts& of(const backends::Kernel& kernel) const {
-    return kernel.activations == backends::Activations::bf16 ? bf16 : f32;
+  const TokenProducts& of(backends::Activations activations) const {
+    return activations == backends::Activations::bf16 ? bf16 : f32;
   }
 };
 Product multiply(datasets::Matrix matrix) {
@@ -46,15 +47,17 @@ Product multiply(datasets::Matrix matrix) {
   return product;
 }
 
-// One kernel as a fused or unfused product of one batch; false if it refuses.
+// One kernel as a fused or unfused product of one batch; false if it refuses. Unfused ones take any activations.
 bool product_is_right(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
-                      const backends::UploadedMatrix& uploaded, const Product& product, int batch) {
+                      const backends::UploadedMatrix& uploaded, const Product& product, int batch,
+                      std::optional<backends::Activations> activations = {}) {
   device.select();
   const std::string refused = kernel.refuses(uploaded.view(), device.info(), policy);
   if (!refused.empty()) {
     CHECK(refused.size() > 20);
     return false;
   }
+  if (!activations) activations = kernel.activations;
   backends::PassPlan plan;
   plan.kernel = &kernel;
   plan.op = backends::Op::matmul;
@@ -62,8 +65,8 @@ bool product_is_right(backends::Device& device, const backends::Kernel& kernel, 
   plan.layers = {&uploaded};
   plan.chained = false;
   plan.batch = batch;
-  plan.activations = kernel.activations;
-  const TokenProducts& of_kind = product.of(kernel);
+  plan.activations = *activations;
+  const TokenProducts& of_kind = product.of(*activations);
   plan.tokens = {{of_kind.tokens.begin(), of_kind.tokens.begin() + batch * product.matrix.shape.cols}};
   const auto pass = backends::prepare(device, plan);
   pass->poison_outputs(0);
@@ -230,7 +233,8 @@ TEST_CASE("unfused products take every element type that float32 holds") {
           for (const int batch : kBatches) {
             INFO(device->info().backend << " " << device->info().simd_target << ", " << describe(product.matrix)
                                         << ", batch " << batch);
-            CHECK(product_is_right(*device, kCopy, kCopy.policies[0], *uploaded, product, batch));
+            for (const auto activations : {backends::Activations::f32, backends::Activations::bf16})
+              CHECK(product_is_right(*device, kCopy, kCopy.policies[0], *uploaded, product, batch, activations));
           }
         }
     }
@@ -276,6 +280,50 @@ void lose_all_products(Devices devices) {
   CHECK(ran > 0);
 }
 
+// Vectors of tokens that are full, begun and alone; rows and columns around what is multiplied at once.
+TEST_CASE("products in panels keep the bound for every number of tokens and at every edge") {
+  const codecs::CodecEntry* entry = codecs::find_codec("raw_bf16");
+  if (entry == nullptr) SKIP("this build has not the codec raw_bf16");
+  std::vector<int> all;
+  for (int batch = 1; batch <= backends::kMaxBatch; ++batch) all.push_back(batch);
+  const int few[] = {7, 16};
+  Devices places = devices(Place::cpu, 2);
+  run_all(*entry, weights(datasets::ElementType::bf16, {9, 37}), {}, all, places);
+  for (const datasets::Shape shape :
+       {datasets::Shape{31, 255}, {32, 256}, {33, 257}, {65, 511}, {8, 512}, {7, 513}, {1, 1025}})
+    run_all(*entry, weights(datasets::ElementType::bf16, shape), {}, few, places);
+}
+
+// Weights and tokens of which every second one is below the normal numbers, which some instructions take as zero.
+TEST_CASE("products keep the bound where factors are subnormal") {
+  const codecs::CodecEntry* entry = codecs::find_codec("raw_bf16");
+  if (entry == nullptr) SKIP("this build has not the codec raw_bf16");
+  Product product;
+  product.matrix = make_typed_matrix("subnormal", datasets::ElementType::bf16, {33, 130}, [](int64_t i) -> uint64_t {
+    return static_cast<uint64_t>(i % 2 == 0 ? 0x3F80 + i % 64 : 1 + i % 0x7F);
+  });
+  for (int64_t i = 0; i < 130 * backends::kMaxBatch; ++i)
+    product.bf16.tokens.push_back(
+        std::bit_cast<float>(static_cast<uint32_t>(i % 3 == 0 ? 0x4000 : 3 + i % 0x70) << 16));
+  product.f32.tokens = product.bf16.tokens;
+  for (TokenProducts* of : {&product.f32, &product.bf16})
+    of->exact = backends::exact_product(product.matrix.view(), of->tokens, backends::kMaxBatch);
+  const codecs::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), {});
+  for (auto& device : devices(Place::cpu, 1)) {
+    const auto uploaded = device->upload(compressed);
+    for (const backends::Kernel& kernel : entry->kernels(device->info().backend))
+      for (const backends::Policy& policy : kernel.policies) {
+        if (kernel.op != backends::Op::matmul) continue;
+        INFO(kernel.variant << "/" << policy.name << " on " << device->info().simd_target);
+        product_is_right(*device, kernel, policy, *uploaded, product, 16);
+      }
+  }
+}
+
+TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, on CPUs") {
+  if (codecs::find_codec("raw_bf16") == nullptr) SKIP("this build has not the codec raw_bf16");
+  lose_all_products(devices(Place::cpu, 1));
+}
 TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, in the emulator", "[emulator]") {
   lose_all_products(devices_or_skip(Place::emulator));
 }
@@ -342,4 +390,24 @@ TEST_CASE("exact products refuse what has no bound, and their check finds one wr
   CHECK(backends::check_product(scaled, exact, {.narrowing = 1e-4}).violation == "");
   CHECK(backends::check_product(right, exact, {.more_roundings = 1 << 24}).violation ==
         "the kernel's bound says nothing for so many roundings");
+}
+
+TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for that alone") {
+  const datasets::Matrix matrix = make_typed_matrix("small", datasets::ElementType::bf16, {1, 2},
+                                                    [](int64_t i) -> uint64_t { return i == 0 ? 0x3F80 : 0x0040; });
+  const std::vector<float> token = {1, 1024};  // 1 + 2^-127 * 1024, of which 1 is lost with the token's first number
+  const std::vector<float> small = {0, 1024};
+  const std::vector<float> nothing = {0};
+  const backends::ExactProduct exact = backends::exact_product(matrix.view(), small, 1);
+  CHECK(backends::check_product(nothing, exact, {}).violation != "");
+  CHECK(backends::check_product(nothing, exact, {.flushes_subnormals = true}).violation == "");
+  CHECK(backends::check_product(nothing, backends::exact_product(matrix.view(), token, 1), {.flushes_subnormals = true})
+            .violation != "");
+  // Of a token's small number, the weight it meets decides.
+  const std::vector<float> subnormal = {0x1p-127f, 0};
+  const datasets::Matrix large =
+      make_typed_matrix("large", datasets::ElementType::bf16, {1, 2}, [](int64_t) -> uint64_t { return 0x4480; });
+  CHECK(backends::check_product(nothing, backends::exact_product(large.view(), subnormal, 1),
+                                {.flushes_subnormals = true})
+            .violation == "");
 }

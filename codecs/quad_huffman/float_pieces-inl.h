@@ -1,0 +1,92 @@
+// From entries to elements of bf16: 32 columns of a row, eight quads, get their exponents from entries and a plane of
+// raw bits, and their signs and mantissas as bytes. Per-target header.
+#if defined(ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
+#undef ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
+#else
+#define ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
+#endif
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/pieces-inl.h"
+#include "codecs/quad_huffman/walk.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr int kFloatCols = 4;                      // columns of a symbol
+inline constexpr int kFloatForm = kSignMantissaBits + 1;  // with cells of two exponents
+inline constexpr int kFloatGroups = segment_cols(kFloatCols) / 32;
+inline constexpr int kFloatWords = kFloatGroups * kFloatForm;  // raw words of a segment and lane
+static_assert(raw_unit_words(kFloatCols, kFloatForm) == 2 && kFloatWords % 4 == 0);
+
+// A segment's raw words, one lane's after the other's: its units of two words lie lane by lane.
+using FloatWords = std::array<std::array<uint32_t, kFloatWords>, kWalkLanes>;
+HWY_INLINE void CopyFloatWords(const uint8_t* HWY_RESTRICT raw, FloatWords& words) {
+  const hn::FixedTag<uint64_t, 2> d;
+  for (int lane = 0; lane < kWalkLanes; lane += 2)
+    for (int unit = 0; unit < kFloatWords / 2; unit += 2) {
+      const auto* from = reinterpret_cast<const uint64_t*>(raw + unit * kLanes * 8 + lane * 8);
+      const auto first = hn::LoadU(d, from), second = hn::LoadU(d, from + kLanes);
+      const auto to = [&](int of) HWY_ATTR { return reinterpret_cast<uint64_t*>(words[of].data() + 2 * unit); };
+      hn::StoreU(hn::InterleaveLower(d, first, second), d, to(lane));
+      hn::StoreU(hn::InterleaveUpper(d, first, second), d, to(lane + 1));
+    }
+}
+
+// Exponents are lowest + 2 h + r. Their upper seven bits and their lowest one go to different bytes, so they are made
+// apart: with an odd `lowest`, r = 1 carries.
+struct FloatOrigin {
+  V8 upper, odd;  // lowest / 2; all ones where it is odd
+};
+HWY_INLINE FloatOrigin OriginOf(int lowest) {
+  const D8 d8;
+  return {hn::Set(d8, static_cast<uint8_t>(lowest >> 1)), hn::Set(d8, static_cast<uint8_t>(lowest % 2 != 0 ? 255 : 0))};
+}
+
+// 32 columns: entries[8], words[9].
+HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
+                           const FloatOrigin& origin, uint16_t* HWY_RESTRICT decoded) {
+  const D8 d8;
+  const D16 d16;
+  const D32 d32;
+  alignas(32) static constexpr uint8_t kHighs[32] = {2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15,
+                                                     2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15};
+  alignas(32) static constexpr uint8_t kBits[32] = {1,  1,  1,  1,  2,  2,  2,  2,  4,  4,  4,  4,  8,   8,   8,   8,
+                                                    16, 16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 64, 128, 128, 128, 128};
+  const V8 plane = hn::BitCast(d8, hn::Set(d32, words[kSignMantissaBits]));
+  for (int part = 0; part < kParts; ++part) {
+    const V8 quads = hn::BitCast(d8, hn::LoadU(d32, entries + kVectorQuads * part));
+    // A byte twice: the lower one keeps its low nibble, of the upper one the high nibble comes down.
+    const auto twice = hn::BitCast(d16, hn::TableLookupBytes(quads, hn::Load(d8, kHighs)));
+    const V8 high = hn::BitCast(
+        d8, hn::Or(hn::And(twice, hn::Set(d16, 0x000f)), hn::And(hn::ShiftRight<4>(twice), hn::Set(d16, 0x0f00))));
+    const V8 bits = hn::Load(d8, kBits + 4 * kVectorQuads * part);
+    const V8 raw = hn::VecFromMask(d8, hn::Eq(hn::And(plane, bits), bits));
+    const V8 upper = hn::Sub(hn::Add(high, origin.upper), hn::And(raw, origin.odd));
+    const V8 signs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(words) + 4 * kVectorQuads * part);
+    const V8 sign = hn::Set(d8, 0x80);
+    const V8 first = hn::Or(hn::AndNot(sign, signs), hn::And(hn::Xor(raw, origin.odd), sign)),
+             second = hn::Or(hn::And(signs, sign), upper);
+    const V8 lower_half = hn::InterleaveLower(d8, first, second), upper_half = hn::InterleaveUpper(d8, first, second);
+    uint8_t* HWY_RESTRICT to = reinterpret_cast<uint8_t*>(decoded) + 8 * kVectorQuads * part;
+    if constexpr (kParts == 1) {  // blocks of 128 bits are interleaved each by itself
+      hn::StoreU(hn::ConcatLowerLower(d8, upper_half, lower_half), d8, to);
+      hn::StoreU(hn::ConcatUpperUpper(d8, upper_half, lower_half), d8, to + 32);
+    } else {
+      hn::StoreU(lower_half, d8, to);
+      hn::StoreU(upper_half, d8, to + 16);
+    }
+  }
+}
+
+}  // namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
