@@ -112,8 +112,8 @@ Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded,
         return {Status::refused, reason};
   admitted.upload = upload_to(device, encoded);
   if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
-    fill_ranks(admitted.record, *ranks, dataset_.layers());
     admitted.pass = ranks->prepare(*admitted.one, *reference_.chain, *admitted.upload, dataset_.layers());
+    fill_ranks(admitted.record, *ranks, dataset_.layers());
     return {};
   }
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());

@@ -145,6 +145,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   record.kernel.batch = one.kernel.batch;
   if (one.kernel.op == backends::Op::matmul) record.kernel.activations = activations_name(one.kernel.activations);
   record.ranks.count = one.kernel.ranks;
+  record.ranks.engine = one.kernel.engine;
   record.kernel.launch = one.kernel.launch;
   return record;
 }
@@ -232,8 +233,13 @@ void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const std
   for (const datasets::Matrix& matrix : matrices) rows += static_cast<double>(matrix.shape.rows);
   record.ranks.count = device.ranks();
   record.ranks.hosts = RankTeam::get()->hosts(device.ranks());
-  record.ranks.library = RankTeam::get()->library();
+  record.ranks.library = device.library();
+  record.ranks.connected_by = RankTeam::get()->library();
+  record.ranks.devices = device.devices();
+  record.ranks.links = device.links();
   record.ranks.bound = device.bound();
+  // Of all devices.
+  if (!device.devices().empty()) record.kernel.compute_units *= device.ranks();
   if (!matrices.empty()) record.ranks.gathered_bytes_per_layer = rows / static_cast<double>(matrices.size());
 }
 

@@ -2,12 +2,15 @@
 #include "experiments/rank_team.h"
 
 #include <algorithm>
+#include <bit>
+#include <climits>
 #include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "codecs/registry.h"
+#include "experiments/expand.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -120,12 +123,26 @@ std::vector<int64_t> first_rows(int64_t rows, int ranks) {
   return offsets;
 }
 
-json spec_of(const KernelSpec& kernel, int ranks) {
-  return {{"backend", kernel.backend},
-          {"simd_target", kernel.simd_target},
-          {"threads", kernel.threads},
-          {"device_number", kernel.device},
-          {"ranks", ranks}};
+json spec_of(const KernelSpec& kernel) {
+  return {{"backend", kernel.backend},      {"simd_target", kernel.simd_target}, {"threads", kernel.threads},
+          {"device_number", kernel.device}, {"launch", kernel.launch},           {"engine", kernel.engine},
+          {"ranks", kernel.ranks}};
+}
+
+// Numbers of the devices that fit, in the backend's list.
+std::vector<int> fitting_devices(const KernelSpec& kernel, bool& emulated) {
+  std::vector<int> numbers;
+  const backends::Backend* backend = backends::find_backend(kernel.backend);
+  if (backend == nullptr) return numbers;
+  const std::vector<backends::DeviceInfo> devices = backend->devices();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int number = static_cast<int>(i);
+    if (!devices[i].unavailable.empty() || number < kernel.device) continue;
+    if (!kernel.simd_target.empty() && kernel.simd_target != devices[i].simd_target) continue;
+    emulated = emulated || devices[i].emulated;
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -150,30 +167,71 @@ std::vector<datasets::Matrix> split_rows(const std::vector<datasets::Matrix>& la
   return all;
 }
 
+std::string too_few_devices(const KernelSpec& kernel, size_t here) {
+  return fmt::format("The case needs {} devices of the backend '{}', and {} here.", kernel.ranks, kernel.backend,
+                     here == 1 ? "1 is" : fmt::format("{} are", here));
+}
+
+int devices_here(const KernelSpec& kernel) {
+  bool emulated = false;
+  const auto count = static_cast<int>(fitting_devices(kernel, emulated).size());
+  return emulated ? INT_MAX : count;
+}
+
+int processes_for(const std::vector<Case>& cases) {
+  int most = 1;
+  for (const Case& one : cases)
+    if (one.unavailable.empty() && !on_host(one.kernel.backend) && one.kernel.ranks > most &&
+        one.kernel.ranks <= devices_here(one.kernel))
+      most = one.kernel.ranks;
+  return most;
+}
+
 RankDevice::RankDevice(RankTeam& team, const KernelSpec& kernel)
     : team_(team), id_(team.new_id()), ranks_(kernel.ranks), kernel_(kernel) {
+  const bool gpus = !on_host(kernel_.backend);
+  std::vector<int> numbers(static_cast<size_t>(ranks_), -1);
+  if (gpus) numbers = team.device_numbers(kernel_);
   if (ranks_ > team.size())
     throw std::invalid_argument(
         fmt::format("The case needs {} ranks, and {} were started (mpirun -n {}).", ranks_, team.size(), ranks_));
-  const std::vector<std::vector<int>> cores = team.cores_for(ranks_, kernel_.threads);
+  std::vector<std::vector<int>> cores(static_cast<size_t>(ranks_));
+  if (!gpus) cores = team.cores_for(ranks_, kernel_.threads);
   bound_ = !cores.front().empty();
   // All ranks of the world: those that are not needed have to know, too.
-  team_.tell(team.size(), [&](int rank) {
-    json command = spec_of(kernel_, ranks_);
+  const std::vector<json> labels = team_.tell(team.size(), [&](int rank) {
+    json command = spec_of(kernel_);
     command["do"] = "open";
     command["id"] = id_;
     command["cores"] = rank < ranks_ ? cores[static_cast<size_t>(rank)] : std::vector<int>();
+    if (rank < ranks_) command["device_number"] = numbers[static_cast<size_t>(rank)];
     return command;
   });
   const backends::Device& own = team_.own().device(id_);
   info_ = own.info();
-  if (info_.wave_size > 0 && !info_.emulated)
-    throw std::invalid_argument("Ranks exchange vectors in the memory of the host, and the backend '" + info_.backend +
-                                "' keeps its own elsewhere.");
-  info_.name = fmt::format("{} ranks, {}", ranks_, info_.name);
-  info_.llc_bytes *= team_.hosts(ranks_);
-  memory_ = fmt::format("{} of {} ranks", own.memory(), ranks_);
+  // A pass goes through the caches of all hosts, or of all devices.
+  info_.llc_bytes *= gpus ? ranks_ : team_.hosts(ranks_);
+  info_.name = fmt::format("{} {}, {}", ranks_, gpus ? "devices" : "ranks", info_.name);
+  memory_ = gpus ? fmt::format("{} devices from {}", ranks_, own.memory())
+                 : fmt::format("{} of {} ranks", own.memory(), ranks_);
+  if (gpus) describe_devices(labels, numbers);
 }
+
+void RankDevice::describe_devices(const std::vector<json>& labels, const std::vector<int>& numbers) {
+  std::set<std::string> links;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const bool here = team_.host(rank) == team_.host(0);
+    const std::string label = labels[static_cast<size_t>(rank)];
+    devices_.push_back(team_.hosts(ranks_) > 1 ? fmt::format("{}: {}", team_.host(rank), label) : label);
+    if (rank == 0) continue;
+    const std::string link =
+        here ? team_.own().device(id_).link_to(numbers[static_cast<size_t>(rank)]) : std::string("network");
+    if (!link.empty()) links.insert(link);
+  }
+  links_ = fmt::format("{}", fmt::join(links, "; "));
+}
+
+backends::DeviceState RankDevice::state() { return team_.own().device(id_).state(); }
 
 void RankDevice::select() { team_.own().device(id_).select(); }
 
@@ -216,9 +274,18 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const Case& one, const Refer
                                                     const std::vector<datasets::Matrix>& matrices) {
   std::vector<std::vector<int64_t>> parts;
   for (const datasets::Matrix& matrix : matrices) parts.push_back(first_rows(matrix.shape.rows, ranks_));
-  json command = spec_of(one.kernel, ranks_);
-  command["do"] = "prepare";
+  json command = spec_of(one.kernel);
   command["device"] = id_;
+  int64_t largest = 1;
+  for (const datasets::Matrix& matrix : matrices) largest = std::max(largest, matrix.shape.rows);
+  command["vector_bytes"] = std::bit_ceil(static_cast<uint64_t>(std::max(largest, int64_t{1} << 16)));
+  if (one.kernel.engine.empty()) {
+    library_ = team_.library();
+  } else {
+    command["do"] = "connect";
+    library_ = team_.tell(ranks_, command).front();
+  }
+  command["do"] = "prepare";
   command["codec"] = one.codec.id;
   command["variant"] = one.kernel.variant;
   command["tuning"] = one.kernel.tuning;
@@ -238,7 +305,8 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const Case& one, const Refer
   return pass;
 }
 
-RankTeam::RankTeam(std::unique_ptr<backends::World> world) : world_(std::move(world)), own_(*world_) {
+RankTeam::RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_loss, bool for_devices)
+    : world_(std::move(world)), for_devices_(for_devices), own_(*world_), deadline_(std::move(on_loss)) {
   for (const json& place : tell(size(), {{"do", "place"}})) {
     hosts_.push_back(place.at("host"));
     cores_.push_back(place.at("cores").get<std::vector<int>>());
@@ -251,7 +319,8 @@ RankTeam::RankTeam(std::unique_ptr<backends::World> world) : world_(std::move(wo
       if (hosts_[other] == hosts_[rank]) all.insert(given[other].begin(), given[other].end());
     cores_[rank].assign(all.begin(), all.end());
   }
-  tell(size(), [&](int rank) { return json{{"do", "cores"}, {"cores", cores_[static_cast<size_t>(rank)]}}; });
+  if (cores_ != given)
+    tell(size(), [&](int rank) { return json{{"do", "cores"}, {"cores", cores_[static_cast<size_t>(rank)]}}; });
   team_of_process = this;
 }
 
@@ -276,13 +345,54 @@ std::vector<json> RankTeam::tell(int ranks, const json& command) {
 }
 
 std::vector<json> RankTeam::tell(int ranks, const std::function<json(int rank)>& command) {
+  using Clock = std::chrono::steady_clock;
+  const json own = command(0);
   for (int rank = 1; rank < ranks; ++rank) world_->send(rank, to_message(command(rank)));
-  std::vector<json> answers = {own_.carry_out(command(0))};
-  for (int rank = 1; rank < ranks; ++rank) answers.push_back(from_message(world_->receive(rank)));
+  const auto begin = Clock::now();
+  std::vector<json> answers = {own_.carry_out(own)};
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  const auto failed = [&](int rank) {
+    const json& answer = answers[static_cast<size_t>(rank)];
+    return answer.is_object() && answer.contains("error");
+  };
+  // What is done together ends on all at about the same time, or, where one fails, on the others never.
+  const bool together = ranks > 1 && is_done_together(own);
+  for (int rank = 1; rank < ranks; ++rank) {
+    if (together)
+      deadline_.set(kPatienceWithRanks + (failed(0) ? 0 : 10) * took,
+                    failed(0) ? fmt::format("Rank 0 failed, and rank {} waits for it: {}", rank,
+                                            answers.front().at("what").get<std::string>())
+                              : fmt::format("Rank {} does not come to the end of a step that rank 0 has done ({}).",
+                                            rank, own.at("do").get<std::string>()));
+    answers.push_back(from_message(world_->receive(rank)));
+  }
+  if (together) deadline_.lift();
+  for (int rank = 1; rank < ranks && together; ++rank)
+    if (failed(rank)) world_->send(rank, to_message({{"do", "go on"}}));
   for (int rank = 0; rank < ranks; ++rank)
-    if (const json& answer = answers[static_cast<size_t>(rank)]; answer.is_object() && answer.contains("error"))
-      fail(rank, answer);
+    if (failed(rank)) fail(rank, answers[static_cast<size_t>(rank)]);
   return answers;
+}
+
+std::vector<int> RankTeam::device_numbers(const KernelSpec& kernel) const {
+  bool emulated = false;
+  const std::vector<int> fitting = fitting_devices(kernel, emulated);
+  std::vector<int> numbers;
+  for (int rank = 0; rank < kernel.ranks; ++rank) {
+    // Of ranks that were not started nobody knows the host; that is said elsewhere.
+    const std::string& own = hosts_[std::min(static_cast<size_t>(rank), hosts_.size() - 1)];
+    const auto before = static_cast<size_t>(
+        std::count(hosts_.begin(), hosts_.begin() + std::min<int64_t>(rank, static_cast<int64_t>(hosts_.size())), own));
+    if (emulated)
+      numbers.push_back(kernel.device);
+    else if (before < fitting.size())
+      numbers.push_back(fitting[before]);
+    else if (own == hosts_.front())
+      throw std::invalid_argument(too_few_devices(kernel, fitting.size()));
+    else
+      numbers.push_back(std::max(0, kernel.device) + static_cast<int>(before));  // that host says what it has
+  }
+  return numbers;
 }
 
 std::vector<std::vector<int>> RankTeam::cores_for(int ranks, int& threads) const {

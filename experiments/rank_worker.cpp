@@ -9,8 +9,11 @@
 #include <stdexcept>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "backends/cpu/team.h"
 #include "codecs/registry.h"
+#include "experiments/deadline.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
 
@@ -41,6 +44,11 @@ double cpu_seconds() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(own.ru_utime) + seconds(own.ru_stime);
+}
+
+std::string engine_key(const json& command) {
+  return fmt::format("{} {} {}", command.at("device").get<int>(), command.at("engine").get<std::string>(),
+                     command.at("vector_bytes").get<int64_t>());
 }
 
 template <typename T>
@@ -90,7 +98,8 @@ json RankWorker::act(const json& command) {
     return {};
   }
   if (what == "cpu_seconds") return cpu_seconds();
-  if (what == "open") return open(command), json();
+  if (what == "open") return open(command);
+  if (what == "connect") return connect(command);
   if (what == "keep") return keep(command), json();
   if (what == "prepare") return prepare(command), json();
   const int id = command.at("id");
@@ -118,17 +127,29 @@ json RankWorker::act(const json& command) {
 }
 
 // All ranks of the world, whether they are among those of the device or not: a group is made by all together.
-void RankWorker::open(const json& command) {
+json RankWorker::open(const json& command) {
   const int count = command.at("ranks");
   if (!ranks_.contains(count)) ranks_[count] = world_.first(count);
-  if (ranks_[count] == nullptr) return;
+  if (ranks_[count] == nullptr) return {};
   const KernelSpec kernel = kernel_from(command);
   const backends::Backend* backend = backends::find_backend(kernel.backend);
   if (backend == nullptr) throw std::invalid_argument("There is no backend '" + kernel.backend + "' in this build.");
   backends::DeviceRequest request{
       .threads = kernel.threads, .simd_target = kernel.simd_target, .index = kernel.device, .cores = {}};
   for (const int core : command.at("cores")) request.cores.push_back(core);
-  devices_[command.at("id")] = backend->open(request);
+  std::unique_ptr<backends::Device>& device = devices_[command.at("id")] = backend->open(request);
+  return device_label(*device);
+}
+
+// The engine that exchanges the vectors of a pass on GPUs, as long as it has room for them.
+json RankWorker::connect(const json& command) {
+  std::unique_ptr<backends::Ranks>& engine = engines_[engine_key(command)];
+  if (engine == nullptr) {
+    const std::string name = command.at("engine");
+    engine = devices_.at(command.at("device"))
+                 ->join({*ranks_.at(command.at("ranks")), name, command.at("vector_bytes").get<int64_t>()});
+  }
+  return engine->library();
 }
 
 void RankWorker::keep(const json& command) {
@@ -155,6 +176,7 @@ void RankWorker::prepare(const json& command) {
   kernel.variant = command.at("variant");
   kernel.tuning = command.at("tuning");
   kernel.unfused = command.at("unfused");
+  kernel.launch = command.at("launch");
   ReferenceChain chain;
   chain.chained = command.at("chained");
   for (const json& input : command.at("inputs")) chain.inputs.push_back(unpacked<int8_t>(input));
@@ -163,7 +185,8 @@ void RankWorker::prepare(const json& command) {
   const codecs::CodecEntry* entry = codecs::find_codec(codec);
   if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
   backends::PassPlan plan = plan_for(kernel, *entry, chain);
-  plan.ranks = ranks_.at(command.at("ranks")).get();
+  const bool on_gpus = !command.at("engine").get<std::string>().empty();
+  plan.ranks = on_gpus ? engines_.at(engine_key(command)).get() : ranks_.at(command.at("ranks")).get();
   for (const json& parts : command.at("parts")) plan.parts.push_back(parts.get<std::vector<int64_t>>());
   for (const int upload : command.at("uploads")) {
     const backends::UploadedMatrix& matrix = *uploads_.at(upload);
@@ -187,12 +210,26 @@ json from_message(const std::vector<std::byte>& message) {
   return json::from_cbor(bytes, bytes + message.size());
 }
 
-void follow(backends::World& world) {
+bool is_done_together(const json& command) {
+  static const std::set<std::string_view> kTogether = {"connect",   "run",      "run first",
+                                                       "run layer", "exchange", "product"};
+  return kTogether.contains(command.at("do").get_ref<const std::string&>());
+}
+
+void follow(backends::World& world, const backends::OnLoss& on_loss) {
   RankWorker worker(world);
+  Deadline deadline(on_loss);
   while (true) {
     const json command = from_message(world.receive(0));
+    deadline.lift();
     if (command.at("do") == "finish") break;
-    world.send(0, to_message(worker.carry_out(command)));
+    if (command.at("do") == "go on") continue;
+    const json answer = worker.carry_out(command);
+    // Rank 0 says that it heard of that, unless it waits for this rank for ever.
+    if (is_done_together(command) && answer.is_object() && answer.contains("error"))
+      deadline.set(kPatienceWithRanks,
+                   fmt::format("Rank {} failed: {}", world.rank(), answer.at("what").get<std::string>()));
+    world.send(0, to_message(answer));
   }
   world.finish();
 }
