@@ -78,7 +78,8 @@ Model model_of(const CaseRecord& one, const CaseRecord& two) {
   const double product = find_metric("product_alone_s").value(two, {});
   Model model;
   model.shared_s = std::max(0.0, 2 * (one.time.median_s - product));
-  model.fixed_s = std::max(0.0, one.time.median_s - model.shared_s);
+  model.fixed_s = one.time.median_s - model.shared_s;
+  if (model.fixed_s < 0) model.fixed_s = 0, model.shared_s = 2 * product;  // two took less than half
   model.exchange_s = std::max(0.0, two.time.median_s - product);
   model.in_turn = two.ranks.engine != "peer";
   return model;
