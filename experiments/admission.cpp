@@ -111,13 +111,10 @@ Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded,
       if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
         return {Status::refused, reason};
   admitted.upload = upload_to(device, encoded);
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
-    admitted.pass = ranks->prepare(*admitted.one, *reference_.chain, *admitted.upload, dataset_.layers());
-    fill_ranks(admitted.record, *ranks, dataset_.layers());
-    return {};
-  }
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
+  if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
+    fill_ranks(admitted.record, *ranks, admitted.reference);
   return {};
 }
 
@@ -149,6 +146,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const EncodedLayers& enc
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
+  if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
+    fill_ranks(admitted.record, *ranks, admitted.reference);
   return {};
 }
 
@@ -178,15 +177,25 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
                                          admitted.estimate_s, measure.max_seconds)};
 }
 
+// Of each layer, one after the other.
+size_t parts_on(const backends::Device& device) {
+  const auto* ranks = dynamic_cast<const RankDevice*>(&device);
+  return ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
+}
+
+std::unique_ptr<backends::UploadedMatrix> upload_layer(backends::Device& device, const EncodedLayers& encoded,
+                                                       size_t layer) {
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device))
+    return ranks->upload_parts(std::span(encoded.layers).subspan(layer * parts_on(device), parts_on(device)));
+  return device.upload(encoded.layers[layer]);
+}
+
 std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const EncodedLayers& encoded) {
   std::shared_ptr<const Upload>& slot = uploads_[std::string(device.memory())];
   if (slot == nullptr) {
     Upload fresh;
-    const auto layers = std::span(encoded.layers);
-    auto* ranks = dynamic_cast<RankDevice*>(&device);
-    const size_t parts = ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
-    for (size_t i = 0; i < layers.size(); i += parts)
-      fresh.push_back(ranks == nullptr ? device.upload(layers[i]) : ranks->upload_parts(layers.subspan(i, parts)));
+    const size_t parts = parts_on(device);
+    for (size_t i = 0; i < encoded.layers.size(); i += parts) fresh.push_back(upload_layer(device, encoded, i / parts));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;
@@ -198,7 +207,7 @@ std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device,
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", device.memory(), order.size())];
   if (slot == nullptr) {
     Upload fresh;
-    for (const size_t matrix : order) fresh.push_back(device.upload(encoded.layers[matrix]));
+    for (const size_t matrix : order) fresh.push_back(upload_layer(device, encoded, matrix));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;

@@ -289,20 +289,18 @@ int run_together(std::unique_ptr<backends::World> world, const RunVerbOptions& o
   return code;
 }
 
-int run(const RunVerbOptions& options, const CommandLine& line) {
-  try {
-    if (auto world = backends::join_starter(end_without_others)) return run_together(std::move(world), options, line);
-    if (options.mpi) return run_together(backends::join_world(), options, line);
-    if (options.torchrun) return run_together(backends::join_by_environment(end_without_others), options, line);
-  } catch (const WorldError& e) {
-    throw UsageError(e.what());
-  }
+int run(const RunVerbOptions& options, const CommandLine& line) try {
+  if (auto world = backends::join_starter(end_without_others)) return run_together(std::move(world), options, line);
+  if (options.mpi) return run_together(backends::join_world(), options, line);
+  if (options.torchrun) return run_together(backends::join_by_environment(end_without_others), options, line);
   if (const int ranks = backends::launched_ranks(); ranks > 1 && !options.shard)
     throw UsageError(fmt::format(
         "This is one of {} processes that a launcher started. With --mpi they share each product, with --shard I/N "
         "the cases.",
         ranks));
   return run_cases(options, line);
+} catch (const backends::WorldError& e) {
+  throw UsageError(e.what());
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ std::vector<std::string> engines_of(const std::string& backend, const std::vecto
   return out;
 }
 
-// How many ranks share a matvec at this place, and by which engine.
+// How many ranks share a product at this place, and by which engine.
 std::vector<KernelSpec> shared(const KernelChoice& choice, KernelSpec place) {
   const bool host = on_host(place.backend);
   std::vector<KernelSpec> out;
@@ -191,7 +191,8 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
           for (const Activations activations : choice.activations) {
             place.batch = static_cast<int>(choice.batches[i]);
             place.activations = activations;
-            append_kernels(choice, entry, place, scales_in_groups, out);
+            for (const KernelSpec& one : shared(choice, place))
+              append_kernels(choice, entry, one, scales_in_groups, out);
           }
       }
     }
@@ -230,7 +231,7 @@ std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const
                 place.repeat = static_cast<int>(repeat);
                 place.variant = word_of(variant);
                 place.tuning = word_of(tuning);
-                out.push_back(place);
+                for (const KernelSpec& one : shared(choice, place)) out.push_back(one);
               }
     }
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <climits>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -38,7 +39,9 @@ std::string first_sentence(const std::vector<json>& answers) {
 
 class RankMatrix final : public backends::UploadedMatrix {
  public:
-  RankMatrix(RankTeam& team, int ranks, int id) : team_(team), ranks_(ranks), id_(id) {}
+  // Of `codec`, with these rows of all ranks together.
+  RankMatrix(RankTeam& team, int ranks, std::string codec, int64_t rows)
+      : team_(team), ranks_(ranks), id_(team.new_id()), codec_(std::move(codec)), rows_(rows) {}
   ~RankMatrix() override {
     try {
       team_.tell(ranks_, {{"do", "forget upload"}, {"id", id_}});
@@ -46,6 +49,8 @@ class RankMatrix final : public backends::UploadedMatrix {
     }
   }
   int id() const { return id_; }
+  const std::string& codec() const { return codec_; }
+  int64_t rows() const { return rows_; }
   const codecs::CompressedView& view() const override { return team_.own().upload(id_).view(); }
   std::string broken_guards() const override {
     return first_sentence(team_.tell(ranks_, {{"do", "broken sections"}, {"id", id_}}));
@@ -57,11 +62,13 @@ class RankMatrix final : public backends::UploadedMatrix {
  private:
   RankTeam& team_;
   int ranks_, id_;
+  std::string codec_;
+  int64_t rows_;
 };
 
 class RankPass final : public backends::Pass {
  public:
-  RankPass(RankTeam& team, int ranks, int id) : team_(team), ranks_(ranks), id_(id) {}
+  RankPass(RankTeam& team, int ranks, int id, int batch) : team_(team), ranks_(ranks), id_(id), batch_(batch) {}
   ~RankPass() override {
     try {
       tell("forget pass");
@@ -96,6 +103,26 @@ class RankPass final : public backends::Pass {
       if (answer != answers.front()) return outputs_ = unpacked<int8_t>(answer);
     return outputs_;
   }
+  // Every rank's own, or nothing that could be right where not all ranks have all of them.
+  std::span<const float> products(int layer) override {
+    const std::vector<json> answers = tell("products", {{"layer", layer}});
+    std::vector<std::vector<float>> own;
+    bool alike = true;
+    for (const json& answer : answers) {
+      own.push_back(unpacked<float>(answer.at("own")));
+      alike = alike && answer.at("all") == answers.front().at("all");
+    }
+    products_.clear();
+    for (size_t token = 0; token < static_cast<size_t>(batch_); ++token)
+      for (const std::vector<float>& part : own) {
+        const size_t count = part.size() / static_cast<size_t>(batch_);
+        products_.insert(products_.end(), part.begin() + static_cast<int64_t>(token * count),
+                         part.begin() + static_cast<int64_t>((token + 1) * count));
+      }
+    if (!alike) products_.assign(products_.size(), std::numeric_limits<float>::quiet_NaN());
+    return products_;
+  }
+  backends::ProductRounding rounding(int layer) const override { return team_.own().pass(id_).rounding(layer); }
   std::span<const int8_t> decoded() override { return {}; }
   std::string broken_guards() const override { return first_sentence(tell("broken guards")); }
 
@@ -112,7 +139,8 @@ class RankPass final : public backends::Pass {
     return seconds;
   }
   RankTeam& team_;
-  int ranks_, id_;
+  int ranks_, id_, batch_;
+  std::vector<float> products_;
   std::vector<int32_t> accumulators_;
   std::vector<int8_t> outputs_;
 };
@@ -125,8 +153,7 @@ std::vector<int64_t> first_rows(int64_t rows, int ranks) {
 
 json spec_of(const KernelSpec& kernel) {
   return {{"backend", kernel.backend},      {"simd_target", kernel.simd_target}, {"threads", kernel.threads},
-          {"device_number", kernel.device}, {"launch", kernel.launch},           {"engine", kernel.engine},
-          {"ranks", kernel.ranks}};
+          {"device_number", kernel.device}, {"engine", kernel.engine},           {"ranks", kernel.ranks}};
 }
 
 // Numbers of the devices that fit, in the backend's list.
@@ -243,7 +270,9 @@ std::unique_ptr<backends::Executor> RankDevice::executor(bool) {
 }
 
 std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<const codecs::CompressedMatrix> parts) {
-  auto matrix = std::make_unique<RankMatrix>(team_, ranks_, team_.new_id());
+  int64_t rows = 0;
+  for (const codecs::CompressedMatrix& part : parts) rows += part.shape.rows;
+  auto matrix = std::make_unique<RankMatrix>(team_, ranks_, parts.front().codec, rows);
   team_.tell(ranks_, [&](int rank) {
     const codecs::CompressedMatrix& part = parts[static_cast<size_t>(rank)];
     json settings = json::object(), sections = json::array();
@@ -269,40 +298,75 @@ std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<con
   return matrix;
 }
 
-std::unique_ptr<backends::Pass> RankDevice::prepare(const Case& one, const ReferenceChain& chain,
-                                                    std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads,
-                                                    const std::vector<datasets::Matrix>& matrices) {
-  std::vector<std::vector<int64_t>> parts;
-  for (const datasets::Matrix& matrix : matrices) parts.push_back(first_rows(matrix.shape.rows, ranks_));
-  json command = spec_of(one.kernel);
-  command["device"] = id_;
-  int64_t largest = 1;
-  for (const datasets::Matrix& matrix : matrices) largest = std::max(largest, matrix.shape.rows);
-  command["vector_bytes"] = std::bit_ceil(static_cast<uint64_t>(std::max(largest, int64_t{1} << 16)));
-  if (one.kernel.engine.empty()) {
+std::vector<double> RankDevice::time_reads(int64_t bytes, int repetitions) {
+  std::vector<double> seconds;
+  for (const json& answer :
+       team_.tell(ranks_, {{"do", "read"}, {"device", id_}, {"bytes", bytes / ranks_}, {"repetitions", repetitions}}))
+    if (const auto own = answer.get<std::vector<double>>(); seconds.empty())
+      seconds = own;
+    else
+      std::ranges::transform(seconds, own, seconds.begin(), [](double a, double b) { return std::max(a, b); });
+  return seconds;
+}
+
+void RankDevice::connect(json& command, int64_t vector_bytes) {
+  // One engine for vectors of about that size.
+  command["vector_bytes"] = std::bit_ceil(static_cast<uint64_t>(std::max(vector_bytes, int64_t{1} << 16)));
+  if (kernel_.engine.empty()) {
     library_ = team_.library();
-  } else {
-    command["do"] = "connect";
-    library_ = team_.tell(ranks_, command).front();
+    return;
   }
+  command["do"] = "connect";
+  library_ = team_.tell(ranks_, command).front();
+}
+
+std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& plan) {
+  for (const datasets::Scales* scales : plan.weight_scales)
+    if (!scales->empty()) throw backends::Refused("Ranks do not share the scales of quantised elements.");
+  const bool floats = plan.op == backends::Op::matmul;
+  json command = spec_of(kernel_);
+  command["device"] = id_;
+  command["op"] = static_cast<int>(plan.op);
+  command["chained"] = plan.chained;
+  command["graph"] = plan.graph;
+  command["batch"] = plan.batch;
+  command["activations"] = static_cast<int>(plan.activations);
+  command["scales"] = packed(plan.scales);
+  for (const char* list : {"inputs", "tokens", "parts", "uploads", "kernels"}) command[list] = json::array();
+  for (const std::vector<int8_t>& input : plan.inputs) command["inputs"].push_back(packed(input));
+  for (const std::vector<float>& tokens : plan.tokens) command["tokens"].push_back(packed(tokens));
+  int64_t largest = 0;
+  for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
+    const auto& matrix = dynamic_cast<const RankMatrix&>(*plan.layers[layer]);
+    command["uploads"].push_back(matrix.id());
+    command["parts"].push_back(first_rows(matrix.rows(), ranks_));
+    largest = std::max(largest, matrix.rows());
+    const backends::ChosenKernel& chosen = plan.kernels.empty() ? plan : plan.kernels[layer];
+    if (plan.kernels.empty() && layer > 0) continue;
+    json name = {{"codec", matrix.codec()}, {"op", 0}, {"variant", ""}, {"tuning", ""}};
+    if (chosen.kernel != nullptr) {
+      const backends::Policy& policy = chosen.policy == nullptr ? chosen.kernel->policies[0] : *chosen.policy;
+      name["op"] = static_cast<int>(chosen.kernel->op);
+      name["variant"] = chosen.kernel->variant;
+      name["tuning"] = policy.name;
+    }
+    command["kernels"].push_back(name);
+  }
+  command["one_kernel"] = plan.kernels.empty();
+  // Products are floats, and every rank's are aligned.
+  connect(command, floats ? (largest * plan.batch + 64 * ranks_) * static_cast<int64_t>(sizeof(float)) : largest);
   command["do"] = "prepare";
-  command["codec"] = one.codec.id;
-  command["variant"] = one.kernel.variant;
-  command["tuning"] = one.kernel.tuning;
-  command["unfused"] = one.kernel.unfused;
-  command["chained"] = chain.chained;
-  command["scales"] = packed(chain.scales);
-  command["inputs"] = json::array();
-  for (const std::vector<int8_t>& input : chain.inputs) command["inputs"].push_back(packed(input));
-  command["parts"] = parts;
-  command["uploads"] = json::array();
-  for (const auto& upload : uploads) command["uploads"].push_back(dynamic_cast<const RankMatrix&>(*upload).id());
   const int id = team_.new_id();
   command["id"] = id;
   // Made before the ranks are told, so that what some of them made is forgotten where another one failed.
-  auto pass = std::make_unique<RankPass>(team_, ranks_, id);
+  auto pass = std::make_unique<RankPass>(team_, ranks_, id, plan.batch);
   team_.tell(ranks_, command);
   return pass;
+}
+
+std::unique_ptr<backends::Pass> prepare_pass(backends::Device& device, const backends::PassPlan& plan) {
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) return ranks->prepare(plan);
+  return backends::prepare(device, plan);
 }
 
 RankTeam::RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_loss, bool for_devices)

@@ -10,7 +10,6 @@
 
 #include "backends/pass.h"
 #include "experiments/case.h"
-#include "experiments/check.h"
 #include "experiments/deadline.h"
 #include "experiments/rank_worker.h"
 
@@ -26,8 +25,8 @@ class RankDevice final : public backends::Device {
   void select() override;
   std::unique_ptr<backends::UploadedMatrix> upload(const codecs::CompressedMatrix&) override;  // by upload_parts
   std::unique_ptr<backends::Executor> executor(bool) override;                                 // every rank has its own
-  std::vector<double> time_reads(int64_t, int) override { return {}; }
-  backends::DeviceState state() override;  // of rank 0's device
+  std::vector<double> time_reads(int64_t bytes, int repetitions) override;  // all ranks together, the slowest
+  backends::DeviceState state() override;                                   // of rank 0's device
 
   int ranks() const { return ranks_; }
   bool bound() const { return bound_; }  // every thread has a core to itself
@@ -38,12 +37,11 @@ class RankDevice final : public backends::Device {
   const std::string& library() const { return library_; }
   // The rows of one layer, a part for each rank.
   std::unique_ptr<backends::UploadedMatrix> upload_parts(std::span<const codecs::CompressedMatrix> parts);
-  // `uploads` of upload_parts.
-  std::unique_ptr<backends::Pass> prepare(const Case& one, const ReferenceChain& chain,
-                                          std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads,
-                                          const std::vector<datasets::Matrix>& matrices);
+  // The plan's layers are of upload_parts. Throws as backends::prepare does.
+  std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan);
 
  private:
+  void connect(nlohmann::json& command, int64_t vector_bytes);
   void describe_devices(const std::vector<nlohmann::json>& labels, const std::vector<int>& numbers);
   RankTeam& team_;
   int id_, ranks_;
@@ -53,6 +51,9 @@ class RankDevice final : public backends::Device {
   std::string memory_, links_, library_;
   std::vector<std::string> devices_;
 };
+
+// The pass of a plan, on the device or on all ranks of one that they share.
+std::unique_ptr<backends::Pass> prepare_pass(backends::Device& device, const backends::PassPlan& plan);
 
 class RankTeam {
  public:

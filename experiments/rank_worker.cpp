@@ -51,6 +51,24 @@ std::string engine_key(const json& command) {
                      command.at("vector_bytes").get<int64_t>());
 }
 
+// The kernel that rank 0 named. Without a variant it is the codec's reference decoder.
+backends::ChosenKernel kernel_of(const json& name, const std::string& backend, backends::PassPlan& plan) {
+  const std::string codec = name.at("codec"), variant = name.at("variant"), tuning = name.at("tuning");
+  const codecs::CodecEntry* entry = codecs::find_codec(codec);
+  if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
+  if (variant.empty()) {
+    plan.reference_decode = entry->codec->decode;
+    return {};
+  }
+  const auto op = static_cast<backends::Op>(name.at("op").get<int>());
+  for (const backends::Kernel& kernel : entry->kernels(backend)) {
+    if (kernel.op != op || kernel.variant != variant) continue;
+    if (op == backends::Op::matmul && kernel.activations != plan.activations) continue;
+    if (const backends::Policy* policy = kernel.policies.find(tuning); policy != nullptr) return {&kernel, policy};
+  }
+  throw std::runtime_error(fmt::format("A rank has no kernel {} {} of the codec '{}'.", variant, tuning, codec));
+}
+
 template <typename T>
 json bytes_of(std::span<const T> values) {
   return packed(std::vector<T>(values.begin(), values.end()));
@@ -102,6 +120,8 @@ json RankWorker::act(const json& command) {
   if (what == "connect") return connect(command);
   if (what == "keep") return keep(command), json();
   if (what == "prepare") return prepare(command), json();
+  if (what == "read")
+    return devices_.at(command.at("device"))->time_reads(command.at("bytes"), command.at("repetitions"));
   const int id = command.at("id");
   if (what == "forget upload") return uploads_.erase(id), json();
   if (what == "changed sections") return uploads_.at(id)->changed_sections();
@@ -121,6 +141,10 @@ json RankWorker::act(const json& command) {
   }
   if (what == "accumulators") return bytes_of(pass.accumulators(command.at("layer")));
   if (what == "outputs") return bytes_of(pass.outputs(command.at("layer")));
+  if (what == "products") {
+    const uint64_t all = backends::hash_of(pass.gathered(command.at("layer")));
+    return {{"own", bytes_of(pass.products(command.at("layer")))}, {"all", all}};
+  }
   if (what == "result") return bytes_of(pass.result());
   if (what == "broken guards") return pass.broken_guards();
   throw std::logic_error("A rank does not know the command '" + what + "'.");
@@ -172,30 +196,34 @@ void RankWorker::keep(const json& command) {
 void RankWorker::prepare(const json& command) {
   backends::Device& device = *devices_.at(command.at("device"));
   device.select();
-  KernelSpec kernel = kernel_from(command);
-  kernel.variant = command.at("variant");
-  kernel.tuning = command.at("tuning");
-  kernel.unfused = command.at("unfused");
-  kernel.launch = command.at("launch");
-  ReferenceChain chain;
-  chain.chained = command.at("chained");
-  for (const json& input : command.at("inputs")) chain.inputs.push_back(unpacked<int8_t>(input));
-  chain.scales = unpacked<float>(command.at("scales"));
-  const std::string codec = command.at("codec");
-  const codecs::CodecEntry* entry = codecs::find_codec(codec);
-  if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
-  backends::PassPlan plan = plan_for(kernel, *entry, chain);
+  backends::PassPlan plan;
+  plan.op = static_cast<backends::Op>(command.at("op").get<int>());
+  plan.chained = command.at("chained");
+  plan.graph = command.at("graph");
+  plan.batch = command.at("batch");
+  plan.activations = static_cast<backends::Activations>(command.at("activations").get<int>());
+  for (const json& input : command.at("inputs")) plan.inputs.push_back(unpacked<int8_t>(input));
+  for (const json& tokens : command.at("tokens")) plan.tokens.push_back(unpacked<float>(tokens));
+  plan.scales = unpacked<float>(command.at("scales"));
   const bool on_gpus = !command.at("engine").get<std::string>().empty();
   plan.ranks = on_gpus ? engines_.at(engine_key(command)).get() : ranks_.at(command.at("ranks")).get();
   for (const json& parts : command.at("parts")) plan.parts.push_back(parts.get<std::vector<int64_t>>());
+  std::vector<backends::ChosenKernel> kernels;
+  for (const json& name : command.at("kernels")) kernels.push_back(kernel_of(name, device.info().backend, plan));
   for (const int upload : command.at("uploads")) {
     const backends::UploadedMatrix& matrix = *uploads_.at(upload);
-    // Before anything is bound, as for one rank; another rank may have another CPU.
-    if (plan.kernel != nullptr)
-      if (const std::string reason = plan.kernel->refuses(matrix.view(), device.info(), *plan.policy); !reason.empty())
+    const backends::ChosenKernel& chosen = kernels.size() == 1 ? kernels.front() : kernels.at(plan.layers.size());
+    // Before anything is bound, as for one rank; another rank may have another device.
+    if (chosen.kernel != nullptr)
+      if (const std::string reason = chosen.kernel->refuses(matrix.view(), device.info(), *chosen.policy);
+          !reason.empty())
         throw backends::Refused(reason);
     plan.layers.push_back(&matrix);
   }
+  if (command.at("one_kernel"))
+    static_cast<backends::ChosenKernel&>(plan) = kernels.at(0);
+  else
+    plan.kernels = std::move(kernels);
   passes_[command.at("id")] = backends::prepare(device, plan);
 }
 

@@ -15,12 +15,13 @@ namespace {
 constexpr auto kRight = Column::Align::right;
 
 bool counts(const CaseRecord& r) {
-  return r.status == Status::ok && r.kernel.op == "matvec" && !std::isnan(r.time.median_s);
+  return r.status == Status::ok && r.kernel.op != "size" && r.kernel.op != "decode" && !std::isnan(r.time.median_s);
 }
 
 // What runs in one rank as in several; its data stand beside it.
 std::string worker_of(const CaseRecord& r) {
-  return fmt::format("{}|{}|{}|{}", r.run, r.kernel.backend, codec_label(r), r.kernel.simd_target);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, codec_label(r), r.kernel.simd_target, r.kernel.op,
+                     r.kernel.batch, r.kernel.activations);
 }
 
 // Threads of CPUs, devices of GPUs: what several ranks have more of than one.
@@ -43,7 +44,8 @@ std::vector<std::pair<std::string, std::vector<Group>>> by_data(const RecordSet&
   std::map<std::pair<std::string, std::string>, std::size_t> workers;  // places below them
   for (const CaseRecord* r : sorted_cases(records)) {
     if (!counts(*r)) continue;
-    const std::string heading = fmt::format("{} · {}", field_text(*r, "data"), r->kernel.backend);
+    const std::string heading = fmt::format("{} · {}{} · {}", field_text(*r, "data"), r->kernel.op,
+                                            has_tokens(*r) ? ", " + tokens_text(*r) : "", r->kernel.backend);
     const auto [place, new_data] = places.try_emplace(heading, all.size());
     if (new_data) all.emplace_back(heading, std::vector<Group>());
     std::vector<Group>& groups = all[place->second].second;

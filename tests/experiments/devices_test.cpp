@@ -142,6 +142,43 @@ experiments:
   CHECK(refused > 0);
 }
 
+TEST_CASE("devices share float products of any batch, and decoding steps", "[processes]") {
+  if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
+  Command command;
+  std::ofstream(command.folder / "floats.yaml") << R"(schema: 1
+name: floats
+experiments:
+  - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[65, 64], [2, 48]]}
+    codecs: [raw_int8]
+    kernels: {backend: emulator, op: matmul, batch: [1, 3], activations: [f32, bf16], devices: [1, 2, 3], variant: first, tuning: first}
+  - data: {source: gaussian, sigma: 4, layers: 1, shapes: [[65, 64]]}
+    codecs: [raw_int8]
+    kernels: {backend: emulator, op: matmul, devices: 2, variant: first, tuning: first, unfused: always}
+  - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
+    codecs: [raw_bf16]
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, devices: [1, 2], variant: first, tuning: first}
+)";
+  const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
+  CHECK(command({"run", "floats.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "matmul"}) == 0);
+  INFO(command.err);
+  std::map<std::string, int> ok;  // by op and devices
+  for (const auto& record : read_records(command.folder / "r.jsonl").cases) {
+    INFO(record.kernel.op << " " << record.kernel.variant << " " << record.kernel.batch << " " << record.data.rows << " "
+                          << record.ranks.count << ": " << record.reason);
+    REQUIRE(record.status == Status::ok);
+    ++ok[record.kernel.op + std::to_string(record.ranks.count)];
+    CHECK_THAT(record.check.outputs, ContainsSubstring("within the bound"));
+    CHECK(record.check.guards == "intact");
+    if (record.ranks.count == 1 || record.kernel.op == "step") continue;
+    CHECK(record.ranks.gathered_bytes_per_layer == 4.0 * static_cast<double>(record.kernel.batch * record.data.rows));
+  }
+  CHECK(ok["matmul1"] == 8);
+  CHECK(ok["matmul2"] == 9);
+  CHECK(ok["matmul3"] == 8);
+  CHECK(ok["step1"] == (steps ? 1 : 0));
+  CHECK(ok["step2"] == (steps ? 1 : 0));
+}
+
 TEST_CASE("a device whose process dies ends the run on all, with a sentence, and keeps what is finished",
           "[processes]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);

@@ -1,6 +1,7 @@
 // Claims about records and tables of products that several ranks or devices share.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <cmath>
 
 #include "reports/fields.h"
 #include "reports/keys.h"
@@ -17,7 +18,8 @@ CaseRecord record(const char* codec, std::int64_t rows, std::int64_t devices, co
   r.status = Status::ok;
   r.run = "run";
   r.case_key = std::string(codec) + std::to_string(rows) + engine + std::to_string(devices);
-  r.data = {.source = "gaussian", .rows = rows, .cols = 1000, .type = "i8", .layers = 10, .sigma = 4};
+  r.data = {.source = "gaussian", .rows = rows, .cols = 1000, .type = "i8", .layers = 10};
+  r.data.sigma = 4;
   r.codec = {.id = codec};
   r.size = {.stored_bytes = 10000 * rows, .payload_bytes = 10000 * rows, .bits_per_element = 8};
   r.kernel = {.backend = "cuda", .op = "matvec", .variant = "rows", .tuning = "default", .threads = 1};
