@@ -183,11 +183,12 @@ size_t parts_on(const backends::Device& device) {
   return ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
 }
 
-std::unique_ptr<backends::UploadedMatrix> upload_layer(backends::Device& device, const EncodedLayers& encoded,
-                                                       size_t layer) {
+Upload upload_layer(backends::Device& device, const EncodedLayers& encoded, size_t layer, size_t copies) {
   if (auto* ranks = dynamic_cast<RankDevice*>(&device))
-    return ranks->upload_parts(std::span(encoded.layers).subspan(layer * parts_on(device), parts_on(device)));
-  return device.upload(encoded.layers[layer]);
+    return ranks->upload_parts(std::span(encoded.layers).subspan(layer * parts_on(device), parts_on(device)), copies);
+  Upload uploads;
+  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded.layers[layer]));
+  return uploads;
 }
 
 std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const EncodedLayers& encoded) {
@@ -195,7 +196,8 @@ std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, con
   if (slot == nullptr) {
     Upload fresh;
     const size_t parts = parts_on(device);
-    for (size_t i = 0; i < encoded.layers.size(); i += parts) fresh.push_back(upload_layer(device, encoded, i / parts));
+    for (size_t i = 0; i < encoded.layers.size(); i += parts)
+      fresh.push_back(std::move(upload_layer(device, encoded, i / parts, 1).front()));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;
@@ -206,8 +208,14 @@ std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device,
                                                        const std::vector<size_t>& order) {
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", device.memory(), order.size())];
   if (slot == nullptr) {
-    Upload fresh;
-    for (const size_t matrix : order) fresh.push_back(upload_layer(device, encoded, matrix));
+    std::vector<std::vector<size_t>> places(encoded.layers.size());
+    for (size_t layer = 0; layer < order.size(); ++layer) places[order[layer]].push_back(layer);
+    Upload fresh(order.size());
+    for (size_t matrix = 0; matrix < places.size(); ++matrix) {
+      if (places[matrix].empty()) continue;
+      Upload copies = upload_layer(device, encoded, matrix, places[matrix].size());
+      for (size_t copy = 0; copy < copies.size(); ++copy) fresh[places[matrix][copy]] = std::move(copies[copy]);
+    }
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;

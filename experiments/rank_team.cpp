@@ -269,10 +269,17 @@ std::unique_ptr<backends::Executor> RankDevice::executor(bool) {
   throw std::logic_error("Every rank has an executor of its own.");
 }
 
-std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<const codecs::CompressedMatrix> parts) {
+std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_parts(
+    std::span<const codecs::CompressedMatrix> parts, size_t copies) {
   int64_t rows = 0;
   for (const codecs::CompressedMatrix& part : parts) rows += part.shape.rows;
-  auto matrix = std::make_unique<RankMatrix>(team_, ranks_, parts.front().codec, rows);
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> uploads;
+  std::vector<int> ids;
+  for (size_t copy = 0; copy < copies; ++copy) {
+    auto matrix = std::make_unique<RankMatrix>(team_, ranks_, parts.front().codec, rows);
+    ids.push_back(matrix->id());
+    uploads.push_back(std::move(matrix));
+  }
   team_.tell(ranks_, [&](int rank) {
     const codecs::CompressedMatrix& part = parts[static_cast<size_t>(rank)];
     json settings = json::object(), sections = json::array();
@@ -285,7 +292,7 @@ std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<con
                           {"padding", section.padding_bytes},
                           {"bytes", packed(section.bytes)}});
     return json{{"do", "keep"},
-                {"id", matrix->id()},
+                {"ids", ids},
                 {"device", id_},
                 {"codec", part.codec},
                 {"format_version", part.format_version},
@@ -295,7 +302,7 @@ std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<con
                 {"type", static_cast<int>(part.type)},
                 {"sections", std::move(sections)}};
   });
-  return matrix;
+  return uploads;
 }
 
 std::vector<double> RankDevice::time_reads(int64_t bytes, int repetitions) {

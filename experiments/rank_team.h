@@ -35,8 +35,9 @@ class RankDevice final : public backends::Device {
   const std::string& links() const { return links_; }
   // What exchanges the vectors: name and version. After prepare().
   const std::string& library() const { return library_; }
-  // The rows of one layer, a part for each rank.
-  std::unique_ptr<backends::UploadedMatrix> upload_parts(std::span<const codecs::CompressedMatrix> parts);
+  // The rows of one layer, a part for each rank; so many copies, which are sent once.
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_parts(std::span<const codecs::CompressedMatrix> parts,
+                                                                      size_t copies);
   // The plan's layers are of upload_parts. Throws as backends::prepare does.
   std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan);
 

@@ -190,7 +190,7 @@ void RankWorker::keep(const json& command) {
   for (const json& section : command.at("sections"))
     matrix.sections.push_back({kept_name(section.at("name")), static_cast<codecs::Role>(section.at("role").get<int>()),
                                section.at("align"), unpacked<std::byte>(section.at("bytes")), section.at("padding")});
-  uploads_[command.at("id")] = devices_.at(command.at("device"))->upload(matrix);
+  for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
 }
 
 void RankWorker::prepare(const json& command) {
@@ -227,15 +227,59 @@ void RankWorker::prepare(const json& command) {
   passes_[command.at("id")] = backends::prepare(device, plan);
 }
 
-std::vector<std::byte> to_message(const json& content) {
-  const std::vector<uint8_t> bytes = json::to_cbor(content);
-  const auto view = std::as_bytes(std::span(bytes));
-  return {view.begin(), view.end()};
+namespace {
+
+constexpr const char* kBlob = "\1blob";
+
+// Moves every binary value out of it, one after the other.
+void take_out(json& node, std::vector<json::binary_t>& blobs) {
+  if (node.is_binary()) {
+    blobs.push_back(std::move(node.get_binary()));
+    node = json{{kBlob, blobs.back().size()}};
+  } else if (node.is_structured()) {
+    for (json& child : node) take_out(child, blobs);
+  }
+}
+
+// And back, from where they stand one after the other.
+void put_back(json& node, std::span<const std::byte>& blobs) {
+  if (node.is_object() && node.contains(kBlob)) {
+    const auto bytes = node.at(kBlob).get<size_t>();
+    const auto* first = reinterpret_cast<const uint8_t*>(blobs.data());
+    node = json::binary({first, first + bytes});
+    blobs = blobs.subspan(bytes);
+  } else if (node.is_structured()) {
+    for (json& child : node) put_back(child, blobs);
+  }
+}
+
+}  // namespace
+
+// The library reads binary values byte by byte, and streams have gigabytes: they stand behind everything else.
+std::vector<std::byte> to_message(json content) {
+  std::vector<json::binary_t> blobs;
+  take_out(content, blobs);
+  const std::vector<uint8_t> rest = json::to_cbor(content);
+  const uint64_t rest_bytes = rest.size();
+  size_t bytes = sizeof(rest_bytes) + rest.size();
+  for (const json::binary_t& blob : blobs) bytes += blob.size();
+  std::vector<std::byte> message;
+  message.reserve(bytes);
+  const auto append = [&](std::span<const std::byte> part) { message.insert(message.end(), part.begin(), part.end()); };
+  append(std::as_bytes(std::span(&rest_bytes, 1)));
+  append(std::as_bytes(std::span(rest)));
+  for (const json::binary_t& blob : blobs) append(std::as_bytes(std::span(blob.data(), blob.size())));
+  return message;
 }
 
 json from_message(const std::vector<std::byte>& message) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(message.data());
-  return json::from_cbor(bytes, bytes + message.size());
+  uint64_t rest_bytes = 0;
+  std::memcpy(&rest_bytes, message.data(), sizeof(rest_bytes));
+  const auto* rest = reinterpret_cast<const uint8_t*>(message.data()) + sizeof(rest_bytes);
+  json content = json::from_cbor(rest, rest + rest_bytes);
+  std::span<const std::byte> blobs = std::span(message).subspan(sizeof(rest_bytes) + rest_bytes);
+  put_back(content, blobs);
+  return content;
 }
 
 bool is_done_together(const json& command) {

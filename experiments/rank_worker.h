@@ -60,7 +60,7 @@ std::vector<T> unpacked(const nlohmann::json& field) {
 }
 
 // A command or an answer on its way.
-std::vector<std::byte> to_message(const nlohmann::json& content);
+std::vector<std::byte> to_message(nlohmann::json content);
 nlohmann::json from_message(const std::vector<std::byte>& message);
 
 // Commands that no rank gets through unless all do. One that fails there leaves the others waiting.
