@@ -177,6 +177,8 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
                                          admitted.estimate_s, measure.max_seconds)};
 }
 
+namespace {
+
 // Of each layer, one after the other.
 size_t parts_on(const backends::Device& device) {
   const auto* ranks = dynamic_cast<const RankDevice*>(&device);
@@ -190,6 +192,8 @@ Upload upload_layer(backends::Device& device, const EncodedLayers& encoded, size
   for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded.layers[layer]));
   return uploads;
 }
+
+}  // namespace
 
 std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const EncodedLayers& encoded) {
   std::shared_ptr<const Upload>& slot = uploads_[std::string(device.memory())];

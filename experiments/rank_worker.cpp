@@ -52,7 +52,7 @@ std::string engine_key(const json& command) {
 }
 
 // The kernel that rank 0 named. Without a variant it is the codec's reference decoder.
-backends::ChosenKernel kernel_of(const json& name, const std::string& backend, backends::PassPlan& plan) {
+backends::ChosenKernel named_kernel(const json& name, const std::string& backend, backends::PassPlan& plan) {
   const std::string codec = name.at("codec"), variant = name.at("variant"), tuning = name.at("tuning");
   const codecs::CodecEntry* entry = codecs::find_codec(codec);
   if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
@@ -209,7 +209,7 @@ void RankWorker::prepare(const json& command) {
   plan.ranks = on_gpus ? engines_.at(engine_key(command)).get() : ranks_.at(command.at("ranks")).get();
   for (const json& parts : command.at("parts")) plan.parts.push_back(parts.get<std::vector<int64_t>>());
   std::vector<backends::ChosenKernel> kernels;
-  for (const json& name : command.at("kernels")) kernels.push_back(kernel_of(name, device.info().backend, plan));
+  for (const json& name : command.at("kernels")) kernels.push_back(named_kernel(name, device.info().backend, plan));
   for (const int upload : command.at("uploads")) {
     const backends::UploadedMatrix& matrix = *uploads_.at(upload);
     const backends::ChosenKernel& chosen = kernels.size() == 1 ? kernels.front() : kernels.at(plan.layers.size());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kRight = Column::Align::right;
 
-bool counts(const CaseRecord& r) {
+bool is_shareable(const CaseRecord& r) {
   return r.status == Status::ok && r.kernel.op != "size" && r.kernel.op != "decode" && !std::isnan(r.time.median_s);
 }
 
@@ -35,32 +35,32 @@ const CaseRecord*& faster(const CaseRecord*& known, const CaseRecord& r) {
 }
 
 // The fastest case of each number and engine, of one codec on the same data.
-using Group = std::map<std::pair<std::int64_t, std::string>, const CaseRecord*>;  // by ranks and engine
+using ByRanks = std::map<std::pair<std::int64_t, std::string>, const CaseRecord*>;  // by ranks and engine
 
 // Groups of which some were shared, below the data that they are of; all in the order of sorted_cases.
-std::vector<std::pair<std::string, std::vector<Group>>> by_data(const RecordSet& records) {
-  std::vector<std::pair<std::string, std::vector<Group>>> all;
+std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSet& records) {
+  std::vector<std::pair<std::string, std::vector<ByRanks>>> all;
   std::map<std::string, std::size_t> places;                           // of headings
   std::map<std::pair<std::string, std::string>, std::size_t> workers;  // places below them
   for (const CaseRecord* r : sorted_cases(records)) {
-    if (!counts(*r)) continue;
+    if (!is_shareable(*r)) continue;
     const std::string heading = fmt::format("{} · {}{} · {}", field_text(*r, "data"), r->kernel.op,
                                             has_tokens(*r) ? ", " + tokens_text(*r) : "", r->kernel.backend);
     const auto [place, new_data] = places.try_emplace(heading, all.size());
-    if (new_data) all.emplace_back(heading, std::vector<Group>());
-    std::vector<Group>& groups = all[place->second].second;
+    if (new_data) all.emplace_back(heading, std::vector<ByRanks>());
+    std::vector<ByRanks>& groups = all[place->second].second;
     const auto [worker, new_worker] = workers.try_emplace({heading, worker_of(*r)}, groups.size());
     if (new_worker) groups.emplace_back();
     faster(groups[worker->second][{r->ranks.count, r->ranks.engine}], *r);
   }
   for (auto& [heading, groups] : all)
-    std::erase_if(groups, [](const Group& group) { return group.rbegin()->first.first == 1; });
+    std::erase_if(groups, [](const ByRanks& group) { return group.rbegin()->first.first == 1; });
   return all;
 }
 
-Cell scaled(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
+Cell in_units(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
 
-std::string who(const CaseRecord& r) {
+std::string ranks_text(const CaseRecord& r) {
   const bool devices = r.kernel.compute_units > 0 || !r.ranks.engine.empty();
   return fmt::format("{} {}{}{}", r.ranks.count, devices ? "device" : "rank", r.ranks.count == 1 ? "" : "s",
                      r.ranks.engine.empty() ? "" : " by " + r.ranks.engine);
@@ -110,7 +110,7 @@ Table strong_scaling_table(const RecordSet& records, const Contexts& contexts) {
               {}};
   for (const auto& [heading, groups] : by_data(records)) {
     const std::size_t first = table.rows.size();
-    for (const Group& group : groups) {
+    for (const ByRanks& group : groups) {
       const auto alone = group.find({1, ""});
       const CaseRecord* one = alone == group.end() ? nullptr : alone->second;
       for (const auto& [key, r] : group) {
@@ -120,12 +120,12 @@ Table strong_scaling_table(const RecordSet& records, const Contexts& contexts) {
         const auto layers = static_cast<double>(std::max<std::int64_t>(1, r->data.layers));
         const double share = find_metric("exchange_share").value(*r, context),
                      product = r->ranks.count > 1 ? find_metric("product_alone_s").value(*r, context) : kUnknown;
-        Cell vs_raw = scaled(find_metric("speedup_vs_raw").value(*r, context), 1, 2);
+        Cell vs_raw = in_units(find_metric("speedup_vs_raw").value(*r, context), 1, 2);
         if (context.baseline == nullptr) vs_raw.note = context.why_no_baseline;
-        table.rows.push_back({text_cell(codec_label(*r)), text_cell(who(*r)), scaled(r->time.median_s, 1e-6, 1),
-                              scaled(over, 1, 2), scaled(efficiency, 0.01, 1), scaled(share, 0.01, 1),
-                              scaled(share * r->time.median_s / layers, 1e-6, 2), scaled(product, 1e-6, 1), vs_raw,
-                              text_cell(r->time.cache)});
+        table.rows.push_back({text_cell(codec_label(*r)), text_cell(ranks_text(*r)),
+                              in_units(r->time.median_s, 1e-6, 1), in_units(over, 1, 2), in_units(efficiency, 0.01, 1),
+                              in_units(share, 0.01, 1), in_units(share * r->time.median_s / layers, 1e-6, 2),
+                              in_units(product, 1e-6, 1), vs_raw, text_cell(r->time.cache)});
         if (!r->ranks.links.empty()) table.rows.back()[1].note = r->ranks.library + "; " + r->ranks.links;
       }
     }
@@ -158,20 +158,21 @@ Table weak_scaling_table(const RecordSet& records) {
   std::vector<const CaseRecord*> alone;  // the fastest of one rank
   std::map<std::string, const CaseRecord*> best;
   for (const CaseRecord* r : sorted)
-    if (counts(*r) && r->ranks.count == 1) faster(best[fmt::format("{}|{}", rest(*r), elements_of(*r))], *r);
+    if (is_shareable(*r) && r->ranks.count == 1) faster(best[fmt::format("{}|{}", rest(*r), elements_of(*r))], *r);
   for (const CaseRecord* r : sorted)
     for (const auto& [key, one] : best)
       if (one == r) alone.push_back(r);
   for (const CaseRecord* one : alone) {
-    Group group = {{{1, ""}, one}};
+    ByRanks group = {{{1, ""}, one}};
     for (const CaseRecord* r : sorted)
-      if (counts(*r) && r->ranks.count > 1 && rest(*r) == rest(*one) && std::abs(share(*r) / share(*one) - 1) < 0.01)
+      if (is_shareable(*r) && r->ranks.count > 1 && rest(*r) == rest(*one) &&
+          std::abs(share(*r) / share(*one) - 1) < 0.01)
         faster(group[{r->ranks.count, r->ranks.engine}], *r);
     if (group.size() == 1) continue;
     for (const auto& [key, r] : group)
-      table.rows.push_back({text_cell(codec_label(*r)), scaled(share(*r), 1e6, 1), text_cell(who(*r)),
-                            text_cell(shape_label(*r)), scaled(r->time.median_s, 1e-6, 1),
-                            scaled(one->time.median_s / r->time.median_s, 0.01, 1)});
+      table.rows.push_back({text_cell(codec_label(*r)), in_units(share(*r), 1e6, 1), text_cell(ranks_text(*r)),
+                            text_cell(shape_label(*r)), in_units(r->time.median_s, 1e-6, 1),
+                            in_units(one->time.median_s / r->time.median_s, 0.01, 1)});
   }
   return table;
 }
@@ -200,7 +201,7 @@ Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
       Model model;
     };
     std::vector<Row> rows;
-    for (const Group& group : groups) {
+    for (const ByRanks& group : groups) {
       const auto one = group.find({1, ""});
       for (const auto& [key, two] : group)
         if (one != group.end() && key.first == 2 && !key.second.empty())
@@ -215,9 +216,9 @@ Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
         double raw = kUnknown;
         for (const Row& other : rows)
           if (contexts.is_baseline(*other.two)) raw = std::fmin(raw, other.model.pass_s(devices));
-        cells.push_back(scaled(pass, 1e-6, 1));
-        cells.push_back(scaled(row.one->time.median_s / pass, 1, 2));
-        cells.push_back(scaled(raw / pass, 1, 2));
+        cells.push_back(in_units(pass, 1e-6, 1));
+        cells.push_back(in_units(row.one->time.median_s / pass, 1, 2));
+        cells.push_back(in_units(raw / pass, 1, 2));
       }
     }
   }
