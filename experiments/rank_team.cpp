@@ -317,8 +317,10 @@ std::vector<double> RankDevice::time_reads(int64_t bytes, int repetitions) {
 }
 
 void RankDevice::connect(json& command, int64_t vector_bytes) {
-  // One engine for vectors of about that size.
-  command["vector_bytes"] = std::bit_ceil(static_cast<uint64_t>(std::max(vector_bytes, int64_t{1} << 16)));
+  // One engine for all vectors that it has room for; libraries need none.
+  constexpr int64_t kEnoughForMost = int64_t{1} << 22;
+  command["vector_bytes"] =
+      kernel_.engine == "peer" ? std::bit_ceil(static_cast<uint64_t>(std::max(vector_bytes, kEnoughForMost))) : 0;
   if (kernel_.engine.empty()) {
     library_ = team_.library();
     return;
