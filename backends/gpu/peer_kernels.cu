@@ -39,7 +39,8 @@ ECMV_GPU_DEVICE uint4 load_from_peer(Pointer<uint4> pointer) {
 #elif defined(__CUDA_ARCH__)
   asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(pointer) : "memory");
 #else
-  return *pointer;
+  low = uint64_t{pointer->y} << 32 | pointer->x;
+  high = uint64_t{pointer->w} << 32 | pointer->z;
 #endif
   return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
           static_cast<uint32_t>(high >> 32)};
