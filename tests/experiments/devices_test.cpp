@@ -77,8 +77,11 @@ experiments:
 )";
     arguments = {"run", "long.yaml", "-o", "r.jsonl", "--resume"};
     parent = command.start(arguments);
-    for (const auto begin = Clock::now(); cases() == 0 && Clock::now() - begin < std::chrono::seconds(60);)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto second_runs = [&] {
+      return ecmv::tests::text_of(command.folder / "r.jsonl.running").find("1536x1536") != std::string::npos;
+    };
+    for (const auto begin = Clock::now(); !second_runs() && Clock::now() - begin < std::chrono::seconds(60);)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     others = children_of(parent);
   }
   size_t cases() const { return cases_in(command.folder / "r.jsonl"); }
@@ -116,9 +119,8 @@ experiments:
     INFO(record.codec.id << " " << record.kernel.variant << " " << record.data.rows << " " << record.ranks.count << " "
                          << record.ranks.engine << ": " << record.reason);
     if (record.ranks.engine == "nccl") {
-      ++refused;
       CHECK(record.status == Status::refused);
-      CHECK_THAT(record.reason, ContainsSubstring("The emulator has no engine 'nccl'"));
+      refused += record.reason.find("The emulator has no engine 'nccl'") != std::string::npos;
       continue;
     }
     CHECK((record.status == Status::ok || record.status == Status::refused));
@@ -149,8 +151,8 @@ TEST_CASE("devices share float products of any batch, and decoding steps", "[pro
 name: floats
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[65, 64], [2, 48]]}
-    codecs: [raw_int8]
-    kernels: {backend: emulator, op: matmul, batch: [1, 3], activations: [f32, bf16], devices: [1, 2, 3], variant: first, tuning: first}
+    codecs: all
+    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], variant: first, tuning: first}
   - data: {source: gaussian, sigma: 4, layers: 1, shapes: [[65, 64]]}
     codecs: [raw_int8]
     kernels: {backend: emulator, op: matmul, devices: 2, variant: first, tuning: first, unfused: always}
@@ -163,18 +165,20 @@ experiments:
   INFO(command.err);
   std::map<std::string, int> ok;  // by op and devices
   for (const auto& record : read_records(command.folder / "r.jsonl").cases) {
-    INFO(record.kernel.op << " " << record.kernel.variant << " " << record.kernel.batch << " " << record.data.rows << " "
-                          << record.ranks.count << ": " << record.reason);
-    REQUIRE(record.status == Status::ok);
-    ++ok[record.kernel.op + std::to_string(record.ranks.count)];
+    INFO(record.kernel.op << " " << record.kernel.variant << " " << record.kernel.batch << " " << record.data.rows
+                          << " " << record.ranks.count << ": " << record.reason);
+    CHECK((record.status == Status::ok || record.status == Status::refused));
+    if (record.status != Status::ok) continue;
+    if (record.codec.id == "raw_int8" || record.kernel.op == "step")
+      ++ok[record.kernel.op + std::to_string(record.ranks.count)];
     CHECK_THAT(record.check.outputs, ContainsSubstring("within the bound"));
     CHECK(record.check.guards == "intact");
     if (record.ranks.count == 1 || record.kernel.op == "step") continue;
     CHECK(record.ranks.gathered_bytes_per_layer == 4.0 * static_cast<double>(record.kernel.batch * record.data.rows));
   }
-  CHECK(ok["matmul1"] == 8);
-  CHECK(ok["matmul2"] == 9);
-  CHECK(ok["matmul3"] == 8);
+  CHECK(ok["matmul1"] == 4);
+  CHECK(ok["matmul2"] == 5);
+  CHECK(ok["matmul3"] == 4);
   CHECK(ok["step1"] == (steps ? 1 : 0));
   CHECK(ok["step2"] == (steps ? 1 : 0));
 }

@@ -45,7 +45,10 @@ CaseRecord record(const char* codec, std::int64_t rows, std::int64_t devices, co
 
 double number(const Table& table, size_t row, const std::string& column) {
   for (size_t i = 0; i < table.columns.size(); ++i)
-    if (table.columns[i].id == column) return std::get<double>(table.rows.at(row)[i].value);
+    if (table.columns[i].id == column) {
+      const auto* known = std::get_if<double>(&table.rows.at(row)[i].value);
+      return known == nullptr ? kUnknown : *known;
+    }
   throw ReportError("no column " + column);
 }
 std::string text(const Table& table, size_t row, const std::string& column) {
