@@ -42,6 +42,13 @@ struct DeviceState {
   int processes = -1;            // that compute on it, this one included once it does; -1: unknown
 };
 
+// Devices of several processes that are to share products.
+struct RanksRequest {
+  Ranks& host;               // of these processes: what exchanges in the host's memory
+  std::string_view engine;   // "nccl", "rccl", "peer" (memory that devices map from each other)
+  int64_t vector_bytes = 0;  // of the largest vector that is gathered
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -58,6 +65,13 @@ class Device {
   virtual std::vector<double> time_reads(int64_t bytes, int repetitions) = 0;
   // For the record, before and after measuring.
   virtual DeviceState state() { return {}; }
+  // GPUs: what exchanges vectors in their memory. All processes of the request call it together. Throws Refused with
+  // the same sentence on all of them.
+  virtual std::unique_ptr<Ranks> join(const RanksRequest&) {
+    throw Refused("A device of the host has no engine of its own: ranks exchange by what connects them.");
+  }
+  // GPUs: how this device and another one of the backend's list are linked; "" where nothing tells.
+  virtual std::string link_to(int /*other*/) { return {}; }
 };
 
 // How a backend is asked for a device.

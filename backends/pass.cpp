@@ -8,6 +8,7 @@
 #include "backends/activations.h"
 
 #include "backends/pass_place.h"
+#include "backends/pass_plan.h"
 
 namespace ecmv::backends {
 namespace {
@@ -27,55 +28,6 @@ int64_t matrix_bytes(const codecs::CompressedView& view) {
 template <typename T>
 T* as(const std::unique_ptr<Buffer>& buffer) {
   return buffer == nullptr ? nullptr : reinterpret_cast<T*>(buffer->data());
-}
-
-// Elements of a layer's vector: more than this rank's rows where ranks share them.
-int64_t vector_rows(const PassPlan& plan, size_t layer) {
-  return plan.ranks == nullptr ? plan.layers[layer]->view().shape.rows : plan.parts[layer].back();
-}
-
-ChosenKernel chosen_kernel(const PassPlan& plan, size_t layer) {
-  return plan.kernels.empty() ? ChosenKernel(plan) : plan.kernels[layer];
-}
-
-void check_plan(const PassPlan& plan) {
-  if (plan.ranks != nullptr && (plan.op != Op::matvec || plan.parts.size() != plan.layers.size()))
-    throw std::invalid_argument("Ranks share the products of int8 chains, and every layer has its parts.");
-  const size_t layers = plan.layers.size();
-  if (plan.op == Op::matvec) {
-    const size_t inputs = plan.chained ? std::min<size_t>(layers, 1) : layers;
-    bool fits = plan.inputs.size() >= inputs && plan.scales.size() >= layers;
-    for (size_t i = 0; i < layers && fits; ++i) {
-      const int64_t cols = plan.layers[i]->view().shape.cols;
-      fits = cols == (plan.chained && i > 0 ? vector_rows(plan, i - 1)
-                                            : static_cast<int64_t>(plan.inputs[plan.chained ? 0 : i].size()));
-    }
-    if (!fits)
-      throw std::invalid_argument(
-          "A chain of products needs an input, a scale for every layer, and layers that fit together.");
-  } else if (plan.op == Op::matmul) {
-    bool fits = plan.tokens.size() == layers && plan.batch >= 1 && plan.batch <= kMaxBatch;
-    for (size_t i = 0; i < layers && fits; ++i)
-      fits = static_cast<int64_t>(plan.tokens[i].size()) == plan.batch * plan.layers[i]->view().shape.cols;
-    if (!fits)
-      throw std::invalid_argument("A float product needs a batch of 1 to " + std::to_string(kMaxBatch) +
-                                  " tokens for every layer.");
-    if (!plan.weight_scales.empty() && plan.weight_scales.size() != layers)
-      throw std::invalid_argument("A product of quantised matrices needs the scales of every layer.");
-    for (size_t i = 0; i < layers; ++i) {
-      const Kernel* kernel = chosen_kernel(plan, i).kernel;
-      if (kernel != nullptr && kernel->op == Op::matmul && kernel->activations != plan.activations)
-        throw std::invalid_argument("The kernel takes other activations than the plan has.");
-    }
-    for (size_t i = 0; i < plan.weight_scales.size(); ++i) {
-      const Kernel* kernel = chosen_kernel(plan, i).kernel;
-      const datasets::Scales& scales = *plan.weight_scales[i];
-      if (kernel != nullptr && kernel->op == Op::matmul && !scales.empty() && !scales.one_a_row())
-        throw std::invalid_argument("A fused product has one sum a row and takes no scales of groups.");
-    }
-  }
-  if (!plan.kernels.empty() && (plan.op != Op::matmul || plan.kernels.size() != layers))
-    throw std::invalid_argument("Only a float product has kernels by layer, and then every layer has one.");
 }
 
 // The codec's reference decoder as a kernel: one block, so one worker.
@@ -181,7 +133,13 @@ class StepPass final : public Pass {
     return read<int8_t>(*layers_[layer].v, layers_[layer].vector_rows, copies_[1]);
   }
   std::span<const float> products(int layer) override {
-    return read<float>(*layers_[layer].y, plan_.batch * layers_[layer].view->shape.rows, copies_[0]);
+    const Layer& one = layers_[layer];
+    const std::span<const float> all =
+        read<float>(*one.y, one.y->size() / static_cast<int64_t>(sizeof(float)), copies_[0]);
+    return all.subspan(static_cast<size_t>(one.first_float), static_cast<size_t>(plan_.batch * one.view->shape.rows));
+  }
+  std::span<const std::byte> gathered(int layer) override {
+    return read<std::byte>(*layers_[layer].y, layers_[layer].y->size(), copies_[0]);
   }
   std::span<const int8_t> decoded() override { return read<int8_t>(*decoded_, decoded_bytes_, copies_[0]); }
   ProductRounding rounding(int layer) const override {
@@ -209,9 +167,14 @@ class StepPass final : public Pass {
   struct Layer {
     const codecs::CompressedView* view = nullptr;
     int64_t vector_rows = 0, first_row = 0;  // of the vector, and of this rank in it
+    // What ranks gather, [ranks + 1]: bytes of v, or of y, where every rank's products are [batch, its rows], each
+    // aligned like a buffer of its own; this rank's first one.
+    std::vector<int64_t> gathered = {};
+    int64_t first_float = 0;
     const int8_t* x = nullptr;
     std::unique_ptr<Buffer> y,
-        v;  // matvec: [rows] int32; [vector_rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float
+        v;  // matvec: [rows] int32; [vector_rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float,
+            // of ranks as `gathered` says
     std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] activations
     std::unique_ptr<Buffer> scales;  // matmul: of quantised elements, as they are stored
     BoundKernel decode, kernel;      // `decode` is what an unfused `kernel` decodes by
@@ -219,6 +182,7 @@ class StepPass final : public Pass {
   };
 
   static int8_t* own_rows(const Layer& layer) { return as<int8_t>(layer.v) + layer.first_row; }
+  static float* own_products(const Layer& layer) { return as<float>(layer.y) + layer.first_float; }
   bool unfused(size_t layer) const {
     const Kernel* kernel = chosen_kernel(plan_, layer).kernel;
     return plan_.op != Op::decode && (kernel == nullptr || kernel->op == Op::decode);
@@ -259,6 +223,7 @@ class StepPass final : public Pass {
     layer.vector_rows = vector_rows(plan_, index);
     if (plan_.ranks != nullptr) layer.first_row = plan_.parts[index][static_cast<size_t>(plan_.ranks->rank())];
     if (plan_.op == Op::matvec) {
+      if (plan_.ranks != nullptr) layer.gathered = plan_.parts[index];
       layer.y = executor_->allocate(rows * static_cast<int64_t>(sizeof(int32_t)), "the accumulators y");
       layer.v = executor_->allocate(layer.vector_rows + kVectorPaddingBytes, "the output vector v");
       layer.x =
@@ -267,7 +232,13 @@ class StepPass final : public Pass {
       layer.tokens =
           filled(padded_tokens(plan_.tokens[index], view.shape.cols, plan_.batch, in_memory(index)), 0, "the tokens");
       if (const datasets::Scales* scales = scales_of(index)) layer.scales = filled(scales->stored, 0, "the scales");
-      layer.y = executor_->allocate(plan_.batch * rows * static_cast<int64_t>(sizeof(float)), "the products");
+      int64_t bytes = plan_.batch * rows * static_cast<int64_t>(sizeof(float));
+      if (plan_.ranks != nullptr) {
+        layer.gathered = places_of_products(plan_.parts[index]);
+        layer.first_float = layer.gathered[static_cast<size_t>(plan_.ranks->rank())] / 4;
+        bytes = layer.gathered.back();
+      }
+      layer.y = executor_->allocate(bytes, "the products");
     }
     layers_.push_back(std::move(layer));
   }
@@ -325,7 +296,7 @@ class StepPass final : public Pass {
                                 .x = in_memory(index) == Activations::f32 ? as<float>(layer.tokens) : nullptr,
                                 .x_bf16 = in_memory(index) == Activations::bf16 ? as<uint16_t>(layer.tokens) : nullptr,
                                 .x_stride = token_stride(layer.view->shape.cols, in_memory(index)),
-                                .y = as<float>(layer.y),
+                                .y = own_products(layer),
                                 .y_stride = rows};
     } else if (runs_chains()) {
       enqueue.args = ChainArgs{.x = layer.x};
@@ -339,8 +310,21 @@ class StepPass final : public Pass {
     if (scales_rows(index))
       steps.push_back(ScaleRows{&layer.kernel, rows, plan_.batch, as<float>(layer.y), as<uint16_t>(layer.scales),
                                 scales_of(index)->rows == 1});
-    if (plan_.ranks != nullptr) steps.push_back(Gather{plan_.ranks, layer.v->data(), &plan_.parts[index]});
+    if (plan_.ranks != nullptr)
+      steps.push_back(Gather{plan_.ranks, (plan_.op == Op::matvec ? layer.v : layer.y)->data(), &layer.gathered});
     return steps;
+  }
+
+  // Where ranks that begin at these rows have their products, in bytes.
+  std::vector<int64_t> places_of_products(const std::vector<int64_t>& first_rows) const {
+    constexpr int64_t kAlign = 256;
+    std::vector<int64_t> places = {0};
+    for (size_t rank = 0; rank + 1 < first_rows.size(); ++rank) {
+      const int64_t bytes =
+          plan_.batch * (first_rows[rank + 1] - first_rows[rank]) * static_cast<int64_t>(sizeof(float));
+      places.push_back(places.back() + (bytes + kAlign - 1) / kAlign * kAlign);
+    }
+    return places;
   }
 
   void make_steps() {
@@ -356,12 +340,25 @@ class StepPass final : public Pass {
     }
     if (plan_.op == Op::decode) return;
     const Layer& last = layers_.back();
-    const int64_t bytes = plan_.op == Op::matvec ? last.vector_rows : last.y->size();
+    const int64_t bytes = plan_.op == Op::matvec ? last.vector_rows
+                                                 : plan_.batch * last.vector_rows * static_cast<int64_t>(sizeof(float));
     host_ = {executor_->allocate_host(bytes), static_cast<size_t>(bytes)};
     // A vector of bytes is what a chain ends in; the products of a batch stay on the device in any use of them (64 tokens
     // of 16384 rows took as long to copy as half a layer).
-    (plan_.op == Op::matvec ? steps_ : fetch_)
-        .push_back(Download{plan_.op == Op::matvec ? last.v->data() : last.y->data(), host_.data(), bytes});
+    if (plan_.op == Op::matvec) {
+      steps_.push_back(Download{last.v->data(), host_.data(), bytes});
+    } else if (plan_.ranks == nullptr) {
+      fetch_.push_back(Download{last.y->data(), host_.data(), bytes});
+    } else {
+      std::byte* to = host_.data();
+      const std::vector<int64_t>& first_rows = plan_.parts.back();
+      for (size_t rank = 0; rank + 1 < first_rows.size(); ++rank) {
+        const int64_t part =
+            plan_.batch * (first_rows[rank + 1] - first_rows[rank]) * static_cast<int64_t>(sizeof(float));
+        fetch_.push_back(Download{last.y->data() + last.gathered[rank], to, part});
+        to += part;
+      }
+    }
     if (plan_.ranks == nullptr) return;
     for (const Step& step : steps_) {
       const bool meets = std::holds_alternative<Meet>(step), gathers = std::holds_alternative<Gather>(step);

@@ -42,8 +42,9 @@ struct PassPlan : ChosenKernel {
   // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
   // Fused kernels take those with one a row (datasets::Scales::one_a_row).
   std::vector<const datasets::Scales*> weight_scales = {};
-  // matvec by several ranks: `layers` are this rank's rows of each, and parts[k] the rows of layer k at which the ranks
-  // begin, [ranks + 1]. After every layer the ranks gather its requantised vector. Outlives the pass.
+  // Products by several ranks: `layers` are this rank's rows of each, and parts[k] the rows of layer k at which the ranks
+  // begin, [ranks + 1]. After every layer the ranks gather its requantised vector, of matmuls every rank's products
+  // [batch, its rows], one after the other. Outlives the pass.
   Ranks* ranks = nullptr;
   std::vector<std::vector<int64_t>> parts;
   bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
@@ -85,7 +86,10 @@ class Pass {
   virtual void poison_outputs(int round) = 0;
   virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], of ranks its own; host memory
   virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation, of ranks all
-  virtual std::span<const float> products(int) { return {}; }    // matmul: [batch, rows] of the layer, host memory
+  // matmul: [batch, rows] of the layer, of ranks its own; host memory.
+  virtual std::span<const float> products(int) { return {}; }
+  // matmul by ranks: what all of them must have alike after the layer, own products included; host memory.
+  virtual std::span<const std::byte> gathered(int) { return {}; }
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   virtual ProductRounding rounding(int) const { return {}; }  // matmul: of the layer's kernel
   virtual std::string broken_guards() const = 0;              // "" while every guard zone is intact

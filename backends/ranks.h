@@ -1,11 +1,15 @@
-// Ranks: several processes, or several devices of one, that share a product by its rows. Each has its part of every
-// layer and all of every vector. What they exchange goes through this interface, of which an engine (MPI for CPUs; NCCL
-// for GPUs has the same operations) is one implementation; passes hold it in steps and know nothing else of it.
+// Ranks: several processes, each with a device of its own, that share a product by its rows. Each has its part of every
+// layer and all of every vector. What they exchange goes through this interface, of which an engine is one
+// implementation: MPI or sockets between CPUs (world.h), NCCL, RCCL or memory that devices map from each other between
+// GPUs (gpu/device_ranks.h). Passes hold it in steps and know nothing else of it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace ecmv::backends {
 
@@ -14,14 +18,32 @@ class Ranks {
   virtual ~Ranks() = default;
   virtual int rank() const = 0;  // of this one, 0 <= rank < count
   virtual int count() const = 0;
+  virtual std::string library() const = 0;  // what it exchanges by: name and version
   // `data` is memory of the backend. Rank r has [offsets[r], offsets[r + 1]) of it; afterwards all have all of it. On a
   // GPU it is put on the stream; engines of the host are done when it returns, and `stream` is null.
   virtual void gather(void* stream, std::byte* data, std::span<const int64_t> offsets) = 0;
-  // Returns when all ranks are here.
-  virtual void meet() = 0;
+  // What comes after it begins when all ranks are here: on a GPU what is on the stream after it, else when it returns.
+  virtual void meet(void* stream) = 0;
 };
 
 // The rows of a rank: contiguous runs that differ by one at most. [count + 1] offsets.
 inline int64_t first_row_of_rank(int64_t rows, int rank, int count) { return rows * rank / count; }
+
+// What every rank says, on all ranks. `host` gathers in the host's memory.
+inline std::vector<std::string> said_by_all(Ranks& host, const std::string& own) {
+  const auto count = static_cast<size_t>(host.count()), rank = static_cast<size_t>(host.rank());
+  std::vector<int64_t> sizes(count), offsets(count + 1);
+  sizes[rank] = static_cast<int64_t>(own.size());
+  for (size_t r = 0; r <= count; ++r) offsets[r] = static_cast<int64_t>(r * sizeof(int64_t));
+  host.gather(nullptr, reinterpret_cast<std::byte*>(sizes.data()), offsets);
+  for (size_t r = 0; r < count; ++r) offsets[r + 1] = offsets[r] + sizes[r];
+  std::string all(static_cast<size_t>(offsets[count]), '\0');
+  std::memcpy(all.data() + offsets[rank], own.data(), own.size());
+  host.gather(nullptr, reinterpret_cast<std::byte*>(all.data()), offsets);
+  std::vector<std::string> said;
+  for (size_t r = 0; r < count; ++r)
+    said.push_back(all.substr(static_cast<size_t>(offsets[r]), static_cast<size_t>(sizes[r])));
+  return said;
+}
 
 }  // namespace ecmv::backends

@@ -13,14 +13,18 @@ namespace ecmv::backends {
 std::unique_ptr<World> join_world() {
   std::string reason;
   void* handle = open_plugin("mpi", "MPI", reason);
-  if (handle == nullptr) throw std::runtime_error(reason);
+  if (handle == nullptr) throw WorldError(reason);
   using Entry = const WorldPlugin* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(handle, "ecmv_world_plugin"));
-  if (entry == nullptr) throw std::runtime_error("The file libecmv_mpi.so is no plugin of this project.");
+  if (entry == nullptr) throw WorldError("The file libecmv_mpi.so is no plugin of this project.");
   const WorldPlugin* plugin = entry();
   if (plugin->version != kWorldVersion || plugin->compiler != kPluginCompiler)
-    throw std::runtime_error("The plugin libecmv_mpi.so is not of this build.");
-  return plugin->join();
+    throw WorldError("The plugin libecmv_mpi.so is not of this build.");
+  try {
+    return plugin->join();
+  } catch (const std::runtime_error& e) {
+    throw WorldError(e.what());
+  }
 }
 
 int launched_ranks() {

@@ -111,13 +111,10 @@ Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded,
       if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
         return {Status::refused, reason};
   admitted.upload = upload_to(device, encoded);
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
-    fill_ranks(admitted.record, *ranks, dataset_.layers());
-    admitted.pass = ranks->prepare(*admitted.one, *reference_.chain, *admitted.upload, dataset_.layers());
-    return {};
-  }
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
+  if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
+    fill_ranks(admitted.record, *ranks, admitted.reference);
   return {};
 }
 
@@ -149,6 +146,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const EncodedLayers& enc
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
+  if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
+    fill_ranks(admitted.record, *ranks, admitted.reference);
   return {};
 }
 
@@ -178,15 +177,31 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
                                          admitted.estimate_s, measure.max_seconds)};
 }
 
+namespace {
+
+// Of each layer, one after the other.
+size_t parts_on(const backends::Device& device) {
+  const auto* ranks = dynamic_cast<const RankDevice*>(&device);
+  return ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
+}
+
+Upload upload_layer(backends::Device& device, const EncodedLayers& encoded, size_t layer, size_t copies) {
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device))
+    return ranks->upload_parts(std::span(encoded.layers).subspan(layer * parts_on(device), parts_on(device)), copies);
+  Upload uploads;
+  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded.layers[layer]));
+  return uploads;
+}
+
+}  // namespace
+
 std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const EncodedLayers& encoded) {
   std::shared_ptr<const Upload>& slot = uploads_[std::string(device.memory())];
   if (slot == nullptr) {
     Upload fresh;
-    const auto layers = std::span(encoded.layers);
-    auto* ranks = dynamic_cast<RankDevice*>(&device);
-    const size_t parts = ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
-    for (size_t i = 0; i < layers.size(); i += parts)
-      fresh.push_back(ranks == nullptr ? device.upload(layers[i]) : ranks->upload_parts(layers.subspan(i, parts)));
+    const size_t parts = parts_on(device);
+    for (size_t i = 0; i < encoded.layers.size(); i += parts)
+      fresh.push_back(std::move(upload_layer(device, encoded, i / parts, 1).front()));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;
@@ -197,8 +212,14 @@ std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device,
                                                        const std::vector<size_t>& order) {
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", device.memory(), order.size())];
   if (slot == nullptr) {
-    Upload fresh;
-    for (const size_t matrix : order) fresh.push_back(device.upload(encoded.layers[matrix]));
+    std::vector<std::vector<size_t>> places(encoded.layers.size());
+    for (size_t layer = 0; layer < order.size(); ++layer) places[order[layer]].push_back(layer);
+    Upload fresh(order.size());
+    for (size_t matrix = 0; matrix < places.size(); ++matrix) {
+      if (places[matrix].empty()) continue;
+      Upload copies = upload_layer(device, encoded, matrix, places[matrix].size());
+      for (size_t copy = 0; copy < copies.size(); ++copy) fresh[places[matrix][copy]] = std::move(copies[copy]);
+    }
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;

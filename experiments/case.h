@@ -60,7 +60,9 @@ struct KernelSpec {
   // `tuning` are what may be chosen: names, "first", or "best" of all.
   bool step = false;
   int repeat = 1;  // of a step: how often each block stands in memory
-  int ranks = 1;   // of matvec: processes that share the rows, each with `threads` threads
+  int ranks = 1;  // of products: processes that share the rows, each with `threads` threads, of GPUs each with a device
+  // GPUs, with several ranks: what exchanges the vectors, "nccl", "rccl" or "peer". On CPUs it is what connects them.
+  std::string engine;
   // GPUs only.
   int device = -1;     // number in the backend's list; -1: the first that fits
   std::string launch;  // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere

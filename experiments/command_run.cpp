@@ -35,8 +35,8 @@ struct RunVerbOptions {
   std::string config;
   AdHoc ad_hoc;
   Selection selection;
-  bool mpi = false, print_config = false, dry_run = false, smoke = false, profile = false, resume = false,
-       force = false;
+  bool mpi = false, torchrun = false, print_config = false, dry_run = false, smoke = false, profile = false,
+       resume = false, force = false;
   std::vector<std::string> required_backends;
   std::string output;
   std::optional<std::string> shard;
@@ -150,6 +150,8 @@ bool asks_for(const Experiment& experiment, const std::string& backend) {
          std::ranges::any_of(experiment.cases, [&](const Case& one) { return one.kernel.backend == backend; });
 }
 
+void end_without_others(const std::string& sentence);
+
 int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   std::string nothing_left;
   const Experiment experiment = experiment_of(options, line, nothing_left);
@@ -175,6 +177,9 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
     return kNothingRan;
   }
   catch_interrupts();
+  std::optional<RankTeam> team;
+  if (const int processes = processes_for(experiment.cases); processes > 1 && RankTeam::get() == nullptr)
+    team.emplace(backends::start_world(processes, line.arguments, end_without_others), end_without_others, true);
   const std::filesystem::path path =
       options.output.empty() ? std::filesystem::path("out") / experiment.name /
                                    records_name(experiment.shard ? shard_part(*experiment.shard) : "")
@@ -239,6 +244,7 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
     summary.skipped -= count;
   }
 
+  if (team) team->finish();
   results.sync();
   // A table that was asked for on stdout stands there alone.
   const bool stdout_taken = tables.json == "-" || tables.csv == "-" || tables.markdown == "-";
@@ -263,30 +269,38 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   return kFine;
 }
 
-// With --mpi every rank comes here: the first one runs the cases, the others do what it tells them.
-int run(const RunVerbOptions& options, const CommandLine& line) {
-  if (!options.mpi) {
-    if (const int ranks = backends::launched_ranks(); ranks > 1 && !options.shard)
-      throw UsageError(fmt::format(
-          "This is one of {} processes that a launcher started. With --mpi they share each product, with --shard I/N "
-          "the cases.",
-          ranks));
-    return run_cases(options, line);
-  }
-  std::unique_ptr<backends::World> world;
-  try {
-    world = backends::join_world();
-  } catch (const std::runtime_error& e) {
-    throw UsageError(e.what());
-  }
+// A rank is gone that others wait for, or the first one is: this process ends.
+void end_without_others(const std::string& sentence) {
+  if (!sentence.empty())
+    std::cerr << fmt::format("ecmv: {} The run ends; --resume goes on and leaves out the case that ran.\n", sentence)
+              << std::flush;
+  ::_exit(kFailedCase);
+}
+
+// The first rank runs the cases, the others do what it tells them.
+int run_together(std::unique_ptr<backends::World> world, const RunVerbOptions& options, const CommandLine& line) {
   if (world->rank() > 0) {
-    follow(*world);
+    follow(*world, end_without_others);
     return kFine;
   }
-  RankTeam team(std::move(world));
+  RankTeam team(std::move(world), end_without_others, false);
   const int code = run_cases(options, line);
   team.finish();
   return code;
+}
+
+int run(const RunVerbOptions& options, const CommandLine& line) try {
+  if (auto world = backends::join_starter(end_without_others)) return run_together(std::move(world), options, line);
+  if (options.mpi) return run_together(backends::join_world(), options, line);
+  if (options.torchrun) return run_together(backends::join_by_environment(end_without_others), options, line);
+  if (const int ranks = backends::launched_ranks(); ranks > 1 && !options.shard)
+    throw UsageError(fmt::format(
+        "This is one of {} processes that a launcher started. With --mpi they share each product, with --shard I/N "
+        "the cases.",
+        ranks));
+  return run_cases(options, line);
+} catch (const backends::WorldError& e) {
+  throw UsageError(e.what());
 }
 
 }  // namespace
@@ -298,9 +312,12 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_flag("--print-config", options->print_config, "the resolved config on stdout, nothing else");
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
-  verb->add_flag(
+  CLI::Option* mpi = verb->add_flag(
       "--mpi", options->mpi,
       "under mpirun: the processes share the rows of each matvec (ranks), the first one does everything else");
+  verb->add_flag("--torchrun", options->torchrun,
+                 "the same under torchrun, or what sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as it does")
+      ->excludes(mpi);
   verb->add_flag("--dry-run", options->dry_run, "only shows cases, bytes, known refusals and the least time");
   verb->add_flag("--smoke", options->smoke, "every case once, at most 512 x 512 elements and 2 layers");
   verb->add_flag("--profile", options->profile,

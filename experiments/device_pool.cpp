@@ -6,24 +6,42 @@
 
 #include <fmt/format.h>
 
+#include "experiments/expand.h"
 #include "experiments/fill_record.h"
 #include "experiments/rank_team.h"
 
 namespace ecmv::experiments {
 
+namespace {
+
+// Devices of a run that shares none: there are too few, or the verb starts no processes.
+std::string why_not_shared(const KernelSpec& kernel) {
+  const int here = devices_here(kernel);
+  return here < kernel.ranks
+             ? too_few_devices(kernel, static_cast<size_t>(here))
+             : fmt::format("The case needs {} devices, which only 'ecmv run' shares products among.", kernel.ranks);
+}
+
+}  // namespace
+
 std::unique_ptr<backends::Device> open_device(const KernelSpec& kernel) {
-  if (kernel.ranks > 1 && RankTeam::get() == nullptr)
-    throw std::invalid_argument(
-        fmt::format("The case needs {0} ranks: mpirun -n {0} ecmv run --mpi ...", kernel.ranks));
-  if (kernel.ranks > 1) return std::make_unique<RankDevice>(*RankTeam::get(), kernel);
+  if (kernel.ranks > 1) {
+    RankTeam* team = RankTeam::get();
+    if (on_host(kernel.backend) && (team == nullptr || team->for_devices()))
+      throw std::invalid_argument(
+          fmt::format("The case needs {0} ranks: mpirun -n {0} ecmv run --mpi ...", kernel.ranks));
+    if (team == nullptr || (team->for_devices() && team->size() < kernel.ranks))
+      throw std::invalid_argument(why_not_shared(kernel));
+    return std::make_unique<RankDevice>(*team, kernel);
+  }
   const backends::Backend* backend = backends::find_backend(kernel.backend);
   if (backend == nullptr) throw std::invalid_argument("There is no backend '" + kernel.backend + "' in this build.");
   return backend->open({kernel.threads, kernel.simd_target, kernel.device});
 }
 
 DevicePool::Slot& DevicePool::slot(const KernelSpec& kernel) {
-  Slot& slot = slots_[fmt::format("{}:{}:{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads, kernel.device,
-                                  kernel.ranks)];
+  Slot& slot = slots_[fmt::format("{}:{}:{}:{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads,
+                                  kernel.device, kernel.ranks, kernel.engine)];
   if (slot.device == nullptr && slot.reason.empty()) try {
       slot.device = open_(kernel);
     } catch (const std::invalid_argument& e) {

@@ -96,7 +96,44 @@ std::vector<std::string> targets_of(const std::string& backend, const std::vecto
 
 int ranks_of(int64_t wanted) {
   if (wanted > 0) return static_cast<int>(wanted);
-  return RankTeam::get() == nullptr ? 1 : RankTeam::get()->size();
+  const RankTeam* team = RankTeam::get();
+  return team == nullptr || team->for_devices() ? 1 : team->size();
+}
+
+std::vector<std::string> engines_of(const std::string& backend, const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& name) {
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  };
+  for (const std::string& name : names) {
+    if (name != "all") {
+      add(name);
+      continue;
+    }
+    if (backend == "cuda") add("nccl");
+    if (backend == "hip") add("rccl");
+    add("peer");
+  }
+  return out;
+}
+
+// How many ranks share a product at this place, and by which engine.
+std::vector<KernelSpec> shared(const KernelChoice& choice, KernelSpec place) {
+  const bool host = on_host(place.backend);
+  std::vector<KernelSpec> out;
+  for (const int64_t wanted : host ? choice.ranks : choice.shared_devices) {
+    place.ranks = ranks_of(wanted);
+    place.engine.clear();
+    if (host || place.ranks == 1) {
+      out.push_back(place);
+      continue;
+    }
+    for (const std::string& engine : engines_of(place.backend, choice.engines)) {
+      place.engine = engine;
+      out.push_back(place);
+    }
+  }
+  return out;
 }
 
 // Where a backend's kernels run and how they are started: CPUs have the axis `threads`, GPUs `device` and `launch`.
@@ -147,16 +184,15 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       }
       for (KernelSpec& place : places_of(choice, backend)) {
         place.op = op;
-        for (size_t i = 0; op == Op::matvec && i < choice.ranks.size(); ++i) {
-          place.ranks = ranks_of(choice.ranks[i]);
-          append_kernels(choice, entry, place, scales_in_groups, out);
-        }
+        if (op == Op::matvec)
+          for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, scales_in_groups, out);
         if (op == Op::decode) append_kernels(choice, entry, place, scales_in_groups, out);
         for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i)
           for (const Activations activations : choice.activations) {
             place.batch = static_cast<int>(choice.batches[i]);
             place.activations = activations;
-            append_kernels(choice, entry, place, scales_in_groups, out);
+            for (const KernelSpec& one : shared(choice, place))
+              append_kernels(choice, entry, one, scales_in_groups, out);
           }
       }
     }
@@ -195,7 +231,7 @@ std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const
                 place.repeat = static_cast<int>(repeat);
                 place.variant = word_of(variant);
                 place.tuning = word_of(tuning);
-                out.push_back(place);
+                for (const KernelSpec& one : shared(choice, place)) out.push_back(one);
               }
     }
   }

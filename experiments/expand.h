@@ -18,7 +18,9 @@ struct KernelChoice {
   std::vector<std::string> backends = {"best"};
   std::vector<std::string> simd_targets = {"best"};  // Highway's names, "best", or "all" that this CPU has
   std::vector<int64_t> threads = {0};
-  std::vector<int64_t> ranks = {0};  // of matvec; 0: all that were started
+  std::vector<int64_t> ranks = {0};            // of products on CPUs; 0: all that a launcher started
+  std::vector<int64_t> shared_devices = {0};   // the same of GPUs: devices that share the rows
+  std::vector<std::string> engines = {"all"};  // by which these exchange vectors; "all" that the backend has
   std::vector<backends::Op> ops = {backends::Op::matvec};
   bool steps = false;                                                             // op `step` besides
   std::vector<int64_t> batches = {1};                                             // tokens, of matmul and of steps

@@ -145,6 +145,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   record.kernel.batch = one.kernel.batch;
   if (one.kernel.op == backends::Op::matmul) record.kernel.activations = activations_name(one.kernel.activations);
   record.ranks.count = one.kernel.ranks;
+  record.ranks.engine = one.kernel.engine;
   record.kernel.launch = one.kernel.launch;
   return record;
 }
@@ -183,8 +184,10 @@ void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
   const size_t parts = entropies.empty() ? 1 : std::max<size_t>(1, layers.size() / entropies.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const codecs::CompressedMatrix& layer = layers[i];
-    const int64_t count = copies.empty() ? 1 : copies[i];
-    const int64_t beside = scales.empty() ? 0 : static_cast<int64_t>(scales[i].stored.size());
+    const int64_t count = copies.empty() ? 1 : copies[i / parts];
+    // Those of a layer stand beside its first part.
+    const bool first = i % parts == 0;
+    const int64_t beside = scales.empty() || !first ? 0 : static_cast<int64_t>(scales[i / parts].stored.size());
     const auto all = static_cast<double>(count * layer.shape.elements());
     elements += all;
     if (all > 0) entropy_bits += all * entropies[i / parts];
@@ -227,14 +230,21 @@ void fill_device(reports::CaseRecord& record, const backends::Device& device) {
   if (info.clock_hz > 0) record.kernel.highest_clock_hz = info.clock_hz;
 }
 
-void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const std::vector<datasets::Matrix>& matrices) {
-  double rows = 0;
-  for (const datasets::Matrix& matrix : matrices) rows += static_cast<double>(matrix.shape.rows);
+void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const Reference& reference) {
+  const double bytes_of_row = reports::has_tokens(record) ? 4.0 * static_cast<double>(record.kernel.batch) : 1;
+  double bytes = 0;
+  for (size_t layer = 0; layer < reference.layers(); ++layer)
+    bytes += bytes_of_row * static_cast<double>((*reference.matrices)[reference.matrix_of(layer)].shape.rows);
   record.ranks.count = device.ranks();
   record.ranks.hosts = RankTeam::get()->hosts(device.ranks());
-  record.ranks.library = RankTeam::get()->library();
+  record.ranks.library = device.library();
+  record.ranks.connected_by = RankTeam::get()->library();
+  record.ranks.devices = device.devices();
+  record.ranks.links = device.links();
   record.ranks.bound = device.bound();
-  if (!matrices.empty()) record.ranks.gathered_bytes_per_layer = rows / static_cast<double>(matrices.size());
+  // Of all devices.
+  if (!device.devices().empty()) record.kernel.compute_units *= device.ranks();
+  if (reference.layers() > 0) record.ranks.gathered_bytes_per_layer = bytes / static_cast<double>(reference.layers());
 }
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {

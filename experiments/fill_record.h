@@ -43,7 +43,7 @@ void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& di
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);
 // Who shares the rows, and how many bytes they exchange.
-void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const std::vector<datasets::Matrix>& matrices);
+void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const Reference& reference);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.
 void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Reference& reference, backends::Op op,

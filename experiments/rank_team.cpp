@@ -2,12 +2,16 @@
 #include "experiments/rank_team.h"
 
 #include <algorithm>
+#include <bit>
+#include <climits>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "codecs/registry.h"
+#include "experiments/expand.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -35,7 +39,9 @@ std::string first_sentence(const std::vector<json>& answers) {
 
 class RankMatrix final : public backends::UploadedMatrix {
  public:
-  RankMatrix(RankTeam& team, int ranks, int id) : team_(team), ranks_(ranks), id_(id) {}
+  // Of `codec`, with these rows of all ranks together.
+  RankMatrix(RankTeam& team, int ranks, std::string codec, int64_t rows)
+      : team_(team), ranks_(ranks), id_(team.new_id()), codec_(std::move(codec)), rows_(rows) {}
   ~RankMatrix() override {
     try {
       team_.tell(ranks_, {{"do", "forget upload"}, {"id", id_}});
@@ -43,6 +49,8 @@ class RankMatrix final : public backends::UploadedMatrix {
     }
   }
   int id() const { return id_; }
+  const std::string& codec() const { return codec_; }
+  int64_t rows() const { return rows_; }
   const codecs::CompressedView& view() const override { return team_.own().upload(id_).view(); }
   std::string broken_guards() const override {
     return first_sentence(team_.tell(ranks_, {{"do", "broken sections"}, {"id", id_}}));
@@ -54,11 +62,13 @@ class RankMatrix final : public backends::UploadedMatrix {
  private:
   RankTeam& team_;
   int ranks_, id_;
+  std::string codec_;
+  int64_t rows_;
 };
 
 class RankPass final : public backends::Pass {
  public:
-  RankPass(RankTeam& team, int ranks, int id) : team_(team), ranks_(ranks), id_(id) {}
+  RankPass(RankTeam& team, int ranks, int id, int batch) : team_(team), ranks_(ranks), id_(id), batch_(batch) {}
   ~RankPass() override {
     try {
       tell("forget pass");
@@ -93,6 +103,26 @@ class RankPass final : public backends::Pass {
       if (answer != answers.front()) return outputs_ = unpacked<int8_t>(answer);
     return outputs_;
   }
+  // Every rank's own, or nothing that could be right where not all ranks have all of them.
+  std::span<const float> products(int layer) override {
+    const std::vector<json> answers = tell("products", {{"layer", layer}});
+    std::vector<std::vector<float>> own;
+    bool alike = true;
+    for (const json& answer : answers) {
+      own.push_back(unpacked<float>(answer.at("own")));
+      alike = alike && answer.at("all") == answers.front().at("all");
+    }
+    products_.clear();
+    for (size_t token = 0; token < static_cast<size_t>(batch_); ++token)
+      for (const std::vector<float>& part : own) {
+        const size_t count = part.size() / static_cast<size_t>(batch_);
+        products_.insert(products_.end(), part.begin() + static_cast<int64_t>(token * count),
+                         part.begin() + static_cast<int64_t>((token + 1) * count));
+      }
+    if (!alike) products_.assign(products_.size(), std::numeric_limits<float>::quiet_NaN());
+    return products_;
+  }
+  backends::ProductRounding rounding(int layer) const override { return team_.own().pass(id_).rounding(layer); }
   std::span<const int8_t> decoded() override { return {}; }
   std::string broken_guards() const override { return first_sentence(tell("broken guards")); }
 
@@ -109,7 +139,8 @@ class RankPass final : public backends::Pass {
     return seconds;
   }
   RankTeam& team_;
-  int ranks_, id_;
+  int ranks_, id_, batch_;
+  std::vector<float> products_;
   std::vector<int32_t> accumulators_;
   std::vector<int8_t> outputs_;
 };
@@ -120,12 +151,25 @@ std::vector<int64_t> first_rows(int64_t rows, int ranks) {
   return offsets;
 }
 
-json spec_of(const KernelSpec& kernel, int ranks) {
-  return {{"backend", kernel.backend},
-          {"simd_target", kernel.simd_target},
-          {"threads", kernel.threads},
-          {"device_number", kernel.device},
-          {"ranks", ranks}};
+json spec_of(const KernelSpec& kernel) {
+  return {{"backend", kernel.backend},      {"simd_target", kernel.simd_target}, {"threads", kernel.threads},
+          {"device_number", kernel.device}, {"engine", kernel.engine},           {"ranks", kernel.ranks}};
+}
+
+// Numbers of the devices that fit, in the backend's list.
+std::vector<int> fitting_devices(const KernelSpec& kernel, bool& emulated) {
+  std::vector<int> numbers;
+  const backends::Backend* backend = backends::find_backend(kernel.backend);
+  if (backend == nullptr) return numbers;
+  const std::vector<backends::DeviceInfo> devices = backend->devices();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int number = static_cast<int>(i);
+    if (!devices[i].unavailable.empty() || number < kernel.device) continue;
+    if (!kernel.simd_target.empty() && kernel.simd_target != devices[i].simd_target) continue;
+    emulated = emulated || devices[i].emulated;
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -150,30 +194,71 @@ std::vector<datasets::Matrix> split_rows(const std::vector<datasets::Matrix>& la
   return all;
 }
 
+std::string too_few_devices(const KernelSpec& kernel, size_t here) {
+  return fmt::format("The case needs {} devices of the backend '{}', and {} here.", kernel.ranks, kernel.backend,
+                     here == 1 ? "1 is" : fmt::format("{} are", here));
+}
+
+int devices_here(const KernelSpec& kernel) {
+  bool emulated = false;
+  const auto count = static_cast<int>(fitting_devices(kernel, emulated).size());
+  return emulated ? INT_MAX : count;
+}
+
+int processes_for(const std::vector<Case>& cases) {
+  int most = 1;
+  for (const Case& one : cases)
+    if (one.unavailable.empty() && !on_host(one.kernel.backend) && one.kernel.ranks > most &&
+        one.kernel.ranks <= devices_here(one.kernel))
+      most = one.kernel.ranks;
+  return most;
+}
+
 RankDevice::RankDevice(RankTeam& team, const KernelSpec& kernel)
     : team_(team), id_(team.new_id()), ranks_(kernel.ranks), kernel_(kernel) {
+  const bool gpus = !on_host(kernel_.backend);
+  std::vector<int> numbers(static_cast<size_t>(ranks_), -1);
+  if (gpus) numbers = team.device_numbers(kernel_);
   if (ranks_ > team.size())
     throw std::invalid_argument(
         fmt::format("The case needs {} ranks, and {} were started (mpirun -n {}).", ranks_, team.size(), ranks_));
-  const std::vector<std::vector<int>> cores = team.cores_for(ranks_, kernel_.threads);
+  std::vector<std::vector<int>> cores(static_cast<size_t>(ranks_));
+  if (!gpus) cores = team.cores_for(ranks_, kernel_.threads);
   bound_ = !cores.front().empty();
   // All ranks of the world: those that are not needed have to know, too.
-  team_.tell(team.size(), [&](int rank) {
-    json command = spec_of(kernel_, ranks_);
+  const std::vector<json> labels = team_.tell(team.size(), [&](int rank) {
+    json command = spec_of(kernel_);
     command["do"] = "open";
     command["id"] = id_;
     command["cores"] = rank < ranks_ ? cores[static_cast<size_t>(rank)] : std::vector<int>();
+    if (rank < ranks_) command["device_number"] = numbers[static_cast<size_t>(rank)];
     return command;
   });
   const backends::Device& own = team_.own().device(id_);
   info_ = own.info();
-  if (info_.wave_size > 0 && !info_.emulated)
-    throw std::invalid_argument("Ranks exchange vectors in the memory of the host, and the backend '" + info_.backend +
-                                "' keeps its own elsewhere.");
-  info_.name = fmt::format("{} ranks, {}", ranks_, info_.name);
-  info_.llc_bytes *= team_.hosts(ranks_);
-  memory_ = fmt::format("{} of {} ranks", own.memory(), ranks_);
+  // A pass goes through the caches of all hosts, or of all devices.
+  info_.llc_bytes *= gpus ? ranks_ : team_.hosts(ranks_);
+  info_.name = fmt::format("{} {}, {}", ranks_, gpus ? "devices" : "ranks", info_.name);
+  memory_ = gpus ? fmt::format("{} devices from {}", ranks_, own.memory())
+                 : fmt::format("{} of {} ranks", own.memory(), ranks_);
+  if (gpus) describe_devices(labels, numbers);
 }
+
+void RankDevice::describe_devices(const std::vector<json>& labels, const std::vector<int>& numbers) {
+  std::set<std::string> links;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const bool here = team_.host(rank) == team_.host(0);
+    const std::string label = labels[static_cast<size_t>(rank)];
+    devices_.push_back(team_.hosts(ranks_) > 1 ? fmt::format("{}: {}", team_.host(rank), label) : label);
+    if (rank == 0) continue;
+    const std::string link =
+        here ? team_.own().device(id_).link_to(numbers[static_cast<size_t>(rank)]) : std::string("network");
+    if (!link.empty()) links.insert(link);
+  }
+  links_ = fmt::format("{}", fmt::join(links, "; "));
+}
+
+backends::DeviceState RankDevice::state() { return team_.own().device(id_).state(); }
 
 void RankDevice::select() { team_.own().device(id_).select(); }
 
@@ -184,8 +269,17 @@ std::unique_ptr<backends::Executor> RankDevice::executor(bool) {
   throw std::logic_error("Every rank has an executor of its own.");
 }
 
-std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<const codecs::CompressedMatrix> parts) {
-  auto matrix = std::make_unique<RankMatrix>(team_, ranks_, team_.new_id());
+std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_parts(
+    std::span<const codecs::CompressedMatrix> parts, size_t copies) {
+  int64_t rows = 0;
+  for (const codecs::CompressedMatrix& part : parts) rows += part.shape.rows;
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> uploads;
+  std::vector<int> ids;
+  for (size_t copy = 0; copy < copies; ++copy) {
+    auto matrix = std::make_unique<RankMatrix>(team_, ranks_, parts.front().codec, rows);
+    ids.push_back(matrix->id());
+    uploads.push_back(std::move(matrix));
+  }
   team_.tell(ranks_, [&](int rank) {
     const codecs::CompressedMatrix& part = parts[static_cast<size_t>(rank)];
     json settings = json::object(), sections = json::array();
@@ -198,7 +292,7 @@ std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<con
                           {"padding", section.padding_bytes},
                           {"bytes", packed(section.bytes)}});
     return json{{"do", "keep"},
-                {"id", matrix->id()},
+                {"ids", ids},
                 {"device", id_},
                 {"codec", part.codec},
                 {"format_version", part.format_version},
@@ -208,37 +302,84 @@ std::unique_ptr<backends::UploadedMatrix> RankDevice::upload_parts(std::span<con
                 {"type", static_cast<int>(part.type)},
                 {"sections", std::move(sections)}};
   });
-  return matrix;
+  return uploads;
 }
 
-std::unique_ptr<backends::Pass> RankDevice::prepare(const Case& one, const ReferenceChain& chain,
-                                                    std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads,
-                                                    const std::vector<datasets::Matrix>& matrices) {
-  std::vector<std::vector<int64_t>> parts;
-  for (const datasets::Matrix& matrix : matrices) parts.push_back(first_rows(matrix.shape.rows, ranks_));
-  json command = spec_of(one.kernel, ranks_);
-  command["do"] = "prepare";
+std::vector<double> RankDevice::time_reads(int64_t bytes, int repetitions) {
+  std::vector<double> seconds;
+  for (const json& answer :
+       team_.tell(ranks_, {{"do", "read"}, {"device", id_}, {"bytes", bytes / ranks_}, {"repetitions", repetitions}}))
+    if (const auto own = answer.get<std::vector<double>>(); seconds.empty())
+      seconds = own;
+    else
+      std::ranges::transform(seconds, own, seconds.begin(), [](double a, double b) { return std::max(a, b); });
+  return seconds;
+}
+
+void RankDevice::connect(json& command, int64_t vector_bytes) {
+  // One engine for all vectors that it has room for; libraries need none.
+  constexpr int64_t kEnoughForMost = int64_t{1} << 22;
+  command["vector_bytes"] =
+      kernel_.engine == "peer" ? std::bit_ceil(static_cast<uint64_t>(std::max(vector_bytes, kEnoughForMost))) : 0;
+  if (kernel_.engine.empty()) {
+    library_ = team_.library();
+    return;
+  }
+  command["do"] = "connect";
+  library_ = team_.tell(ranks_, command).front();
+}
+
+std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& plan) {
+  for (const datasets::Scales* scales : plan.weight_scales)
+    if (!scales->empty()) throw backends::Refused("Ranks do not share the scales of quantised elements.");
+  const bool floats = plan.op == backends::Op::matmul;
+  json command = spec_of(kernel_);
   command["device"] = id_;
-  command["codec"] = one.codec.id;
-  command["variant"] = one.kernel.variant;
-  command["tuning"] = one.kernel.tuning;
-  command["unfused"] = one.kernel.unfused;
-  command["chained"] = chain.chained;
-  command["scales"] = packed(chain.scales);
-  command["inputs"] = json::array();
-  for (const std::vector<int8_t>& input : chain.inputs) command["inputs"].push_back(packed(input));
-  command["parts"] = parts;
-  command["uploads"] = json::array();
-  for (const auto& upload : uploads) command["uploads"].push_back(dynamic_cast<const RankMatrix&>(*upload).id());
+  command["op"] = static_cast<int>(plan.op);
+  command["chained"] = plan.chained;
+  command["graph"] = plan.graph;
+  command["batch"] = plan.batch;
+  command["activations"] = static_cast<int>(plan.activations);
+  command["scales"] = packed(plan.scales);
+  for (const char* list : {"inputs", "tokens", "parts", "uploads", "kernels"}) command[list] = json::array();
+  for (const std::vector<int8_t>& input : plan.inputs) command["inputs"].push_back(packed(input));
+  for (const std::vector<float>& tokens : plan.tokens) command["tokens"].push_back(packed(tokens));
+  int64_t largest = 0;
+  for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
+    const auto& matrix = dynamic_cast<const RankMatrix&>(*plan.layers[layer]);
+    command["uploads"].push_back(matrix.id());
+    command["parts"].push_back(first_rows(matrix.rows(), ranks_));
+    largest = std::max(largest, matrix.rows());
+    const backends::ChosenKernel& chosen = plan.kernels.empty() ? plan : plan.kernels[layer];
+    if (plan.kernels.empty() && layer > 0) continue;
+    json name = {{"codec", matrix.codec()}, {"op", 0}, {"variant", ""}, {"tuning", ""}};
+    if (chosen.kernel != nullptr) {
+      const backends::Policy& policy = chosen.policy == nullptr ? chosen.kernel->policies[0] : *chosen.policy;
+      name["op"] = static_cast<int>(chosen.kernel->op);
+      name["variant"] = chosen.kernel->variant;
+      name["tuning"] = policy.name;
+    }
+    command["kernels"].push_back(name);
+  }
+  command["one_kernel"] = plan.kernels.empty();
+  // Products are floats, and every rank's are aligned.
+  connect(command, floats ? (largest * plan.batch + 64 * ranks_) * static_cast<int64_t>(sizeof(float)) : largest);
+  command["do"] = "prepare";
   const int id = team_.new_id();
   command["id"] = id;
   // Made before the ranks are told, so that what some of them made is forgotten where another one failed.
-  auto pass = std::make_unique<RankPass>(team_, ranks_, id);
+  auto pass = std::make_unique<RankPass>(team_, ranks_, id, plan.batch);
   team_.tell(ranks_, command);
   return pass;
 }
 
-RankTeam::RankTeam(std::unique_ptr<backends::World> world) : world_(std::move(world)), own_(*world_) {
+std::unique_ptr<backends::Pass> prepare_pass(backends::Device& device, const backends::PassPlan& plan) {
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) return ranks->prepare(plan);
+  return backends::prepare(device, plan);
+}
+
+RankTeam::RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_loss, bool for_devices)
+    : world_(std::move(world)), for_devices_(for_devices), own_(*world_), deadline_(std::move(on_loss)) {
   for (const json& place : tell(size(), {{"do", "place"}})) {
     hosts_.push_back(place.at("host"));
     cores_.push_back(place.at("cores").get<std::vector<int>>());
@@ -251,7 +392,8 @@ RankTeam::RankTeam(std::unique_ptr<backends::World> world) : world_(std::move(wo
       if (hosts_[other] == hosts_[rank]) all.insert(given[other].begin(), given[other].end());
     cores_[rank].assign(all.begin(), all.end());
   }
-  tell(size(), [&](int rank) { return json{{"do", "cores"}, {"cores", cores_[static_cast<size_t>(rank)]}}; });
+  if (cores_ != given)
+    tell(size(), [&](int rank) { return json{{"do", "cores"}, {"cores", cores_[static_cast<size_t>(rank)]}}; });
   team_of_process = this;
 }
 
@@ -276,13 +418,54 @@ std::vector<json> RankTeam::tell(int ranks, const json& command) {
 }
 
 std::vector<json> RankTeam::tell(int ranks, const std::function<json(int rank)>& command) {
+  using Clock = std::chrono::steady_clock;
+  const json own = command(0);
   for (int rank = 1; rank < ranks; ++rank) world_->send(rank, to_message(command(rank)));
-  std::vector<json> answers = {own_.carry_out(command(0))};
-  for (int rank = 1; rank < ranks; ++rank) answers.push_back(from_message(world_->receive(rank)));
+  const auto begin = Clock::now();
+  std::vector<json> answers = {own_.carry_out(own)};
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  const auto failed = [&](int rank) {
+    const json& answer = answers[static_cast<size_t>(rank)];
+    return answer.is_object() && answer.contains("error");
+  };
+  // What is done together ends on all at about the same time, or, where one fails, on the others never.
+  const bool together = ranks > 1 && is_done_together(own);
+  for (int rank = 1; rank < ranks; ++rank) {
+    if (together)
+      deadline_.set(kPatienceWithRanks + (failed(0) ? 0 : 10) * took,
+                    failed(0) ? fmt::format("Rank 0 failed, and rank {} waits for it: {}", rank,
+                                            answers.front().at("what").get<std::string>())
+                              : fmt::format("Rank {} does not come to the end of a step that rank 0 has done ({}).",
+                                            rank, own.at("do").get<std::string>()));
+    answers.push_back(from_message(world_->receive(rank)));
+  }
+  if (together) deadline_.lift();
+  for (int rank = 1; rank < ranks && together; ++rank)
+    if (failed(rank)) world_->send(rank, to_message({{"do", "go on"}}));
   for (int rank = 0; rank < ranks; ++rank)
-    if (const json& answer = answers[static_cast<size_t>(rank)]; answer.is_object() && answer.contains("error"))
-      fail(rank, answer);
+    if (failed(rank)) fail(rank, answers[static_cast<size_t>(rank)]);
   return answers;
+}
+
+std::vector<int> RankTeam::device_numbers(const KernelSpec& kernel) const {
+  bool emulated = false;
+  const std::vector<int> fitting = fitting_devices(kernel, emulated);
+  std::vector<int> numbers;
+  for (int rank = 0; rank < kernel.ranks; ++rank) {
+    // Of ranks that were not started nobody knows the host; that is said elsewhere.
+    const std::string& own = hosts_[std::min(static_cast<size_t>(rank), hosts_.size() - 1)];
+    const auto before = static_cast<size_t>(
+        std::count(hosts_.begin(), hosts_.begin() + std::min<int64_t>(rank, static_cast<int64_t>(hosts_.size())), own));
+    if (emulated)
+      numbers.push_back(kernel.device);
+    else if (before < fitting.size())
+      numbers.push_back(fitting[before]);
+    else if (own == hosts_.front())
+      throw std::invalid_argument(too_few_devices(kernel, fitting.size()));
+    else
+      numbers.push_back(std::max(0, kernel.device) + static_cast<int>(before));  // that host says what it has
+  }
+  return numbers;
 }
 
 std::vector<std::vector<int>> RankTeam::cores_for(int ranks, int& threads) const {

@@ -9,8 +9,11 @@
 #include <stdexcept>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "backends/cpu/team.h"
 #include "codecs/registry.h"
+#include "experiments/deadline.h"
 #include "experiments/device_pool.h"
 #include "experiments/fill_record.h"
 
@@ -41,6 +44,29 @@ double cpu_seconds() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(own.ru_utime) + seconds(own.ru_stime);
+}
+
+std::string engine_key(const json& command) {
+  return fmt::format("{} {} {}", command.at("device").get<int>(), command.at("engine").get<std::string>(),
+                     command.at("vector_bytes").get<int64_t>());
+}
+
+// The kernel that rank 0 named. Without a variant it is the codec's reference decoder.
+backends::ChosenKernel named_kernel(const json& name, const std::string& backend, backends::PassPlan& plan) {
+  const std::string codec = name.at("codec"), variant = name.at("variant"), tuning = name.at("tuning");
+  const codecs::CodecEntry* entry = codecs::find_codec(codec);
+  if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
+  if (variant.empty()) {
+    plan.reference_decode = entry->codec->decode;
+    return {};
+  }
+  const auto op = static_cast<backends::Op>(name.at("op").get<int>());
+  for (const backends::Kernel& kernel : entry->kernels(backend)) {
+    if (kernel.op != op || kernel.variant != variant) continue;
+    if (op == backends::Op::matmul && kernel.activations != plan.activations) continue;
+    if (const backends::Policy* policy = kernel.policies.find(tuning); policy != nullptr) return {&kernel, policy};
+  }
+  throw std::runtime_error(fmt::format("A rank has no kernel {} {} of the codec '{}'.", variant, tuning, codec));
 }
 
 template <typename T>
@@ -90,9 +116,12 @@ json RankWorker::act(const json& command) {
     return {};
   }
   if (what == "cpu_seconds") return cpu_seconds();
-  if (what == "open") return open(command), json();
+  if (what == "open") return open(command);
+  if (what == "connect") return connect(command);
   if (what == "keep") return keep(command), json();
   if (what == "prepare") return prepare(command), json();
+  if (what == "read")
+    return devices_.at(command.at("device"))->time_reads(command.at("bytes"), command.at("repetitions"));
   const int id = command.at("id");
   if (what == "forget upload") return uploads_.erase(id), json();
   if (what == "changed sections") return uploads_.at(id)->changed_sections();
@@ -112,23 +141,39 @@ json RankWorker::act(const json& command) {
   }
   if (what == "accumulators") return bytes_of(pass.accumulators(command.at("layer")));
   if (what == "outputs") return bytes_of(pass.outputs(command.at("layer")));
+  if (what == "products") {
+    const uint64_t all = backends::hash_of(pass.gathered(command.at("layer")));
+    return {{"own", bytes_of(pass.products(command.at("layer")))}, {"all", all}};
+  }
   if (what == "result") return bytes_of(pass.result());
   if (what == "broken guards") return pass.broken_guards();
   throw std::logic_error("A rank does not know the command '" + what + "'.");
 }
 
 // All ranks of the world, whether they are among those of the device or not: a group is made by all together.
-void RankWorker::open(const json& command) {
+json RankWorker::open(const json& command) {
   const int count = command.at("ranks");
   if (!ranks_.contains(count)) ranks_[count] = world_.first(count);
-  if (ranks_[count] == nullptr) return;
+  if (ranks_[count] == nullptr) return {};
   const KernelSpec kernel = kernel_from(command);
   const backends::Backend* backend = backends::find_backend(kernel.backend);
   if (backend == nullptr) throw std::invalid_argument("There is no backend '" + kernel.backend + "' in this build.");
   backends::DeviceRequest request{
       .threads = kernel.threads, .simd_target = kernel.simd_target, .index = kernel.device, .cores = {}};
   for (const int core : command.at("cores")) request.cores.push_back(core);
-  devices_[command.at("id")] = backend->open(request);
+  std::unique_ptr<backends::Device>& device = devices_[command.at("id")] = backend->open(request);
+  return device_label(*device);
+}
+
+// The engine that exchanges the vectors of a pass on GPUs, as long as it has room for them.
+json RankWorker::connect(const json& command) {
+  std::unique_ptr<backends::Ranks>& engine = engines_[engine_key(command)];
+  if (engine == nullptr) {
+    const std::string name = command.at("engine");
+    engine = devices_.at(command.at("device"))
+                 ->join({*ranks_.at(command.at("ranks")), name, command.at("vector_bytes").get<int64_t>()});
+  }
+  return engine->library();
 }
 
 void RankWorker::keep(const json& command) {
@@ -145,54 +190,118 @@ void RankWorker::keep(const json& command) {
   for (const json& section : command.at("sections"))
     matrix.sections.push_back({kept_name(section.at("name")), static_cast<codecs::Role>(section.at("role").get<int>()),
                                section.at("align"), unpacked<std::byte>(section.at("bytes")), section.at("padding")});
-  uploads_[command.at("id")] = devices_.at(command.at("device"))->upload(matrix);
+  for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
 }
 
 void RankWorker::prepare(const json& command) {
   backends::Device& device = *devices_.at(command.at("device"));
   device.select();
-  KernelSpec kernel = kernel_from(command);
-  kernel.variant = command.at("variant");
-  kernel.tuning = command.at("tuning");
-  kernel.unfused = command.at("unfused");
-  ReferenceChain chain;
-  chain.chained = command.at("chained");
-  for (const json& input : command.at("inputs")) chain.inputs.push_back(unpacked<int8_t>(input));
-  chain.scales = unpacked<float>(command.at("scales"));
-  const std::string codec = command.at("codec");
-  const codecs::CodecEntry* entry = codecs::find_codec(codec);
-  if (entry == nullptr) throw std::runtime_error("A rank has no codec '" + codec + "'.");
-  backends::PassPlan plan = plan_for(kernel, *entry, chain);
-  plan.ranks = ranks_.at(command.at("ranks")).get();
+  backends::PassPlan plan;
+  plan.op = static_cast<backends::Op>(command.at("op").get<int>());
+  plan.chained = command.at("chained");
+  plan.graph = command.at("graph");
+  plan.batch = command.at("batch");
+  plan.activations = static_cast<backends::Activations>(command.at("activations").get<int>());
+  for (const json& input : command.at("inputs")) plan.inputs.push_back(unpacked<int8_t>(input));
+  for (const json& tokens : command.at("tokens")) plan.tokens.push_back(unpacked<float>(tokens));
+  plan.scales = unpacked<float>(command.at("scales"));
+  const bool on_gpus = !command.at("engine").get<std::string>().empty();
+  plan.ranks = on_gpus ? engines_.at(engine_key(command)).get() : ranks_.at(command.at("ranks")).get();
   for (const json& parts : command.at("parts")) plan.parts.push_back(parts.get<std::vector<int64_t>>());
+  std::vector<backends::ChosenKernel> kernels;
+  for (const json& name : command.at("kernels")) kernels.push_back(named_kernel(name, device.info().backend, plan));
   for (const int upload : command.at("uploads")) {
     const backends::UploadedMatrix& matrix = *uploads_.at(upload);
-    // Before anything is bound, as for one rank; another rank may have another CPU.
-    if (plan.kernel != nullptr)
-      if (const std::string reason = plan.kernel->refuses(matrix.view(), device.info(), *plan.policy); !reason.empty())
+    const backends::ChosenKernel& chosen = kernels.size() == 1 ? kernels.front() : kernels.at(plan.layers.size());
+    // Before anything is bound, as for one rank; another rank may have another device.
+    if (chosen.kernel != nullptr)
+      if (const std::string reason = chosen.kernel->refuses(matrix.view(), device.info(), *chosen.policy);
+          !reason.empty())
         throw backends::Refused(reason);
     plan.layers.push_back(&matrix);
   }
+  if (command.at("one_kernel"))
+    static_cast<backends::ChosenKernel&>(plan) = kernels.at(0);
+  else
+    plan.kernels = std::move(kernels);
   passes_[command.at("id")] = backends::prepare(device, plan);
 }
 
-std::vector<std::byte> to_message(const json& content) {
-  const std::vector<uint8_t> bytes = json::to_cbor(content);
-  const auto view = std::as_bytes(std::span(bytes));
-  return {view.begin(), view.end()};
+namespace {
+
+constexpr const char* kBlob = "\1blob";
+
+// Moves every binary value out of it, one after the other.
+void take_out(json& node, std::vector<json::binary_t>& blobs) {
+  if (node.is_binary()) {
+    blobs.push_back(std::move(node.get_binary()));
+    node = json{{kBlob, blobs.back().size()}};
+  } else if (node.is_structured()) {
+    for (json& child : node) take_out(child, blobs);
+  }
+}
+
+// And back, from where they stand one after the other.
+void put_back(json& node, std::span<const std::byte>& blobs) {
+  if (node.is_object() && node.contains(kBlob)) {
+    const auto bytes = node.at(kBlob).get<size_t>();
+    const auto* first = reinterpret_cast<const uint8_t*>(blobs.data());
+    node = json::binary({first, first + bytes});
+    blobs = blobs.subspan(bytes);
+  } else if (node.is_structured()) {
+    for (json& child : node) put_back(child, blobs);
+  }
+}
+
+}  // namespace
+
+// The library reads binary values byte by byte, and streams have gigabytes: they stand behind everything else.
+std::vector<std::byte> to_message(json content) {
+  std::vector<json::binary_t> blobs;
+  take_out(content, blobs);
+  const std::vector<uint8_t> rest = json::to_cbor(content);
+  const uint64_t rest_bytes = rest.size();
+  size_t bytes = sizeof(rest_bytes) + rest.size();
+  for (const json::binary_t& blob : blobs) bytes += blob.size();
+  std::vector<std::byte> message;
+  message.reserve(bytes);
+  const auto append = [&](std::span<const std::byte> part) { message.insert(message.end(), part.begin(), part.end()); };
+  append(std::as_bytes(std::span(&rest_bytes, 1)));
+  append(std::as_bytes(std::span(rest)));
+  for (const json::binary_t& blob : blobs) append(std::as_bytes(std::span(blob.data(), blob.size())));
+  return message;
 }
 
 json from_message(const std::vector<std::byte>& message) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(message.data());
-  return json::from_cbor(bytes, bytes + message.size());
+  uint64_t rest_bytes = 0;
+  std::memcpy(&rest_bytes, message.data(), sizeof(rest_bytes));
+  const auto* rest = reinterpret_cast<const uint8_t*>(message.data()) + sizeof(rest_bytes);
+  json content = json::from_cbor(rest, rest + rest_bytes);
+  std::span<const std::byte> blobs = std::span(message).subspan(sizeof(rest_bytes) + rest_bytes);
+  put_back(content, blobs);
+  return content;
 }
 
-void follow(backends::World& world) {
+bool is_done_together(const json& command) {
+  static const std::set<std::string_view> kTogether = {"connect",   "run",      "run first",
+                                                       "run layer", "exchange", "product"};
+  return kTogether.contains(command.at("do").get_ref<const std::string&>());
+}
+
+void follow(backends::World& world, const backends::OnLoss& on_loss) {
   RankWorker worker(world);
+  Deadline deadline(on_loss);
   while (true) {
     const json command = from_message(world.receive(0));
+    deadline.lift();
     if (command.at("do") == "finish") break;
-    world.send(0, to_message(worker.carry_out(command)));
+    if (command.at("do") == "go on") continue;
+    const json answer = worker.carry_out(command);
+    // Rank 0 says that it heard of that, unless it waits for this rank for ever.
+    if (is_done_together(command) && answer.is_object() && answer.contains("error"))
+      deadline.set(kPatienceWithRanks,
+                   fmt::format("Rank {} failed: {}", world.rank(), answer.at("what").get<std::string>()));
+    world.send(0, to_message(answer));
   }
   world.finish();
 }

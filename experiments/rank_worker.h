@@ -2,9 +2,11 @@
 // passes over them. Rank 0 has one, too, for its own rows.
 #pragma once
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -27,13 +29,15 @@ class RankWorker {
 
  private:
   nlohmann::json act(const nlohmann::json& command);
-  void open(const nlohmann::json& command);
+  nlohmann::json open(const nlohmann::json& command);
+  nlohmann::json connect(const nlohmann::json& command);
   void keep(const nlohmann::json& command);
   void prepare(const nlohmann::json& command);
 
   backends::World& world_;
   std::map<int, std::unique_ptr<backends::Ranks>> ranks_;  // by their number
   std::map<int, std::unique_ptr<backends::Device>> devices_;
+  std::map<std::string, std::unique_ptr<backends::Ranks>> engines_;  // of GPUs: by device, engine and bytes
   std::map<int, std::unique_ptr<backends::UploadedMatrix>> uploads_;
   std::map<int, std::unique_ptr<backends::Pass>> passes_;
 };
@@ -56,10 +60,16 @@ std::vector<T> unpacked(const nlohmann::json& field) {
 }
 
 // A command or an answer on its way.
-std::vector<std::byte> to_message(const nlohmann::json& content);
+std::vector<std::byte> to_message(nlohmann::json content);
 nlohmann::json from_message(const std::vector<std::byte>& message);
 
-// Every rank but the first: carries out commands until it is told that there are no more.
-void follow(backends::World& world);
+// Commands that no rank gets through unless all do. One that fails there leaves the others waiting.
+bool is_done_together(const nlohmann::json& command);
+// So long do ranks wait for one that is behind them in such a command, or has failed there.
+inline constexpr std::chrono::seconds kPatienceWithRanks{20};
+
+// Every rank but the first: carries out commands until it is told that there are no more. `on_loss` is called with a
+// sentence where this rank failed and the others do not go on.
+void follow(backends::World& world, const backends::OnLoss& on_loss);
 
 }  // namespace ecmv::experiments

@@ -20,12 +20,14 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads",    "op",     "batch",
-                                            "variant", "tuning",      "unfused",    "launch", "device",
-                                            "ranks",   "repeat",      "activations"};
+constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads",     "op",      "batch",
+                                            "variant", "tuning",      "unfused",     "launch",  "device",
+                                            "ranks",   "repeat",      "activations", "devices", "engine"};
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",     "op",
                                              "batch",  "variant", "tuning", "simd_target", "activations"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
+// Each is a process.
+constexpr int64_t kMostDevices = 64;
 // More is a slip of the pen.
 constexpr size_t kMostRules = 1000;
 // Sources check parameters by making a matrix with them; beyond so many different ones that is left to the run.
@@ -200,13 +202,19 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   });
   if (have_devices) check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
 
-  for (const auto& [key, numbers] : {std::pair("threads", &choice.threads), {"ranks", &choice.ranks}}) {
+  const auto read_counts = [&](const char* key, int64_t most, std::vector<int64_t>& numbers) {
     const YAML::Node axis = child(node, key);
-    if (axis.IsDefined()) numbers->clear();
-    for (const YAML::Node& value : axis.IsDefined() ? read_axis(axis, key, errors) : std::vector<YAML::Node>())
-      numbers->push_back(
-          value.IsScalar() && value.Scalar() == "all" ? 0 : read_integer(value, key, 1, 4096, errors).value_or(1));
-  }
+    if (!axis.IsDefined()) return;
+    numbers.clear();
+    for (const YAML::Node& value : read_axis(axis, key, errors))
+      numbers.push_back(
+          value.IsScalar() && value.Scalar() == "all" ? 0 : read_integer(value, key, 1, most, errors).value_or(1));
+  };
+  read_counts("threads", 4096, choice.threads);
+  read_counts("ranks", 4096, choice.ranks);
+  read_counts("devices", kMostDevices, choice.shared_devices);
+  choice.engines = read_words(child(node, "engine"), "engine", choice.engines, errors);
+  check_words(child(node, "engine"), "engine", choice.engines, {"all", "nccl", "rccl", "peer"}, errors);
   const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
   check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "step", "size"}, errors);
   choice.ops.clear();
@@ -258,10 +266,10 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
 // Where and how a choice may run kernels at most; words that are given twice count twice.
 size_t places_of_choice(const KernelChoice& choice) {
   size_t places = 1;
-  for (const size_t count :
-       {choice.backends.size(), choice.simd_targets.size(), choice.ops.size() + choice.steps, choice.batches.size(),
-        choice.activations.size(), choice.repeats.size(), choice.ranks.size(),
-        choice.threads.size() + choice.devices.size() * choice.launches.size()})
+  for (const size_t count : {choice.backends.size(), choice.simd_targets.size(), choice.ops.size() + choice.steps,
+                             choice.batches.size(), choice.activations.size(), choice.repeats.size(),
+                             std::max(choice.ranks.size(), choice.shared_devices.size() * choice.engines.size() * 2),
+                             choice.threads.size() + choice.devices.size() * choice.launches.size()})
     places = std::min<size_t>(places, SIZE_MAX / 1'000'000) * std::min<size_t>(count, 1'000'000);
   return places;
 }

@@ -15,6 +15,7 @@
 #include "experiments/case.h"
 #include "experiments/check.h"
 #include "experiments/device_pool.h"
+#include "experiments/rank_team.h"
 #include "reports/record.h"
 
 namespace ecmv::experiments {
@@ -34,7 +35,7 @@ struct RunOptions {
   backends::cpu::CoreWatch* cores = nullptr;  // looked at while cases are measured; nullptr: not
   // Where devices and passes come from; tests put failing ones there.
   DevicePool::Open open_device = experiments::open_device;
-  PreparePass prepare = backends::prepare;
+  PreparePass prepare = prepare_pass;
 };
 
 struct RunSummary {

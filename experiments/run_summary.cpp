@@ -63,6 +63,7 @@ std::string kernel_of(const CaseRecord& r) {
   std::string name = (r.kernel.unfused ? "unfused " : "") + r.kernel.variant;
   if (r.kernel.tuning != "default" && r.kernel.tuning != r.kernel.variant) name += " " + r.kernel.tuning;
   if (r.kernel.compute_units == 0 && !r.kernel.simd_target.empty()) name += " " + r.kernel.simd_target;
+  if (!r.ranks.engine.empty()) name += " " + r.ranks.engine;
   return name + (r.kernel.launch == "plain" ? " plain launches" : "");
 }
 

@@ -70,15 +70,18 @@ std::string refusal_of(const StepTask& task, const Group& group, const ChosenKer
   for (const size_t layer : group.layers) {
     const size_t matrix = task.reference.matrix_of(layer);
     if (!asked.insert(matrix).second) continue;
-    const codecs::CompressedView view = task.encoded[matrix].view();
-    if (std::string reason = chosen.kernel->refuses(view, device, *chosen.policy); !reason.empty()) return reason;
+    for (const codecs::CompressedMatrix& part : task.parts_of(matrix))
+      if (std::string reason = chosen.kernel->refuses(part.view(), device, *chosen.policy); !reason.empty())
+        return reason;
   }
   return {};
 }
 
 int64_t stored_bytes(const StepTask& task, std::span<const size_t> layers) {
   int64_t bytes = 0;
-  for (const size_t layer : layers) bytes += task.encoded[task.reference.matrix_of(layer)].stored_bytes();
+  for (const size_t layer : layers)
+    for (const codecs::CompressedMatrix& part : task.parts_of(task.reference.matrix_of(layer)))
+      bytes += part.stored_bytes();
   return bytes;
 }
 
@@ -216,7 +219,7 @@ std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, co
     auto known = std::ranges::find_if(parts, same);
     if (known == parts.end()) known = parts.insert(parts.end(), part);
     ++known->layers;
-    known->stored_bytes += task.encoded[task.reference.matrix_of(layer)].stored_bytes();
+    known->stored_bytes += stored_bytes(task, {&layer, 1});
     if (!task.plan.weight_scales.empty())
       known->stored_bytes += static_cast<int64_t>(task.plan.weight_scales[layer]->stored.size());
   }

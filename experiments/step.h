@@ -2,6 +2,7 @@
 // have shapes, and in a mix codecs, of their own, so each gets the kernel that suits it.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,13 @@ struct StepKernels {
 struct StepTask {
   const KernelSpec& kernel;
   const CodecChoice& codec;
-  const std::vector<codecs::CompressedMatrix>& encoded;  // by matrix
+  const std::vector<codecs::CompressedMatrix>& encoded;  // by matrix, of each as many parts as ranks share it
   const Reference& reference;
   const backends::PassPlan& plan;  // with layers, tokens and scales of weights
+  std::span<const codecs::CompressedMatrix> parts_of(size_t matrix) const {
+    const size_t parts = encoded.size() / std::max<size_t>(1, reference.matrices->size());
+    return std::span(encoded).subspan(matrix * parts, parts);
+  }
 };
 
 // For all layers of one shape, type and codec together: of the kernels that KernelSpec allows and that refuse none of

@@ -48,6 +48,7 @@ constexpr std::array kFields = {
             const double dimension = dimension_of(r);
             return std::isnan(dimension) ? std::string() : fmt::format("{}", std::llround(dimension));
           }},
+    Field{"engine", [](const CaseRecord& r) { return r.ranks.engine; }},
     Field{"experiment", [](const CaseRecord& r) { return r.experiment; }},
     Field{"kernel", [](const CaseRecord& r) { return kernel_label(r); }},
     Field{"launch", [](const CaseRecord& r) { return r.kernel.launch; }},
@@ -151,6 +152,7 @@ std::string kernel_label(const CaseRecord& record) {
   add(kernel.simd_target);
   if (kernel.unfused) add("unfused");
   if (kernel.launch == "plain") add("plain launches");
+  add(record.ranks.engine);
   if (kernel.threads > 0 && kernel.compute_units == 0) add(fmt::format("×{}", kernel.threads));
   return label;
 }

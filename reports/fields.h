@@ -13,7 +13,7 @@
 namespace ecmv::reports {
 
 // The fields that group cases: activations, backend, batch, cache, codec, codec_library, configuration, data, data_source, device,
-// dimension, experiment, kernel, layers, op, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
+// dimension, engine, experiment, kernel, layers, op, ranks, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
 // variant.
 std::vector<std::string_view> field_names();
 

@@ -79,7 +79,8 @@ std::string op_part(const CaseRecord& r) {
 std::string kernel_part(const CaseRecord& r) {
   const auto& kernel = r.kernel;
   return joined({plain(kernel.backend), plain(kernel.variant), kernel.tuning == "default" ? "" : plain(kernel.tuning),
-                 plain(kernel.simd_target), kernel.unfused ? "unfused" : "", kernel.launch == "plain" ? "plain" : ""},
+                 plain(kernel.simd_target), kernel.unfused ? "unfused" : "", kernel.launch == "plain" ? "plain" : "",
+                 plain(r.ranks.engine)},
                 ',');
 }
 

@@ -216,6 +216,12 @@ constexpr std::array kMetrics = {
            [](const CaseRecord& r, const Context&) {
              return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.exchange_samples_s) / r.time.median_s : kUnknown;
            }},
+    Metric{
+        "product_alone_s", "product alone", "s", Better::lower, "median product alone",
+        "Products of several ranks: a pass without the exchange of vectors, measured by itself, on the slowest rank.",
+        [](const CaseRecord& r, const Context&) {
+          return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.product_samples_s) : kUnknown;
+        }},
 };
 
 // Whether a case of a baseline codec can be compared with, and which of two: sizes have no time, so there the smaller

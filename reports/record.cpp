@@ -157,7 +157,11 @@ CaseRecord case_from(const Json& json) {
   const Json& ranks = part(json, "ranks");
   take(ranks, "count", record.ranks.count);
   take(ranks, "hosts", record.ranks.hosts);
+  take(ranks, "engine", record.ranks.engine);
   take(ranks, "library", record.ranks.library);
+  take(ranks, "connected_by", record.ranks.connected_by);
+  take(ranks, "devices", record.ranks.devices);
+  take(ranks, "links", record.ranks.links);
   take(ranks, "bound", record.ranks.bound);
   take(ranks, "gathered_bytes_per_layer", record.ranks.gathered_bytes_per_layer);
   take(ranks, "exchange_samples_s", record.ranks.exchange_samples_s);
@@ -366,7 +370,11 @@ std::string to_json_line(const CaseRecord& r) {
   if (const auto& ranks = r.ranks; ranks.count > 1)
     json["ranks"] = {{"count", ranks.count},
                      {"hosts", ranks.hosts},
+                     {"engine", ranks.engine},
                      {"library", ranks.library},
+                     {"connected_by", ranks.connected_by},
+                     {"devices", ranks.devices},
+                     {"links", ranks.links},
                      {"bound", ranks.bound},
                      {"gathered_bytes_per_layer", number(ranks.gathered_bytes_per_layer)},
                      {"exchange_samples_s", numbers(ranks.exchange_samples_s)},

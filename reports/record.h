@@ -148,7 +148,11 @@ struct CaseRecord {
   struct Ranks {
     std::int64_t count = 1;
     std::int64_t hosts = 1;
+    std::string engine = {};                     // GPUs: "nccl", "rccl" or "peer"; "" on CPUs
     std::string library = {};                    // what they exchange vectors with: name and version
+    std::string connected_by = {};               // the processes: MPI and its version, or "sockets"
+    std::vector<std::string> devices = {};       // GPUs: of each rank
+    std::string links = {};                      // GPUs: what links them, where something tells
     bool bound = false;                          // every thread of every rank had a core of its own
     double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks have after a layer, on the average
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone

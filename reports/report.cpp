@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -180,6 +181,9 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   const Table libraries = library_table(records);
   std::vector<Table> more = block_tables(records);
   if (Table steps = steps_table(records); !steps.rows.empty()) more.push_back(std::move(steps));
+  for (Table& scaling : std::array{strong_scaling_table(records, contexts), weak_scaling_table(records),
+                                   scaling_model_table(records, contexts)})
+    if (!scaling.rows.empty()) more.push_back(std::move(scaling));
   more.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) more.push_back(bandwidth_table(records));
   for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));

@@ -16,6 +16,13 @@ namespace ecmv::reports {
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
 // What the layers of each decoding step take, by kind: a row for each kind, codec and kernel of the ok cases.
 Table steps_table(const RecordSet& records);
+// Products that ranks or devices shared, of every codec and settings with the fastest kernel by each number and engine.
+// Strong scaling: beside one rank on the same data. Weak scaling: beside one rank that had as many elements as each of
+// several has. No rows without such cases.
+Table strong_scaling_table(const RecordSet& records, const Contexts& contexts);
+Table weak_scaling_table(const RecordSet& records);
+// What 4, 8 and 16 devices would take, by a model of what 1 and 2 took.
+Table scaling_model_table(const RecordSet& records, const Contexts& contexts);
 // The same with fewer columns and of each codec and settings only the fastest kernel and tuning on each backend and
 // device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);

@@ -255,7 +255,7 @@ class CpuExecutor final : public Executor {
   }
   void carry_out(const Meet& step, int thread) {
     if (thread != 0) return;
-    step.ranks->meet();
+    step.ranks->meet(nullptr);
     start_ = std::chrono::steady_clock::now();
   }
 

@@ -71,4 +71,12 @@ DeviceState read_state(int index) {
   return read_nvml(bus_id);
 }
 
+std::string link_between(int one, int other) {
+  char bus_ids[2][32] = {};
+  if (cudaDeviceGetPCIBusId(bus_ids[0], sizeof(bus_ids[0]), one) != cudaSuccess ||
+      cudaDeviceGetPCIBusId(bus_ids[1], sizeof(bus_ids[1]), other) != cudaSuccess)
+    return {};
+  return nvml_link(bus_ids[0], bus_ids[1]);
+}
+
 }  // namespace ecmv::backends::cuda

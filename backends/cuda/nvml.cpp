@@ -18,6 +18,8 @@ struct Library {
   int (*throttle)(Handle, unsigned long long*) = nullptr;
   int (*driver)(char*, unsigned) = nullptr;
   int (*processes)(Handle, unsigned*, void*) = nullptr;
+  int (*peer)(Handle, Handle, int, int*) = nullptr;
+  int (*link)(Handle, unsigned, int*) = nullptr;
   bool ready = false;
 
   Library() {
@@ -34,6 +36,8 @@ struct Library {
     take(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
     take(driver, "nvmlSystemGetDriverVersion");
     take(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+    take(peer, "nvmlDeviceGetP2PStatus");
+    take(link, "nvmlDeviceGetNvLinkState");
     ready = init != nullptr && find != nullptr && init() == 0;
   }
 };
@@ -88,6 +92,24 @@ DeviceState read_nvml(const char* bus_id) {
     if (state.throttle_reasons.empty()) state.throttle_reasons = "none";
   }
   return state;
+}
+
+std::string nvml_link(const char* one, const char* other) {
+  constexpr int kByNvlink = 2, kWrites = 1;  // what is asked of two devices; the answer is 0 where they can
+  constexpr unsigned kMostLinks = 36;
+  const Library& library = cuda::library();
+  Handle first = nullptr, second = nullptr;
+  int status = 0;
+  if (!library.ready || library.peer == nullptr || library.find(one, &first) != 0 || library.find(other, &second) != 0)
+    return {};
+  if (library.peer(first, second, kByNvlink, &status) == 0 && status == 0) {
+    int links = 0, active = 0;
+    for (unsigned number = 0; library.link != nullptr && number < kMostLinks; ++number)
+      if (library.link(first, number, &active) == 0 && active == 1) ++links;
+    return links == 0 ? "NVLink" : "NVLink, " + std::to_string(links) + " links";
+  }
+  if (library.peer(first, second, kWrites, &status) != 0) return {};
+  return status == 0 ? "PCIe" : "PCIe, through the host";
 }
 
 }  // namespace ecmv::backends::cuda

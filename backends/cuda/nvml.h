@@ -9,5 +9,7 @@ namespace ecmv::backends::cuda {
 std::string nvml_driver_version();
 // `bus_id`: "0000:65:00.0". What the library does not tell stays 0 or "".
 DeviceState read_nvml(const char* bus_id);
+// "NVLink, 18 links", "PCIe"; "" where it does not tell.
+std::string nvml_link(const char* one, const char* other);
 
 }  // namespace ecmv::backends::cuda

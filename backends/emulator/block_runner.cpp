@@ -7,10 +7,12 @@
 #include <boost/context/pooled_fixedsize_stack.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "backends/emulator/checked_memory.h"
@@ -156,6 +158,12 @@ class Block {
   void pause() {
     lanes_[current_].state = State::paused;
     scheduler_ = std::move(scheduler_).resume();
+  }
+  // Time passes elsewhere. The lanes of a block that all wait sleep once a round.
+  void pause_for_peers() {
+    progress_ = true;
+    if (current_ == 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    pause();
   }
 
  private:
@@ -360,6 +368,7 @@ int wave_size() { return running_block->grid().wave_size; }
 std::byte* shared_data() { return running_block->shared(); }
 const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
 void pause() { running_block->pause(); }
+void pause_for_peers() { running_block->pause_for_peers(); }
 
 void queue_copy(std::byte* to, const std::byte* from, int bytes) {
   Lane& lane = running_block->lane();

@@ -62,6 +62,8 @@ const uint64_t* meet(const Collective& place, uint64_t operand);
 
 // Lets everybody else run before this lane goes on.
 void pause();
+// The same where it waits for another process, which may take as long as it likes: no deadlock.
+void pause_for_peers();
 
 // Asynchronous copies of this lane: they happen when finish_copies() leaves at most `pending` committed groups.
 void queue_copy(std::byte* to, const std::byte* from, int bytes);

@@ -23,4 +23,6 @@ void activate(int) {}
 
 DeviceState read_state(int) { return {}; }
 
+std::string link_between(int, int) { return "memory of the host"; }
+
 }  // namespace ecmv::backends::emulator

@@ -10,6 +10,7 @@
 #define ECMV_GPU_DEVICE inline
 #define ECMV_GPU_BOTH inline
 #define ECMV_GPU_BOUNDS(threads, blocks)
+#define ECMV_GPU_GRID_CONSTANT
 #define ECMV_GPU_UNROLL
 #define ECMV_GPU_NO_UNROLL
 

@@ -1,6 +1,7 @@
 // What each GPU backend says for itself, in backends/{cuda,hip,emulator}.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "backends/gpu/gpu_api.h"
@@ -13,5 +14,7 @@ std::vector<DeviceInfo> discover();
 void activate(int index);
 // Clocks, power and throttle reasons now.
 DeviceState read_state(int index);
+// What links two devices: "NVLink, 18 links", "PCIe"; "" where nothing tells.
+std::string link_between(int one, int other);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "backends/gpu/device_kernels.h"
+#include "backends/gpu/device_ranks.h"
 #include "backends/gpu/discovery.h"
 #include "backends/gpu/gpu_buffer.h"
 #include "backends/gpu/gpu_executor.h"
@@ -79,6 +80,11 @@ class GpuDevice final : public Device {
   }
   std::unique_ptr<Executor> executor(bool graph) override { return make_executor(info_, index_, graph); }
   DeviceState state() override { return read_state(index_); }
+  std::unique_ptr<Ranks> join(const RanksRequest& request) override {
+    select();
+    return join_devices(request, info_);
+  }
+  std::string link_to(int other) override { return link_between(index_, other); }
 
   // The fastest of several ways to read; a sample is the mean of a few reads, so that the gap before a launch does not
   // count.

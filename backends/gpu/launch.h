@@ -22,6 +22,12 @@
 #define ECMV_GPU_BOUNDS(threads, blocks) \
   __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
 #endif
+// A parameter that is only read, and stays where parameters are though it is indexed.
+#if defined(__HIP__)
+#define ECMV_GPU_GRID_CONSTANT
+#else
+#define ECMV_GPU_GRID_CONSTANT __grid_constant__
+#endif
 #define ECMV_GPU_UNROLL _Pragma("unroll")
 #define ECMV_GPU_NO_UNROLL _Pragma("unroll 1")
 
@@ -123,6 +129,8 @@ ECMV_GPU_DEVICE void sync_first_threads(int threads) {
 }
 // Between two polls for what another block will write: the emulator lets the others run on.
 ECMV_GPU_DEVICE void pause() {}
+// The same for what another device will write.
+ECMV_GPU_DEVICE void pause_for_peers() {}
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
 

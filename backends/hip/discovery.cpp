@@ -89,4 +89,20 @@ DeviceState read_state(int index) {
 #endif
 }
 
+std::string link_between(int one, int other) {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  char bus_ids[2][32] = {};
+  if (hipDeviceGetPCIBusId(bus_ids[0], sizeof(bus_ids[0]), one) != hipSuccess ||
+      hipDeviceGetPCIBusId(bus_ids[1], sizeof(bus_ids[1]), other) != hipSuccess)
+    return {};
+  return cuda::nvml_link(bus_ids[0], bus_ids[1]);
+#else
+  constexpr uint32_t kPcie = 2, kXgmi = 4;  // HSA's types of links
+  uint32_t type = 0, hops = 0;
+  if (hipExtGetLinkTypeAndHopCount(one, other, &type, &hops) != hipSuccess) return {};
+  const std::string name = type == kXgmi ? "xGMI" : type == kPcie ? "PCIe" : "";
+  return name.empty() || hops <= 1 ? name : name + ", " + std::to_string(hops) + " hops";
+#endif
+}
+
 }  // namespace ecmv::backends::hip

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "backends/plugins.h"
 #include "backends/world.h"
@@ -27,7 +28,7 @@ void wait_asleep(MPI_Request& request) {
 
 class MpiRanks final : public Ranks {
  public:
-  explicit MpiRanks(MPI_Comm comm) : comm_(comm) {
+  MpiRanks(MPI_Comm comm, std::string library) : comm_(comm), library_(std::move(library)) {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &count_);
     counts_.resize(static_cast<size_t>(count_));
@@ -35,6 +36,7 @@ class MpiRanks final : public Ranks {
   }
   int rank() const override { return rank_; }
   int count() const override { return count_; }
+  std::string library() const override { return library_; }
   void gather(void*, std::byte* data, std::span<const int64_t> offsets) override {
     for (size_t i = 0; i < counts_.size(); ++i) {
       places_[i] = static_cast<int>(offsets[i]);
@@ -42,10 +44,11 @@ class MpiRanks final : public Ranks {
     }
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, counts_.data(), places_.data(), MPI_BYTE, comm_);
   }
-  void meet() override { MPI_Barrier(comm_); }
+  void meet(void*) override { MPI_Barrier(comm_); }
 
  private:
   MPI_Comm comm_;  // freed by MPI_Finalize
+  std::string library_;
   int rank_ = 0, count_ = 0;
   std::vector<int> counts_, places_;
 };
@@ -96,7 +99,7 @@ class MpiWorld final : public World {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, rank_ < count ? 0 : MPI_UNDEFINED, rank_, &comm);
     if (comm == MPI_COMM_NULL) return nullptr;
-    return std::make_unique<MpiRanks>(comm);
+    return std::make_unique<MpiRanks>(comm, library());
   }
   void finish() override { MPI_Finalize(); }
 

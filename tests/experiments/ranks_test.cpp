@@ -17,14 +17,16 @@
 
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
+#include "tests/processes.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::read_records;
 using ecmv::reports::Status;
+using ecmv::tests::children_of;
 using ecmv::tests::Command;
 using ecmv::tests::lacks_baseline;
-using ecmv::tests::text_of;
+using ecmv::tests::lives;
 namespace fs = std::filesystem;
 
 namespace {
@@ -51,26 +53,6 @@ struct Mpirun : Command {
   }
 };
 
-// Processes whose parent this is, by number.
-std::set<pid_t> children_of(pid_t parent) {
-  std::set<pid_t> children;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string stat = text_of(entry.path() / "stat");
-    const size_t end = stat.rfind(')');
-    if (end == std::string::npos || std::atoi(stat.c_str() + end + 4) != parent) continue;
-    children.insert(std::atoi(stat.c_str()));
-  }
-  return children;
-}
-
-// A process that nobody has waited for yet is over, too.
-bool lives(pid_t process) {
-  const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
-  const size_t end = stat.rfind(')');
-  return end != std::string::npos && stat[end + 2] != 'Z';
-}
-
 }  // namespace
 
 TEST_CASE("what 1, 2 and 4 ranks share is exact, with every codec and backend of the host, and says who took part",
@@ -83,7 +65,7 @@ name: chain
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[128, 128], [130, 130], [3, 3]]}
     codecs: all
-    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], tuning: first}
+    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], devices: [1, 2, 4], tuning: first}
 )";
   CHECK(mpirun(Mpirun::line(4, {"run", "--mpi", "chain.yaml", "--profile", "-o", "r.jsonl"})) == 0);
   INFO(mpirun.err);
@@ -100,8 +82,12 @@ experiments:
     CHECK(record.check.decode == "exact");
     CHECK(record.check.guards == "intact");
     if (record.ranks.count == 1) continue;
-    CHECK_THAT(record.kernel.device, ContainsSubstring(std::to_string(record.ranks.count) + " ranks, "));
-    CHECK_THAT(record.ranks.library, ContainsSubstring("MPI"));
+    const bool emulated = record.kernel.backend == "emulator";
+    CHECK_THAT(record.kernel.device,
+               ContainsSubstring(std::to_string(record.ranks.count) + (emulated ? " devices, " : " ranks, ")));
+    CHECK_THAT(record.ranks.connected_by, ContainsSubstring("MPI"));
+    CHECK_THAT(record.ranks.library, ContainsSubstring(emulated ? "mapped memory" : "MPI"));
+    CHECK(record.ranks.engine == (emulated ? "peer" : ""));
     CHECK(record.ranks.hosts == 1);
     CHECK(record.ranks.gathered_bytes_per_layer == static_cast<double>(record.data.rows));
     const bool timed = record.kernel.backend != "emulator";

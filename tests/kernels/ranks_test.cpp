@@ -38,7 +38,8 @@ class ThreadRanks final : public backends::Ranks {
     if (wrong_) data[offsets.back() - 1] ^= std::byte{1};
     meeting_.all_here.arrive_and_wait();
   }
-  void meet() override { meeting_.all_here.arrive_and_wait(); }
+  void meet(void*) override { meeting_.all_here.arrive_and_wait(); }
+  std::string library() const override { return "threads"; }
 
  private:
   Meeting& meeting_;
@@ -102,13 +103,13 @@ Results run(const std::vector<datasets::Matrix>& layers, int ranks, Place place,
       }
       // The exchange alone gathers, the product alone does not; both have times.
       const int before = meeting.gathers;
-      own.meet();
+      own.meet(nullptr);
       pass->run_share(backends::Share::product);
-      own.meet();
+      own.meet(nullptr);
       if (rank == 0) results.gathers = meeting.gathers - before;
-      own.meet();
+      own.meet(nullptr);
       pass->run_share(backends::Share::exchange);
-      own.meet();
+      own.meet(nullptr);
       if (rank == 0) results.gathers += 100 * (meeting.gathers - before);
     });
   for (std::thread& thread : threads) thread.join();

@@ -25,7 +25,7 @@ TEST_CASE("every metric has the value worked out by hand") {
   coded.time.clock_after_hz = 1e9;
   coded.size.ideal_bits_per_element = 4.5;
   coded.distortion = {31.5, 0.02};
-  coded.ranks = {.count = 2, .exchange_samples_s = {3e-4, 1e-4, 1.6e-4}};
+  coded.ranks = {.count = 2, .exchange_samples_s = {3e-4, 1e-4, 1.6e-4}, .product_samples_s = {1.5e-3}};
   const std::map<std::string, double> expected = {
       {"elements_per_s", 2.5e9},
       {"elements_per_s_p10", 2e9},
@@ -57,7 +57,8 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"measured_over_predicted", 1.6},
       {"break_even_bandwidth_bytes_per_s", 2.5e9},
       {"elements_per_clock_and_unit", 0.25},
-      {"exchange_share", 0.1}};
+      {"exchange_share", 0.1},
+      {"product_alone_s", 1.5e-3}};
   REQUIRE(expected.size() == all_metrics().size());
   for (const Metric& metric : all_metrics()) {
     INFO(metric.id);
