@@ -1,5 +1,5 @@
-// See panel_product.h. 32 rows are a slab: for each piece of its columns four panels of eight rows are made and
-// multiplied, so that the piece's packed tokens are read from the first-level cache four times; sums rest in a small
+// See panel_product.h. 32 rows are a slab: for each piece of its columns two panels of 16 rows are made and
+// multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a small
 // buffer between the pieces.
 #include "backends/cpu/panel_product.h"
 
@@ -26,8 +26,8 @@ using V32 = hn::Vec<D32>;
 using VF = hn::Vec<DF>;
 
 // A step is what one word of 32 bits of a panel holds: a column, or two. Words of a panel's row.
-inline constexpr int64_t kPanelSteps = 256;
-inline constexpr int64_t kPanelRows = 8, kSlabRows = kPanelSumRows;
+inline constexpr int64_t kPanelSteps = 128;
+inline constexpr int64_t kPanelRows = 16, kSlabRows = kPanelSumRows;
 inline constexpr int64_t kTokenLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
 static_assert(kMaxBatch % kTokenLanes == 0);
 
@@ -87,55 +87,79 @@ HWY_INLINE void Step(const uint32_t* HWY_RESTRICT panel, const uint32_t* HWY_RES
   V32 tokens[kVectors];
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) tokens[v] = hn::LoadU(D32(), x + v * x_stride);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) acc[r][v] = Form::MulAdd(panel + r * kPanelSteps, tokens[v], acc[r][v]);
 }
 
-// sums[row][token] += the panel's rows times kVectors vectors of tokens. Four steps a round, in each of which a line or
-// two are asked for.
+// sums[row][token] += the panel's rows times kVectors vectors of tokens, in rounds in which some lines are asked for.
+inline constexpr int64_t kRoundSteps = 16;
 template <class Form, int kRows, int kVectors>
 HWY_INLINE void MultiplyGroup(const uint32_t* HWY_RESTRICT panel, int64_t steps, const uint32_t* HWY_RESTRICT x,
                               int64_t x_stride, float* HWY_RESTRICT sums, const Ahead& ahead) {
   const DF df;
   VF acc[kRows][kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::LoadU(df, sums + r * kMaxBatch + v * kTokenLanes);
   const std::byte* line = ahead.first;
-  int64_t s = 0, row_of_line = 0, lines = line == nullptr ? 0 : kPanelRows * ahead.lines_of_row;
-  const int64_t lines_of_round = (lines * 4 + kPanelSteps - 1) / kPanelSteps;
-  for (; s + 4 <= steps; s += 4) {
+  int64_t row_of_line = 0, lines = line == nullptr ? 0 : kPanelRows * ahead.lines_of_row;
+  const int64_t lines_of_round = (lines * kRoundSteps + kPanelSteps - 1) / kPanelSteps;
+  for (int64_t s = 0; s < steps;) {
     for (int64_t i = 0; i < lines_of_round && lines > 0; ++i, --lines) {
       __builtin_prefetch(line + row_of_line * ahead.row_bytes, 0, 3);
       if (++row_of_line == kPanelRows) row_of_line = 0, line += 64;
     }
-#pragma GCC unroll 4
-    for (int64_t i = s; i < s + 4; ++i) Step<Form, kRows, kVectors>(panel + i, x + i * kTokenLanes, x_stride, acc);
+    // Not unrolled: g++ 12 then has more live values than registers and keeps sums in memory.
+    const int64_t end = HWY_MIN(s + kRoundSteps, steps);
+#pragma GCC unroll 1
+    for (; s < end; ++s) Step<Form, kRows, kVectors>(panel + s, x + s * kTokenLanes, x_stride, acc);
   }
-  for (; s < steps; ++s) Step<Form, kRows, kVectors>(panel + s, x + s * kTokenLanes, x_stride, acc);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], df, sums + r * kMaxBatch + v * kTokenLanes);
 }
 
-// Eight rows of sums fit the registers times two vectors where there are 32 of them, otherwise four do.
-inline constexpr int kRowsOfTwo = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 4 : 8;
+// Sums of more rows than hide an addition's latency, at least eight of them, and no more than registers hold: 32, or 16
+// before AVX-512.
+inline constexpr bool kFewRegisters = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3;
+
+// Rows [kFirst, kFirst + kRows) of the panel; the first ones ask ahead.
+template <class Form, int kFirst, int kRows, int kVectors>
+HWY_INLINE void MultiplySome(const uint32_t* HWY_RESTRICT panel, int64_t steps, const uint32_t* HWY_RESTRICT x,
+                             int64_t x_stride, float* HWY_RESTRICT sums, const Ahead& ahead) {
+  MultiplyGroup<Form, kRows, kVectors>(panel + kFirst * kPanelSteps, steps, x, x_stride, sums + kFirst * kMaxBatch,
+                                       kFirst == 0 ? ahead : Ahead{});
+}
 
 template <class Form>
 HWY_INLINE void MultiplyPanel(const uint32_t* HWY_RESTRICT panel, int64_t steps, const uint32_t* HWY_RESTRICT x,
                               int64_t x_stride, int batch, float* HWY_RESTRICT sums, Ahead ahead) {
-  int64_t token = 0;
-  for (; token + kTokenLanes < batch; token += 2 * kTokenLanes, x += 2 * x_stride)
-    for (int r = 0; r < kPanelRows; r += kRowsOfTwo) {
-      MultiplyGroup<Form, kRowsOfTwo, 2>(panel + r * kPanelSteps, steps, x, x_stride, sums + r * kMaxBatch + token,
-                                         ahead);
-      ahead = {};
+  for (; batch > kTokenLanes; batch -= 2 * kTokenLanes, x += 2 * x_stride, sums += 2 * kTokenLanes, ahead = {}) {
+    if constexpr (kFewRegisters && Form::kCols == 1) {
+      MultiplySome<Form, 0, 6, 2>(panel, steps, x, x_stride, sums, ahead);
+      MultiplySome<Form, 6, 5, 2>(panel, steps, x, x_stride, sums, ahead);
+      MultiplySome<Form, 11, 5, 2>(panel, steps, x, x_stride, sums, ahead);
+    } else if constexpr (kFewRegisters) {  // halves of words take some
+      MultiplySome<Form, 0, 4, 2>(panel, steps, x, x_stride, sums, ahead);
+      MultiplySome<Form, 4, 4, 2>(panel, steps, x, x_stride, sums, ahead);
+      MultiplySome<Form, 8, 4, 2>(panel, steps, x, x_stride, sums, ahead);
+      MultiplySome<Form, 12, 4, 2>(panel, steps, x, x_stride, sums, ahead);
+    } else {
+      MultiplySome<Form, 0, 8, 2>(panel, steps, x, x_stride, sums, ahead);
+      MultiplySome<Form, 8, 8, 2>(panel, steps, x, x_stride, sums, ahead);
     }
-  if (token < batch) MultiplyGroup<Form, kPanelRows, 1>(panel, steps, x, x_stride, sums + token, ahead);
+  }
+  if (batch <= 0) return;
+  if constexpr (kFewRegisters) {
+    MultiplySome<Form, 0, 8, 1>(panel, steps, x, x_stride, sums, ahead);
+    MultiplySome<Form, 8, 8, 1>(panel, steps, x, x_stride, sums, ahead);
+  } else {
+    MultiplySome<Form, 0, 16, 1>(panel, steps, x, x_stride, sums, ahead);
+  }
 }
 
 // `count` columns of a row as words of a panel.

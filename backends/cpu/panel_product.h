@@ -1,4 +1,4 @@
-// Y = W X for batches of tokens in float32, eight rows by up to two vectors of tokens in registers. The tokens are packed
+// Y = W X for batches of tokens in float32, some rows by up to two vectors of tokens in registers. The tokens are packed
 // once a call, so that one load gives a column of many of them; rows become panels of a few KiB in the first-level
 // cache, of which one weight is broadcast after the other. No sum is added across a vector. Through Highway, on the
 // instruction set chosen at run time.

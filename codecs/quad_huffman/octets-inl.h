@@ -102,6 +102,7 @@ using UseFunction = void (*)(const Launch&, const Chunk&, Scratch&);
 struct FloatPlace {
   uint16_t* first = nullptr;
   int64_t stride = 0, first_row = 0, first_col = 0;
+  bool far = false;  // not in a near cache
   uint16_t* at(int64_t row, int64_t col) const { return first + (row - first_row) * stride + (col - first_col); }
 };
 
@@ -136,7 +137,7 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
     for (int line = 0; line < kWalkLanes * stored.raw_lane_bytes(); line += 64)
       __builtin_prefetch(raw + at + line, 0, 3);
   const bool floats = launch.floats.first != nullptr;
-  if ((launch.decoded != nullptr && !launch.past_caches) || floats) {
+  if ((launch.decoded != nullptr && !launch.past_caches) || (floats && launch.floats.far)) {
     const int64_t first_col = column * stored.tile_cols + segment * stored.segment_cols(),
                   end = std::min(stored.cols, first_col + count * stored.segment_cols());
     for (int64_t row = group * kLanes + first_lane, last = row + lanes; row < last; ++row) {

@@ -262,7 +262,7 @@ struct Decode {
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
     if (launch.stored.floats())
-      launch.floats = {reinterpret_cast<uint16_t*>(args.out), launch.stored.cols, args.rows.begin, 0};
+      launch.floats = {reinterpret_cast<uint16_t*>(args.out), launch.stored.cols, args.rows.begin, 0, true};
     else
       launch.decoded = reinterpret_cast<int8_t*>(args.out);
     launch.past_caches = past_caches;
