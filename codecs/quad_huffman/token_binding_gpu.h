@@ -229,8 +229,7 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
   backends::ProductRounding rounding =
       gpu::token_rounding(shape.tile_cols, column_tiles(view.shape.cols, shape.tile_cols) + kMostTokenGroups);
   rounding.more_roundings += 4 * shape.tile_cols;  // patches of a row of a tile
-  if (const int largest = largest_stand_in(view); largest != 0)
-    rounding.offset = std::ldexp(2.0, largest + 1 - 127);
+  if (const int largest = largest_stand_in(view); largest != 0) rounding.offset = std::ldexp(2.0, largest + 1 - 127);
   if (!has_floats(view)) {
     // An element that is patched is coded as another one of as many bits.
     const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
