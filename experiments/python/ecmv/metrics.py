@@ -147,6 +147,11 @@ def exchange_share(r, c):
     return statistics.median(samples) / number(r, "time", "median_s") if samples and is_timed(r) else NAN
 
 
+def product_alone_s(r, c):
+    samples = part(r, "ranks").get("product_samples_s")
+    return statistics.median(samples) if samples and is_timed(r) else NAN
+
+
 def speedup_vs_raw(r, c):
     return NAN if c.baseline is None else over(elements_per_s(r), elements_per_s(c.baseline))
 
@@ -219,4 +224,5 @@ METRICS = {
     "elements_per_clock_and_unit": Metric("elements a clock and compute unit", "1", "higher",
                                           "elements/s / (clock * compute units)", elements_per_clock_and_unit),
     "exchange_share": Metric("exchange share", "1", "lower", "median exchange alone / median pass time", exchange_share),
+    "product_alone_s": Metric("product alone", "s", "lower", "median product alone", product_alone_s),
 }
