@@ -1,4 +1,4 @@
-# cmake -DNVCC=... -DROOT=... -DARCHITECTURES=75,90 -DSOURCES=a.cu,b.cu -P resources.cmake: compiles the sources for each architecture and
+# cmake -DNVCC=... -DROOT=... -DARCHITECTURES=75-real,90a-real -DSOURCES=a.cu,b.cu -P resources.cmake: compiles the sources for each architecture and
 # prints a line a kernel with registers, stack, spilled bytes, and how many waves of 32 the registers leave room for on a
 # multiprocessor. What the assembler says is all that is needed: no device.
 find_program(FILT c++filt)

@@ -1,148 +1,41 @@
 // Y = W X for tokens of bf16 on matrix units, of uncompressed rows of int8 or bf16. A thread block has some 16-row tiles,
 // each of several lane groups (32 lanes, `parts`) that share its columns step by step. What a lane multiplies it copies
 // itself, asynchronously, to a ring of its own in shared memory and reads back, so that no lane waits for another; the
-// tokens of a slice of columns are copied by all lanes of the block, a slice ahead. The columns that a lane has of a row
-// lie together (16 bytes): which of them is which of the matrix unit's does not matter as long as the tokens' are dealt
-// in the same way. What is left at the end is one addition of the parts.
+// tokens of a slice of columns are copied by all lanes of the block, a slice ahead. What is left at the end is one addition
+// of the parts, and of the blocks that share rows.
 #pragma once
 
 #include <algorithm>
 
-#include "backends/gpu/async_copy.h"
-#include "backends/gpu/token_units.h"
+#include "backends/gpu/token_form.h"
+#include "backends/gpu/token_shares.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Elements: what a lane loads of a row in a step (kLoads times 16 bytes, 64 bytes by four lanes), how many strips of
-// columns that is, and how many columns of a strip a lane has, side by side. chunk() gives a strip's elements, operands()
-// 8 of its columns (number `eighth`) in the rows g and g + 8 as two operands of multiply_tokens. finish() is called once
-// the sums of a block's rows [batch, block_rows] are in shared memory.
-struct Int8Elements {
-  static constexpr int kLoads = 1, kStrips = 1, kCols = 16;
-  uint32_t exponents = kInt8Exponents;  // nvcc would make a constant once for each use
-  ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
-  ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int eighth, uint4 (&a)[2]) const {
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < 2; ++k) {
-      const uint32_t above = word_of(upper, 2 * eighth + k), below = word_of(lower, 2 * eighth + k);
-      a[k] = {int8_numbers<0>(above, exponents), int8_numbers<0>(below, exponents), int8_numbers<1>(above, exponents),
-              int8_numbers<1>(below, exponents)};
-    }
-  }
-  ECMV_GPU_DEVICE void finish(Pointer<float>, int, int64_t, int, const Bf16Tokens&) const {}
-};
-struct Bf16Elements {
-  static constexpr int kLoads = 1, kStrips = 1, kCols = 8;
-  ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
-  static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int, uint4 (&a)[2]) {
-    a[0] = {upper.x, lower.x, upper.y, lower.y};
-    a[1] = {upper.z, lower.z, upper.w, lower.w};
-  }
-  ECMV_GPU_DEVICE void finish(Pointer<float>, int, int64_t, int, const Bf16Tokens&) const {}
-};
-template <typename Elements>
-inline constexpr int kStepCols = 4 * Elements::kCols* Elements::kStrips;
-// Tokens of a tile of eight lie in different banks: of 16 columns of a lane every other 16 bytes are read at once, of 8
-// neighbouring ones.
-template <typename Elements>
-inline constexpr int kTokenPadding = Elements::kCols == 16 ? 16 : 64;
+// Numbers between one token's sums and the next one's.
+inline constexpr int kSumsPadding = 4;
 
 // How a product is divided.
 struct TokenPlan {
   int tiles, parts;        // of a block: row tiles, and lane groups that share one
+  int shares, share_cols;  // blocks that share its rows, and their columns (token_shares.h)
   int slice_steps;         // steps of a part in a slice
-  int token_bytes, rings;  // in shared memory: from a token of a slice to the next; where the rings begin
+  // In shared memory: from a token of a slice to the next, from one slice to the other, where the rings begin.
+  int token_bytes, slice_bytes, rings;
 };
 
-inline constexpr int kTokenLanes = 32, kTileRows = 16, kLaneBytes = 16;
-
-// A form: lane groups of a block, tiles of 16 rows that a lane group has, tiles of 8 tokens, steps that are under way.
-template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead>
-struct TokenForm {
-  using LaneGroup = Lanes<kTokenLanes>;
-  static constexpr int kThreads = kGroups * kTokenLanes, kRows = kTileRows * kRowTiles, kLoads = Elements::kLoads,
-                       kCopies = 2 * kRowTiles * kLoads, kPlaceBytes = kTokenLanes * kLaneBytes,
-                       kStageBytes = kCopies * kPlaceBytes;
-
-  // This lane's bytes of the rows of its lane group, from the next step on.
-  struct Rows {
-    Pointer<const std::byte>
-        next[2 * kRowTiles];  // in rows g, g + 8, ...; those that do not exist are the last one again
-    int cols_left;            // from this lane's first one of the step
-    // Starts the copies of the next step to this lane's places of a stage.
-    ECMV_GPU_DEVICE void copy(Pointer<std::byte> stage, int parts) {
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kCopies; ++i) {
-        const Pointer<std::byte> to = stage + i * kPlaceBytes;
-        if (cols_left > 0)
-          copy_async<kLaneBytes>(to, next[i / kLoads] + i % kLoads * (4 * kLaneBytes));
-        else
-          *cast<uint4>(to) = uint4{};
-      }
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 2 * kRowTiles; ++i) next[i] = next[i] + parts * (kLoads * 4 * kLaneBytes);
-      cols_left -= parts * kStepCols<Elements>;
-    }
-  };
-
-  // Starts the copies of a slice of the tokens; zeros where columns end.
-  static ECMV_GPU_DEVICE void copy_tokens(const Bf16Tokens& tokens, int first_col, int slice_cols, int token_bytes,
-                                          Pointer<std::byte> to) {
-    constexpr int kEach = kLaneBytes / 2;
-    const int chunks = slice_cols / kEach;
-    for (int i = thread_index(); i < tokens.batch * chunks; i += kThreads) {
-      const int token = i / chunks, col = i % chunks * kEach;
-      const Pointer<std::byte> place = to + (token * token_bytes + 2 * col);
-      if (first_col + col < tokens.x_stride)
-        copy_async<kLaneBytes>(place, cast<const std::byte>(tokens.x + (token * tokens.x_stride + first_col + col)));
-      else
-        *cast<uint4>(place) = uint4{};
-    }
-  }
-
-  // `tokens`: this lane's columns in the slice; `offsets`: from there to its token of each tile.
-  static ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> stage,
-                                       Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],
-                                       float (&sums)[kRowTiles][kTokenTiles][4]) {
-    uint4 rows[2 * kRowTiles][kLoads];
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < kCopies; ++i) rows[i / kLoads][i % kLoads] = *cast<const uint4>(stage + i * kPlaceBytes);
-    ECMV_GPU_UNROLL
-    for (int strip = 0; strip < Elements::kStrips; ++strip) {
-      uint4 chunks[2 * kRowTiles];
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 2 * kRowTiles; ++i) chunks[i] = elements.chunk(rows[i], strip);
-      ECMV_GPU_UNROLL
-      for (int eighth = 0; eighth < Elements::kCols / 8; ++eighth) {
-        uint4 a[kRowTiles][2];
-        ECMV_GPU_UNROLL
-        for (int r = 0; r < kRowTiles; ++r) elements.operands(chunks[2 * r], chunks[2 * r + 1], eighth, a[r]);
-        ECMV_GPU_UNROLL
-        for (int tile = 0; tile < kTokenTiles; ++tile) {
-          const uint4 x =
-              *cast<const uint4>(tokens + (offsets[tile] + strip * (8 * Elements::kCols) + eighth * kLaneBytes));
-          ECMV_GPU_UNROLL
-          for (int r = 0; r < kRowTiles; ++r) {
-            multiply_tokens(a[r][0], uint2{x.x, x.y}, sums[r][tile]);
-            multiply_tokens(a[r][1], uint2{x.z, x.w}, sums[r][tile]);
-          }
-        }
-      }
-    }
-  }
-};
-
-template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident>
+template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kTogether>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matmul(Elements elements,
                                                                                    Pointer<const std::byte> w,
                                                                                    int64_t row_bytes, int cols,
                                                                                    Bf16Tokens tokens, TokenPlan plan) {
-  using Form = TokenForm<Elements, kGroups, kRowTiles, kTokenTiles, kAhead>;
+  using Form = TokenForm<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kTogether>;
   using LaneGroup = typename Form::LaneGroup;
   constexpr int kCols = kStepCols<Elements>;
   const int lane = LaneGroup::lane(), group = LaneGroup::uniform(LaneGroup::group()), tile = group % plan.tiles,
-            part = group / plan.tiles, g = lane / 4, t = lane % 4;
-  const int64_t first_row = (block_index() * plan.tiles + tile) * Form::kRows;
+            part = group / plan.tiles, g = lane / 4, t = lane % 4,
+            share = static_cast<int>(block_index() % plan.shares), first_col = share * plan.share_cols;
+  const int64_t row_block = block_index() / plan.shares, first_row = (row_block * plan.tiles + tile) * Form::kRows;
   const bool works = part < plan.parts;
   let_next_begin();
 
@@ -151,18 +44,20 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   ECMV_GPU_UNROLL
   for (int i = 0; i < 2 * kRowTiles; ++i) {
     const int64_t row = first_row + g + 8 * i;
-    rows.next[i] = w + ((row < last ? row : last) * row_bytes + (part * Elements::kLoads * 4 + t) * kLaneBytes);
+    rows.next[i] = w + ((row < last ? row : last) * row_bytes +
+                        ((first_col / kCols + part) * Elements::kLoads * 4 + t) * kLaneBytes);
   }
-  rows.cols_left = cols - part * kCols - t * Elements::kCols;
+  const int cols_left = cols - first_col, own_cols = cols_left < plan.share_cols ? cols_left : plan.share_cols;
+  rows.cols_left = own_cols - part * kCols - t * Elements::kCols;
 
-  const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (cols + slice_cols - 1) / slice_cols,
-            slice_bytes = tokens.batch * plan.token_bytes;
-  const Pointer<std::byte> ring =
-      shared_memory() + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
+  const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
+            end_col = first_col + own_cols;
+  const Pointer<std::byte> buffers = shared_memory() + (kTogether ? first_block_offset() : 0);
+  const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
 
   if (works) rows.copy(ring, plan.parts);
   wait_for_previous();
-  Form::copy_tokens(tokens, 0, slice_cols, plan.token_bytes, shared_memory());
+  Form::copy_tokens(tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
   commit_copies();
   ECMV_GPU_UNROLL
   for (int i = 1; i < kAhead; ++i) {
@@ -174,10 +69,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   ECMV_GPU_UNROLL
   for (int tile_of_tokens = 0; tile_of_tokens < kTokenTiles; ++tile_of_tokens) {
     const int token = 8 * tile_of_tokens + g;
-    offsets[tile_of_tokens] = (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes;
+    offsets[tile_of_tokens] =
+        (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes + t * Elements::kCols * 2;
   }
   float sums[kRowTiles][kTokenTiles][4] = {};
-  const int own_bytes = (part * kCols + t * Elements::kCols) * 2;
   int stage = 0;
   for (int slice = 0; slice < slices; ++slice) {
     // The tokens of this slice were committed before as many groups as the slice before had steps.
@@ -185,30 +80,37 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
       wait_copies<kAhead - 1>();
     else
       wait_copies<1>();
+    Form::tokens_are_there();
+    Form::end_products();
     sync_block();
     if (slice + 1 < slices) {
-      Form::copy_tokens(tokens, (slice + 1) * slice_cols, slice_cols, plan.token_bytes,
-                        shared_memory() + (slice + 1) % 2 * slice_bytes);
+      Form::copy_tokens(tokens, first_col + (slice + 1) * slice_cols, end_col, slice_cols, plan.token_bytes,
+                        buffers + (slice + 1) % 2 * plan.slice_bytes);
       commit_copies();
     }
-    Pointer<const std::byte> own_tokens = shared_memory() + (slice % 2 * slice_bytes + own_bytes);
+    const Pointer<const std::byte> of_slice = buffers + slice % 2 * plan.slice_bytes;
+    int col = part * kCols;
     ECMV_GPU_NO_UNROLL
     for (int i = 0; i < plan.slice_steps; ++i) {
       wait_copies<kAhead - 1>();
-      if (works) {
-        Form::multiply(elements, ring + stage, own_tokens, offsets, sums);
-        rows.copy(ring + stage, plan.parts);
-      }
-      commit_copies();
-      own_tokens = own_tokens + plan.parts * kCols * 2;
+      if (works)
+        Form::multiply(elements, ring + stage, of_slice, col, offsets, sums, [&] {
+          rows.copy(ring + stage, plan.parts);
+          commit_copies();
+        });
+      else
+        commit_copies();
+      col += plan.parts * kCols;
       stage = stage == (kAhead - 1) * Form::kStageBytes ? 0 : stage + Form::kStageBytes;
     }
   }
   wait_copies<0>();
+  Form::end_products();
   sync_block();
 
-  // [parts, batch, rows of the block]: added up, then stored row by row.
-  const int block_rows = plan.tiles * Form::kRows, block_sums = tokens.batch * block_rows;
+  // [parts, batch, rows of the block]: added up, then stored row by row. What lanes put at once is in different banks.
+  const int block_rows = plan.tiles * Form::kRows, token_sums = block_rows + kSumsPadding,
+            part_sums = tokens.batch * token_sums;
   const Pointer<float> all = cast<float>(shared_memory());
   ECMV_GPU_UNROLL
   for (int r = 0; r < kRowTiles; ++r) {
@@ -218,37 +120,65 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
       for (int i = 0; i < 4; ++i) {
         const int token = 8 * k + 2 * t + i % 2;
         if (works && token < tokens.batch)
-          all[part * block_sums + token * block_rows + tile * Form::kRows + r * kTileRows + g + i / 2 * 8] =
+          all[part * part_sums + token * token_sums + tile * Form::kRows + r * kTileRows + g + i / 2 * 8] =
               sums[r][k][i];
       }
     }
   }
   sync_block();
-  for (int i = thread_index(); i < block_sums; i += Form::kThreads) {
-    float sum = all[i];
-    for (int p = 1; p < plan.parts; ++p) sum += all[p * block_sums + i];
-    all[i] = sum;
+  if (plan.parts > 1) {
+    for (int i = thread_index(); i < part_sums; i += Form::kThreads) {
+      float sum = all[i];
+      for (int p = 1; p < plan.parts; ++p) sum += all[p * part_sums + i];
+      all[i] = sum;
+    }
+    sync_block();
   }
-  sync_block();
-  const int64_t block_first = block_index() * block_rows;
-  elements.finish(all, block_rows, block_first, cols, tokens);
-  sync_block();
-  for (int i = thread_index(); i < block_sums; i += Form::kThreads)
-    if (const int64_t to = block_first + i % block_rows; to < tokens.rows)
-      tokens.y[i / block_rows * tokens.rows + to] = all[i];
+  const int64_t block_first = row_block * block_rows, rows_left = tokens.rows - block_first;
+  if constexpr (Elements::kFinishes) {
+    elements.finish(all, block_rows, token_sums, block_first, cols, tokens, share, plan.shares);
+    sync_block();
+  }
+  const int own_rows = rows_left < block_rows ? static_cast<int>(rows_left) : block_rows;
+  Pointer<float> y = tokens.y + (share * (tokens.batch * tokens.rows) + block_first);
+  for (int token = 0; token < tokens.batch; ++token, y = y + tokens.rows)
+    for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = all[token * token_sums + row];
 }
 
 // A kernel's form: lane groups of a block, tiles of 16 rows that each has, steps that are under way, blocks that fit on a
-// multiprocessor.
+// multiprocessor, the most blocks that share rows, and whether four lane groups multiply together.
 struct TokenPolicy : Policy {
-  int groups, row_tiles, ahead, resident;
+  int groups, row_tiles, ahead, resident, shares;
+  bool together;
   int rows() const { return kTileRows * row_tiles; }
 };
+
+// Tiles of eight tokens that a kernel for so many has.
+inline int token_tiles(int batch, bool together) { return batch <= 8 && !together ? 1 : batch <= 16 ? 2 : 8; }
 
 struct SizedPlan {
   TokenPlan plan;
   int64_t bytes;  // of shared memory; 0 where the batch does not fit
 };
+
+// Of a plan: tiles, parts, shares and their columns, which no batch changes.
+template <typename Elements>
+TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int compute_units) {
+  const int64_t row_tiles = (shape.rows + policy.rows() - 1) / policy.rows(),
+                blocks = std::max<int64_t>(1, int64_t{compute_units} * policy.resident),
+                steps = (shape.cols + kStepCols<Elements> - 1) / kStepCols<Elements>;
+  TokenPlan plan{};
+  plan.tiles =
+      static_cast<int>(std::clamp<int64_t>((row_tiles * policy.shares + blocks - 1) / blocks, 1, policy.groups));
+  if (policy.together) plan.tiles = (plan.tiles + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
+  plan.parts = policy.groups / plan.tiles;
+  const int64_t row_blocks = (row_tiles + plan.tiles - 1) / plan.tiles,
+                most = std::clamp<int64_t>(blocks / row_blocks, 1, policy.shares),
+                share_steps = (steps + plan.parts * most - 1) / (plan.parts * most) * plan.parts;
+  plan.shares = static_cast<int>((steps + share_steps - 1) / share_steps);
+  plan.share_cols = static_cast<int>(share_steps * kStepCols<Elements>);
+  return plan;
+}
 
 // Slices as long as fit, for where one ends all lane groups wait for each other, but a quarter of the columns at most, for
 // nothing is multiplied before the first one is there (H200, 16384 columns, one token: 88 us a layer in one slice, 73 with
@@ -258,22 +188,25 @@ SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch
                      int64_t shared_bytes) {
   constexpr int64_t kSystemBytes = 1024;  // that every block needs besides its own
   const int64_t most = (shared_bytes + kSystemBytes) / policy.resident - kSystemBytes;
-  const int64_t row_tiles = (shape.rows + policy.rows() - 1) / policy.rows(),
-                blocks = std::max<int64_t>(1, int64_t{compute_units} * policy.resident),
-                rings = int64_t{policy.groups} * policy.ahead * 2 * policy.row_tiles * Elements::kLoads * kTokenLanes *
-                        kLaneBytes;
-  TokenPlan plan{};
-  plan.tiles = static_cast<int>(std::clamp<int64_t>((row_tiles + blocks - 1) / blocks, 1, policy.groups));
-  plan.parts = policy.groups / plan.tiles;
-  const int64_t sums = int64_t{plan.parts} * batch * plan.tiles * policy.rows() * 4;
-  const int64_t steps = (shape.cols + kStepCols<Elements> - 1) / kStepCols<Elements>;
+  const int64_t rings =
+      int64_t{policy.groups} * policy.ahead * 2 * policy.row_tiles * Elements::kLoads * kTokenLanes * kLaneBytes;
+  TokenPlan plan = divide_tokens<Elements>(policy, shape, compute_units);
+  const int64_t sums = int64_t{plan.parts} * batch * (plan.tiles * policy.rows() + kSumsPadding) * 4;
+  const int64_t steps = plan.share_cols / kStepCols<Elements>;
+  // Slices of whole blocks of 64 columns.
+  const int step_cols = plan.parts * kStepCols<Elements>,
+            least = policy.together && step_cols % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
   for (int slices = 4;; ++slices) {
     plan.slice_steps = static_cast<int>((steps + int64_t{plan.parts} * slices - 1) / (int64_t{plan.parts} * slices));
-    plan.token_bytes = plan.slice_steps * plan.parts * kStepCols<Elements> * 2 + kTokenPadding<Elements>;
-    plan.rings = 2 * batch * plan.token_bytes;
-    const int64_t bytes = std::max(plan.rings + rings, sums);
+    plan.slice_steps = (plan.slice_steps + least - 1) / least * least;
+    const int slice_cols = plan.slice_steps * step_cols;
+    plan.token_bytes = slice_cols * 2 + kTokenPadding<Elements>;
+    plan.slice_bytes = policy.together ? slice_cols / kBlockCols * 8 * token_tiles(batch, true) * kBlockTokenBytes
+                                       : batch * plan.token_bytes;
+    plan.rings = 2 * plan.slice_bytes;
+    const int64_t bytes = std::max(plan.rings + rings, sums) + (policy.together ? kBlockAlignment : 0);
     if (bytes <= most) return {plan, bytes};
-    if (plan.slice_steps <= 1) return {};
+    if (plan.slice_steps <= least) return {};
   }
 }
 
@@ -285,7 +218,7 @@ struct TokenRows {
 };
 
 // A bound product. A batch that does not fit is multiplied in halves.
-template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kResident>
+template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kResident, bool kTogether>
 struct TokenProduct {
   Elements elements;
   TokenRows rows;
@@ -293,33 +226,39 @@ struct TokenProduct {
   int64_t shared_bytes;
   bool early;
 
-  static constexpr TokenPolicy kForm{{}, kGroups, kRowTiles, kAhead, kResident};
+  int shares;
 
   void operator()(void* stream, const MatmulArgs& args) const {
     int most = args.batch;
-    while (token_plan<Elements>(kForm, rows.shape, most, compute_units, shared_bytes).bytes == 0) most = (most + 1) / 2;
+    while (token_plan<Elements>(form(), rows.shape, most, compute_units, shared_bytes).bytes == 0)
+      most = (most + 1) / 2;
     for (int first = 0; first < args.batch; first += most) {
       Bf16Tokens tokens = bf16_tokens_of(args);
       tokens.batch = std::min(most, args.batch - first);
       tokens.x = args.x_bf16 + first * args.x_stride;
-      tokens.y = args.y + first * args.y_stride;
-      if (tokens.batch <= 8)
-        start<1>(stream, tokens);
-      else if (tokens.batch <= 16)
-        start<2>(stream, tokens);
-      else
-        start<8>(stream, tokens);
+      const SizedPlan sized = token_plan<Elements>(form(), rows.shape, tokens.batch, compute_units, shared_bytes);
+      float* const y = args.y + first * args.y_stride;
+      tokens.y = sized.plan.shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      switch (token_tiles(tokens.batch, kTogether)) {
+        case 1:
+          if constexpr (!kTogether) start<1>(stream, tokens, sized);
+          break;
+        case 2: start<2>(stream, tokens, sized); break;
+        default: start<8>(stream, tokens, sized);
+      }
+      enqueue_add_shares(stream, args.scratch, sized.plan.shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
   }
 
  private:
+  TokenPolicy form() const { return {{}, kGroups, kRowTiles, kAhead, kResident, shares, kTogether}; }
   template <int kTokenTiles>
-  void start(void* stream, const Bf16Tokens& tokens) const {
-    const SizedPlan sized = token_plan<Elements>(kForm, rows.shape, tokens.batch, compute_units, shared_bytes);
-    const int64_t block_rows = int64_t{sized.plan.tiles} * kForm.rows();
-    launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident>,
-           {(rows.shape.rows + block_rows - 1) / block_rows, kGroups * kTokenLanes, sized.bytes, early}, stream,
-           elements, rows.first, rows.row_bytes, static_cast<int>(rows.shape.cols), tokens, sized.plan);
+  void start(void* stream, const Bf16Tokens& tokens, const SizedPlan& sized) const {
+    const int64_t block_rows = int64_t{sized.plan.tiles} * form().rows(),
+                  row_blocks = (rows.shape.rows + block_rows - 1) / block_rows;
+    launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident, kTogether>,
+           {row_blocks * sized.plan.shares, kGroups * kTokenLanes, sized.bytes, early}, stream, elements, rows.first,
+           rows.row_bytes, static_cast<int>(rows.shape.cols), tokens, sized.plan);
   }
 };
 
@@ -337,18 +276,19 @@ std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shap
 }
 
 // The policies of a kernel for some elements; `with_form` of one of them is its product.
-// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor.
+// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, together.
 inline constexpr TokenPolicy kTokenPolicies[] = {
-    {{"groups16_ahead4"}, 16, 1, 4, 1},
-    {{"groups8_ahead6_fit2"}, 8, 1, 6, 2},
-    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1},
-    {{"groups4_ahead3_fit4"}, 4, 1, 3, 4},
+    {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},         {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
+    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
 };
 // For elements of several loads a step.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
-    {{"groups16_ahead2"}, 16, 1, 2, 1},
-    {{"groups8_ahead3"}, 8, 1, 3, 1},
-    {{"groups4_ahead2"}, 4, 1, 2, 1},
+    {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
+    {{"together16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
+    {{"together16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
+    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+    {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
 };
 
 template <const auto& kForms, typename Elements>
@@ -356,12 +296,14 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
                                const DeviceInfo& device, const ProductRounding& more = {}) {
   return with_policy<kForms>(policy, [&](auto at) -> BoundKernel {
     constexpr const TokenPolicy& kForm = kForms[decltype(at)::value];
-    ProductRounding rounding = token_rounding(rows.shape.cols, kForm.groups);
+    ProductRounding rounding = token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
     rounding.more_roundings += more.more_roundings;
     rounding.offset = more.offset;
-    return {TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident>{
-                elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device)},
-            {.rounding = rounding}};
+    return {TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{
+                elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device), kForm.shares},
+            {.scratch_bytes = share_scratch_bytes(
+                 divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares, rows.shape.rows),
+             .rounding = rounding}};
   });
 }
 

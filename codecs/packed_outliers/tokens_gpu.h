@@ -27,6 +27,7 @@ ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32
 template <int kBits>
 struct FieldElements {
   static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16;
+  static constexpr bool kFinishes = true;
 
   uint32_t exponents, to_element;
   gpu::Pointer<const uint8_t> header;
@@ -45,17 +46,19 @@ struct FieldElements {
               field_numbers<1>(above, exponents, to_element), field_numbers<1>(below, exponents, to_element)};
     }
   }
-  // A lane group follows the records of one block of rows.
-  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int64_t first_row, int cols,
-                              const gpu::Bf16Tokens& tokens) const {
+  static ECMV_GPU_DEVICE int unit_pair(int pair) { return gpu::pair_of_sixteen(pair); }
+  // A lane group follows the records of one block of rows, in all columns; the shares take turns.
+  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row, int cols,
+                              const gpu::Bf16Tokens& tokens, int share, int shares) const {
     constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
-    for (int i = LaneGroup::group() * kBlockRows; i < block_rows; i += gpu::block_size() / kLanes * kBlockRows) {
+    for (int i = (LaneGroup::group() * shares + share) * kBlockRows; i < block_rows;
+         i += gpu::block_size() / kLanes * shares * kBlockRows) {
       if (first_row + i >= tokens.rows) break;
       const Records of_block = records_of(header, records, (first_row + i) / kBlockRows);
       RecordWalk(of_block, of_block.first, of_block.last, 0).run(cols, [&](int64_t, int row, int col, int delta) {
         for (int token = 0; token < tokens.batch; ++token)
           gpu::atomic_add(
-              sums + (token * block_rows + i + row),
+              sums + (token * token_sums + i + row),
               static_cast<float>(delta) * gpu::float_of(uint32_t{tokens.x[token * tokens.x_stride + col]} << 16));
       });
     }

@@ -29,11 +29,18 @@ ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
   return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
 }
 
+// Four numbers of a token, as float32.
+ECMV_GPU_DEVICE gpu::uint4 four_inputs(gpu::Pointer<const float> x) { return *gpu::cast<const gpu::uint4>(x); }
+ECMV_GPU_DEVICE gpu::uint4 four_inputs(gpu::Pointer<const uint16_t> x) {
+  const gpu::uint2 pairs = *gpu::cast<const gpu::uint2>(x);
+  return {pairs.x << 16, pairs.x & 0xFFFF0000u, pairs.y << 16, pairs.y & 0xFFFF0000u};
+}
 // One token's x to shared memory, zeros past the last column, where there are codes as well.
-ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int stored_cols, gpu::Pointer<float> to) {
+template <typename Input>
+ECMV_GPU_DEVICE void load_token(gpu::Pointer<const Input> x, int cols, int stored_cols, gpu::Pointer<float> to) {
   // Tokens have zeros past their last column, but not as many as there are columns of a segment.
   for (int col = gpu::thread_index() * 4; col < stored_cols; col += gpu::block_size() * 4)
-    *gpu::cast<gpu::uint4>(to + col) = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
+    *gpu::cast<gpu::uint4>(to + col) = col < cols ? four_inputs(x + col) : gpu::uint4{};
 }
 
 // The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
@@ -58,11 +65,12 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   return products[0] + products[1];
 }
 
-// One token. Lane groups share rows as in the products of int8; each has sums of its own, which are added in order at
+// One token, of float32 or, where bf16_tokens is not null, of bf16. Lane groups share rows as in the products of int8; each has sums of its own, which are added in order at
 // the end.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
-                                                             gpu::TokenView tokens, int token) {
+                                                             gpu::TokenView tokens,
+                                                             gpu::Pointer<const uint16_t> bf16_tokens, int token) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -80,8 +88,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   own_sums[LaneGroup::lane()] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
-  load_token(tokens.x + token * tokens.x_stride, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols,
-             inputs);
+  const int stored_cols = matrix.streams.row_segments * TileOf::kSegmentCols;
+  if (bf16_tokens != nullptr)
+    load_token(bf16_tokens + token * tokens.x_stride, matrix.cols, stored_cols, inputs);
+  else
+    load_token(tokens.x + token * tokens.x_stride, matrix.cols, stored_cols, inputs);
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);

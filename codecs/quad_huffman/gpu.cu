@@ -119,7 +119,7 @@ backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, 
 
 // --- products of bf16 -----------------------------------------------------------------------------------------------
 
-using MatmulKernel = void (*)(Matrix, Plan, Hidden, gpu::TokenView, int);
+using MatmulKernel = void (*)(Matrix, Plan, Hidden, gpu::TokenView, gpu::Pointer<const uint16_t>, int);
 
 // Token by token: the kernel is for one.
 struct MultiplyFloats {
@@ -129,7 +129,7 @@ struct MultiplyFloats {
   MatmulKernel kernel;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     for (int token = 0; token < args.batch; ++token)
-      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, gpu::tokens_of(args), token);
+      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, gpu::tokens_of(args), args.x_bf16, token);
   }
 };
 
@@ -247,6 +247,12 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::matmul,
      .variant = "rings",
      .policies = kMatmulPolicies,
+     .refuses = refuses<InputType::float32>,
+     .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "rings",
+     .policies = kMatmulPolicies,
+     .activations = backends::Activations::bf16,
      .refuses = refuses<InputType::float32>,
      .bind = bind_matmul},
     {.op = backends::Op::matmul,

@@ -23,33 +23,63 @@ inline int largest_stand_in(const codecs::CompressedView& matrix) {
 using TokenKernel = void (*)(Matrix, Plan, TokenLayout, Hidden, gpu::Bf16Tokens);
 
 struct TokenGroupsPolicy : backends::Policy {
-  int lane_groups, copies;
+  int lane_groups, copies, shares;
+  bool together;  // four lane groups multiply as one (gpu/warpgroup_units.h)
 };
-inline constexpr TokenGroupsPolicy kTokenPolicies[] = {{{"waves16"}, 16, 16}, {{"waves8"}, 8, 32}};
+inline constexpr TokenGroupsPolicy kTokenPolicies[] = {{{"waves16"}, 16, 16, 1, false},
+                                                       {{"waves8"}, 8, 32, 1, false},
+                                                       {{"together16"}, 16, 16, 1, true},
+                                                       {{"together16_shares4"}, 16, 16, 4, true}};
+// At a time, by a kernel where each lane group multiplies by itself.
+inline constexpr int kMostTokensAlone = 16;
 
 struct TokenPlanned {
   Plan plan;
   TokenLayout layout;
 };
 
-// Lane groups dealt to as many row groups as give each multiprocessor one block, the others of a block to tiles of one
-// row group. No lane groups where the batch does not fit.
+// How many row groups a block has, how many lane groups share one, and the blocks that share rows: as many row groups as
+// give each multiprocessor one block. No batch changes that.
+struct TokenDivision {
+  int row_groups, parts, shares, share_tiles;
+};
+inline TokenDivision divide_tokens(const TokenGroupsPolicy& policy, const Shape& shape, datasets::Shape matrix,
+                                   int compute_units) {
+  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols),
+                most = std::min<int64_t>(policy.shares, tiles);
+  TokenDivision of{};
+  of.row_groups = policy.together ? gpu::kWarpgroup : 1;
+  while (of.row_groups < policy.lane_groups && groups * most > int64_t{of.row_groups} * compute_units)
+    of.row_groups *= 2;
+  const int64_t row_blocks = (groups + of.row_groups - 1) / of.row_groups,
+                shares = std::clamp<int64_t>(compute_units / row_blocks, 1, most);
+  of.share_tiles = static_cast<int>((tiles + shares - 1) / shares);
+  of.shares = static_cast<int>((tiles + of.share_tiles - 1) / of.share_tiles);
+  of.parts = std::min(policy.lane_groups / of.row_groups, of.share_tiles);
+  return of;
+}
+
+// No lane groups where the batch does not fit.
 inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& shape, datasets::Shape matrix, int batch,
                                 int compute_units, int64_t shared_bytes) {
-  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols);
+  const TokenDivision division = divide_tokens(policy, shape, matrix, compute_units);
+  const int of_block = division.row_groups, parts = division.parts;
   TokenPlanned planned{};
   planned.layout.exponents = gpu::kInt8Exponents;
+  planned.layout.shares = division.shares;
+  planned.layout.share_tiles = division.share_tiles;
   Plan& plan = planned.plan;
-  int of_block = 1;
-  while (of_block < policy.lane_groups && groups > int64_t{of_block} * compute_units) of_block *= 2;
-  const int parts = static_cast<int>(std::min<int64_t>(policy.lane_groups / of_block, tiles));
   const bool floats = is_float(shape.form);
   const int segment_bytes = 2 * segment_cols(shape.symbol_cols);
   // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 every other 16.
   planned.layout.token_bytes = segment_bytes + (floats ? 64 : 16);
+  const int64_t part_bytes = policy.together ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
+                                                   gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
+                                             : int64_t{batch} * planned.layout.token_bytes;
   const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * kPieceBytes,
-                slices = int64_t{kTokenSlots} * parts * batch * planned.layout.token_bytes,
-                sums = int64_t{parts} * batch * of_block * kLanes * 4;
+                slices = kTokenSlots * parts * part_bytes + (policy.together ? gpu::kBlockAlignment : 0),
+                sums = int64_t{parts} * batch * (of_block * kLanes + gpu::kSumsPadding) * 4;
+  if (!policy.together && batch > kMostTokensAlone) return {};
   if (sums > shared_bytes || !place_table(plan, shape, policy.copies, shared_bytes - rings - pieces - slices))
     return {};
   plan.lane_groups = of_block * parts;
@@ -62,7 +92,7 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
 
 // The kernel for a shape, null where there is none: symbols of four and eight columns with 2 to 4 raw bits and bf16
 // elements, two symbols a window. What is left out would double the compiling.
-template <int kTokenTiles>
+template <int kTokenTiles, bool kTogether>
 TokenKernel token_kernel(const Shape& shape) {
   const auto of_form = [](auto symbol_cols, auto form) -> TokenKernel {
     constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
@@ -70,7 +100,7 @@ TokenKernel token_kernel(const Shape& shape) {
                                        raw_bits_of(kForm) > most_raw_bits(kSymbolCols, is_folded(kForm))))
       return nullptr;
     else
-      return token_product<kSymbolCols, kForm, 2, kTokenTiles, 512>;
+      return token_product<kSymbolCols, kForm, 2, kTokenTiles, kTogether, 512>;
   };
   const auto of_columns = [&](auto symbol_cols) -> TokenKernel {
     switch (shape.form) {
@@ -172,15 +202,22 @@ struct MultiplyTokens {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
       tokens.batch = std::min(most, args.batch - first);
       tokens.x = args.x_bf16 + first * args.x_stride;
-      tokens.y = args.y + first * args.y_stride;
       const TokenPlanned planned = plan_tokens(*policy, shape, size, tokens.batch, compute_units, shared_bytes);
       const Plan& plan = planned.plan;
       const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
-      const TokenKernel kernel = tokens.batch <= 8    ? token_kernel<1>(shape)
-                                 : tokens.batch <= 16 ? token_kernel<2>(shape)
-                                                      : token_kernel<8>(shape);
-      gpu::launch(kernel, {(matrix.row_groups + of_block - 1) / of_block, plan.lane_groups * kLanes, plan.bytes, early},
-                  stream, matrix, plan, planned.layout, Hidden{}, tokens);
+      const int shares = planned.layout.shares;
+      float* const y = args.y + first * args.y_stride;
+      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      const int tiles = gpu::token_tiles(tokens.batch, policy->together);
+      const TokenKernel kernel = !policy->together
+                                     ? tiles == 1 ? token_kernel<1, false>(shape) : token_kernel<2, false>(shape)
+                                 : tiles == 2 ? token_kernel<2, true>(shape)
+                                              : token_kernel<8, true>(shape);
+      gpu::launch(
+          kernel,
+          {(matrix.row_groups + of_block - 1) / of_block * shares, plan.lane_groups * kLanes, plan.bytes, early},
+          stream, matrix, plan, planned.layout, Hidden{}, tokens);
+      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
   }
 };
@@ -190,7 +227,7 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   const auto& policy = named.as<TokenGroupsPolicy>();
-  if (token_kernel<1>(shape_of(matrix)) == nullptr)
+  if (token_kernel<1, false>(shape_of(matrix)) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
            "of "
            "four.";
@@ -204,9 +241,12 @@ inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers l
   const codecs::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const backends::DeviceInfo& device = place.device();
-  return {MultiplyTokens{matrix_of(view, shape), shape, view.shape, &named.as<TokenGroupsPolicy>(),
-                         device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
-          {.rounding = gpu::token_rounding(view.shape.cols, kMostTokenGroups)}};
+  const auto& policy = named.as<TokenGroupsPolicy>();
+  const int shares = divide_tokens(policy, shape, view.shape, device.compute_units).shares;
+  return {MultiplyTokens{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
+                         gpu::have_early_launches(device)},
+          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
+           .rounding = gpu::token_rounding(view.shape.cols, kMostTokenGroups + shares)}};
 }
 
 inline std::string refuses_few(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,

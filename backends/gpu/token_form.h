@@ -1,0 +1,210 @@
+// What a lane group does in a product with tokens of bf16 (token_matmul.h): brings rows and tokens to shared memory and
+// multiplies them. The columns that a lane has of a row lie together (16 bytes): which of them is which of the matrix
+// unit's does not matter as long as the tokens' are dealt in the same way.
+#pragma once
+
+#include "backends/gpu/async_copy.h"
+#include "backends/gpu/warpgroup_units.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// Elements: what a lane loads of a row in a step (kLoads times 16 bytes, 64 bytes by four lanes), how many strips of
+// columns that is, and how many columns of a strip a lane has, side by side. chunk() gives a strip's elements, operands()
+// 8 of its columns (number `eighth`) in the rows g and g + 8 as two operands of multiply_tokens. unit_pair() is where in a
+// block of 64 columns (warpgroup_units.h) the numbers of two columns go, so that they meet these operands. kFinishes:
+// finish() adds something to the sums of a block's rows in shared memory, [batch, token_sums]; the `shares` blocks with
+// the same rows share that work.
+// Pair 8 t + 2 j + h of a lane with 16 columns.
+ECMV_GPU_DEVICE int pair_of_sixteen(int pair) { return (pair >> 1 & 3) << 3 | (pair & 1) << 2 | pair >> 3; }
+struct Int8Elements {
+  static constexpr int kLoads = 1, kStrips = 1, kCols = 16;
+  static constexpr bool kFinishes = false;
+  uint32_t exponents = kInt8Exponents;  // nvcc would make a constant once for each use
+  ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
+  ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int eighth, uint4 (&a)[2]) const {
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const uint32_t above = word_of(upper, 2 * eighth + k), below = word_of(lower, 2 * eighth + k);
+      a[k] = {int8_numbers<0>(above, exponents), int8_numbers<0>(below, exponents), int8_numbers<1>(above, exponents),
+              int8_numbers<1>(below, exponents)};
+    }
+  }
+  static ECMV_GPU_DEVICE int unit_pair(int pair) { return pair_of_sixteen(pair); }
+};
+struct Bf16Elements {
+  static constexpr int kLoads = 1, kStrips = 1, kCols = 8;
+  static constexpr bool kFinishes = false;
+  ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
+  static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int, uint4 (&a)[2]) {
+    a[0] = {upper.x, lower.x, upper.y, lower.y};
+    a[1] = {upper.z, lower.z, upper.w, lower.w};
+  }
+  // Pair 4 t + 2 j + h of 32 columns.
+  static ECMV_GPU_DEVICE int unit_pair(int pair) {
+    return (pair >> 4) << 4 | (pair >> 1 & 1) << 3 | (pair & 1) << 2 | (pair >> 2 & 3);
+  }
+};
+template <typename Elements>
+inline constexpr int kStepCols = 4 * Elements::kCols* Elements::kStrips;
+// Tokens of a tile of eight lie in different banks: of 16 columns of a lane every other 16 bytes are read at once, of 8
+// neighbouring ones.
+template <typename Elements>
+inline constexpr int kTokenPadding = Elements::kCols == 16 ? 16 : 64;
+
+inline constexpr int kTokenLanes = 32, kTileRows = 16, kLaneBytes = 16;
+
+// Starts the copies of `cols` columns of the tokens to blocks of `block_tokens` tokens (warpgroup_units.h), by all `groups`
+// lane groups of the thread block; zeros from end_col on. A lane has a pair of columns, and puts it where the lane of the
+// matrix that has these columns multiplies them.
+template <typename Elements>
+ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
+                                       int groups, int block_tokens, Pointer<std::byte> to) {
+  using LaneGroup = Lanes<kTokenLanes>;
+  const int pair = LaneGroup::lane(), to_pair = Elements::unit_pair(pair), group = LaneGroup::group();
+  int64_t col = first_col + 2 * pair;
+  ECMV_GPU_NO_UNROLL
+  for (int done = 0; done < cols; done += kBlockCols) {
+    Pointer<const uint16_t> from = tokens.x + (group * tokens.x_stride + col);
+    for (int token = group; token < tokens.batch; token += groups) {
+      const Pointer<std::byte> place = to + pair_place(token, to_pair);
+      if (col < end_col)
+        copy_async<4>(place, cast<const std::byte>(from));
+      else
+        *cast<uint32_t>(place) = 0;
+      from = from + groups * tokens.x_stride;
+    }
+    to = to + block_tokens * kBlockTokenBytes;
+    col += kBlockCols;
+  }
+}
+
+// A form: lane groups of a block, tiles of 16 rows that a lane group has, tiles of 8 tokens, steps that are under way, and
+// whether four lane groups multiply together (warpgroup_units.h).
+template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, bool kTogether>
+struct TokenForm {
+  using LaneGroup = Lanes<kTokenLanes>;
+  static constexpr int kThreads = kGroups * kTokenLanes, kRows = kTileRows * kRowTiles, kLoads = Elements::kLoads,
+                       kCopies = 2 * kRowTiles * kLoads, kPlaceBytes = kTokenLanes * kLaneBytes,
+                       kStageBytes = kCopies * kPlaceBytes;
+
+  // This lane's bytes of the rows of its lane group, from the next step on.
+  struct Rows {
+    Pointer<const std::byte>
+        next[2 * kRowTiles];  // in rows g, g + 8, ...; those that do not exist are the last one again
+    int cols_left;            // from this lane's first one of the step
+    // Starts the copies of the next step to this lane's places of a stage.
+    ECMV_GPU_DEVICE void copy(Pointer<std::byte> stage, int parts) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kCopies; ++i) {
+        const Pointer<std::byte> to = stage + i * kPlaceBytes;
+        if (cols_left > 0)
+          copy_async<kLaneBytes>(to, next[i / kLoads] + i % kLoads * (4 * kLaneBytes));
+        else
+          *cast<uint4>(to) = uint4{};
+      }
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 2 * kRowTiles; ++i) next[i] = next[i] + parts * (kLoads * 4 * kLaneBytes);
+      cols_left -= parts * kStepCols<Elements>;
+    }
+  };
+
+  // Starts the copies of a slice of the tokens; zeros from end_col on.
+  static ECMV_GPU_DEVICE void copy_tokens(const Bf16Tokens& tokens, int first_col, int end_col, int slice_cols,
+                                          int token_bytes, Pointer<std::byte> to) {
+    if constexpr (kTogether) {
+      copy_token_blocks<Elements>(tokens, first_col, end_col, slice_cols, kGroups, 8 * kTokenTiles, to);
+    } else {
+      constexpr int kEach = kLaneBytes / 2;
+      const int chunks = slice_cols / kEach;
+      for (int i = thread_index(); i < tokens.batch * chunks; i += kThreads) {
+        const int token = i / chunks, col = i % chunks * kEach;
+        const Pointer<std::byte> place = to + (token * token_bytes + 2 * col);
+        if (first_col + col < end_col)
+          copy_async<kLaneBytes>(place, cast<const std::byte>(tokens.x + (token * tokens.x_stride + first_col + col)));
+        else
+          *cast<uint4>(place) = uint4{};
+      }
+    }
+  }
+  // By all threads, before a barrier and reading what has been copied.
+  static ECMV_GPU_DEVICE void tokens_are_there() {
+    if constexpr (kTogether) order_before_units();
+  }
+  // By all threads, before a barrier and copying to the slice that was read.
+  static ECMV_GPU_DEVICE void end_products() {
+    if constexpr (kTogether) wait_for_products();
+  }
+
+  // Multiplies a step: `col` is the part's first one in the slice, offsets[k] are from the slice's first byte to this
+  // lane's token of tile k and the lane's columns. Calls read() when the stage may be filled again.
+  template <typename Read>
+  static ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> stage,
+                                       Pointer<const std::byte> slice, int col, const int (&offsets)[kTokenTiles],
+                                       float (&sums)[kRowTiles][kTokenTiles][4], Read read) {
+    uint4 rows[2 * kRowTiles][kLoads];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kCopies; ++i) rows[i / kLoads][i % kLoads] = *cast<const uint4>(stage + i * kPlaceBytes);
+    read();
+    if constexpr (kTogether)
+      multiply_together(elements, rows, slice, col, sums);
+    else
+      multiply_alone(elements, rows, slice + col * 2, offsets, sums);
+  }
+
+  // The same of rows in registers, with blocks of the tokens.
+  static ECMV_GPU_DEVICE void multiply_together(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
+                                                Pointer<const std::byte> slice, int col,
+                                                float (&sums)[kRowTiles][kTokenTiles][4]) {
+    constexpr int kUnits = Elements::kCols / 4;  // of 16 columns, in a strip
+    Pointer<const std::byte> block = slice + col / kBlockCols * (8 * kTokenTiles * kBlockTokenBytes);
+    const int first_unit = col % kBlockCols / kUnitCols;
+    ECMV_GPU_UNROLL
+    for (int r = 0; r < kRowTiles; ++r) {
+      ECMV_GPU_UNROLL
+      for (int strip = 0; strip < Elements::kStrips; ++strip) {
+        const uint4 upper = elements.chunk(rows[2 * r], strip), lower = elements.chunk(rows[2 * r + 1], strip);
+        uint4 a[kUnits / 2][2];
+        wait_for_products();
+        ECMV_GPU_UNROLL
+        for (int eighth = 0; eighth < kUnits / 2; ++eighth) elements.operands(upper, lower, eighth, a[eighth]);
+        begin_products();
+        ECMV_GPU_UNROLL
+        for (int unit = 0; unit < kUnits; ++unit)
+          multiply_block(a[unit / 2][unit % 2], block + strip * (8 * kTokenTiles * kBlockTokenBytes), first_unit + unit,
+                         sums[r]);
+        commit_products();
+      }
+    }
+  }
+
+ private:
+  // `tokens`: this step's columns; `offsets` from there.
+  static ECMV_GPU_DEVICE void multiply_alone(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
+                                             Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],
+                                             float (&sums)[kRowTiles][kTokenTiles][4]) {
+    ECMV_GPU_UNROLL
+    for (int strip = 0; strip < Elements::kStrips; ++strip) {
+      uint4 chunks[2 * kRowTiles];
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 2 * kRowTiles; ++i) chunks[i] = elements.chunk(rows[i], strip);
+      ECMV_GPU_UNROLL
+      for (int eighth = 0; eighth < Elements::kCols / 8; ++eighth) {
+        uint4 a[kRowTiles][2];
+        ECMV_GPU_UNROLL
+        for (int r = 0; r < kRowTiles; ++r) elements.operands(chunks[2 * r], chunks[2 * r + 1], eighth, a[r]);
+        ECMV_GPU_UNROLL
+        for (int tile = 0; tile < kTokenTiles; ++tile) {
+          const uint4 x =
+              *cast<const uint4>(tokens + (offsets[tile] + strip * (8 * Elements::kCols) + eighth * kLaneBytes));
+          ECMV_GPU_UNROLL
+          for (int r = 0; r < kRowTiles; ++r) {
+            multiply_tokens(a[r][0], uint2{x.x, x.y}, sums[r][tile]);
+            multiply_tokens(a[r][1], uint2{x.z, x.w}, sums[r][tile]);
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
