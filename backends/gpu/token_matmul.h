@@ -281,6 +281,7 @@ inline constexpr TokenPolicy kTokenPolicies[] = {
     {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},         {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
     {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
     {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
+    {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
 };
 // For elements of several loads a step.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
@@ -289,6 +290,7 @@ inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"together16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
     {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
     {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
+    {{"together4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},  // fits 64 KiB
 };
 
 template <const auto& kForms, typename Elements>

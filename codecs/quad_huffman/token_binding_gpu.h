@@ -26,10 +26,11 @@ struct TokenGroupsPolicy : backends::Policy {
   int lane_groups, copies, shares;
   bool together;  // four lane groups multiply as one (gpu/warpgroup_units.h)
 };
-inline constexpr TokenGroupsPolicy kTokenPolicies[] = {{{"waves16"}, 16, 16, 1, false},
-                                                       {{"waves8"}, 8, 32, 1, false},
-                                                       {{"together16"}, 16, 16, 1, true},
-                                                       {{"together16_shares4"}, 16, 16, 4, true}};
+inline constexpr TokenGroupsPolicy kTokenPolicies[] = {
+    {{"waves16"}, 16, 16, 1, false},         {{"waves8"}, 8, 32, 1, false},
+    {{"together16"}, 16, 16, 1, true},       {{"together16_shares4"}, 16, 16, 4, true},
+    {{"together4_shares2"}, 4, 16, 2, true},  // fits 64 KiB
+};
 // At a time, by a kernel where each lane group multiplies by itself.
 inline constexpr int kMostTokensAlone = 16;
 
