@@ -88,7 +88,7 @@ bool has_failed_check(const FileVerification& verification, std::string_view wha
 
 }  // namespace
 
-TEST_CASE("verify_file passes for a chain of every layout that can be written") {
+TEST_CASE("verify_file passes for a chain of every layout that can be written", "[emulator]") {
   const Folder folder;
   for (const Layout& layout : kLayouts) {
     const codecs::CodecEntry* entry = codecs::find_codec(layout.codec);
@@ -140,7 +140,7 @@ TEST_CASE("verify_file decodes files of modules by the reference and by every ke
   CHECK(!verify_file(folder.write("cut.safetensors", std::span(bytes).first(bytes.size() - 100))).unreadable.empty());
 }
 
-TEST_CASE("verify_file finds a wrong hash in the reference chain and in every fused kernel") {
+TEST_CASE("verify_file finds a wrong hash in the reference chain and in every fused kernel", "[emulator]") {
   const Folder folder;
   for (const Layout& layout : kLayouts) {
     const codecs::CodecEntry* entry = codecs::find_codec(layout.codec);
