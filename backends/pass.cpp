@@ -232,8 +232,8 @@ class StepPass final : public Pass {
       layer.x =
           plan_.chained && index > 0 ? as<int8_t>(layers_.back().v) : as<int8_t>(inputs_[plan_.chained ? 0 : index]);
     } else if (plan_.op == Op::matmul) {
-      layer.tokens =
-          filled(padded_tokens(own_tokens(plan_, index), view.shape.cols, plan_.batch, in_memory(index)), 0, "the tokens");
+      layer.tokens = filled(padded_tokens(own_tokens(plan_, index), view.shape.cols, plan_.batch, in_memory(index)), 0,
+                            "the tokens");
       if (const datasets::Scales* scales = scales_of(index)) layer.scales = filled(scales->stored, 0, "the scales");
       int64_t bytes = plan_.batch * rows * static_cast<int64_t>(sizeof(float));
       if (gathers(index)) {
@@ -433,8 +433,9 @@ class StepPass final : public Pass {
     for (size_t i = 0; i < layers_.size() && plan_.op == Op::matmul; ++i) {
       const Buffer& tokens = *layers_[i].tokens;
       if (!tokens.guards_intact() ||
-          !std::ranges::equal(tokens.view(tokens.size(), copy),
-                              padded_tokens(own_tokens(plan_, i), layers_[i].view->shape.cols, plan_.batch, in_memory(i))))
+          !std::ranges::equal(
+              tokens.view(tokens.size(), copy),
+              padded_tokens(own_tokens(plan_, i), layers_[i].view->shape.cols, plan_.batch, in_memory(i))))
         return "The kernel wrote to the tokens of layer " + std::to_string(i) + ", past them or outside them.";
       if (layers_[i].scales == nullptr) continue;
       const Buffer& scales = *layers_[i].scales;

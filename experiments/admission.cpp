@@ -2,6 +2,7 @@
 #include "experiments/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,14 +54,16 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
 LayersOrParts Admission::layers_for(const Case& one) {
   const KernelSpec& kernel = one.kernel;
   if (kernel.ranks <= 1 || !encoded_.outcome.fine()) return {&encoded_};
-  const std::pair key(kernel.ranks, kernel.pairs);
+  std::vector<LayerSplit> splits = split_layers(dataset_.layers(), kernel);
+  if (kernel.pairs && encoded_.decoded != nullptr)
+    throw backends::Refused(
+        "A lossy codec may keep other numbers of some columns alone than of the whole matrix, and products are "
+        "compared "
+        "with those of the whole one.");
+  // Which layers are pairs depends on the op.
+  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.step);
   auto known = parts_.find(key);
   if (known == parts_.end()) {
-    std::vector<LayerSplit> splits = split_layers(dataset_.layers(), kernel);
-    if (kernel.pairs && encoded_.decoded != nullptr)
-      throw backends::Refused(
-          "Results are compared with those of the decoded matrix, and a lossy codec may keep other numbers of its columns "
-          "alone.");
     set_running_case({}, {});  // encoders are no kernels
     const std::vector<datasets::Matrix> parts = parts_of(dataset_.layers(), splits);
     EncodedLayers encoded = std::move(encode_and_check({&codec_, 1}, parts, options_.interrupted).front());

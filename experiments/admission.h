@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "experiments/device_pool.h"
@@ -68,7 +68,7 @@ class Admission {
     std::vector<LayerSplit> splits;
     EncodedLayers encoded;
   };
-  std::map<std::pair<int, bool>, Parts> parts_;     // by ranks, and whether in pairs
+  std::map<std::tuple<int, bool, bool>, Parts> parts_;  // by ranks, whether in pairs, and whether in those of a step
   Reference reference_;                             // the source's, of lossy codecs what their reference decoder made
   std::optional<datasets::Distortion> distortion_;  // of what the codec keeps, from the floats; none where all is exact
   std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory and split

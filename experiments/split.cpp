@@ -73,7 +73,8 @@ std::vector<Split> pairs_of_step(const std::vector<datasets::Matrix>& layers) {
   }
   if (std::ranges::find(splits, Split::cols) == splits.end())
     throw Refused(
-        "Nothing here is split in pairs: names of layers tell no q, k, v with an o, and no gate, up with a down, of one "
+        "Nothing here is split in pairs: names of layers tell no q, k, v with an o, and no gate, up with a down, of "
+        "one "
         "block.");
   return splits;
 }
@@ -84,8 +85,8 @@ std::vector<Split> pairs_in_order(const std::vector<datasets::Matrix>& layers) {
   for (size_t i = 0; i + 1 < layers.size(); i += 2) {
     if (layers[i].shape.rows != layers[i + 1].shape.cols)
       throw Refused(fmt::format(
-          "Layers {} and {} are no pair: the second has {} columns, and the first gives vectors of {} numbers.", i, i + 1,
-          layers[i + 1].shape.cols, layers[i].shape.rows));
+          "Layers {} and {} are no pair: the second has {} columns, and the first gives vectors of {} numbers.", i,
+          i + 1, layers[i + 1].shape.cols, layers[i].shape.rows));
     splits[i] = Split::rows_kept;
     splits[i + 1] = Split::cols;
   }
@@ -142,8 +143,8 @@ std::vector<datasets::Matrix> parts_of(const std::vector<datasets::Matrix>& laye
   std::vector<datasets::Matrix> parts;
   for (size_t i = 0; i < layers.size(); ++i)
     for (size_t rank = 0; rank + 1 < splits[i].begins.size(); ++rank)
-      parts.push_back(part_of(layers[i], splits[i].how == Split::cols, splits[i].begins[rank],
-                              splits[i].begins[rank + 1]));
+      parts.push_back(
+          part_of(layers[i], splits[i].how == Split::cols, splits[i].begins[rank], splits[i].begins[rank + 1]));
   return parts;
 }
 

@@ -36,10 +36,9 @@ std::vector<Group> groups_of(const StepTask& task) {
   for (size_t layer = 0; layer < task.reference.layers(); ++layer) {
     const datasets::Matrix& matrix = matrix_of(task, layer);
     const CodecChoice* const codec = task.codec.of(matrix);
-    const auto [place, is_new] =
-        places.try_emplace({codec, matrix.shape.rows, matrix.shape.cols, matrix.type,
-                            task.split_of(task.reference.matrix_of(layer))},
-                           groups.size());
+    const auto [place, is_new] = places.try_emplace(
+        {codec, matrix.shape.rows, matrix.shape.cols, matrix.type, task.split_of(task.reference.matrix_of(layer))},
+        groups.size());
     if (is_new) groups.push_back({codec, {}});
     groups[place->second].layers.push_back(layer);
   }

@@ -196,8 +196,10 @@ Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
       "From the passes of one and of two devices that were measured. The product of R devices takes a + b / R, by its "
       "times on one and, alone, on two. What the exchange added with two devices stays the same by stores to mapped "
       "memory, since all devices store to all others at once and a vector is small beside what a link carries, also "
-      "where each receives the sums of R - 1 others (pairs); by libraries it is taken R - 1 times, for a ring, which is "
-      "their worst. Links between more devices may be slower. vs raw: against the fastest uncompressed case by the same "
+      "where each receives the sums of R - 1 others (pairs); by libraries it is taken R - 1 times, for a ring, which "
+      "is "
+      "their worst. Links between more devices may be slower. vs raw: against the fastest uncompressed case by the "
+      "same "
       "model.",
       {{"codec", "codec", ""}, {"ranks", "engine", ""}},
       {}};

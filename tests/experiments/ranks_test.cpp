@@ -115,8 +115,8 @@ experiments:
     codecs: [raw_bf16]
     kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
 )";
-  CHECK(mpirun(Mpirun::line(3, {"run", "--mpi", "pairs.yaml", "--profile", "-o", "r.jsonl", "--filter",
-                                steps ? "" : "matmul"})) == 0);
+  CHECK(mpirun(Mpirun::line(
+            3, {"run", "--mpi", "pairs.yaml", "--profile", "-o", "r.jsonl", "--filter", steps ? "" : "matmul"})) == 0);
   INFO(mpirun.err);
   std::map<std::string, int> ok;  // by op, ranks and split
   for (const auto& record : read_records(mpirun.folder / "r.jsonl").cases) {

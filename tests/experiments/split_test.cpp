@@ -73,17 +73,21 @@ TEST_CASE("layers of a matmul are pairs in order, cut at the same multiples of 6
 
 TEST_CASE("in a step the projections after attention and MLP are by columns, what nobody knows is gathered") {
   const std::string block = "model.layers.0.";
-  const std::vector<datasets::Matrix> layers = {
-      layer(block + "self_attn.q_proj.weight", {128, 128}),    layer(block + "self_attn.k_proj.weight", {2, 128}),
-      layer(block + "self_attn.v_proj.weight", {2, 128}),      layer(block + "self_attn.o_proj.weight", {128, 128}),
-      layer(block + "mlp.gate_proj.weight", {256, 128}),       layer(block + "mlp.up_proj.weight", {256, 128}),
-      layer(block + "mlp.down_proj.weight", {128, 256}),       layer("model.layers.1.mlp.down_proj.weight", {128, 256}),
-      layer("model.layers.1.self_attn.rotary", {128, 128}),    layer("model.layers.2.mlp.up_proj.weight", {256, 128}),
-      layer("lm_head.weight", {77, 128})};
+  const std::vector<datasets::Matrix> layers = {layer(block + "self_attn.q_proj.weight", {128, 128}),
+                                                layer(block + "self_attn.k_proj.weight", {2, 128}),
+                                                layer(block + "self_attn.v_proj.weight", {2, 128}),
+                                                layer(block + "self_attn.o_proj.weight", {128, 128}),
+                                                layer(block + "mlp.gate_proj.weight", {256, 128}),
+                                                layer(block + "mlp.up_proj.weight", {256, 128}),
+                                                layer(block + "mlp.down_proj.weight", {128, 256}),
+                                                layer("model.layers.1.mlp.down_proj.weight", {128, 256}),
+                                                layer("model.layers.1.self_attn.rotary", {128, 128}),
+                                                layer("model.layers.2.mlp.up_proj.weight", {256, 128}),
+                                                layer("lm_head.weight", {77, 128})};
   using enum Split;
   CHECK(kinds_of(layers, shared_by(2, true, true)) == std::vector{rows_kept, rows_kept, rows_kept, cols, rows_kept,
-                                                                   rows_kept, cols, rows_gathered, rows_gathered,
-                                                                   rows_gathered, rows_gathered});
+                                                                  rows_kept, cols, rows_gathered, rows_gathered,
+                                                                  rows_gathered, rows_gathered});
   const std::vector<LayerSplit> splits = split_layers(layers, shared_by(2, true, true));
   CHECK(splits[0].begins == Cuts{0, 64, 128});
   CHECK(splits[1].begins == Cuts{0, 1, 2});  // fewer rows than a multiple for each
