@@ -57,9 +57,8 @@ LayersOrParts Admission::layers_for(const Case& one) {
   std::vector<LayerSplit> splits = split_layers(dataset_.layers(), kernel);
   if (kernel.pairs && encoded_.decoded != nullptr)
     throw backends::Refused(
-        "A lossy codec may keep other numbers of some columns alone than of the whole matrix, and products are "
-        "compared "
-        "with those of the whole one.");
+        "A lossy codec may keep other numbers of some columns alone than of all, and products are compared with those "
+        "of all.");
   // Which layers are pairs depends on the op.
   const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.step);
   auto known = parts_.find(key);

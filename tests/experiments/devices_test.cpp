@@ -236,10 +236,10 @@ experiments:
     const double reduced = static_cast<double>(record.data.layers) * ranks.reduced_bytes_per_layer;
     CHECK(reduced == (record.data.layers == 3 ? bytes_of_row * 130 : 2 * bytes_of_row * 1200));
   }
-  CHECK(ok["matmul1"] == 4);
+  CHECK(ok["matmul1"] == 2);
   for (const std::string devices : {"2", "3"})
     for (const std::string split : {"rows", "pairs"}) {
-      CHECK(ok["matmul" + devices + split] == 4 + (devices + split == "2pairs" ? 1 : 0));
+      CHECK(ok["matmul" + devices + split] == 2 + (devices + split == "2pairs" ? 1 : 0));
       CHECK(ok["step" + devices + split] == (steps ? 1 : 0));
     }
   CHECK(refused.size() == 3);
