@@ -133,9 +133,7 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   list("--ranks", options.ranks, "with --mpi: processes that share a product, or all (all)");
   list("--devices", options.devices, "GPUs that share a product (1; with --mpi all ranks)");
   list("--engine", options.engines, "what these exchange vectors by: nccl, rccl, peer or all (all)");
-  list("--split", options.splits,
-       "how ranks or devices share it: rows, pairs (rows; pairs: of a matmul or a step, by rows and by columns in "
-       "turn)");
+  list("--split", options.splits, "how these share matmuls and steps: rows, or pairs of layers (rows)");
   list("--op", options.ops, "matvec, matmul, step, decode, size (matvec)");
   list("--batch", options.batches, "tokens of a matmul or a step (1)");
   list("--activations", options.activations, "what the tokens of a matmul or a step are: f32, bf16 (f32)");

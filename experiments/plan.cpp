@@ -14,6 +14,7 @@
 #include "experiments/mix.h"
 #include "experiments/outcome.h"
 #include "experiments/products.h"
+#include "experiments/split.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -42,6 +43,7 @@ class Plan {
     std::string missing;
     const auto choice = choice_of(one.codec, codecs_, missing);
     if (!choice) return "error: there is no such codec in this build";
+    if (const std::string reason = why_no_pairs(one.kernel); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matvec)
       if (const std::string reason = why_no_product(first_layer_); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matmul)

@@ -73,9 +73,8 @@ std::vector<Split> pairs_of_step(const std::vector<datasets::Matrix>& layers) {
   }
   if (std::ranges::find(splits, Split::cols) == splits.end())
     throw Refused(
-        "Nothing here is split in pairs: names of layers tell no q, k, v with an o, and no gate, up with a down, of "
-        "one "
-        "block.");
+        "Nothing here is split in pairs: no names of layers tell of q, k, v with an o, or of gate, up with a down, in "
+        "one block.");
   return splits;
 }
 
@@ -117,12 +116,15 @@ datasets::Matrix part_of(const datasets::Matrix& layer, bool by_cols, int64_t be
 
 }  // namespace
 
+std::string why_no_pairs(const KernelSpec& kernel) {
+  if (!kernel.pairs || kernel.op == backends::Op::matmul) return {};
+  return "Pairs are for float products: a vector of int8 is requantised from whole sums, and a layer by columns gives "
+         "each rank a part of every sum.";
+}
+
 std::vector<LayerSplit> split_layers(const std::vector<datasets::Matrix>& layers, const KernelSpec& kernel) {
   const int ranks = kernel.ranks;
-  if (kernel.pairs && kernel.op != backends::Op::matmul)
-    throw Refused(
-        "Pairs are for float products: a vector of int8 is requantised from whole sums, and a layer by columns gives "
-        "each rank a part of every sum.");
+  if (const std::string reason = why_no_pairs(kernel); !reason.empty()) throw Refused(reason);
   std::vector<Split> pairs(layers.size(), Split::rows_gathered);
   if (kernel.pairs) pairs = kernel.step ? pairs_of_step(layers) : pairs_in_order(layers);
   std::vector<LayerSplit> splits;

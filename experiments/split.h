@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "backends/pass.h"
@@ -18,6 +19,9 @@ struct LayerSplit {
 
 // Columns are split at multiples of this, so that rows of a part begin and end where loads do.
 inline constexpr int64_t kColsOfPart = 64;
+
+// "" or why no layers can be in pairs for this kernel, whatever they are.
+std::string why_no_pairs(const KernelSpec& kernel);
 
 // Of every layer among the kernel's ranks. In pairs (KernelSpec::pairs) the first layer is by rows that nobody gathers and
 // the second by columns, cut at the same places where it has as many columns as the first has rows. In a matmul layers 0
