@@ -38,12 +38,12 @@ class Plan {
     if (!known_ || *known_ != one.data) open(one.data);
     if (!opened_.fine()) return fmt::format("{}: {}", reports::to_string(opened_.status), opened_.reason);
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
+    if (const std::string reason = why_no_pairs(one.kernel); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr)
       return "unavailable: " + devices_.reason(one.kernel);
     std::string missing;
     const auto choice = choice_of(one.codec, codecs_, missing);
     if (!choice) return "error: there is no such codec in this build";
-    if (const std::string reason = why_no_pairs(one.kernel); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matvec)
       if (const std::string reason = why_no_product(first_layer_); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matmul)
