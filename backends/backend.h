@@ -46,7 +46,7 @@ struct DeviceState {
 struct RanksRequest {
   Ranks& host;               // of these processes: what exchanges in the host's memory
   std::string_view engine;   // "nccl", "rccl", "peer" (memory that devices map from each other)
-  int64_t vector_bytes = 0;  // of the largest vector that is gathered
+  int64_t vector_bytes = 0;  // of the largest vector that is gathered; of one that is reduced, of all ranks together
 };
 
 class Device {

@@ -143,6 +143,23 @@ double roundings_of(const ProductRounding& rounding, int64_t terms) {
   return 2 * static_cast<double>(products) + 4 * static_cast<double>(additions) + rounding.more_roundings;
 }
 
+ProductRounding looser_of(const ProductRounding& one, const ProductRounding& other) {
+  if ((one.unit_cols == 0) != (other.unit_cols == 0)) {
+    // That of units as of sums in float32 with as many roundings more as units make at most.
+    ProductRounding units = one.unit_cols == 0 ? other : one;
+    units.more_roundings = static_cast<int>(roundings_of(units, units.chain_cols));
+    units.unit_cols = 0;
+    units.chain_cols = 0;
+    return looser_of(units, one.unit_cols == 0 ? one : other);
+  }
+  return {.more_roundings = std::max(one.more_roundings, other.more_roundings),
+          .offset = std::max(one.offset, other.offset),
+          .narrowing = std::max(one.narrowing, other.narrowing),
+          .unit_cols = std::min(one.unit_cols, other.unit_cols),
+          .chain_cols = std::max(one.chain_cols, other.chain_cols),
+          .flushes_subnormals = one.flushes_subnormals || other.flushes_subnormals};
+}
+
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude, double scale,
                      double w_magnitude) {
   const double count = static_cast<double>(terms), n = roundings_of(rounding, terms);

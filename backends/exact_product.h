@@ -40,12 +40,17 @@ ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> token
 // n of ProductRounding.
 double roundings_of(const ProductRounding& rounding, int64_t terms);
 
+// A rounding that allows whatever one of the two does: of ranks whose parts of a product round differently.
+ProductRounding looser_of(const ProductRounding& one, const ProductRounding& other);
+
 // How far a result may lie from its exact sum: (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding,
 // terms * 2^-149 for products below float32's normal numbers, and what double sums may be off themselves. A product
 // with zero is exact, and so is adding it, so only `terms` of the columns count. A kernel that multiplies elements and
 // scales its sum by `scale` scales the offset and the small products, too, and may round once more below the normal
 // numbers. What a kernel flushes (flushes_subnormals) is bounded by w_magnitude, the sum of |w|, and x_magnitude: a factor
-// below 2^-126 that counts as zero loses less than 2^-126 times the other one.
+// below 2^-126 that counts as zero loses less than 2^-126 times the other one. Of ranks with columns each, a product
+// goes through no more roundings on its rank than `terms` allows, and then through an addition less than there are ranks:
+// these are more_roundings (pass.cpp). All else is a sum over columns and the same.
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
                      double scale = 1, double w_magnitude = 0);
 

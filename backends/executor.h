@@ -84,12 +84,19 @@ struct Gather {
   const std::vector<int64_t>* offsets = nullptr;  // bytes, [ranks + 1]; outlives the step
 };
 
+// The same ranks: the sums of what each of them has in these numbers, on all of them.
+struct Reduce {
+  Ranks* ranks = nullptr;
+  float* data = nullptr;
+  int64_t count = 0;
+};
+
 // Waits until all ranks are here. The clock of a timed run starts after it.
 struct Meet {
   Ranks* ranks = nullptr;
 };
 
-using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill, Gather, Meet>;
+using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill, Gather, Reduce, Meet>;
 
 // The rows of one of several workers: contiguous runs of whole blocks, which differ by one block at most.
 inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {

@@ -104,12 +104,10 @@ class StepPass final : public Pass {
       inputs_[index]->write(bytes, 0);
     } else if (plan_.op == Op::matmul && index < layers_.size()) {
       keep(bytes, plan_.tokens[index]);
-      const auto cols = static_cast<size_t>(layers_[index].view->shape.cols);
+      const Activations kind = in_memory(index);
+      const int64_t stride_bytes = token_stride(layers_[index].view->shape.cols, kind) * bytes_of(kind);
       for (int token = 0; token < plan_.batch; ++token)
-        layers_[index].tokens->write(
-            activations_of(std::span(plan_.tokens[index]).subspan(static_cast<size_t>(token) * cols, cols),
-                           in_memory(index)),
-            token * token_stride(static_cast<int64_t>(cols), in_memory(index)) * bytes_of(in_memory(index)));
+        layers_[index].tokens->write(activations_of(own_token(plan_, index, token), kind), token * stride_bytes);
     } else {
       throw std::invalid_argument("Layer " + std::to_string(layer) + " of this pass has no input.");
     }
@@ -139,12 +137,15 @@ class StepPass final : public Pass {
     return all.subspan(static_cast<size_t>(one.first_float), static_cast<size_t>(plan_.batch * one.view->shape.rows));
   }
   std::span<const std::byte> gathered(int layer) override {
+    if (split_of(plan_, static_cast<size_t>(layer)) == Split::rows_kept) return {};
     return read<std::byte>(*layers_[layer].y, layers_[layer].y->size(), copies_[0]);
   }
   std::span<const int8_t> decoded() override { return read<int8_t>(*decoded_, decoded_bytes_, copies_[0]); }
   ProductRounding rounding(int layer) const override {
     ProductRounding rounding = layers_[layer].kernel.facts.rounding;
     if (scales_rows(static_cast<size_t>(layer))) ++rounding.more_roundings;
+    // Every addition of two ranks' sums rounds once more.
+    if (split_of(plan_, static_cast<size_t>(layer)) == Split::cols) rounding.more_roundings += plan_.ranks->count() - 1;
     return rounding;
   }
 
@@ -174,7 +175,7 @@ class StepPass final : public Pass {
     const int8_t* x = nullptr;
     std::unique_ptr<Buffer> y,
         v;  // matvec: [rows] int32; [vector_rows] int8 and kVectorPaddingBytes zeros. matmul: y is [batch, rows] float,
-            // of ranks as `gathered` says
+            // of ranks that gather as `gathered` says
     std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] activations
     std::unique_ptr<Buffer> scales;  // matmul: of quantised elements, as they are stored
     BoundKernel decode, kernel;      // `decode` is what an unfused `kernel` decodes by
@@ -200,6 +201,8 @@ class StepPass final : public Pass {
   }
   // Whether a step of its own scales the layer's sums.
   bool scales_rows(size_t layer) const { return scales_of(layer) != nullptr && scales_of(layer)->one_a_row(); }
+  // Whether ranks gather what a layer gives.
+  bool gathers(size_t layer) const { return plan_.ranks != nullptr && split_of(plan_, layer) == Split::rows_gathered; }
   bool runs_chains() const { return plan_.kernel != nullptr && plan_.kernel->whole_chain; }
 
   template <typename F>
@@ -229,12 +232,12 @@ class StepPass final : public Pass {
       layer.x =
           plan_.chained && index > 0 ? as<int8_t>(layers_.back().v) : as<int8_t>(inputs_[plan_.chained ? 0 : index]);
     } else if (plan_.op == Op::matmul) {
-      layer.tokens =
-          filled(padded_tokens(plan_.tokens[index], view.shape.cols, plan_.batch, in_memory(index)), 0, "the tokens");
+      layer.tokens = filled(padded_tokens(own_tokens(plan_, index), view.shape.cols, plan_.batch, in_memory(index)), 0,
+                            "the tokens");
       if (const datasets::Scales* scales = scales_of(index)) layer.scales = filled(scales->stored, 0, "the scales");
       int64_t bytes = plan_.batch * rows * static_cast<int64_t>(sizeof(float));
-      if (plan_.ranks != nullptr) {
-        layer.gathered = places_of_products(plan_.parts[index]);
+      if (gathers(index)) {
+        layer.gathered = places_of_products(plan_, index);
         layer.first_float = layer.gathered[static_cast<size_t>(plan_.ranks->rank())] / 4;
         bytes = layer.gathered.back();
       }
@@ -310,21 +313,11 @@ class StepPass final : public Pass {
     if (scales_rows(index))
       steps.push_back(ScaleRows{&layer.kernel, rows, plan_.batch, as<float>(layer.y), as<uint16_t>(layer.scales),
                                 scales_of(index)->rows == 1});
-    if (plan_.ranks != nullptr)
+    if (gathers(index))
       steps.push_back(Gather{plan_.ranks, (plan_.op == Op::matvec ? layer.v : layer.y)->data(), &layer.gathered});
+    if (split_of(plan_, index) == Split::cols)
+      steps.push_back(Reduce{plan_.ranks, own_products(layer), plan_.batch * rows});
     return steps;
-  }
-
-  // Where ranks that begin at these rows have their products, in bytes.
-  std::vector<int64_t> places_of_products(const std::vector<int64_t>& first_rows) const {
-    constexpr int64_t kAlign = 256;
-    std::vector<int64_t> places = {0};
-    for (size_t rank = 0; rank + 1 < first_rows.size(); ++rank) {
-      const int64_t bytes =
-          plan_.batch * (first_rows[rank + 1] - first_rows[rank]) * static_cast<int64_t>(sizeof(float));
-      places.push_back(places.back() + (bytes + kAlign - 1) / kAlign * kAlign);
-    }
-    return places;
   }
 
   void make_steps() {
@@ -347,7 +340,7 @@ class StepPass final : public Pass {
     // of 16384 rows took as long to copy as half a layer).
     if (plan_.op == Op::matvec) {
       steps_.push_back(Download{last.v->data(), host_.data(), bytes});
-    } else if (plan_.ranks == nullptr) {
+    } else if (!gathers(layers_.size() - 1)) {
       fetch_.push_back(Download{last.y->data(), host_.data(), bytes});
     } else {
       std::byte* to = host_.data();
@@ -361,9 +354,9 @@ class StepPass final : public Pass {
     }
     if (plan_.ranks == nullptr) return;
     for (const Step& step : steps_) {
-      const bool meets = std::holds_alternative<Meet>(step), gathers = std::holds_alternative<Gather>(step);
-      if (meets || gathers) exchange_steps_.push_back(step);
-      if (!gathers) product_steps_.push_back(step);
+      const bool exchanges = std::holds_alternative<Gather>(step) || std::holds_alternative<Reduce>(step);
+      if (exchanges || std::holds_alternative<Meet>(step)) exchange_steps_.push_back(step);
+      if (!exchanges) product_steps_.push_back(step);
     }
   }
 
@@ -440,8 +433,9 @@ class StepPass final : public Pass {
     for (size_t i = 0; i < layers_.size() && plan_.op == Op::matmul; ++i) {
       const Buffer& tokens = *layers_[i].tokens;
       if (!tokens.guards_intact() ||
-          !std::ranges::equal(tokens.view(tokens.size(), copy),
-                              padded_tokens(plan_.tokens[i], layers_[i].view->shape.cols, plan_.batch, in_memory(i))))
+          !std::ranges::equal(
+              tokens.view(tokens.size(), copy),
+              padded_tokens(own_tokens(plan_, i), layers_[i].view->shape.cols, plan_.batch, in_memory(i))))
         return "The kernel wrote to the tokens of layer " + std::to_string(i) + ", past them or outside them.";
       if (layers_[i].scales == nullptr) continue;
       const Buffer& scales = *layers_[i].scales;

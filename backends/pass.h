@@ -19,6 +19,13 @@ struct ChosenKernel {
   const Policy* policy = nullptr;  // of the kernel; null: its first one
 };
 
+// What ranks have of a layer, and what they exchange after it.
+enum class Split : uint8_t {
+  rows_gathered,  // each has its rows; the results are gathered on all
+  rows_kept,      // matmul: each has its rows and keeps what they give, for a layer by columns
+  cols            // matmul: each has its columns and those numbers of the tokens; the ranks' sums are added up on all
+};
+
 // What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
 // multiplied there (an unfused product).
 struct PassPlan : ChosenKernel {
@@ -33,7 +40,7 @@ struct PassPlan : ChosenKernel {
   bool chained = true;
   std::vector<std::vector<int8_t>> inputs;
   std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
-  // matmul: tokens of every layer, [batch, cols]; layers are not chained.
+  // matmul: tokens of every layer, [batch, cols] with the columns of all ranks; layers are not chained.
   int batch = 1;
   std::vector<std::vector<float>> tokens;
   // bf16: every token is a number of bf16. Fused kernels are of this kind and read them as such; an unfused product
@@ -42,11 +49,12 @@ struct PassPlan : ChosenKernel {
   // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
   // Fused kernels take those with one a row (datasets::Scales::one_a_row).
   std::vector<const datasets::Scales*> weight_scales = {};
-  // Products by several ranks: `layers` are this rank's rows of each, and parts[k] the rows of layer k at which the ranks
-  // begin, [ranks + 1]. After every layer the ranks gather its requantised vector, of matmuls every rank's products
-  // [batch, its rows], one after the other. Outlives the pass.
+  // Products by several ranks: `layers` are this rank's part of each by splits[k] (none: by rows, gathered), and parts[k]
+  // the rows or columns of layer k at which the ranks begin, [ranks + 1]. Ranks gather requantised vectors, of matmuls
+  // every rank's products [batch, its rows], one after the other. Outlives the pass.
   Ranks* ranks = nullptr;
   std::vector<std::vector<int64_t>> parts;
+  std::vector<Split> splits = {};
   bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 
@@ -86,9 +94,10 @@ class Pass {
   virtual void poison_outputs(int round) = 0;
   virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], of ranks its own; host memory
   virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation, of ranks all
-  // matmul: [batch, rows] of the layer, of ranks its own; host memory.
+  // matmul: [batch, rows] of the layer, of ranks its own rows, or after `cols` all of them; host memory.
   virtual std::span<const float> products(int) { return {}; }
-  // matmul by ranks: what all of them must have alike after the layer, own products included; host memory.
+  // matmul by ranks: what all of them must have alike after the layer, own products included; nothing where each keeps
+  // its own; host memory.
   virtual std::span<const std::byte> gathered(int) { return {}; }
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   virtual ProductRounding rounding(int) const { return {}; }  // matmul: of the layer's kernel

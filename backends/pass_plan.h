@@ -5,10 +5,26 @@
 
 namespace ecmv::backends {
 
-// Elements of a layer's vector: more than this rank's rows where ranks share them.
-inline int64_t vector_rows(const PassPlan& plan, size_t layer) {
-  return plan.ranks == nullptr ? plan.layers[layer]->view().shape.rows : plan.parts[layer].back();
+inline Split split_of(const PassPlan& plan, size_t layer) {
+  return plan.splits.empty() ? Split::rows_gathered : plan.splits[layer];
 }
+
+// Elements of a layer's vector that this rank has after the layer: more than its rows where ranks gather them.
+inline int64_t vector_rows(const PassPlan& plan, size_t layer) {
+  const bool gathers = plan.ranks != nullptr && split_of(plan, layer) == Split::rows_gathered;
+  return gathers ? plan.parts[layer].back() : plan.layers[layer]->view().shape.rows;
+}
+
+// Columns of a layer, of all ranks.
+int64_t all_cols(const PassPlan& plan, size_t layer);
+
+// A token's numbers that this rank multiplies the layer with; and those of all tokens, [batch, its columns].
+std::span<const float> own_token(const PassPlan& plan, size_t layer, int token);
+std::vector<float> own_tokens(const PassPlan& plan, size_t layer);
+
+// Bytes at which the ranks' products of a layer begin where they are gathered, each aligned like a buffer of its own, and
+// at which the last ones end.
+std::vector<int64_t> places_of_products(const PassPlan& plan, size_t layer);
 
 inline ChosenKernel chosen_kernel(const PassPlan& plan, size_t layer) {
   return plan.kernels.empty() ? ChosenKernel(plan) : plan.kernels[layer];

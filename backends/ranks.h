@@ -1,5 +1,5 @@
-// Ranks: several processes, each with a device of its own, that share a product by its rows. Each has its part of every
-// layer and all of every vector. What they exchange goes through this interface, of which an engine is one
+// Ranks: several processes, each with a device of its own, that share a product by the rows or the columns of its
+// matrices. Each has its part of every layer. What they exchange goes through this interface, of which an engine is one
 // implementation: MPI or sockets between CPUs (world.h), NCCL, RCCL or memory that devices map from each other between
 // GPUs (gpu/device_ranks.h). Passes hold it in steps and know nothing else of it.
 #pragma once
@@ -22,12 +22,30 @@ class Ranks {
   // `data` is memory of the backend. Rank r has [offsets[r], offsets[r + 1]) of it; afterwards all have all of it. On a
   // GPU it is put on the stream; engines of the host are done when it returns, and `stream` is null.
   virtual void gather(void* stream, std::byte* data, std::span<const int64_t> offsets) = 0;
+  // Adds up what all ranks have at data[0, count): afterwards each has the same sums there, bit for bit. An element
+  // takes count() - 1 additions of float32, in whatever order. Stream and memory as above.
+  virtual void reduce(void* stream, float* data, int64_t count) = 0;
   // What comes after it begins when all ranks are here: on a GPU what is on the stream after it, else when it returns.
   virtual void meet(void* stream) = 0;
 };
 
 // The rows of a rank: contiguous runs that differ by one at most. [count + 1] offsets.
 inline int64_t first_row_of_rank(int64_t rows, int rank, int count) { return rows * rank / count; }
+
+// Ranks::reduce for engines of the host that have no better way: gathers all, and adds in the order of ranks.
+inline void reduce_by_gathering(Ranks& host, float* data, int64_t count) {
+  const auto ranks = static_cast<size_t>(host.count()), numbers = static_cast<size_t>(count);
+  std::vector<float> all(ranks * numbers);
+  std::vector<int64_t> offsets;
+  for (size_t r = 0; r <= ranks; ++r) offsets.push_back(static_cast<int64_t>(r * numbers * sizeof(float)));
+  if (count > 0) std::memcpy(all.data() + static_cast<size_t>(host.rank()) * numbers, data, numbers * sizeof(float));
+  host.gather(nullptr, reinterpret_cast<std::byte*>(all.data()), offsets);
+  for (size_t i = 0; i < numbers; ++i) {
+    float sum = all[i];
+    for (size_t r = 1; r < ranks; ++r) sum += all[r * numbers + i];
+    data[i] = sum;
+  }
+}
 
 // What every rank says, on all ranks. `host` gathers in the host's memory.
 inline std::vector<std::string> said_by_all(Ranks& host, const std::string& own) {

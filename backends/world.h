@@ -43,7 +43,7 @@ struct WorldPlugin {
   std::string_view compiler;
   std::unique_ptr<World> (*join)();
 };
-inline constexpr uint32_t kWorldVersion = 2;
+inline constexpr uint32_t kWorldVersion = 3;
 
 // Called from any thread, once, with a sentence about a rank that has ended or is not heard of any more ("" where it is
 // only to be followed). It ends this process, and must not return: whoever waits for that rank waits for ever.

@@ -130,9 +130,10 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
   list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
   list("--threads", options.threads, "threads, or all (all)");
-  list("--ranks", options.ranks, "with --mpi: processes that share the rows of a product, or all (all)");
-  list("--devices", options.devices, "GPUs that share the rows of a product (1; with --mpi all ranks)");
+  list("--ranks", options.ranks, "with --mpi: processes that share a product, or all (all)");
+  list("--devices", options.devices, "GPUs that share a product (1; with --mpi all ranks)");
   list("--engine", options.engines, "what these exchange vectors by: nccl, rccl, peer or all (all)");
+  list("--split", options.splits, "how these share matmuls and steps: rows, or pairs of layers (rows)");
   list("--op", options.ops, "matvec, matmul, step, decode, size (matvec)");
   list("--batch", options.batches, "tokens of a matmul or a step (1)");
   list("--activations", options.activations, "what the tokens of a matmul or a step are: f32, bf16 (f32)");
@@ -176,6 +177,7 @@ static std::string ad_hoc_config(const AdHoc& options) {
   put(kernels, "ranks", options.ranks);
   put(kernels, "devices", options.devices);
   put(kernels, "engine", options.engines);
+  put(kernels, "split", options.splits);
   put(kernels, "op", options.ops);
   put(kernels, "batch", options.batches);
   put(kernels, "activations", options.activations);

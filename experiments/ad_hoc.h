@@ -21,7 +21,7 @@ struct AdHoc {
   std::vector<std::string> parameters;  // NAME=VALUE of the source
   std::vector<std::string> quantisers;  // ID or ID:NAME=VALUE,...
   std::vector<std::string> backends, simd_targets, threads, ops, batches, activations, repeats, variants, tunings,
-      launches, gpus, ranks, devices, engines;
+      launches, gpus, ranks, devices, engines, splits;
   std::string unfused, repetitions, min_time;
   // Whether anything of this was given.
   bool given() const { return !codecs.empty(); }

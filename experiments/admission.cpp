@@ -2,6 +2,7 @@
 #include "experiments/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,11 +38,11 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   set_running_case(one.key(), one.name());
   AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_.of(one.kernel.activations)};
   admitted.outcome = guarded([&] {
-    const EncodedLayers& encoded = encoded_for(one);
-    Outcome outcome = fill_stored(one, encoded, admitted.record);
+    const LayersOrParts layers = layers_for(one);
+    Outcome outcome = fill_stored(one, *layers.encoded, admitted.record);
     if (!outcome.fine() || one.kernel.op == Op::size) return outcome;
     backends::PassPlan plan;
-    outcome = prepare(admitted, encoded, plan);
+    outcome = prepare(admitted, layers, plan);
     if (outcome.fine()) outcome = check(admitted, plan);
     if (outcome.fine()) outcome = estimate(admitted);
     return outcome;
@@ -50,16 +51,25 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   return admitted;
 }
 
-const EncodedLayers& Admission::encoded_for(const Case& one) {
-  const int ranks = one.kernel.ranks;
-  if (ranks <= 1 || !encoded_.outcome.fine()) return encoded_;
-  if (const auto known = encoded_parts_.find(ranks); known != encoded_parts_.end()) return known->second;
-  set_running_case({}, {});  // encoders are no kernels
-  const std::vector<datasets::Matrix> parts = split_rows(dataset_.layers(), ranks);
-  EncodedLayers& encoded = encoded_parts_[ranks];
-  encoded = std::move(encode_and_check({&codec_, 1}, parts, options_.interrupted).front());
-  set_running_case(one.key(), one.name());
-  return encoded;
+LayersOrParts Admission::layers_for(const Case& one) {
+  const KernelSpec& kernel = one.kernel;
+  if (kernel.ranks <= 1 || !encoded_.outcome.fine()) return {&encoded_};
+  std::vector<LayerSplit> splits = split_layers(dataset_.layers(), kernel);
+  if (kernel.pairs && encoded_.decoded != nullptr)
+    throw backends::Refused(
+        "A lossy codec may keep other numbers of some columns alone than of all, and products are compared with those "
+        "of all.");
+  // Which layers are pairs depends on the op.
+  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.step);
+  auto known = parts_.find(key);
+  if (known == parts_.end()) {
+    set_running_case({}, {});  // encoders are no kernels
+    const std::vector<datasets::Matrix> parts = parts_of(dataset_.layers(), splits);
+    EncodedLayers encoded = std::move(encode_and_check({&codec_, 1}, parts, options_.interrupted).front());
+    known = parts_.emplace(key, Parts{std::move(splits), std::move(encoded)}).first;
+    set_running_case(one.key(), one.name());
+  }
+  return {&known->second.encoded, known->second.splits};
 }
 
 // What the encoded layers say by themselves.
@@ -84,14 +94,14 @@ Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, re
 }
 
 // From the device to the pass.
-Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan) {
+Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
   const KernelSpec& kernel = admitted.one->kernel;
   admitted.device = devices_.find(kernel);
   if (admitted.device == nullptr) return {Status::unavailable, devices_.reason(kernel)};
   backends::Device& device = *admitted.device;
   device.select();
   fill_device(admitted.record, device);
-  if (kernel.step) return prepare_step(admitted, encoded, plan);
+  if (kernel.step) return prepare_step(admitted, layers, plan);
   plan = plan_for(kernel, *codec_.entry, *reference_.chain);
   if (kernel.op == Op::matmul) {
     const ReferenceProducts& products = admitted.reference.floats->products();
@@ -107,24 +117,24 @@ Outcome Admission::prepare(AdmittedCase& admitted, const EncodedLayers& encoded,
     }
   }
   if (plan.kernel != nullptr)
-    for (const codecs::CompressedMatrix& layer : encoded.layers)
+    for (const codecs::CompressedMatrix& layer : layers.encoded->layers)
       if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
         return {Status::refused, reason};
-  admitted.upload = upload_to(device, encoded);
+  admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
   if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
-    fill_ranks(admitted.record, *ranks, admitted.reference);
+    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
   return {};
 }
 
 // A step's layers may be copies, with memory, tokens and results of their own.
-Outcome Admission::prepare_step(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan) {
+Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
   const KernelSpec& kernel = admitted.one->kernel;
   const ReferenceProducts& products = admitted.reference.floats->products();
   if (!products.refused.empty()) return {Status::refused, products.refused};
   admitted.reference.order = step_layers(dataset_.layers(), kernel.repeat).order;
-  admitted.upload = upload_copies(*admitted.device, encoded, admitted.reference.order);
+  admitted.upload = upload_copies(*admitted.device, layers, kernel.pairs, admitted.reference.order);
   plan.op = Op::matmul;
   plan.chained = false;
   plan.batch = kernel.batch;
@@ -137,7 +147,7 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const EncodedLayers& enc
     plan.tokens.push_back(tokens[matrix]);
     if (!dataset_.scales().empty()) plan.weight_scales.push_back(&dataset_.scales()[matrix]);
   }
-  const StepTask task{kernel, codec_, encoded.layers, admitted.reference, plan};
+  const StepTask task{kernel, codec_, layers.encoded->layers, layers.splits, admitted.reference, plan};
   const bool timed = options_.time && !admitted.device->info().emulated;
   StepKernels chosen = choose_kernels(task, *admitted.device, options_.prepare, timed);
   if (!chosen.outcome.fine()) return chosen.outcome;
@@ -147,7 +157,7 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const EncodedLayers& enc
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
   if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
-    fill_ranks(admitted.record, *ranks, admitted.reference);
+    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
   return {};
 }
 
@@ -179,45 +189,49 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
 
 namespace {
 
-// Of each layer, one after the other.
-size_t parts_on(const backends::Device& device) {
-  const auto* ranks = dynamic_cast<const RankDevice*>(&device);
-  return ranks == nullptr ? 1 : static_cast<size_t>(ranks->ranks());
+size_t count_of(const LayersOrParts& layers) {
+  return layers.splits.empty() ? layers.encoded->layers.size() : layers.splits.size();
 }
 
-Upload upload_layer(backends::Device& device, const EncodedLayers& encoded, size_t layer, size_t copies) {
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device))
-    return ranks->upload_parts(std::span(encoded.layers).subspan(layer * parts_on(device), parts_on(device)), copies);
+Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_t layer, size_t copies) {
+  const std::vector<codecs::CompressedMatrix>& encoded = layers.encoded->layers;
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
+    const auto count = static_cast<size_t>(ranks->ranks());  // of each layer, one after the other
+    return ranks->upload_parts(std::span(encoded).subspan(layer * count, count), layers.splits[layer], copies);
+  }
   Upload uploads;
-  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded.layers[layer]));
+  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded[layer]));
   return uploads;
+}
+
+std::string place_of_uploads(const backends::Device& device, bool pairs) {
+  return fmt::format("{}{}", device.memory(), pairs ? " in pairs" : "");
 }
 
 }  // namespace
 
-std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const EncodedLayers& encoded) {
-  std::shared_ptr<const Upload>& slot = uploads_[std::string(device.memory())];
+std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const LayersOrParts& layers, bool pairs) {
+  std::shared_ptr<const Upload>& slot = uploads_[place_of_uploads(device, pairs)];
   if (slot == nullptr) {
     Upload fresh;
-    const size_t parts = parts_on(device);
-    for (size_t i = 0; i < encoded.layers.size(); i += parts)
-      fresh.push_back(std::move(upload_layer(device, encoded, i / parts, 1).front()));
+    for (size_t i = 0; i < count_of(layers); ++i)
+      fresh.push_back(std::move(upload_layer(device, layers, i, 1).front()));
     slot = std::make_shared<const Upload>(std::move(fresh));
   }
   return slot;
 }
 
 // Of each layer one of its own, kept for cases with the same layers.
-std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const EncodedLayers& encoded,
-                                                       const std::vector<size_t>& order) {
-  std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", device.memory(), order.size())];
+std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const LayersOrParts& layers,
+                                                       bool pairs, const std::vector<size_t>& order) {
+  std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", place_of_uploads(device, pairs), order.size())];
   if (slot == nullptr) {
-    std::vector<std::vector<size_t>> places(encoded.layers.size());
+    std::vector<std::vector<size_t>> places(count_of(layers));
     for (size_t layer = 0; layer < order.size(); ++layer) places[order[layer]].push_back(layer);
     Upload fresh(order.size());
     for (size_t matrix = 0; matrix < places.size(); ++matrix) {
       if (places[matrix].empty()) continue;
-      Upload copies = upload_layer(device, encoded, matrix, places[matrix].size());
+      Upload copies = upload_layer(device, layers, matrix, places[matrix].size());
       for (size_t copy = 0; copy < copies.size(); ++copy) fresh[places[matrix][copy]] = std::move(copies[copy]);
     }
     slot = std::make_shared<const Upload>(std::move(fresh));

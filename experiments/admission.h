@@ -4,14 +4,23 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "experiments/device_pool.h"
 #include "experiments/loaded_dataset.h"
 #include "experiments/run.h"
+#include "experiments/split.h"
 
 namespace ecmv::experiments {
+
+// The layers of one codec; where ranks share them, the parts of each rank one after the other.
+struct LayersOrParts {
+  const EncodedLayers* encoded = nullptr;
+  std::span<const LayerSplit> splits = {};  // of ranks: by layer
+};
 
 // The layers of one codec in the memory of one device.
 using Upload = std::vector<std::unique_ptr<backends::UploadedMatrix>>;
@@ -38,15 +47,15 @@ class Admission {
   AdmittedCase admit(const Case& one, reports::CaseRecord record);
 
  private:
-  // The layers, of ranks each rank's rows encoded by themselves.
-  const EncodedLayers& encoded_for(const Case& one);
+  // The layers, of ranks each rank's part encoded by itself.
+  LayersOrParts layers_for(const Case& one);
   Outcome fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const;
-  Outcome prepare(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan);
-  Outcome prepare_step(AdmittedCase& admitted, const EncodedLayers& encoded, backends::PassPlan& plan);
+  Outcome prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
+  Outcome prepare_step(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
   Outcome check(AdmittedCase& admitted, const backends::PassPlan& plan) const;
   Outcome estimate(AdmittedCase& admitted) const;
-  std::shared_ptr<const Upload> upload_to(backends::Device& device, const EncodedLayers& encoded);
-  std::shared_ptr<const Upload> upload_copies(backends::Device& device, const EncodedLayers& encoded,
+  std::shared_ptr<const Upload> upload_to(backends::Device& device, const LayersOrParts& layers, bool pairs);
+  std::shared_ptr<const Upload> upload_copies(backends::Device& device, const LayersOrParts& layers, bool pairs,
                                               const std::vector<size_t>& order);
 
   const Experiment& experiment_;
@@ -55,10 +64,14 @@ class Admission {
   DevicePool& devices_;
   const CodecChoice& codec_;
   const EncodedLayers& encoded_;
-  std::map<int, EncodedLayers> encoded_parts_;      // by ranks
+  struct Parts {
+    std::vector<LayerSplit> splits;
+    EncodedLayers encoded;
+  };
+  std::map<std::tuple<int, bool, bool>, Parts> parts_;  // by ranks, whether in pairs, and whether in those of a step
   Reference reference_;                             // the source's, of lossy codecs what their reference decoder made
   std::optional<datasets::Distortion> distortion_;  // of what the codec keeps, from the floats; none where all is exact
-  std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory
+  std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory and split
 };
 
 }  // namespace ecmv::experiments

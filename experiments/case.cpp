@@ -88,6 +88,7 @@ std::string KernelSpec::name() const {
   if (!simd_target.empty()) place += ":" + simd_target;
   if (threads > 0) place += fmt::format(":t{}", threads);
   if (ranks > 1) place += engine.empty() ? fmt::format(":r{}", ranks) : fmt::format(":devices{}:{}", ranks, engine);
+  if (pairs) place += ":pairs";
   if (device >= 0) place += fmt::format(":device{}", device);
   std::string work(op_name());
   if (op == backends::Op::matmul) work += fmt::format(":b{}", batch);

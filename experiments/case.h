@@ -60,7 +60,8 @@ struct KernelSpec {
   // `tuning` are what may be chosen: names, "first", or "best" of all.
   bool step = false;
   int repeat = 1;  // of a step: how often each block stands in memory
-  int ranks = 1;  // of products: processes that share the rows, each with `threads` threads, of GPUs each with a device
+  int ranks = 1;   // of products: processes that share them, each with `threads` threads, of GPUs each with a device
+  bool pairs = false;  // with several ranks: layers are split in pairs (split.h), not by rows alone
   // GPUs, with several ranks: what exchanges the vectors, "nccl", "rccl" or "peer". On CPUs it is what connects them.
   std::string engine;
   // GPUs only.

@@ -117,21 +117,24 @@ std::vector<std::string> engines_of(const std::string& backend, const std::vecto
   return out;
 }
 
-// How many ranks share a product at this place, and by which engine.
+// How many ranks share a product at this place, by which engine, and how it is split among them.
 std::vector<KernelSpec> shared(const KernelChoice& choice, KernelSpec place) {
   const bool host = on_host(place.backend);
   std::vector<KernelSpec> out;
   for (const int64_t wanted : host ? choice.ranks : choice.shared_devices) {
     place.ranks = ranks_of(wanted);
     place.engine.clear();
-    if (host || place.ranks == 1) {
+    place.pairs = false;
+    if (place.ranks == 1) {
       out.push_back(place);
       continue;
     }
-    for (const std::string& engine : engines_of(place.backend, choice.engines)) {
-      place.engine = engine;
-      out.push_back(place);
-    }
+    for (const std::string& engine : host ? std::vector{std::string()} : engines_of(place.backend, choice.engines))
+      for (const std::string& split : choice.splits) {
+        place.engine = engine;
+        place.pairs = split == "pairs";
+        out.push_back(place);
+      }
   }
   return out;
 }

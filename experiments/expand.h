@@ -19,8 +19,9 @@ struct KernelChoice {
   std::vector<std::string> simd_targets = {"best"};  // Highway's names, "best", or "all" that this CPU has
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> ranks = {0};            // of products on CPUs; 0: all that a launcher started
-  std::vector<int64_t> shared_devices = {0};   // the same of GPUs: devices that share the rows
+  std::vector<int64_t> shared_devices = {0};   // the same of GPUs: devices that share a product
   std::vector<std::string> engines = {"all"};  // by which these exchange vectors; "all" that the backend has
+  std::vector<std::string> splits = {"rows"};  // of several ranks or devices: "rows", "pairs"
   std::vector<backends::Op> ops = {backends::Op::matvec};
   bool steps = false;                                                             // op `step` besides
   std::vector<int64_t> batches = {1};                                             // tokens, of matmul and of steps

@@ -146,6 +146,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   if (one.kernel.op == backends::Op::matmul) record.kernel.activations = activations_name(one.kernel.activations);
   record.ranks.count = one.kernel.ranks;
   record.ranks.engine = one.kernel.engine;
+  if (one.kernel.ranks > 1) record.ranks.split = one.kernel.pairs ? "pairs" : "rows";
   record.kernel.launch = one.kernel.launch;
   return record;
 }
@@ -230,11 +231,17 @@ void fill_device(reports::CaseRecord& record, const backends::Device& device) {
   if (info.clock_hz > 0) record.kernel.highest_clock_hz = info.clock_hz;
 }
 
-void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const Reference& reference) {
-  const double bytes_of_row = reports::has_tokens(record) ? 4.0 * static_cast<double>(record.kernel.batch) : 1;
-  double bytes = 0;
-  for (size_t layer = 0; layer < reference.layers(); ++layer)
-    bytes += bytes_of_row * static_cast<double>((*reference.matrices)[reference.matrix_of(layer)].shape.rows);
+void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span<const LayerSplit> splits,
+                const Reference& reference) {
+  const int64_t bytes_of_row = reports::has_tokens(record) ? 4 * record.kernel.batch : 1;
+  ExchangedBytes all;
+  for (size_t layer = 0; layer < reference.layers(); ++layer) {
+    const size_t matrix = reference.matrix_of(layer);
+    const ExchangedBytes own = exchanged_after(splits[matrix], bytes_of_row * (*reference.matrices)[matrix].shape.rows);
+    all.gathered += own.gathered;
+    all.reduced += own.reduced;
+    all.exchanges += own.exchanges;
+  }
   record.ranks.count = device.ranks();
   record.ranks.hosts = RankTeam::get()->hosts(device.ranks());
   record.ranks.library = device.library();
@@ -244,7 +251,11 @@ void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const Ref
   record.ranks.bound = device.bound();
   // Of all devices.
   if (!device.devices().empty()) record.kernel.compute_units *= device.ranks();
-  if (reference.layers() > 0) record.ranks.gathered_bytes_per_layer = bytes / static_cast<double>(reference.layers());
+  record.ranks.exchanges = all.exchanges;
+  if (reference.layers() == 0) return;
+  const auto layers = static_cast<double>(reference.layers());
+  record.ranks.gathered_bytes_per_layer = static_cast<double>(all.gathered) / layers;
+  record.ranks.reduced_bytes_per_layer = static_cast<double>(all.reduced) / layers;
 }
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {

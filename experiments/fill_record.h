@@ -19,6 +19,7 @@
 namespace ecmv::experiments {
 
 class RankDevice;
+struct LayerSplit;
 
 // Loads or generates, and quantises. Throws datasets::DatasetError.
 datasets::Dataset load_dataset(const DataSpec& data);
@@ -42,8 +43,9 @@ void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& di
 // The device's model, followed by its number where it is not the first of its backend.
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);
-// Who shares the rows, and how many bytes they exchange.
-void fill_ranks(reports::CaseRecord& record, const RankDevice& device, const Reference& reference);
+// Who shares the layers, and how many bytes they exchange. `splits` of every matrix.
+void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span<const LayerSplit> splits,
+                const Reference& reference);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.
 void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Reference& reference, backends::Op op,

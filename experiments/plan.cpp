@@ -14,6 +14,7 @@
 #include "experiments/mix.h"
 #include "experiments/outcome.h"
 #include "experiments/products.h"
+#include "experiments/split.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -37,6 +38,7 @@ class Plan {
     if (!known_ || *known_ != one.data) open(one.data);
     if (!opened_.fine()) return fmt::format("{}: {}", reports::to_string(opened_.status), opened_.reason);
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
+    if (const std::string reason = why_no_pairs(one.kernel); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr)
       return "unavailable: " + devices_.reason(one.kernel);
     std::string missing;

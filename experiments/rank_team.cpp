@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <climits>
-#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -12,10 +11,12 @@
 
 #include "codecs/registry.h"
 #include "experiments/expand.h"
+#include "experiments/rank_pass.h"
 
 namespace ecmv::experiments {
 namespace {
 
+using backends::Split;
 using nlohmann::json;
 
 RankTeam* team_of_process = nullptr;
@@ -29,126 +30,15 @@ RankTeam* team_of_process = nullptr;
   throw std::runtime_error(sentence);
 }
 
-// The first sentence that is not empty.
-std::string first_sentence(const std::vector<json>& answers) {
-  for (size_t rank = 0; rank < answers.size(); ++rank)
-    if (const std::string& text = answers[rank].get_ref<const std::string&>(); !text.empty())
-      return rank == 0 ? text : fmt::format("rank {}: {}", rank, text);
-  return {};
-}
-
-class RankMatrix final : public backends::UploadedMatrix {
- public:
-  // Of `codec`, with these rows of all ranks together.
-  RankMatrix(RankTeam& team, int ranks, std::string codec, int64_t rows)
-      : team_(team), ranks_(ranks), id_(team.new_id()), codec_(std::move(codec)), rows_(rows) {}
-  ~RankMatrix() override {
-    try {
-      team_.tell(ranks_, {{"do", "forget upload"}, {"id", id_}});
-    } catch (const std::exception&) {  // whoever still needs it will say so
-    }
+// What an engine needs room for after a layer with results of `bytes` bytes. Ranks' products are aligned; what is added up
+// is there of every rank.
+int64_t room_for(const LayerSplit& split, int64_t bytes) {
+  switch (split.how) {
+    case Split::rows_gathered: return bytes + 256 * split.ranks();
+    case Split::cols: return bytes * split.ranks();
+    case Split::rows_kept: break;
   }
-  int id() const { return id_; }
-  const std::string& codec() const { return codec_; }
-  int64_t rows() const { return rows_; }
-  const codecs::CompressedView& view() const override { return team_.own().upload(id_).view(); }
-  std::string broken_guards() const override {
-    return first_sentence(team_.tell(ranks_, {{"do", "broken sections"}, {"id", id_}}));
-  }
-  std::string changed_sections() const override {
-    return first_sentence(team_.tell(ranks_, {{"do", "changed sections"}, {"id", id_}}));
-  }
-
- private:
-  RankTeam& team_;
-  int ranks_, id_;
-  std::string codec_;
-  int64_t rows_;
-};
-
-class RankPass final : public backends::Pass {
- public:
-  RankPass(RankTeam& team, int ranks, int id, int batch) : team_(team), ranks_(ranks), id_(id), batch_(batch) {}
-  ~RankPass() override {
-    try {
-      tell("forget pass");
-    } catch (const std::exception&) {
-    }
-  }
-  double run() override { return slowest("run"); }
-  double run_share(backends::Share share) override {
-    return slowest(share == backends::Share::exchange ? "exchange" : "product");
-  }
-  void mark_outputs(int round) override { tell("mark", {{"round", round}}); }
-  std::span<const std::byte> result() const override { return team_.own().pass(id_).result(); }
-  bool has_parts() const override { return true; }
-  void run_first(int layers) override { tell("run first", {{"layers", layers}}); }
-  void set_input(int layer, std::span<const std::byte> bytes) override {
-    tell("input", {{"layer", layer}, {"bytes", packed(std::vector<std::byte>(bytes.begin(), bytes.end()))}});
-  }
-  void run_layer(int layer) override { tell("run layer", {{"layer", layer}}); }
-  void poison_outputs(int round) override { tell("poison", {{"round", round}}); }
-  // Every rank's rows, one after the other.
-  std::span<const int32_t> accumulators(int layer) override {
-    accumulators_.clear();
-    for (const json& answer : tell("accumulators", {{"layer", layer}}))
-      for (const int32_t value : unpacked<int32_t>(answer)) accumulators_.push_back(value);
-    return accumulators_;
-  }
-  // What every rank has of the whole vector; that of the first rank that has another one.
-  std::span<const int8_t> outputs(int layer) override {
-    const std::vector<json> answers = tell("outputs", {{"layer", layer}});
-    outputs_ = unpacked<int8_t>(answers.front());
-    for (const json& answer : answers)
-      if (answer != answers.front()) return outputs_ = unpacked<int8_t>(answer);
-    return outputs_;
-  }
-  // Every rank's own, or nothing that could be right where not all ranks have all of them.
-  std::span<const float> products(int layer) override {
-    const std::vector<json> answers = tell("products", {{"layer", layer}});
-    std::vector<std::vector<float>> own;
-    bool alike = true;
-    for (const json& answer : answers) {
-      own.push_back(unpacked<float>(answer.at("own")));
-      alike = alike && answer.at("all") == answers.front().at("all");
-    }
-    products_.clear();
-    for (size_t token = 0; token < static_cast<size_t>(batch_); ++token)
-      for (const std::vector<float>& part : own) {
-        const size_t count = part.size() / static_cast<size_t>(batch_);
-        products_.insert(products_.end(), part.begin() + static_cast<int64_t>(token * count),
-                         part.begin() + static_cast<int64_t>((token + 1) * count));
-      }
-    if (!alike) products_.assign(products_.size(), std::numeric_limits<float>::quiet_NaN());
-    return products_;
-  }
-  backends::ProductRounding rounding(int layer) const override { return team_.own().pass(id_).rounding(layer); }
-  std::span<const int8_t> decoded() override { return {}; }
-  std::string broken_guards() const override { return first_sentence(tell("broken guards")); }
-
- private:
-  std::vector<json> tell(const char* what, json more = json::object()) const {
-    more["do"] = what;
-    more["id"] = id_;
-    return team_.tell(ranks_, more);
-  }
-  // All begin together, and the pass is over when the last one is.
-  double slowest(const char* what) {
-    double seconds = 0;
-    for (const json& answer : tell(what)) seconds = std::max(seconds, answer.get<double>());
-    return seconds;
-  }
-  RankTeam& team_;
-  int ranks_, id_, batch_;
-  std::vector<float> products_;
-  std::vector<int32_t> accumulators_;
-  std::vector<int8_t> outputs_;
-};
-
-std::vector<int64_t> first_rows(int64_t rows, int ranks) {
-  std::vector<int64_t> offsets;
-  for (int rank = 0; rank <= ranks; ++rank) offsets.push_back(backends::first_row_of_rank(rows, rank, ranks));
-  return offsets;
+  return 0;
 }
 
 json spec_of(const KernelSpec& kernel) {
@@ -173,26 +63,6 @@ std::vector<int> fitting_devices(const KernelSpec& kernel, bool& emulated) {
 }
 
 }  // namespace
-
-std::vector<datasets::Matrix> split_rows(const std::vector<datasets::Matrix>& layers, int ranks) {
-  std::vector<datasets::Matrix> all;
-  for (const datasets::Matrix& layer : layers) {
-    const int64_t row_bytes = layer.shape.cols * datasets::element_bytes(layer.type);
-    for (int rank = 0; rank < ranks; ++rank) {
-      const int64_t begin = backends::first_row_of_rank(layer.shape.rows, rank, ranks),
-                    end = backends::first_row_of_rank(layer.shape.rows, rank + 1, ranks);
-      datasets::Matrix& part = all.emplace_back();
-      part.name = layer.name;
-      part.shape = {end - begin, layer.shape.cols};
-      part.type = layer.type;
-      part.elements.assign(layer.elements.begin() + begin * row_bytes, layer.elements.begin() + end * row_bytes);
-      if (!layer.row_scale.empty())
-        part.row_scale.assign(layer.row_scale.begin() + begin, layer.row_scale.begin() + end);
-      part.content_hash = datasets::content_hash(part.view());
-    }
-  }
-  return all;
-}
 
 std::string too_few_devices(const KernelSpec& kernel, size_t here) {
   return fmt::format("The case needs {} devices of the backend '{}', and {} here.", kernel.ranks, kernel.backend,
@@ -270,13 +140,12 @@ std::unique_ptr<backends::Executor> RankDevice::executor(bool) {
 }
 
 std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_parts(
-    std::span<const codecs::CompressedMatrix> parts, size_t copies) {
-  int64_t rows = 0;
-  for (const codecs::CompressedMatrix& part : parts) rows += part.shape.rows;
+    std::span<const codecs::CompressedMatrix> parts, const LayerSplit& split, size_t copies) {
+  const int64_t rows = split.how == Split::cols ? parts.front().shape.rows : split.begins.back();
   std::vector<std::unique_ptr<backends::UploadedMatrix>> uploads;
   std::vector<int> ids;
   for (size_t copy = 0; copy < copies; ++copy) {
-    auto matrix = std::make_unique<RankMatrix>(team_, ranks_, parts.front().codec, rows);
+    auto matrix = std::make_unique<RankMatrix>(team_, split, parts.front().codec, rows);
     ids.push_back(matrix->id());
     uploads.push_back(std::move(matrix));
   }
@@ -341,15 +210,19 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
   command["batch"] = plan.batch;
   command["activations"] = static_cast<int>(plan.activations);
   command["scales"] = packed(plan.scales);
-  for (const char* list : {"inputs", "tokens", "parts", "uploads", "kernels"}) command[list] = json::array();
+  for (const char* list : {"inputs", "tokens", "parts", "splits", "uploads", "kernels"}) command[list] = json::array();
   for (const std::vector<int8_t>& input : plan.inputs) command["inputs"].push_back(packed(input));
   for (const std::vector<float>& tokens : plan.tokens) command["tokens"].push_back(packed(tokens));
-  int64_t largest = 0;
+  int64_t room = 0;
+  std::vector<Split> splits;
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
     const auto& matrix = dynamic_cast<const RankMatrix&>(*plan.layers[layer]);
     command["uploads"].push_back(matrix.id());
-    command["parts"].push_back(first_rows(matrix.rows(), ranks_));
-    largest = std::max(largest, matrix.rows());
+    command["parts"].push_back(matrix.split().begins);
+    splits.push_back(matrix.split().how);
+    if (floats) command["splits"].push_back(static_cast<int>(matrix.split().how));
+    const int64_t of_row = floats ? plan.batch * static_cast<int64_t>(sizeof(float)) : 1;
+    room = std::max(room, room_for(matrix.split(), of_row * matrix.rows()));
     const backends::ChosenKernel& chosen = plan.kernels.empty() ? plan : plan.kernels[layer];
     if (plan.kernels.empty() && layer > 0) continue;
     json name = {{"codec", matrix.codec()}, {"op", 0}, {"variant", ""}, {"tuning", ""}};
@@ -362,14 +235,13 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
     command["kernels"].push_back(name);
   }
   command["one_kernel"] = plan.kernels.empty();
-  // Products are floats, and every rank's are aligned.
-  connect(command, floats ? (largest * plan.batch + 64 * ranks_) * static_cast<int64_t>(sizeof(float)) : largest);
+  connect(command, room);
   command["do"] = "prepare";
   const int id = team_.new_id();
   command["id"] = id;
   // Made before the ranks are told, so that what some of them made is forgotten where another one failed.
-  auto pass = std::make_unique<RankPass>(team_, ranks_, id, plan.batch);
-  team_.tell(ranks_, command);
+  auto pass = std::make_unique<RankPass>(team_, ranks_, id, plan.batch, std::move(splits));
+  for (const json& answer : team_.tell(ranks_, command)) pass->take_roundings(answer);
   return pass;
 }
 

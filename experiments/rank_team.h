@@ -12,6 +12,7 @@
 #include "experiments/case.h"
 #include "experiments/deadline.h"
 #include "experiments/rank_worker.h"
+#include "experiments/split.h"
 
 namespace ecmv::experiments {
 
@@ -35,9 +36,9 @@ class RankDevice final : public backends::Device {
   const std::string& links() const { return links_; }
   // What exchanges the vectors: name and version. After prepare().
   const std::string& library() const { return library_; }
-  // The rows of one layer, a part for each rank; so many copies, which are sent once.
+  // One layer, a part for each rank; so many copies, which are sent once.
   std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_parts(std::span<const codecs::CompressedMatrix> parts,
-                                                                      size_t copies);
+                                                                      const LayerSplit& split, size_t copies);
   // The plan's layers are of upload_parts. Throws as backends::prepare does.
   std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan);
 
@@ -103,8 +104,5 @@ int devices_here(const KernelSpec& kernel);
 std::string too_few_devices(const KernelSpec& kernel, size_t here);
 // Processes that the cases need for their devices, as far as this machine has these: 1 where none shares.
 int processes_for(const std::vector<Case>& cases);
-
-// Rows [begin, end) of each layer for each rank, layer after layer: what a rank's codec gets.
-std::vector<datasets::Matrix> split_rows(const std::vector<datasets::Matrix>& layers, int ranks);
 
 }  // namespace ecmv::experiments

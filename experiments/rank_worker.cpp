@@ -88,6 +88,20 @@ json place_of_process() {
   return {{"host", host}, {"cores", cores}};
 }
 
+json rounding_field(const backends::ProductRounding& rounding) {
+  return {rounding.more_roundings, rounding.offset,     rounding.narrowing,
+          rounding.unit_cols,      rounding.chain_cols, rounding.flushes_subnormals};
+}
+
+backends::ProductRounding rounding_of_field(const json& field) {
+  return {.more_roundings = field.at(0),
+          .offset = field.at(1),
+          .narrowing = field.at(2),
+          .unit_cols = field.at(3),
+          .chain_cols = field.at(4),
+          .flushes_subnormals = field.at(5)};
+}
+
 json RankWorker::carry_out(const json& command) {
   try {
     return act(command);
@@ -119,7 +133,7 @@ json RankWorker::act(const json& command) {
   if (what == "open") return open(command);
   if (what == "connect") return connect(command);
   if (what == "keep") return keep(command), json();
-  if (what == "prepare") return prepare(command), json();
+  if (what == "prepare") return prepare(command);
   if (what == "read")
     return devices_.at(command.at("device"))->time_reads(command.at("bytes"), command.at("repetitions"));
   const int id = command.at("id");
@@ -193,7 +207,8 @@ void RankWorker::keep(const json& command) {
   for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
 }
 
-void RankWorker::prepare(const json& command) {
+// Answers how the layers' results round, of float products.
+json RankWorker::prepare(const json& command) {
   backends::Device& device = *devices_.at(command.at("device"));
   device.select();
   backends::PassPlan plan;
@@ -208,6 +223,7 @@ void RankWorker::prepare(const json& command) {
   const bool on_gpus = !command.at("engine").get<std::string>().empty();
   plan.ranks = on_gpus ? engines_.at(engine_key(command)).get() : ranks_.at(command.at("ranks")).get();
   for (const json& parts : command.at("parts")) plan.parts.push_back(parts.get<std::vector<int64_t>>());
+  for (const json& split : command.at("splits")) plan.splits.push_back(static_cast<backends::Split>(split.get<int>()));
   std::vector<backends::ChosenKernel> kernels;
   for (const json& name : command.at("kernels")) kernels.push_back(named_kernel(name, device.info().backend, plan));
   for (const int upload : command.at("uploads")) {
@@ -224,7 +240,11 @@ void RankWorker::prepare(const json& command) {
     static_cast<backends::ChosenKernel&>(plan) = kernels.at(0);
   else
     plan.kernels = std::move(kernels);
-  passes_[command.at("id")] = backends::prepare(device, plan);
+  const backends::Pass& pass = *(passes_[command.at("id")] = backends::prepare(device, plan));
+  json roundings = json::array();
+  for (size_t layer = 0; layer < plan.layers.size() && plan.op == backends::Op::matmul; ++layer)
+    roundings.push_back(rounding_field(pass.rounding(static_cast<int>(layer))));
+  return roundings;
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// What a rank of a product does when rank 0 tells it to: it opens a device, keeps its rows of the layers there, and runs
-// passes over them. Rank 0 has one, too, for its own rows.
+// What a rank of a product does when rank 0 tells it to: it opens a device, keeps its parts of the layers there, and
+// runs passes over them. Rank 0 has one, too, for its own parts.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class RankWorker {
   nlohmann::json open(const nlohmann::json& command);
   nlohmann::json connect(const nlohmann::json& command);
   void keep(const nlohmann::json& command);
-  void prepare(const nlohmann::json& command);
+  nlohmann::json prepare(const nlohmann::json& command);
 
   backends::World& world_;
   std::map<int, std::unique_ptr<backends::Ranks>> ranks_;  // by their number
@@ -58,6 +58,10 @@ std::vector<T> unpacked(const nlohmann::json& field) {
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
+
+// How a layer's results round, as part of an answer, and back.
+nlohmann::json rounding_field(const backends::ProductRounding& rounding);
+backends::ProductRounding rounding_of_field(const nlohmann::json& field);
 
 // A command or an answer on its way.
 std::vector<std::byte> to_message(nlohmann::json content);

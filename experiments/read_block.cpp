@@ -20,9 +20,9 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend", "simd_target", "threads",     "op",      "batch",
-                                            "variant", "tuning",      "unfused",     "launch",  "device",
-                                            "ranks",   "repeat",      "activations", "devices", "engine"};
+constexpr std::string_view kKernelKeys[] = {"backend",     "simd_target", "threads", "op",     "batch", "variant",
+                                            "tuning",      "unfused",     "launch",  "device", "ranks", "repeat",
+                                            "activations", "devices",     "engine",  "split"};
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",     "op",
                                              "batch",  "variant", "tuning", "simd_target", "activations"};
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
@@ -215,6 +215,8 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   read_counts("devices", kMostDevices, choice.shared_devices);
   choice.engines = read_words(child(node, "engine"), "engine", choice.engines, errors);
   check_words(child(node, "engine"), "engine", choice.engines, {"all", "nccl", "rccl", "peer"}, errors);
+  choice.splits = read_words(child(node, "split"), "split", choice.splits, errors);
+  check_words(child(node, "split"), "split", choice.splits, {"rows", "pairs"}, errors);
   const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
   check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "step", "size"}, errors);
   choice.ops.clear();
@@ -266,10 +268,11 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
 // Where and how a choice may run kernels at most; words that are given twice count twice.
 size_t places_of_choice(const KernelChoice& choice) {
   size_t places = 1;
-  for (const size_t count : {choice.backends.size(), choice.simd_targets.size(), choice.ops.size() + choice.steps,
-                             choice.batches.size(), choice.activations.size(), choice.repeats.size(),
-                             std::max(choice.ranks.size(), choice.shared_devices.size() * choice.engines.size() * 2),
-                             choice.threads.size() + choice.devices.size() * choice.launches.size()})
+  for (const size_t count :
+       {choice.backends.size(), choice.simd_targets.size(), choice.ops.size() + choice.steps, choice.batches.size(),
+        choice.activations.size(), choice.repeats.size(),
+        std::max(choice.ranks.size(), choice.shared_devices.size() * choice.engines.size() * 2), choice.splits.size(),
+        choice.threads.size() + choice.devices.size() * choice.launches.size()})
     places = std::min<size_t>(places, SIZE_MAX / 1'000'000) * std::min<size_t>(count, 1'000'000);
   return places;
 }

@@ -64,6 +64,7 @@ std::string kernel_of(const CaseRecord& r) {
   if (r.kernel.tuning != "default" && r.kernel.tuning != r.kernel.variant) name += " " + r.kernel.tuning;
   if (r.kernel.compute_units == 0 && !r.kernel.simd_target.empty()) name += " " + r.kernel.simd_target;
   if (!r.ranks.engine.empty()) name += " " + r.ranks.engine;
+  if (r.ranks.split == "pairs") name += " pairs";
   return name + (r.kernel.launch == "plain" ? " plain launches" : "");
 }
 

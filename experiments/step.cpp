@@ -30,14 +30,15 @@ const datasets::Matrix& matrix_of(const StepTask& task, size_t layer) {
 }
 
 std::vector<Group> groups_of(const StepTask& task) {
-  using Key = std::tuple<const CodecChoice*, int64_t, int64_t, datasets::ElementType>;
+  using Key = std::tuple<const CodecChoice*, int64_t, int64_t, datasets::ElementType, backends::Split>;
   std::map<Key, size_t> places;
   std::vector<Group> groups;
   for (size_t layer = 0; layer < task.reference.layers(); ++layer) {
     const datasets::Matrix& matrix = matrix_of(task, layer);
     const CodecChoice* const codec = task.codec.of(matrix);
-    const auto [place, is_new] =
-        places.try_emplace({codec, matrix.shape.rows, matrix.shape.cols, matrix.type}, groups.size());
+    const auto [place, is_new] = places.try_emplace(
+        {codec, matrix.shape.rows, matrix.shape.cols, matrix.type, task.split_of(task.reference.matrix_of(layer))},
+        groups.size());
     if (is_new) groups.push_back({codec, {}});
     groups[place->second].layers.push_back(layer);
   }

@@ -8,6 +8,7 @@
 
 #include "experiments/check.h"
 #include "experiments/mix.h"
+#include "experiments/split.h"
 #include "reports/record.h"
 
 namespace ecmv::experiments {
@@ -32,15 +33,19 @@ struct StepTask {
   const KernelSpec& kernel;
   const CodecChoice& codec;
   const std::vector<codecs::CompressedMatrix>& encoded;  // by matrix, of each as many parts as ranks share it
+  std::span<const LayerSplit> splits;                    // by matrix; without ranks none
   const Reference& reference;
   const backends::PassPlan& plan;  // with layers, tokens and scales of weights
+  backends::Split split_of(size_t matrix) const {
+    return splits.empty() ? backends::Split::rows_gathered : splits[matrix].how;
+  }
   std::span<const codecs::CompressedMatrix> parts_of(size_t matrix) const {
     const size_t parts = encoded.size() / std::max<size_t>(1, reference.matrices->size());
     return std::span(encoded).subspan(matrix * parts, parts);
   }
 };
 
-// For all layers of one shape, type and codec together: of the kernels that KernelSpec allows and that refuse none of
+// For all layers of one shape, type, codec and split together: of the kernels that KernelSpec allows and that refuse none of
 // them the fastest, found by timing some of these layers alone; untimed the first. A codec without a fused kernel runs
 // unfused, and so do scales of groups.
 StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);

@@ -66,6 +66,7 @@ constexpr std::array kFields = {
           }},
     Field{"simd_target", [](const CaseRecord& r) { return r.kernel.simd_target; }},
     Field{"source", [](const CaseRecord& r) { return source_label(r); }},
+    Field{"split", [](const CaseRecord& r) { return r.ranks.split; }},
     Field{"threads", [](const CaseRecord& r) { return positive_text(r.kernel.threads); }},
     Field{"tuning", [](const CaseRecord& r) { return r.kernel.tuning; }},
     Field{"variant", [](const CaseRecord& r) { return r.kernel.variant; }},
@@ -153,6 +154,7 @@ std::string kernel_label(const CaseRecord& record) {
   if (kernel.unfused) add("unfused");
   if (kernel.launch == "plain") add("plain launches");
   add(record.ranks.engine);
+  if (record.ranks.split == "pairs") add("pairs");
   if (kernel.threads > 0 && kernel.compute_units == 0) add(fmt::format("×{}", kernel.threads));
   return label;
 }

@@ -13,8 +13,8 @@
 namespace ecmv::reports {
 
 // The fields that group cases: activations, backend, batch, cache, codec, codec_library, configuration, data, data_source, device,
-// dimension, engine, experiment, kernel, layers, op, ranks, run, scheme, settings, shape, sigma, simd_target, source, threads, tuning,
-// variant.
+// dimension, engine, experiment, kernel, layers, op, ranks, run, scheme, settings, shape, sigma, simd_target, source,
+// split, threads, tuning, variant.
 std::vector<std::string_view> field_names();
 
 // Text of a field, "" when the case has none. "setting.NAME" is the codec with its value of that setting, or the codec

@@ -80,7 +80,7 @@ std::string kernel_part(const CaseRecord& r) {
   const auto& kernel = r.kernel;
   return joined({plain(kernel.backend), plain(kernel.variant), kernel.tuning == "default" ? "" : plain(kernel.tuning),
                  plain(kernel.simd_target), kernel.unfused ? "unfused" : "", kernel.launch == "plain" ? "plain" : "",
-                 plain(r.ranks.engine)},
+                 plain(r.ranks.engine), r.ranks.split == "pairs" ? "pairs" : ""},
                 ',');
 }
 

@@ -163,7 +163,11 @@ CaseRecord case_from(const Json& json) {
   take(ranks, "devices", record.ranks.devices);
   take(ranks, "links", record.ranks.links);
   take(ranks, "bound", record.ranks.bound);
+  take(ranks, "split", record.ranks.split);
+  if (record.ranks.count > 1 && record.ranks.split.empty()) record.ranks.split = "rows";  // an older record
   take(ranks, "gathered_bytes_per_layer", record.ranks.gathered_bytes_per_layer);
+  take(ranks, "reduced_bytes_per_layer", record.ranks.reduced_bytes_per_layer);
+  take(ranks, "exchanges", record.ranks.exchanges);
   take(ranks, "exchange_samples_s", record.ranks.exchange_samples_s);
   take(ranks, "product_samples_s", record.ranks.product_samples_s);
   const Json& host = part(json, "host");
@@ -376,7 +380,10 @@ std::string to_json_line(const CaseRecord& r) {
                      {"devices", ranks.devices},
                      {"links", ranks.links},
                      {"bound", ranks.bound},
+                     {"split", ranks.split},
                      {"gathered_bytes_per_layer", number(ranks.gathered_bytes_per_layer)},
+                     {"reduced_bytes_per_layer", number(ranks.reduced_bytes_per_layer)},
+                     {"exchanges", ranks.exchanges},
                      {"exchange_samples_s", numbers(ranks.exchange_samples_s)},
                      {"product_samples_s", numbers(ranks.product_samples_s)}};
   json["check"] = {{"decode", r.check.decode}, {"outputs", r.check.outputs}, {"guards", r.check.guards}};

@@ -144,7 +144,7 @@ struct CaseRecord {
     std::vector<std::int64_t> disturbed_samples = {}, unsteady_samples = {};
   } time;
 
-  // Processes that shared the rows of a product; `count` 1 where one did it alone.
+  // Processes that shared a product; `count` 1 where one did it alone.
   struct Ranks {
     std::int64_t count = 1;
     std::int64_t hosts = 1;
@@ -154,7 +154,10 @@ struct CaseRecord {
     std::vector<std::string> devices = {};       // GPUs: of each rank
     std::string links = {};                      // GPUs: what links them, where something tells
     bool bound = false;                          // every thread of every rank had a core of its own
-    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks have after a layer, on the average
+    std::string split = {};                      // "rows", or "pairs" of layers by rows and by columns; "" of one
+    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks gather after a layer, on the average
+    double reduced_bytes_per_layer = kUnknown;   // of that which they add up; unknown in older records
+    std::int64_t exchanges = 0;                  // of a pass; 0: unknown
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;
 

@@ -34,8 +34,17 @@ const CaseRecord*& faster(const CaseRecord*& known, const CaseRecord& r) {
   return known;
 }
 
-// The fastest case of each number and engine, of one codec on the same data.
-using ByRanks = std::map<std::pair<std::int64_t, std::string>, const CaseRecord*>;  // by ranks and engine
+// By what ranks share a product: how many, the engine, the split.
+struct Sharing {
+  std::int64_t ranks = 1;
+  std::string engine = {}, split = {};
+  friend auto operator<=>(const Sharing&, const Sharing&) = default;
+};
+Sharing sharing_of(const CaseRecord& r) {
+  return r.ranks.count == 1 ? Sharing{} : Sharing{r.ranks.count, r.ranks.engine, r.ranks.split};
+}
+// The fastest case of each, of one codec on the same data.
+using ByRanks = std::map<Sharing, const CaseRecord*>;
 
 // Groups of which some were shared, below the data that they are of; all in the order of sorted_cases.
 std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSet& records) {
@@ -51,19 +60,22 @@ std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSe
     std::vector<ByRanks>& groups = all[place->second].second;
     const auto [worker, new_worker] = workers.try_emplace({heading, worker_of(*r)}, groups.size());
     if (new_worker) groups.emplace_back();
-    faster(groups[worker->second][{r->ranks.count, r->ranks.engine}], *r);
+    faster(groups[worker->second][sharing_of(*r)], *r);
   }
   for (auto& [heading, groups] : all)
-    std::erase_if(groups, [](const ByRanks& group) { return group.rbegin()->first.first == 1; });
+    std::erase_if(groups, [](const ByRanks& group) { return group.rbegin()->first.ranks == 1; });
   return all;
 }
 
 Cell in_units(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
 
+// "" where parts are rows.
+std::string in_pairs(const CaseRecord& r) { return r.ranks.split == "pairs" ? ", in pairs" : ""; }
+
 std::string ranks_text(const CaseRecord& r) {
   const bool devices = r.kernel.compute_units > 0 || !r.ranks.engine.empty();
-  return fmt::format("{} {}{}{}", r.ranks.count, devices ? "device" : "rank", r.ranks.count == 1 ? "" : "s",
-                     r.ranks.engine.empty() ? "" : " by " + r.ranks.engine);
+  return fmt::format("{} {}{}{}{}", r.ranks.count, devices ? "device" : "rank", r.ranks.count == 1 ? "" : "s",
+                     r.ranks.engine.empty() ? "" : " by " + r.ranks.engine, in_pairs(r));
 }
 
 // What both parts of a pass take on `devices`, by what one and two took.
@@ -111,7 +123,7 @@ Table strong_scaling_table(const RecordSet& records, const Contexts& contexts) {
   for (const auto& [heading, groups] : by_data(records)) {
     const std::size_t first = table.rows.size();
     for (const ByRanks& group : groups) {
-      const auto alone = group.find({1, ""});
+      const auto alone = group.find(Sharing{});
       const CaseRecord* one = alone == group.end() ? nullptr : alone->second;
       for (const auto& [key, r] : group) {
         const double over = one == nullptr ? kUnknown : one->time.median_s / r->time.median_s;
@@ -163,11 +175,11 @@ Table weak_scaling_table(const RecordSet& records) {
     for (const auto& [key, one] : best)
       if (one == r) alone.push_back(r);
   for (const CaseRecord* one : alone) {
-    ByRanks group = {{{1, ""}, one}};
+    ByRanks group = {{Sharing{}, one}};
     for (const CaseRecord* r : sorted)
       if (is_shareable(*r) && r->ranks.count > 1 && rest(*r) == rest(*one) &&
           std::abs(share(*r) / share(*one) - 1) < 0.01)
-        faster(group[{r->ranks.count, r->ranks.engine}], *r);
+        faster(group[sharing_of(*r)], *r);
     if (group.size() == 1) continue;
     for (const auto& [key, r] : group)
       table.rows.push_back({text_cell(codec_label(*r)), in_units(share(*r), 1e6, 1), text_cell(ranks_text(*r)),
@@ -183,10 +195,12 @@ Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
       "A model, not a measurement: what more devices would take",
       "From the passes of one and of two devices that were measured. The product of R devices takes a + b / R, by its "
       "times on one and, alone, on two. What the exchange added with two devices stays the same by stores to mapped "
-      "memory, since all devices store to all others at once and a vector is small beside what a link carries; by "
-      "libraries it is taken R - 1 times, for a ring, which is their worst. Links between more devices may be slower. "
-      "vs "
-      "raw: against the fastest uncompressed case by the same model.",
+      "memory, since all devices store to all others at once and a vector is small beside what a link carries, also "
+      "where each receives the sums of R - 1 others (pairs); by libraries it is taken R - 1 times, for a ring, which "
+      "is "
+      "their worst. Links between more devices may be slower. vs raw: against the fastest uncompressed case by the "
+      "same "
+      "model.",
       {{"codec", "codec", ""}, {"ranks", "engine", ""}},
       {}};
   constexpr int kDevices[] = {4, 8, 16};
@@ -202,15 +216,15 @@ Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
     };
     std::vector<Row> rows;
     for (const ByRanks& group : groups) {
-      const auto one = group.find({1, ""});
+      const auto one = group.find(Sharing{});
       for (const auto& [key, two] : group)
-        if (one != group.end() && key.first == 2 && !key.second.empty())
+        if (one != group.end() && key.ranks == 2 && !key.engine.empty())
           rows.push_back({one->second, two, model_of(*one->second, *two)});
     }
     if (!rows.empty()) table.groups.push_back({table.rows.size(), heading});
     for (const Row& row : rows) {
       std::vector<Cell>& cells = table.rows.emplace_back();
-      cells = {text_cell(codec_label(*row.two)), text_cell(row.two->ranks.engine)};
+      cells = {text_cell(codec_label(*row.two)), text_cell(row.two->ranks.engine + in_pairs(*row.two))};
       for (const int devices : kDevices) {
         const double pass = row.model.pass_s(devices);
         double raw = kUnknown;

@@ -253,6 +253,9 @@ class CpuExecutor final : public Executor {
   void carry_out(const Gather& step, int thread) const {
     if (thread == 0) step.ranks->gather(nullptr, step.data, *step.offsets);
   }
+  void carry_out(const Reduce& step, int thread) const {
+    if (thread == 0) step.ranks->reduce(nullptr, step.data, step.count);
+  }
   void carry_out(const Meet& step, int thread) {
     if (thread != 0) return;
     step.ranks->meet(nullptr);

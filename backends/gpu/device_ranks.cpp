@@ -52,6 +52,7 @@ class PeerRanks final : public Ranks {
   void gather(void* stream, std::byte* data, std::span<const int64_t> offsets) override {
     exchange_parts(peers_, data, offsets, early_, stream);
   }
+  void reduce(void* stream, float* data, int64_t count) override { add_up(peers_, data, count, early_, stream); }
   void meet(void* stream) override { meet_peers(peers_, rounds_, stream); }
 
  private:

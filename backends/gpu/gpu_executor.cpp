@@ -197,6 +197,7 @@ class GpuExecutor final : public Executor {
   }
   void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
   void carry_out(const Gather& step) { step.ranks->gather(stream_.opaque(), step.data, *step.offsets); }
+  void carry_out(const Reduce& step) { step.ranks->reduce(stream_.opaque(), step.data, step.count); }
   void carry_out(const Meet& step) { step.ranks->meet(stream_.opaque()); }
   void carry_out(const Fill& step) {
     if (step.stride == 0) return stream_.fill(step.to, step.value, step.bytes, step.bytes, 1);

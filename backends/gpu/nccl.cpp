@@ -41,13 +41,15 @@ using Communicator = void*;
 struct UniqueId {
   char bytes[128];
 };
-constexpr int kInt8 = 0;
+constexpr int kInt8 = 0, kFloat32 = 7;  // types
+constexpr int kSum = 0;                 // operations
 
 struct Library {
   int (*version)(int*) = nullptr;
   int (*unique_id)(UniqueId*) = nullptr;
   int (*init)(Communicator*, int, UniqueId, int) = nullptr;
   int (*all_gather)(const void*, void*, size_t, int, Communicator, StreamHandle) = nullptr;
+  int (*all_reduce)(const void*, void*, size_t, int, int, Communicator, StreamHandle) = nullptr;
   int (*broadcast)(const void*, void*, size_t, int, int, Communicator, StreamHandle) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
@@ -76,6 +78,7 @@ struct Library {
     take(unique_id, "ncclGetUniqueId");
     take(init, "ncclCommInitRank");
     take(all_gather, "ncclAllGather");
+    take(all_reduce, "ncclAllReduce");
     take(broadcast, "ncclBroadcast");
     take(group_start, "ncclGroupStart");
     take(group_end, "ncclGroupEnd");
@@ -147,6 +150,12 @@ class NcclRanks final : public Ranks {
       status = status == 0 ? ended : status;
     }
     if (status != 0) fail_launch(failed("gather a vector", status));
+  }
+  void reduce(void* stream, float* data, int64_t count) override {
+    if (const int status = nccl().all_reduce(data, data, static_cast<size_t>(count), kFloat32, kSum, communicator_,
+                                             static_cast<StreamHandle>(stream));
+        status != 0)
+      fail_launch(failed("add up the ranks' sums", status));
   }
   void meet(void* stream) override {
     int status = 0;

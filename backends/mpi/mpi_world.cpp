@@ -44,6 +44,10 @@ class MpiRanks final : public Ranks {
     }
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, counts_.data(), places_.data(), MPI_BYTE, comm_);
   }
+  void reduce(void*, float* data, int64_t count) override {
+    for (int64_t at = 0; at < count; at += kPiece)
+      MPI_Allreduce(MPI_IN_PLACE, data + at, static_cast<int>(std::min(kPiece, count - at)), MPI_FLOAT, MPI_SUM, comm_);
+  }
   void meet(void*) override { MPI_Barrier(comm_); }
 
  private:

@@ -184,6 +184,7 @@ class SocketRanks final : public Ranks {
   void gather(void*, std::byte* data, std::span<const int64_t> offsets) override {
     if (count_ > 1) world_.gather(count_, data, offsets);
   }
+  void reduce(void*, float* data, int64_t count) override { reduce_by_gathering(*this, data, count); }
   void meet(void*) override {
     std::byte nothing{};
     gather(nullptr, &nothing, std::vector<int64_t>(static_cast<size_t>(count_) + 1));

@@ -183,6 +183,74 @@ experiments:
   CHECK(ok["step2"] == (steps ? 1 : 0));
 }
 
+TEST_CASE("devices share float products and decoding steps in pairs of layers, by rows and by columns", "[processes]") {
+  if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
+  const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
+  Command command;
+  // Two devices have 64 and 66 columns, three 64, 64 and 2; a third layer has no partner. Names of the model's layers say
+  // which are pairs. What cannot be split so is refused.
+  std::ofstream(command.folder / "pairs.yaml") << R"(schema: 1
+name: pairs
+experiments:
+  - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[130, 130]]}
+    codecs: all
+    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], split: [rows, pairs], variant: first, tuning: first}
+  - data: {source: gaussian, sigma: 4, layers: 4, shapes: [[1200, 1200]]}
+    codecs: [raw_int8]
+    kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, tuning: first, unfused: always}
+  - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[64, 64], [100, 128]]}
+    codecs: [raw_int8]
+    kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, tuning: first}
+  - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[128, 128]]}
+    codecs: [raw_int8]
+    kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, tuning: first}
+  - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
+    codecs: [raw_bf16]
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3], split: [rows, pairs], variant: first, tuning: first}
+)";
+  CHECK(command({"run", "pairs.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "mat"}) == 0);
+  INFO(command.err);
+  std::map<std::string, int> ok;  // by op, devices and split
+  std::set<std::string> refused;
+  for (const auto& record : read_records(command.folder / "r.jsonl").cases) {
+    const auto& ranks = record.ranks;
+    INFO(record.codec.id << " " << record.kernel.op << " " << record.kernel.variant << " " << record.kernel.batch << " "
+                         << record.data.rows << " " << ranks.count << " " << ranks.split << ": " << record.reason);
+    CHECK((record.status == Status::ok || record.status == Status::refused));
+    if (record.status == Status::refused && record.codec.id == "raw_int8") refused.insert(record.reason);
+    if (record.status != Status::ok) continue;
+    if (record.kernel.op != "matvec") CHECK_THAT(record.check.outputs, ContainsSubstring("within the bound"));
+    CHECK(record.check.guards == "intact");
+    CHECK(ranks.split == (ranks.count == 1 ? "" : ranks.split == "pairs" ? "pairs" : "rows"));
+    if ((record.codec.id != "raw_int8" && record.kernel.op != "step") || record.data.rows == 128) continue;
+    ++ok[record.kernel.op + std::to_string(ranks.count) + ranks.split];
+    if (ranks.split != "pairs") continue;
+    const auto bytes_of_row = static_cast<double>(4 * record.kernel.batch);
+    if (record.kernel.op == "step") {
+      CHECK(ranks.exchanges == 2 * 2 + 1);  // o and down of two blocks, lm_head
+      continue;
+    }
+    // The last layer of three is gathered, the second one of each pair added up.
+    CHECK(ranks.exchanges == 2);
+    CHECK(3 * ranks.gathered_bytes_per_layer == (record.data.layers == 3 ? bytes_of_row * 130 : 0));
+    const double reduced = static_cast<double>(record.data.layers) * ranks.reduced_bytes_per_layer;
+    CHECK(reduced == (record.data.layers == 3 ? bytes_of_row * 130 : 2 * bytes_of_row * 1200));
+  }
+  CHECK(ok["matmul1"] == 2);
+  for (const std::string devices : {"2", "3"})
+    for (const std::string split : {"rows", "pairs"}) {
+      CHECK(ok["matmul" + devices + split] == 2 + (devices + split == "2pairs" ? 1 : 0));
+      CHECK(ok["step" + devices + split] == (steps ? 1 : 0));
+    }
+  CHECK(refused.size() == 3);
+  const auto says = [&](const char* part) {
+    return std::ranges::any_of(refused, [&](const std::string& reason) { return reason.find(part) != reason.npos; });
+  };
+  CHECK(says("64 columns of a layer are too few for 2 ranks"));
+  CHECK(says("the second has 128 columns, and the first gives vectors of 100 numbers"));
+  CHECK(says("requantised from whole sums"));
+}
+
 TEST_CASE("a device whose process dies ends the run on all, with a sentence, and keeps what is finished",
           "[processes]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
@@ -262,7 +330,14 @@ TEST_CASE("what does not fit the devices is said", "[processes]") {
   CHECK(command(emulated({"--devices", "two"})) == 2);
   CHECK(command(emulated({"--devices", "2", "--engine", "nvlink"})) == 2);
   CHECK_THAT(command.err, ContainsSubstring("'engine' does not know 'nvlink'"));
+  CHECK(command(emulated({"--devices", "2", "--split", "columns"})) == 2);
+  CHECK_THAT(command.err, ContainsSubstring("'split' does not know 'columns'"));
   CHECK_FALSE(fs::exists(command.folder / "r.jsonl"));
+  CHECK(command(emulated({"--devices", "1,2", "--op", "matmul", "--split", "pairs", "--dry-run"})) == 0);
+  CHECK_THAT(command.out, ContainsSubstring("emulator:devices2:peer:pairs/matmul:b1"));
+  CHECK_THAT(command.out, ContainsSubstring("/emulator/matmul:b1"));  // one device has nothing to split
+  CHECK(command(emulated({"--devices", "2", "--split", "pairs", "--dry-run"})) == 6);
+  CHECK_THAT(command.out, ContainsSubstring("-> refused: Pairs are for float products"));
   CHECK(command(emulated({"--devices", "1,2", "--dry-run"})) == 0);
   CHECK_THAT(command.out, ContainsSubstring("emulator:devices2:peer/matvec"));
   CHECK_FALSE(fs::exists(command.folder / "r.jsonl"));

@@ -99,6 +99,54 @@ experiments:
   CHECK(ok["emulator2"] == ok["emulator4"]);
 }
 
+TEST_CASE("ranks share float products and decoding steps by rows and in pairs of layers", "[processes]") {
+  if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
+  Mpirun mpirun;
+  // Three ranks have 64, 64 and 2 columns.
+  std::ofstream(mpirun.folder / "pairs.yaml") << R"(schema: 1
+name: pairs
+experiments:
+  - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[130, 130]]}
+    codecs: [raw_int8]
+    kernels: {backend: [scalar, simd], op: matmul, batch: [1, 5], ranks: [1, 2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
+  - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
+    codecs: [raw_bf16]
+    kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
+)";
+  CHECK(mpirun(Mpirun::line(
+            3, {"run", "--mpi", "pairs.yaml", "--profile", "-o", "r.jsonl", "--filter", steps ? "" : "matmul"})) == 0);
+  INFO(mpirun.err);
+  std::map<std::string, int> ok;  // by op, ranks and split
+  for (const auto& record : read_records(mpirun.folder / "r.jsonl").cases) {
+    INFO(record.kernel.backend << " " << record.kernel.op << " " << record.ranks.count << " " << record.ranks.split
+                               << ": " << record.reason);
+    CHECK(record.status == Status::ok);
+    if (record.status != Status::ok) continue;
+    ++ok[record.kernel.op + std::to_string(record.ranks.count) + record.ranks.split];
+    CHECK_THAT(record.check.outputs, ContainsSubstring("within the bound"));
+    CHECK(record.check.guards == "intact");
+    if (record.ranks.count == 1) continue;
+    CHECK(record.ranks.exchange_samples_s.size() == 1);
+    CHECK(record.ranks.product_samples_s.size() == 1);
+    const bool pairs = record.ranks.split == "pairs";
+    if (record.kernel.op == "step") {
+      CHECK(record.ranks.exchanges == (pairs ? 3 : 8));
+      continue;
+    }
+    const auto bytes = static_cast<double>(4 * record.kernel.batch * 130);
+    CHECK(record.ranks.exchanges == (pairs ? 1 : 2));
+    CHECK(record.ranks.gathered_bytes_per_layer == (pairs ? 0 : bytes));
+    CHECK(record.ranks.reduced_bytes_per_layer == (pairs ? bytes / 2 : 0));
+  }
+  CHECK(ok["matmul1"] == 4);
+  for (const std::string sharing : {"2rows", "2pairs", "3rows", "3pairs"}) {
+    CHECK(ok["matmul" + sharing] == 4);
+    CHECK(ok["step" + sharing] == (steps ? 1 : 0));
+  }
+}
+
 TEST_CASE("a rank that dies ends the run on all ranks within 30 s, with a sentence, and keeps what is finished",
           "[processes]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);

@@ -411,3 +411,19 @@ TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for
                                 {.flushes_subnormals = true})
             .violation == "");
 }
+
+TEST_CASE("the rounding of several ranks allows what each of theirs does") {
+  const backends::ProductRounding floats{.more_roundings = 3, .offset = 0.5},
+      units{.more_roundings = 2, .narrowing = 1e-3, .unit_cols = 8, .chain_cols = 64},
+      longer{.more_roundings = 7, .unit_cols = 16, .chain_cols = 128, .flushes_subnormals = true};
+  for (const backends::ProductRounding& one : {floats, units, longer})
+    for (const backends::ProductRounding& other : {floats, units, longer}) {
+      const backends::ProductRounding both = backends::looser_of(one, other);
+      for (const int64_t terms : {1, 5, 64, 1000})
+        for (const backends::ProductRounding& own : {one, other}) {
+          CHECK(backends::roundings_of(both, terms) >= backends::roundings_of(own, terms));
+          CHECK(backends::product_bound(both, terms, 3, 2, 1, 4) >= backends::product_bound(own, terms, 3, 2, 1, 4));
+        }
+    }
+  CHECK(backends::roundings_of(backends::looser_of(units, units), 1000) == backends::roundings_of(units, 1000));
+}

@@ -37,7 +37,10 @@ CaseRecord record(const char* codec, std::int64_t rows, std::int64_t devices, co
                .connected_by = "sockets",
                .devices = std::vector<std::string>(static_cast<size_t>(devices), "GPU"),
                .links = "Wires",
+               .split = "rows",
                .gathered_bytes_per_layer = static_cast<double>(rows),
+               .reduced_bytes_per_layer = 0,
+               .exchanges = 10,
                .exchange_samples_s = {seconds / 4, seconds / 4, seconds / 4},
                .product_samples_s = {seconds / 2, seconds / 2, seconds / 2}};
   return r;
@@ -126,6 +129,41 @@ TEST_CASE("the model of more devices goes through what one and two devices took"
   CHECK_THAT(number(table, row.at("coder peer"), "us_of_4"), WithinRel((580.0 / 4 + 20 + 10) * 1e-6, 1e-9));
   CHECK_THAT(number(table, row.at("coder peer"), "over_one_of_8"), WithinRel(600 / (580.0 / 8 + 30), 1e-9));
   CHECK_THAT(number(table, row.at("coder peer"), "vs_raw_of_8"), WithinRel((400.0 / 8 + 200) / (580.0 / 8 + 30), 1e-9));
+}
+
+TEST_CASE("what is shared in pairs has names and rows of its own") {
+  CaseRecord pairs = record("plain", 1000, 2, "peer", 3e-4);
+  pairs.ranks.split = "pairs";
+  pairs.ranks.gathered_bytes_per_layer = 0;
+  pairs.ranks.reduced_bytes_per_layer = 2000;
+  pairs.ranks.exchanges = 5;
+  const auto read = std::get<CaseRecord>(parse_record(to_json_line(pairs)));
+  CHECK(to_json_line(read) == to_json_line(pairs));
+  CHECK(read.ranks.reduced_bytes_per_layer == 2000);
+  CHECK(read.ranks.exchanges == 5);
+  CHECK(field_text(read, "split") == "pairs");
+  const CaseRecord by_rows = record("plain", 1000, 2, "peer", 4e-4);
+  CHECK(kernel_label(read) == kernel_label(by_rows) + " pairs");
+  CHECK(full_name(read) != full_name(by_rows));
+  // Records from before there were pairs are by rows.
+  std::string older = to_json_line(by_rows);
+  const std::string field = "\"split\":\"rows\"";
+  REQUIRE(older.find(field) != std::string::npos);
+  older.replace(older.find(field), field.size(), "\"kind_of_old\":0");
+  CHECK(std::get<CaseRecord>(parse_record(older)).ranks.split == "rows");
+
+  RecordSet all = records();
+  all.cases.push_back(pairs);
+  const Table table = strong_scaling_table(all, Contexts(all, "plain"));
+  std::map<std::string, size_t> row;
+  for (size_t i = 0; i < table.rows.size(); ++i)
+    row[text(table, i, "codec") + " " + text(table, i, "ranks") + " " + text(table, i, "us_per_pass")] = i;
+  REQUIRE(table.rows.size() == 7);
+  CHECK_THAT(number(table, row.at("plain 2 devices by peer, in pairs 300.0"), "speedup_over_one"),
+             WithinRel(8 / 3.0, 1e-12));
+  CHECK_THAT(number(table, row.at("plain 2 devices by peer 400.0"), "speedup_over_one"), WithinRel(2.0, 1e-12));
+  const Table model = scaling_model_table(all, Contexts(all, "plain"));
+  CHECK(model.rows.size() == 4);
 }
 
 TEST_CASE("without ranks there are no tables of scaling") {
