@@ -156,7 +156,7 @@ TEST_CASE("verify_file finds a wrong hash in the reference chain and in every fu
   }
 }
 
-TEST_CASE("verify_file finds a twin with other elements") {
+TEST_CASE("verify_file finds a twin with other elements", "[emulator]") {
   const codecs::CodecEntry* raw = codecs::find_codec("raw_int8");
   const codecs::CodecEntry* rows = codecs::find_codec("ans_warp_rows");
   if (raw == nullptr || rows == nullptr) SKIP("raw_int8 or ans_warp_rows is not in this build");
@@ -170,7 +170,7 @@ TEST_CASE("verify_file finds a twin with other elements") {
   CHECK(has_failed_check(verify_file(path), "twin"));
 }
 
-TEST_CASE("verify_files says what it cannot read and exits with 2, and with 3 where anything failed") {
+TEST_CASE("verify_files says what it cannot read and exits with 2, and with 3 where anything failed", "[emulator]") {
   const codecs::CodecEntry* raw = codecs::find_codec("raw_int8");
   if (raw == nullptr) SKIP("raw_int8 is not in this build");
   const Folder folder;
