@@ -209,11 +209,10 @@ struct MultiplyTokens {
       const int shares = planned.layout.shares;
       float* const y = args.y + first * args.y_stride;
       tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      const int tiles = gpu::token_tiles(tokens.batch, policy->together);
-      const TokenKernel kernel = !policy->together
-                                     ? tiles == 1 ? token_kernel<1, false>(shape) : token_kernel<2, false>(shape)
-                                 : tiles == 2 ? token_kernel<2, true>(shape)
-                                              : token_kernel<8, true>(shape);
+      // A lane group alone multiplies two tiles of tokens even of one: few tokens have a kernel of their own.
+      const TokenKernel kernel = !policy->together                           ? token_kernel<2, false>(shape)
+                                 : gpu::token_tiles(tokens.batch, true) == 2 ? token_kernel<2, true>(shape)
+                                                                             : token_kernel<8, true>(shape);
       gpu::launch(
           kernel,
           {(matrix.row_groups + of_block - 1) / of_block * shares, plan.lane_groups * kLanes, plan.bytes, early},
@@ -228,7 +227,7 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   const auto& policy = named.as<TokenGroupsPolicy>();
-  if (token_kernel<1, false>(shape_of(matrix)) == nullptr)
+  if (token_kernel<2, false>(shape_of(matrix)) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
            "of "
            "four.";
