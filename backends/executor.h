@@ -54,12 +54,6 @@ struct ScaleRows {
   bool one_for_all = false;
 };
 
-// Scales of groups of columns in the backend's memory, laid out as datasets::Scales::stored.
-struct GroupScales {
-  const datasets::Scales* layout = nullptr;
-  const std::byte* stored = nullptr;
-};
-
 // Copies results to the host, when all steps before it are done.
 struct Download {
   const std::byte* from = nullptr;

@@ -16,6 +16,7 @@
 // tests/kernels/binding_test.cpp holds all kernels to this.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,6 +30,7 @@
 #include <variant>
 
 #include "codecs/compressed_matrix.h"
+#include "datasets/scales.h"
 
 namespace ecmv::backends {
 
@@ -276,6 +278,12 @@ class BoundKernel {
       enqueue_;
 };
 
+// Scales of groups of columns in the backend's memory, laid out as datasets::Scales::stored.
+struct GroupScales {
+  const datasets::Scales* layout = nullptr;
+  const std::byte* stored = nullptr;
+};
+
 // A layer to bind. The matrix outlives the binding; its sections are in the backend's memory, their headers also in the
 // host's.
 struct Layer {
@@ -285,6 +293,7 @@ struct Layer {
   int32_t* y = nullptr;
   int8_t* v = nullptr;
   float scale = 0;
+  GroupScales scales = {};  // for kernels that take them (Kernel::group_cols)
 };
 
 // Thrown by bind() where layers that a kernel takes one by one cannot be bound together; a full sentence.
@@ -313,6 +322,9 @@ struct Kernel {
   // True: a matvec whose bindings cover all layers of a chain and take ChainArgs. Otherwise a binding covers one layer.
   bool whole_chain = false;
   Activations activations = Activations::f32;  // of matmul
+  // Of a matmul that multiplies every group of columns of a row by a scale of its own before it adds them up: the groups
+  // have so many columns, or twice as many, four times, and so on. 0: the kernel gives one sum a row, and knows no scales.
+  int group_cols = 0;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. On the
   // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
   std::string (*refuses)(const codecs::CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
@@ -321,5 +333,15 @@ struct Kernel {
   // for it.
   BoundKernel (*bind)(const Policy&, std::span<const Layer>, Place&) = nullptr;
 };
+
+// Whether a matmul kernel can give the product of elements with these scales. One with group_cols takes bf16 scales of
+// groups and no others; any other takes what a step behind it applies to its sums: at most one scale a row.
+bool takes_scales(const Kernel& kernel, const datasets::Scales& scales);
+// The same of groups of so many columns; 0: at most one scale a row.
+inline bool takes_groups(const Kernel& kernel, int64_t group_cols) {
+  if (group_cols == 0 || kernel.group_cols == 0) return group_cols == kernel.group_cols;
+  return group_cols % kernel.group_cols == 0 &&
+         std::has_single_bit(static_cast<uint64_t>(group_cols / kernel.group_cols));
+}
 
 }  // namespace ecmv::backends

@@ -249,6 +249,7 @@ class StepPass final : public Pass {
   backends::Layer to_bind(size_t index) const {
     const Layer& layer = layers_[index];
     backends::Layer one{layer.view};
+    if (scales_of(index) != nullptr && !scales_rows(index)) one.scales = {scales_of(index), layer.scales->data()};
     if (plan_.op != Op::matvec) return one;
     one.y = as<int32_t>(layer.y);
     one.v = own_rows(layer);
@@ -272,9 +273,7 @@ class StepPass final : public Pass {
     BoundKernel bound = bind({&one, 1}, index);
     if (unfused(index)) {
       layer.decode = bound;
-      GroupScales groups;
-      if (scales_of(index) != nullptr && !scales_rows(index)) groups = {scales_of(index), layer.scales->data()};
-      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, groups, plan_.activations);
+      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, one.scales, plan_.activations);
     }
     layer.kernel = bound;
     layer.steps = steps_of(layer, index);

@@ -90,11 +90,12 @@ void check_plan(const PassPlan& plan) {
       if (kernel != nullptr && kernel->op == Op::matmul && kernel->activations != plan.activations)
         throw std::invalid_argument("The kernel takes other activations than the plan has.");
     }
-    for (size_t i = 0; i < plan.weight_scales.size(); ++i) {
+    const datasets::Scales none;
+    for (size_t i = 0; i < layers; ++i) {
       const Kernel* kernel = chosen_kernel(plan, i).kernel;
-      const datasets::Scales& scales = *plan.weight_scales[i];
-      if (kernel != nullptr && kernel->op == Op::matmul && !scales.empty() && !scales.one_a_row())
-        throw std::invalid_argument("A fused product has one sum a row and takes no scales of groups.");
+      const datasets::Scales& scales = plan.weight_scales.empty() ? none : *plan.weight_scales[i];
+      if (kernel != nullptr && kernel->op == Op::matmul && !takes_scales(*kernel, scales))
+        throw std::invalid_argument("The kernel takes other scales than the layer has.");
     }
   }
   if (!plan.kernels.empty() && (plan.op != Op::matmul || plan.kernels.size() != layers))

@@ -1,6 +1,7 @@
 // Quantisers `absmax` and `fp8`: the largest magnitude of a tensor, a row or a group becomes the greatest value.
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "datasets/quantiser_tools.h"
 
@@ -62,9 +63,9 @@ void check_absmax(const Parameters& parameters) {
   expect_group(parameters, {"tensor", "row", "16", "32", "64", "128", "256"});
 }
 void check_fp8(const Parameters& parameters) { expect_group(parameters, {"tensor", "row"}); }
-bool absmax_in_groups(const Parameters& parameters) {
+int64_t absmax_group_cols(const Parameters& parameters) {
   const std::string& group = parameters.text("group");
-  return group != "tensor" && group != "row";
+  return group == "tensor" || group == "row" ? 0 : std::stoll(group);
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ bool absmax_in_groups(const Parameters& parameters) {
 extern const Quantiser kAbsmaxQuantiser{
     "absmax",          "integers; the largest magnitude that shares a scale becomes the greatest",
     kAbsmaxParameters, absmax,
-    check_absmax,      absmax_in_groups};
+    check_absmax,      absmax_group_cols};
 extern const Quantiser kFp8Quantiser{"fp8", "e4m3 floats; the largest magnitude that shares a scale becomes 448",
                                      kFp8Parameters, fp8, check_fp8};
 

@@ -65,17 +65,20 @@ Quantised mxfp4(const Matrix& matrix, const Parameters&) {
   return blocks(matrix, std::move(scales));
 }
 
-bool always(const Parameters&) { return true; }
+template <int64_t kCols>
+int64_t always(const Parameters&) {
+  return kCols;
+}
 
 }  // namespace
 
 extern const Quantiser kNvfp4Quantiser{
     "nvfp4", "e2m1 floats in blocks of 16 with e4m3 scales and one of the tensor; elements are twice the value",
     {},      nvfp4,
-    nullptr, always};
+    nullptr, always<16>};
 extern const Quantiser kMxfp4Quantiser{
     "mxfp4", "e2m1 floats in blocks of 32 with powers of two as scales; elements are twice the value",
     {},      mxfp4,
-    nullptr, always};
+    nullptr, always<32>};
 
 }  // namespace ecmv::datasets

@@ -84,10 +84,10 @@ void expect_floats(const Matrix& matrix) {
                      std::string(element_type_name(matrix.type)) + "; only floats are quantised.");
 }
 
-bool scales_in_groups(const QuantiserChoice& choice) {
-  if (choice.id.empty()) return false;
+int64_t group_cols(const QuantiserChoice& choice) {
+  if (choice.id.empty()) return 0;
   const Quantiser& quantiser = expect_quantiser(choice.id);
-  return quantiser.in_groups != nullptr && quantiser.in_groups(parameters_of(quantiser, choice));
+  return quantiser.group_cols == nullptr ? 0 : quantiser.group_cols(parameters_of(quantiser, choice));
 }
 
 Dataset quantise(Dataset floats, const QuantiserChoice& choice) {

@@ -36,8 +36,8 @@ struct Quantiser {
   Quantised (*quantise)(const Matrix&, const Parameters&);
   // Throws DatasetError for parameters that do not go together; null: all do.
   void (*check)(const Parameters&) = nullptr;
-  // Whether columns of a row have scales of their own; null: never.
-  bool (*in_groups)(const Parameters&) = nullptr;
+  // Columns of a row that share a scale of their own, 0: all of a row do; null: always.
+  int64_t (*group_cols)(const Parameters&) = nullptr;
 };
 
 std::span<const Quantiser> all_quantisers();
@@ -49,8 +49,8 @@ void check_quantiser(const QuantiserChoice& choice);
 // Throws DatasetError for elements that are no floats.
 void expect_floats(const Matrix& matrix);
 
-// Whether its scales differ along a row, so that a product cannot apply them to its sums.
-bool scales_in_groups(const QuantiserChoice& choice);
+// Columns that share a scale where scales differ along a row, so that a product cannot apply them to its sums; else 0.
+int64_t group_cols(const QuantiserChoice& choice);
 
 // The dataset with quantised layers, their scales, and the floats as sources. Throws DatasetError for elements that are
 // no floats, NaN and infinities, and weights beyond 2^100.

@@ -109,10 +109,13 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
     plan.chained = false;
     plan.tokens = products.first_tokens(kernel.batch);
     for (const datasets::Scales& scales : admitted.reference.floats->scales()) {
-      if (!scales.one_a_row() && !kernel.unfused)
+      if (plan.kernel != nullptr && plan.kernel->op == Op::matmul && !backends::takes_scales(*plan.kernel, scales))
         return {Status::refused,
-                "A fused product has one sum a row, and groups of columns have scales of their own here; an "
-                "unfused one applies them to what it decoded."};
+                plan.kernel->group_cols == 0
+                    ? "The kernel gives one sum a row, and groups of columns have scales of their own "
+                      "here; an unfused product applies them to what it decoded."
+                    : fmt::format("The kernel takes bf16 scales of groups of {} columns, twice as many, and so on.",
+                                  plan.kernel->group_cols)};
       plan.weight_scales.push_back(&scales);
     }
   }

@@ -163,6 +163,7 @@ Json coverage_json(Named named) {
                     {"op", entry.op},
                     {"backend", entry.backend},
                     {"simd_target", entry.simd_target},
+                    {"activations", entry.activations},
                     {"variant", entry.variant},
                     {"tuning", entry.tuning},
                     {"unfused", entry.unfused},
@@ -293,7 +294,8 @@ void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
     const std::string target = part("simd_target").empty() ? "" : ":" + part("simd_target");
     shown.push_back(
         {{"codec", part("codec")},
-         {"kernel", fmt::format("{}{}/{}/{}{}/{}", part("backend"), target, part("op"),
+         {"kernel", fmt::format("{}{}/{}{}/{}{}/{}", part("backend"), target, part("op"),
+                                part("activations") == "bf16" ? ":bf16" : "",
                                 row["unfused"].get<bool>() ? "unfused_" : "", part("variant"), part("tuning"))},
          {"state", part("state")},
          {"reason", part("reason")}});

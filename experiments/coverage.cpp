@@ -28,6 +28,20 @@ KernelChoice everything() {
   return choice;
 }
 
+// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of groups
+// and with them.
+std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
+  constexpr int64_t kAnyGroup = int64_t{1} << 20;  // of so many columns that each kernel for groups takes them
+  KernelChoice choice = everything();
+  std::vector<KernelSpec> kernels = expand_kernels(choice, entry);
+  choice.ops = {backends::Op::matmul};
+  choice.activations = {backends::Activations::bf16};
+  for (const int64_t group_cols : {int64_t{0}, kAnyGroup})
+    for (const KernelSpec& spec : expand_kernels(choice, entry, group_cols))
+      if (!spec.unfused) kernels.push_back(spec);
+  return kernels;
+}
+
 // Fills in status and reason. `layer` is absent if the codec refused the sample, for `refused`.
 void ask(const KernelSpec& spec, const codecs::CodecEntry& entry, const std::optional<codecs::CompressedMatrix>& layer,
          const std::string& refused, DevicePool& devices, CoverageEntry& answer) {
@@ -62,7 +76,6 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
   floats.layers = 1;
   const std::vector<datasets::Matrix> samples = {load_dataset(data).layers.front(),
                                                  load_dataset(floats).layers.front()};
-  const KernelChoice choice = everything();
   for (const codecs::CodecEntry& entry : codecs) {
     const codecs::Settings settings = codecs::default_settings(*entry.codec);
     std::optional<codecs::CompressedMatrix> layer;
@@ -78,16 +91,18 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
       } catch (...) {
         refused = outcome_of_exception().reason;
       }
-    for (const KernelSpec& spec : expand_kernels(choice, entry)) {
-      CoverageEntry answer{std::string(entry.id),
-                           spec.backend,
-                           spec.simd_target,
-                           std::string(backends::op_name(spec.op)),
-                           spec.variant,
-                           spec.tuning,
-                           spec.unfused,
-                           "",
-                           ""};
+    for (const KernelSpec& spec : kernels_of(entry)) {
+      CoverageEntry answer{
+          std::string(entry.id),
+          spec.backend,
+          spec.simd_target,
+          std::string(backends::op_name(spec.op)),
+          spec.op == backends::Op::matmul ? std::string(backends::activations_name(spec.activations)) : "",
+          spec.variant,
+          spec.tuning,
+          spec.unfused,
+          "",
+          ""};
       ask(spec, entry, layer, spec.op == backends::Op::matvec && refused.empty() ? no_matvec : refused, devices,
           answer);
       entries.push_back(std::move(answer));

@@ -10,7 +10,9 @@
 namespace ecmv::experiments {
 
 struct CoverageEntry {
-  std::string codec, backend, simd_target, op, variant, tuning;
+  std::string codec, backend, simd_target, op;
+  std::string activations;  // of a matmul
+  std::string variant, tuning;
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
   std::string status;    // "available", "refused" or "unavailable"
   std::string reason;    // of the last two

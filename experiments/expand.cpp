@@ -22,22 +22,29 @@ bool chosen(const std::vector<std::string>& names, std::string_view name, bool i
                      [&](const std::string& n) { return n == "all" || (n == "first" && is_first) || n == name; });
 }
 
-bool does(const backends::Kernel& kernel, Op op, Activations activations) {
-  return kernel.op == op && (op != Op::matmul || kernel.activations == activations);
+// What a kernel shall do. Of a matmul with tokens of which type, and with scales of groups of so many columns (0: none).
+struct Task {
+  Op op;
+  Activations activations = Activations::f32;
+  int64_t group_cols = 0;
+};
+
+bool does(const backends::Kernel& kernel, const Task& task) {
+  return kernel.op == task.op && (task.op != Op::matmul || (kernel.activations == task.activations &&
+                                                            backends::takes_groups(kernel, task.group_cols)));
 }
 
-bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op,
-                Activations activations = Activations::f32) {
+bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, const Task& task) {
   const auto kernels = entry.kernels(backend);
-  return std::any_of(kernels.begin(), kernels.end(), [&](const auto& k) { return does(k, op, activations); });
+  return std::any_of(kernels.begin(), kernels.end(), [&](const auto& k) { return does(k, task); });
 }
 
-void for_each_chosen(const codecs::CodecEntry& entry, std::string_view backend, Op op, Activations activations,
+void for_each_chosen(const codecs::CodecEntry& entry, std::string_view backend, const Task& task,
                      const std::vector<std::string>& variants, const std::vector<std::string>& tunings,
                      const auto& use) {
   bool is_first = true;
   for (const backends::Kernel& kernel : entry.kernels(backend)) {
-    if (!does(kernel, op, activations) || !chosen(variants, kernel.variant, is_first)) continue;
+    if (!does(kernel, task) || !chosen(variants, kernel.variant, is_first)) continue;
     is_first = false;
     for (const backends::Policy& policy : kernel.policies)
       if (chosen(tunings, policy.name, &policy == &kernel.policies[0])) use(kernel, policy);
@@ -45,11 +52,13 @@ void for_each_chosen(const codecs::CodecEntry& entry, std::string_view backend, 
 }
 
 // Appends the kernels of one backend for one op, `place` holding backend, target, threads, op and batch.
-void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place,
-                    bool scales_in_groups, std::vector<KernelSpec>& out) {
-  const bool takes_scales = !scales_in_groups || place.op != Op::matmul || choice.unfused == "never";
-  const bool fused = takes_scales && has_kernel(entry, place.backend, place.op, place.activations);
-  const auto append = [&](Op op, bool unfused) {
+void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place, int64_t group_cols,
+                    std::vector<KernelSpec>& out) {
+  Task task{place.op, place.activations, group_cols};
+  const bool fused = has_kernel(entry, place.backend, task);
+  // Where none takes the scales, those that must do without `unfused` say so themselves.
+  if (!fused && choice.unfused == "never") task.group_cols = 0;
+  const auto append = [&](const Task& one, bool unfused) {
     const auto add = [&](const backends::Kernel& kernel, const backends::Policy& policy) {
       KernelSpec spec = place;
       spec.variant = kernel.variant;
@@ -57,13 +66,13 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
       spec.unfused = unfused;
       out.push_back(spec);
     };
-    for_each_chosen(entry, place.backend, op, place.activations, choice.variants, choice.tunings, add);
+    for_each_chosen(entry, place.backend, one, choice.variants, choice.tunings, add);
   };
-  if (takes_scales) append(place.op, false);
+  append(task, false);
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
-  if (place.op != Op::decode && wants_unfused) append(Op::decode, true);
+  if (place.op != Op::decode && wants_unfused) append({Op::decode}, true);
   // The reference decoder stands in where a codec has no kernel at all.
-  if (place.backend == "scalar" && !has_kernel(entry, "scalar", Op::decode) &&
+  if (place.backend == "scalar" && !has_kernel(entry, "scalar", {Op::decode}) &&
       (place.op == Op::decode || (!fused && wants_unfused))) {
     place.variant = "reference";
     place.tuning = "default";
@@ -165,7 +174,7 @@ std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string&
 }  // namespace
 
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
-                                       bool scales_in_groups) {
+                                       int64_t group_cols) {
   std::vector<KernelSpec> out;
   if (std::find(choice.ops.begin(), choice.ops.end(), Op::size) != choice.ops.end()) {
     KernelSpec size;
@@ -177,25 +186,22 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       if (op == Op::size) continue;
       std::string backend = wanted;
       if (wanted == "best") {
-        const bool unfused_only = scales_in_groups && op == Op::matmul && choice.unfused != "never";
-        const bool simd = unfused_only
-                              ? has_kernel(entry, "simd", Op::decode)
-                              : has_kernel(entry, "simd", op) ||
-                                    (op != Op::decode && choice.unfused != "never" &&
-                                     !has_kernel(entry, "scalar", op) && has_kernel(entry, "simd", Op::decode));
+        const Task task{op, Activations::f32, op == Op::matmul && choice.unfused != "never" ? group_cols : 0};
+        const bool simd = has_kernel(entry, "simd", task) ||
+                          (op != Op::decode && choice.unfused != "never" && !has_kernel(entry, "scalar", task) &&
+                           has_kernel(entry, "simd", {Op::decode}));
         backend = simd ? "simd" : "scalar";
       }
       for (KernelSpec& place : places_of(choice, backend)) {
         place.op = op;
         if (op == Op::matvec)
-          for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, scales_in_groups, out);
-        if (op == Op::decode) append_kernels(choice, entry, place, scales_in_groups, out);
+          for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, group_cols, out);
+        if (op == Op::decode) append_kernels(choice, entry, place, group_cols, out);
         for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i)
           for (const Activations activations : choice.activations) {
             place.batch = static_cast<int>(choice.batches[i]);
             place.activations = activations;
-            for (const KernelSpec& one : shared(choice, place))
-              append_kernels(choice, entry, one, scales_in_groups, out);
+            for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, group_cols, out);
           }
       }
     }
@@ -206,12 +212,12 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
 std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const codecs::CodecEntry* const> entries) {
   const auto all_have = [&](std::string_view backend, Op op) {
     return std::ranges::all_of(entries,
-                               [&](const codecs::CodecEntry* entry) { return has_kernel(*entry, backend, op); });
+                               [&](const codecs::CodecEntry* entry) { return has_kernel(*entry, backend, {op}); });
   };
   const auto runs = [&](std::string_view backend) {
     return std::ranges::all_of(entries, [&](const codecs::CodecEntry* entry) {
-      return (choice.unfused != "always" && has_kernel(*entry, backend, Op::matmul)) ||
-             (choice.unfused != "never" && has_kernel(*entry, backend, Op::decode));
+      return (choice.unfused != "always" && has_kernel(*entry, backend, {Op::matmul})) ||
+             (choice.unfused != "never" && has_kernel(*entry, backend, {Op::decode}));
     });
   };
   const auto word_of = [](const std::string& word) { return word == "all" ? std::string(kBest) : word; };
@@ -242,10 +248,10 @@ std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const
 }
 
 void for_each_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op, Activations activations,
-                     std::string_view variant, std::string_view tuning,
+                     int64_t group_cols, std::string_view variant, std::string_view tuning,
                      const std::function<void(const backends::Kernel&, const backends::Policy&)>& use) {
   const auto words = [](std::string_view word) { return std::vector{std::string(word == kBest ? "all" : word)}; };
-  for_each_chosen(entry, backend, op, activations, words(variant), words(tuning), use);
+  for_each_chosen(entry, backend, {op, activations, group_cols}, words(variant), words(tuning), use);
 }
 
 }  // namespace ecmv::experiments

@@ -39,17 +39,20 @@ bool on_host(std::string_view backend);
 
 // The kernels of one codec that the choice names, in the registry's order. Backends that the codec has no kernels for
 // give nothing; a codec without any kernel gets its reference decoder on `scalar`. The op `size` gives one entry
-// whatever the backends. `scales_in_groups`: those of the data; no fused kernel takes them, so that `auto` runs unfused.
+// whatever the backends. `group_cols`: columns of a group with a scale of its own in the data, 0 where there are none; where no
+// fused kernel takes them `auto` runs unfused.
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
-                                       bool scales_in_groups = false);
+                                       int64_t group_cols = 0);
 
 // The decoding steps that the choice names, of a codec or of all those of a mix. A step finds its kernels by itself: one
 // case for each word of `variants` and `tunings`, whatever kernels that are. None where one of the codecs has no kernel.
 std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const codecs::CodecEntry* const> entries);
 
 // use(kernel, policy) for the codec's kernels of an op on a backend under these words: names, "first", "all" or "best".
+// `group_cols` as above.
 void for_each_kernel(const codecs::CodecEntry& entry, std::string_view backend, backends::Op op,
-                     backends::Activations activations, std::string_view variant, std::string_view tuning,
+                     backends::Activations activations, int64_t group_cols, std::string_view variant,
+                     std::string_view tuning,
                      const std::function<void(const backends::Kernel&, const backends::Policy&)>& use);
 
 }  // namespace ecmv::experiments

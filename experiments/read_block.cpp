@@ -349,16 +349,15 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return true;
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
-  std::map<std::pair<std::string, bool>, std::vector<KernelSpec>>
-      expanded;  // by codec, and whether scales are in groups
+  std::map<std::pair<std::string, int64_t>, std::vector<KernelSpec>> expanded;  // by codec and columns of a group
   const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
-    const bool groups = datasets::scales_in_groups(one_data.quantiser);
-    const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, groups});
+    const int64_t group_cols = datasets::group_cols(one_data.quantiser);
+    const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, group_cols});
     if (!is_new) return known->second;
     std::vector<const codecs::CodecEntry*> entries;
     for (const CodecSpec& one : codec.is_mix() ? codec.of_kinds : std::vector{codec})
       entries.push_back(&*std::ranges::find(codecs, one.id, &codecs::CodecEntry::id));
-    if (!codec.is_mix()) known->second = expand_kernels(choice, *entries.front(), groups);
+    if (!codec.is_mix()) known->second = expand_kernels(choice, *entries.front(), group_cols);
     if (codec.is_mix() && std::ranges::find(choice.ops, backends::Op::size) != choice.ops.end())
       known->second.emplace_back().op = backends::Op::size;
     if (choice.steps) std::ranges::copy(expand_steps(choice, entries), std::back_inserter(known->second));

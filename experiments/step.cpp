@@ -45,22 +45,28 @@ std::vector<Group> groups_of(const StepTask& task) {
   return groups;
 }
 
-// Whether a fused kernel may multiply these layers.
-bool may_fuse(const StepTask& task, const Group& group) {
-  const auto one_a_row = [&](size_t layer) {
-    return task.plan.weight_scales.empty() || task.plan.weight_scales[layer]->empty() ||
-           task.plan.weight_scales[layer]->one_a_row();
-  };
-  return !task.kernel.unfused && std::ranges::all_of(group.layers, one_a_row);
+// The scales of a layer; null: it has none.
+const datasets::Scales* scales_of(const StepTask& task, size_t layer) {
+  return task.plan.weight_scales.empty() ? nullptr : task.plan.weight_scales[layer];
+}
+// Columns of a layer that share a scale where scales differ along a row, else 0.
+int64_t group_cols_of(const StepTask& task, size_t layer) {
+  const datasets::Scales* scales = scales_of(task, layer);
+  return scales == nullptr || scales->empty() || scales->groups == 1 ? 0 : scales->group_cols;
 }
 
-// The group's codec's kernels of an op that the case allows.
+// The group's codec's kernels of an op that the case and the layers' scales allow.
 std::vector<ChosenKernel> candidates_of(const StepTask& task, const Group& group, Op op) {
   std::vector<ChosenKernel> found;
-  for_each_kernel(*group.codec->entry, task.kernel.backend, op, task.kernel.activations, task.kernel.variant,
-                  task.kernel.tuning, [&](const backends::Kernel& kernel, const backends::Policy& policy) {
-                    found.push_back({&kernel, &policy});
-                  });
+  const auto add = [&](const backends::Kernel& kernel, const backends::Policy& policy) {
+    const auto takes_its_scales = [&](size_t layer) {
+      const datasets::Scales* scales = scales_of(task, layer);
+      return scales == nullptr || backends::takes_scales(kernel, *scales);
+    };
+    if (op != Op::matmul || std::ranges::all_of(group.layers, takes_its_scales)) found.push_back({&kernel, &policy});
+  };
+  for_each_kernel(*group.codec->entry, task.kernel.backend, op, task.kernel.activations,
+                  group_cols_of(task, group.layers.front()), task.kernel.variant, task.kernel.tuning, add);
   return found;
 }
 
@@ -187,7 +193,7 @@ StepKernels choose_kernels(const StepTask& task, backends::Device& device, const
     Best best;
     best.refused = fmt::format("The codec '{}' has no such kernel for the backend '{}'.", group.codec->entry->id,
                                task.kernel.backend);
-    if (may_fuse(task, group)) best = best_of(task, group, Op::matmul, device, prepare, time, best);
+    if (!task.kernel.unfused) best = best_of(task, group, Op::matmul, device, prepare, time, best);
     if (!best.found()) best = best_of(task, group, Op::decode, device, prepare, time, best);
     if (!best.found()) {
       const datasets::Shape shape = matrix_of(task, group.layers.front()).shape;

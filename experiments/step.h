@@ -46,8 +46,8 @@ struct StepTask {
 };
 
 // For all layers of one shape, type, codec and split together: of the kernels that KernelSpec allows and that refuse none of
-// them the fastest, found by timing some of these layers alone; untimed the first. A codec without a fused kernel runs
-// unfused, and so do scales of groups.
+// them the fastest, found by timing some of these layers alone; untimed the first. A codec without a fused kernel
+// for the layers, or for their scales, runs unfused.
 StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);
 
 // A row for each kind of layer, shape, codec and kernel.

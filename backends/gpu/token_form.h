@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/gpu/async_copy.h"
+#include "backends/gpu/column_scales.h"
 #include "backends/gpu/warpgroup_units.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
@@ -18,7 +19,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 ECMV_GPU_DEVICE int pair_of_sixteen(int pair) { return (pair >> 1 & 3) << 3 | (pair & 1) << 2 | pair >> 3; }
 struct Int8Elements {
   static constexpr int kLoads = 1, kStrips = 1, kCols = 16;
-  static constexpr bool kFinishes = false;
+  static constexpr bool kFinishes = false, kScaled = false;
   uint32_t exponents = kInt8Exponents;  // nvcc would make a constant once for each use
   ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
   ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int eighth, uint4 (&a)[2]) const {
@@ -33,7 +34,7 @@ struct Int8Elements {
 };
 struct Bf16Elements {
   static constexpr int kLoads = 1, kStrips = 1, kCols = 8;
-  static constexpr bool kFinishes = false;
+  static constexpr bool kFinishes = false, kScaled = false;
   ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
   static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int, uint4 (&a)[2]) {
     a[0] = {upper.x, lower.x, upper.y, lower.y};
@@ -44,6 +45,23 @@ struct Bf16Elements {
     return (pair >> 4) << 4 | (pair >> 1 & 1) << 3 | (pair & 1) << 2 | (pair >> 2 & 3);
   }
 };
+// Elements with scales of groups of columns, in strips of 64.
+template <typename Elements>
+struct ScaledElements : Elements {
+  static constexpr bool kScaled = true;
+  static_assert(4 * Elements::kCols == kScaleCols);
+  ColumnScales scales;
+  ECMV_GPU_DEVICE ScaledElements(const Elements& elements, const ColumnScales& of) : Elements(elements), scales(of) {}
+};
+// What a lane has of the scales of a step.
+template <typename Elements, int kPairs>
+ECMV_GPU_DEVICE auto step_scales(const Elements& elements, int64_t row, int64_t last_row, int cols) {
+  if constexpr (Elements::kScaled)
+    return StripScales<kPairs, Elements::kStrips>(elements.scales, row, last_row, cols);
+  else
+    return NoScales(ColumnScales{}, row, last_row, cols);
+}
+
 template <typename Elements>
 inline constexpr int kStepCols = 4 * Elements::kCols* Elements::kStrips;
 // Tokens of a tile of eight lie in different banks: of 16 columns of a lane every other 16 bytes are read at once, of 8
@@ -136,11 +154,11 @@ struct TokenForm {
   }
 
   // Multiplies a step: `col` is the part's first one in the slice, offsets[k] are from the slice's first byte to this
-  // lane's token of tile k and the lane's columns. Calls read() when the stage may be filled again.
-  template <typename Read>
+  // lane's token of tile k and the lane's columns; `scales` are the step's. Calls read() when the stage may be filled again.
+  template <typename Scales, typename Read>
   static ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> stage,
                                        Pointer<const std::byte> slice, int col, const int (&offsets)[kTokenTiles],
-                                       float (&sums)[kRowTiles][kTokenTiles][4], Read read) {
+                                       const Scales& scales, float (&sums)[kRowTiles][kTokenTiles][4], Read read) {
     uint4 rows[2 * kRowTiles][kLoads];
     ECMV_GPU_UNROLL
     for (int i = 0; i < kCopies; ++i) rows[i / kLoads][i % kLoads] = *cast<const uint4>(stage + i * kPlaceBytes);
@@ -148,7 +166,7 @@ struct TokenForm {
     if constexpr (kTogether)
       multiply_together(elements, rows, slice, col, sums);
     else
-      multiply_alone(elements, rows, slice + col * 2, offsets, sums);
+      multiply_alone(elements, rows, slice + col * 2, offsets, scales, sums);
   }
 
   // The same of rows in registers, with blocks of the tokens.
@@ -179,28 +197,41 @@ struct TokenForm {
 
  private:
   // `tokens`: this step's columns; `offsets` from there.
+  template <typename Scales>
   static ECMV_GPU_DEVICE void multiply_alone(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
                                              Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],
-                                             float (&sums)[kRowTiles][kTokenTiles][4]) {
+                                             const Scales& scales, float (&sums)[kRowTiles][kTokenTiles][4]) {
     ECMV_GPU_UNROLL
     for (int strip = 0; strip < Elements::kStrips; ++strip) {
       uint4 chunks[2 * kRowTiles];
       ECMV_GPU_UNROLL
       for (int i = 0; i < 2 * kRowTiles; ++i) chunks[i] = elements.chunk(rows[i], strip);
+      const Pointer<const std::byte> own = tokens + strip * (8 * Elements::kCols);
+      if constexpr (Elements::kScaled) {
+        float products[kRowTiles][kTokenTiles][4] = {};
+        multiply_strip(elements, chunks, own, offsets, products);
+        ECMV_GPU_UNROLL
+        for (int r = 0; r < kRowTiles; ++r) add_scaled(products[r], scales.words[r][strip], sums[r]);
+      } else {
+        multiply_strip(elements, chunks, own, offsets, sums);
+      }
+    }
+  }
+  static ECMV_GPU_DEVICE void multiply_strip(const Elements& elements, const uint4 (&chunks)[2 * kRowTiles],
+                                             Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],
+                                             float (&sums)[kRowTiles][kTokenTiles][4]) {
+    ECMV_GPU_UNROLL
+    for (int eighth = 0; eighth < Elements::kCols / 8; ++eighth) {
+      uint4 a[kRowTiles][2];
       ECMV_GPU_UNROLL
-      for (int eighth = 0; eighth < Elements::kCols / 8; ++eighth) {
-        uint4 a[kRowTiles][2];
+      for (int r = 0; r < kRowTiles; ++r) elements.operands(chunks[2 * r], chunks[2 * r + 1], eighth, a[r]);
+      ECMV_GPU_UNROLL
+      for (int tile = 0; tile < kTokenTiles; ++tile) {
+        const uint4 x = *cast<const uint4>(tokens + (offsets[tile] + eighth * kLaneBytes));
         ECMV_GPU_UNROLL
-        for (int r = 0; r < kRowTiles; ++r) elements.operands(chunks[2 * r], chunks[2 * r + 1], eighth, a[r]);
-        ECMV_GPU_UNROLL
-        for (int tile = 0; tile < kTokenTiles; ++tile) {
-          const uint4 x =
-              *cast<const uint4>(tokens + (offsets[tile] + strip * (8 * Elements::kCols) + eighth * kLaneBytes));
-          ECMV_GPU_UNROLL
-          for (int r = 0; r < kRowTiles; ++r) {
-            multiply_tokens(a[r][0], uint2{x.x, x.y}, sums[r][tile]);
-            multiply_tokens(a[r][1], uint2{x.z, x.w}, sums[r][tile]);
-          }
+        for (int r = 0; r < kRowTiles; ++r) {
+          multiply_tokens(a[r][0], uint2{x.x, x.y}, sums[r][tile]);
+          multiply_tokens(a[r][1], uint2{x.z, x.w}, sums[r][tile]);
         }
       }
     }

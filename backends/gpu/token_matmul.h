@@ -72,8 +72,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     offsets[tile_of_tokens] =
         (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes + t * Elements::kCols * 2;
   }
+  auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, last, cols);
+  scales.load(first_col + part * kCols);
   float sums[kRowTiles][kTokenTiles][4] = {};
-  int stage = 0;
+  int stage = 0, slice_begin = first_col;
   for (int slice = 0; slice < slices; ++slice) {
     // The tokens of this slice were committed before as many groups as the slice before had steps.
     if (slice == 0 || plan.slice_steps >= kAhead - 1)
@@ -93,8 +95,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     ECMV_GPU_NO_UNROLL
     for (int i = 0; i < plan.slice_steps; ++i) {
       wait_copies<kAhead - 1>();
+      const auto step = scales;
+      scales.load(slice_begin + col + plan.parts * kCols);
       if (works)
-        Form::multiply(elements, ring + stage, of_slice, col, offsets, sums, [&] {
+        Form::multiply(elements, ring + stage, of_slice, col, offsets, step, sums, [&] {
           rows.copy(ring + stage, plan.parts);
           commit_copies();
         });
@@ -103,6 +107,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
       col += plan.parts * kCols;
       stage = stage == (kAhead - 1) * Form::kStageBytes ? 0 : stage + Form::kStageBytes;
     }
+    slice_begin += slice_cols;
   }
   wait_copies<0>();
   Form::end_products();
@@ -283,6 +288,11 @@ inline constexpr TokenPolicy kTokenPolicies[] = {
     {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
     {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
 };
+// For elements with scales of groups of columns, multiplied by each lane group alone.
+inline constexpr TokenPolicy kScaledTokenPolicies[] = {{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
+                                                       {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false}};
+inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+                                                           {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
 // For elements of several loads a step.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
@@ -298,7 +308,8 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
                                const DeviceInfo& device, const ProductRounding& more = {}) {
   return with_policy<kForms>(policy, [&](auto at) -> BoundKernel {
     constexpr const TokenPolicy& kForm = kForms[decltype(at)::value];
-    ProductRounding rounding = token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
+    ProductRounding rounding = Elements::kScaled ? scaled_rounding(rows.shape.cols, kForm.groups + kForm.shares)
+                                                 : token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
     rounding.more_roundings += more.more_roundings;
     rounding.offset = more.offset;
     return {TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{

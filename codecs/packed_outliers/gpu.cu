@@ -339,6 +339,8 @@ std::string refuses_tokens(const codecs::CompressedView& matrix, const backends:
 }
 
 // A field and what its records add are as large as the element together, where the fields' range holds 0.
+// `kScaled`: with scales of groups of columns.
+template <const auto& kPolicies, bool kScaled>
 backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place& place) {
   const codecs::CompressedView& view = *layers[0].matrix;
@@ -352,10 +354,16 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<cons
       const float number = static_cast<float>(lowest - 128);
       const uint32_t half = std::bit_cast<uint32_t>(number) >> 16;
       const FieldElements<kBits> elements{gpu::kInt8Exponents, half << 16 | half, matrix.header, matrix.records};
-      return gpu::bind_token_product<gpu::kWideTokenPolicies>(
-          policy, elements, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, place.device(),
-          {.more_roundings = static_cast<int>(view.shape.cols),
-           .offset = lowest <= 0 && highest >= 0 ? 0.0 : 2.0 * std::max(std::abs(lowest), std::abs(highest))});
+      const auto bind = [&](const auto& of) {
+        return gpu::bind_token_product<kPolicies>(
+            policy, of, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, place.device(),
+            {.more_roundings = static_cast<int>(view.shape.cols) + (kScaled ? 1 : 0),
+             .offset = lowest <= 0 && highest >= 0 ? 0.0 : 2.0 * std::max(std::abs(lowest), std::abs(highest))});
+      };
+      if constexpr (kScaled)
+        return bind(ScaledFields<kBits>(elements, gpu::column_scales_of(layers[0].scales)));
+      else
+        return bind(elements);
     }
   });
 }
@@ -372,7 +380,14 @@ constexpr backends::Kernel kKernels[] = {
      .policies = gpu::kWideTokenPolicies,
      .activations = backends::Activations::bf16,
      .refuses = refuses_tokens,
-     .bind = bind_tokens},
+     .bind = bind_tokens<gpu::kWideTokenPolicies, false>},
+    {.op = backends::Op::matmul,
+     .variant = "scaled_tokens",
+     .policies = gpu::kWideScaledTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .group_cols = gpu::kScaleCols,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens<gpu::kWideScaledTokenPolicies, true>},
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32
 template <int kBits>
 struct FieldElements {
   static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16;
-  static constexpr bool kFinishes = true;
+  static constexpr bool kFinishes = true, kScaled = false;
 
   uint32_t exponents, to_element;
   gpu::Pointer<const uint8_t> header;
@@ -47,21 +47,41 @@ struct FieldElements {
     }
   }
   static ECMV_GPU_DEVICE int unit_pair(int pair) { return gpu::pair_of_sixteen(pair); }
-  // A lane group follows the records of one block of rows, in all columns; the shares take turns.
   ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row, int cols,
                               const gpu::Bf16Tokens& tokens, int share, int shares) const {
+    add_records(sums, block_rows, token_sums, first_row, cols, tokens, share, shares,
+                [](int64_t, int) { return 1.0f; });
+  }
+
+ protected:
+  // Adds what the records have, times scale(row, column). A lane group follows the records of one block of rows, in all
+  // columns; the shares take turns.
+  template <typename Scale>
+  ECMV_GPU_DEVICE void add_records(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row,
+                                   int cols, const gpu::Bf16Tokens& tokens, int share, int shares, Scale scale) const {
     constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
     for (int i = (LaneGroup::group() * shares + share) * kBlockRows; i < block_rows;
          i += gpu::block_size() / kLanes * shares * kBlockRows) {
       if (first_row + i >= tokens.rows) break;
       const Records of_block = records_of(header, records, (first_row + i) / kBlockRows);
       RecordWalk(of_block, of_block.first, of_block.last, 0).run(cols, [&](int64_t, int row, int col, int delta) {
+        const float number = static_cast<float>(delta) * scale(first_row + i + row, col);
         for (int token = 0; token < tokens.batch; ++token)
-          gpu::atomic_add(
-              sums + (token * token_sums + i + row),
-              static_cast<float>(delta) * gpu::float_of(uint32_t{tokens.x[token * tokens.x_stride + col]} << 16));
+          gpu::atomic_add(sums + (token * token_sums + i + row),
+                          number * gpu::float_of(uint32_t{tokens.x[token * tokens.x_stride + col]} << 16));
       });
     }
+  }
+};
+
+// The same with scales of groups of columns.
+template <int kBits>
+struct ScaledFields : gpu::ScaledElements<FieldElements<kBits>> {
+  using gpu::ScaledElements<FieldElements<kBits>>::ScaledElements;
+  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row, int cols,
+                              const gpu::Bf16Tokens& tokens, int share, int shares) const {
+    this->add_records(sums, block_rows, token_sums, first_row, cols, tokens, share, shares,
+                      [&](int64_t row, int col) { return this->scales.of(row, col); });
   }
 };
 

@@ -24,13 +24,18 @@ using TokenKernel = void (*)(Matrix, Plan, TokenLayout, Hidden, gpu::Bf16Tokens)
 
 struct TokenGroupsPolicy : backends::Policy {
   int lane_groups, copies, shares;
-  bool together;  // four lane groups multiply as one (gpu/warpgroup_units.h)
+  Multiply multiply;
+  bool together() const { return multiply == Multiply::together; }
 };
 inline constexpr TokenGroupsPolicy kTokenPolicies[] = {
-    {{"waves16"}, 16, 16, 1, false},         {{"waves8"}, 8, 32, 1, false},
-    {{"together16"}, 16, 16, 1, true},       {{"together16_shares4"}, 16, 16, 4, true},
-    {{"together4_shares2"}, 4, 16, 2, true},  // fits 64 KiB
+    {{"waves16"}, 16, 16, 1, Multiply::alone},
+    {{"waves8"}, 8, 32, 1, Multiply::alone},
+    {{"together16"}, 16, 16, 1, Multiply::together},
+    {{"together16_shares4"}, 16, 16, 4, Multiply::together},
+    {{"together4_shares2"}, 4, 16, 2, Multiply::together},  // fits 64 KiB
 };
+inline constexpr TokenGroupsPolicy kScaledTokenPolicies[] = {{{"waves16"}, 16, 16, 1, Multiply::scaled},
+                                                             {{"waves8"}, 8, 32, 1, Multiply::scaled}};
 // At a time, by a kernel where each lane group multiplies by itself.
 inline constexpr int kMostTokensAlone = 16;
 
@@ -49,7 +54,7 @@ inline TokenDivision divide_tokens(const TokenGroupsPolicy& policy, const Shape&
   const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols),
                 most = std::min<int64_t>(policy.shares, tiles);
   TokenDivision of{};
-  of.row_groups = policy.together ? gpu::kWarpgroup : 1;
+  of.row_groups = policy.together() ? gpu::kWarpgroup : 1;
   while (of.row_groups < policy.lane_groups && groups * most > int64_t{of.row_groups} * compute_units)
     of.row_groups *= 2;
   const int64_t row_blocks = (groups + of.row_groups - 1) / of.row_groups,
@@ -74,13 +79,13 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   const int segment_bytes = 2 * segment_cols(shape.symbol_cols);
   // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 every other 16.
   planned.layout.token_bytes = segment_bytes + (floats ? 64 : 16);
-  const int64_t part_bytes = policy.together ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
-                                                   gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
-                                             : int64_t{batch} * planned.layout.token_bytes;
+  const int64_t part_bytes = policy.together() ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
+                                                     gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
+                                               : int64_t{batch} * planned.layout.token_bytes;
   const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * kPieceBytes,
-                slices = kTokenSlots * parts * part_bytes + (policy.together ? gpu::kBlockAlignment : 0),
+                slices = kTokenSlots * parts * part_bytes + (policy.together() ? gpu::kBlockAlignment : 0),
                 sums = int64_t{parts} * batch * (of_block * kLanes + gpu::kSumsPadding) * 4;
-  if (!policy.together && batch > kMostTokensAlone) return {};
+  if (!policy.together() && batch > kMostTokensAlone) return {};
   if (sums > shared_bytes || !place_table(plan, shape, policy.copies, shared_bytes - rings - pieces - slices))
     return {};
   plan.lane_groups = of_block * parts;
@@ -93,7 +98,7 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
 
 // The kernel for a shape, null where there is none: symbols of four and eight columns with 2 to 4 raw bits and bf16
 // elements, two symbols a window. What is left out would double the compiling.
-template <int kTokenTiles, bool kTogether>
+template <int kTokenTiles, Multiply kMultiply>
 TokenKernel token_kernel(const Shape& shape) {
   const auto of_form = [](auto symbol_cols, auto form) -> TokenKernel {
     constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
@@ -101,7 +106,7 @@ TokenKernel token_kernel(const Shape& shape) {
                                        raw_bits_of(kForm) > most_raw_bits(kSymbolCols, is_folded(kForm))))
       return nullptr;
     else
-      return token_product<kSymbolCols, kForm, 2, kTokenTiles, kTogether, 512>;
+      return token_product<kSymbolCols, kForm, 2, kTokenTiles, kMultiply, 512>;
   };
   const auto of_columns = [&](auto symbol_cols) -> TokenKernel {
     switch (shape.form) {
@@ -114,8 +119,10 @@ TokenKernel token_kernel(const Shape& shape) {
     }
     return nullptr;
   };
-  if (is_float(shape.form))
+  if (is_float(shape.form)) {
+    if constexpr (kMultiply == Multiply::scaled) return nullptr;
     return shape.symbol_cols == 4 ? of_form(Constant<4>{}, Constant<float_raw_bits(4)>{}) : nullptr;
+  }
   return shape.symbol_cols == 4   ? of_columns(Constant<4>{})
          : shape.symbol_cols == 8 ? of_columns(Constant<8>{})
                                   : nullptr;
@@ -194,6 +201,7 @@ struct MultiplyTokens {
   int compute_units;
   int64_t shared_bytes;
   bool early;
+  gpu::ColumnScales scales;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     int most = args.batch;
@@ -206,17 +214,22 @@ struct MultiplyTokens {
       const TokenPlanned planned = plan_tokens(*policy, shape, size, tokens.batch, compute_units, shared_bytes);
       const Plan& plan = planned.plan;
       const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
-      const int shares = planned.layout.shares;
+      TokenLayout layout = planned.layout;
+      layout.scales = scales;
+      const int shares = layout.shares;
       float* const y = args.y + first * args.y_stride;
       tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
       // A lane group alone multiplies two tiles of tokens even of one: few tokens have a kernel of their own.
-      const TokenKernel kernel = !policy->together                           ? token_kernel<2, false>(shape)
-                                 : gpu::token_tiles(tokens.batch, true) == 2 ? token_kernel<2, true>(shape)
-                                                                             : token_kernel<8, true>(shape);
+      using enum Multiply;
+      const bool few = gpu::token_tiles(tokens.batch, true) == 2;
+      const TokenKernel kernel = policy->multiply == alone    ? token_kernel<2, alone>(shape)
+                                 : policy->multiply == scaled ? token_kernel<2, scaled>(shape)
+                                 : few                        ? token_kernel<2, together>(shape)
+                                                              : token_kernel<8, together>(shape);
       gpu::launch(
           kernel,
           {(matrix.row_groups + of_block - 1) / of_block * shares, plan.lane_groups * kLanes, plan.bytes, early},
-          stream, matrix, plan, planned.layout, Hidden{}, tokens);
+          stream, matrix, plan, layout, Hidden{}, tokens);
       gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
   }
@@ -227,10 +240,11 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   const auto& policy = named.as<TokenGroupsPolicy>();
-  if (token_kernel<2, false>(shape_of(matrix)) == nullptr)
+  const bool scaled = policy.multiply == Multiply::scaled;
+  if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
+  if ((scaled ? token_kernel<2, Multiply::scaled> : token_kernel<2, Multiply::alone>)(shape_of(matrix)) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
-           "of "
-           "four.";
+           "of four.";
   if (plan_tokens(policy, shape_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
           .plan.lane_groups == 0)
     return "The table, the rings of the lane groups and a slice of a token do not fit the shared memory of a block.";
@@ -242,11 +256,15 @@ inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers l
   const Shape shape = shape_of(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<TokenGroupsPolicy>();
-  const int shares = divide_tokens(policy, shape, view.shape, device.compute_units).shares;
+  const int shares = divide_tokens(policy, shape, view.shape, device.compute_units).shares,
+            parts = kMostTokenGroups + shares;
+  const bool scaled = policy.multiply == Multiply::scaled;
   return {MultiplyTokens{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
-                         gpu::have_early_launches(device)},
+                         gpu::have_early_launches(device),
+                         scaled ? gpu::column_scales_of(layers[0].scales) : gpu::ColumnScales{}},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
-           .rounding = gpu::token_rounding(view.shape.cols, kMostTokenGroups + shares)}};
+           .rounding =
+               scaled ? gpu::scaled_rounding(view.shape.cols, parts) : gpu::token_rounding(view.shape.cols, parts)}};
 }
 
 inline std::string refuses_few(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,

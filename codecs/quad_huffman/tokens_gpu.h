@@ -14,10 +14,11 @@ inline constexpr int kPieceRowBytes = 64, kPieceBytes = kLanes * kPieceRowBytes;
 // What a block has in shared memory beside table, rings and pieces: slices of the tokens. Sums come last, in place of
 // all that.
 struct TokenLayout {
-  int pieces, tokens;       // where they begin
-  int token_bytes;          // from one token of a slice to the next
-  uint32_t exponents;       // gpu::kInt8Exponents
-  int shares, share_tiles;  // blocks that share rows (gpu/token_shares.h), and column tiles of each
+  int pieces, tokens;        // where they begin
+  int token_bytes;           // from one token of a slice to the next
+  uint32_t exponents;        // gpu::kInt8Exponents
+  int shares, share_tiles;   // blocks that share rows (gpu/token_shares.h), and column tiles of each
+  gpu::ColumnScales scales;  // of scaled products
 };
 
 // Slices of the tokens that there is room for, and the most lane groups that share a row.
@@ -90,12 +91,21 @@ ECMV_GPU_DEVICE void copy_token_slices(const gpu::Bf16Tokens& tokens, int parts,
   }
 }
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, bool kTogether, int kMostThreads>
+// How the lane groups multiply: each by itself, four of them as one (gpu/warpgroup_units.h), or each by itself with scales
+// of groups of columns.
+enum class Multiply { alone, together, scaled };
+
+// Of 64 columns, a piece of int8 elements.
+template <Multiply kMultiply>
+using ScalesOf = std::conditional_t<kMultiply == Multiply::scaled, gpu::StripScales<2, 1>, gpu::NoScales>;
+
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, Multiply kMultiply, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matrix, Plan plan, TokenLayout layout,
                                                                     Hidden hidden, gpu::Bf16Tokens tokens) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   using Piece = TokenPiece<TileOf>;
   constexpr int kSlots = kTokenSlots;
+  constexpr bool kTogether = kMultiply == Multiply::together;
   // `row_groups` of a block, and lane groups of each. Four lane groups that multiply together have the same columns.
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), parts = plan.lane_groups_of_rows,
             row_groups = plan.lane_groups / parts, part = lane_group / row_groups, row_group = lane_group % row_groups,
@@ -149,12 +159,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
   typename Piece::Elements elements;
   if constexpr (!TileOf::kFloats) elements.exponents = layout.exponents;
   float sums[2][kTokenTiles][4] = {};
+  // Of a piece's columns, asked for before the piece is decoded.
+  [[maybe_unused]] ScalesOf<kMultiply> scales(layout.scales, group * kLanes + lane / 4, matrix.rows - 1, matrix.cols);
   for (int round = 0; round < rounds; ++round) {
     const int number = round * parts + part, column = first_tile + number;
     const bool has = number < own_tiles;
     if (has) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
     typename TileOf::PatchWalk patches;
     if (has) patches = tile.patch_walk();
+    scales.load(column * tile_cols);
     for (int s = 0; s < steps; ++s) {
       TileOf::wait_for_segment();
       if constexpr (kTogether) gpu::order_before_units();
@@ -167,11 +180,20 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
       place_to_read = place_to_read == kSlots - 1 ? 0 : place_to_read + 1;
       if (!decodes) continue;
       piece.decode(tile, table, s, patches, [&](int first_col) {
-        if constexpr (kTogether)
+        if constexpr (kTogether) {
           piece.template multiply_together<kTokenTiles>(elements, own_tokens, first_col, sums);
-        else
+        } else if constexpr (kMultiply == Multiply::scaled) {
+          const auto of_piece = scales;
+          scales.load(column * tile_cols + s * TileOf::kSegmentCols + first_col + Piece::Rows::kCols);
+          float products[2][kTokenTiles][4] = {};
+          piece.template multiply<kTokenTiles>(elements, own_tokens + first_col * 2, layout.token_bytes, tokens.batch,
+                                               products);
+          ECMV_GPU_UNROLL
+          for (int r = 0; r < 2; ++r) gpu::add_scaled(products[r], of_piece.words[r][0], sums[r]);
+        } else {
           piece.template multiply<kTokenTiles>(elements, own_tokens + first_col * 2, layout.token_bytes, tokens.batch,
                                                sums);
+        }
       });
     }
   }

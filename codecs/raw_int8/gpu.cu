@@ -364,6 +364,12 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers,
       policy, gpu::Int8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape},
       place.device());
 }
+backends::BoundKernel bind_scaled_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return gpu::bind_token_product<gpu::kScaledTokenPolicies>(
+      policy, gpu::ScaledElements(gpu::Int8Elements{}, gpu::column_scales_of(layers[0].scales)),
+      {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape}, place.device());
+}
 std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   return gpu::why_no_token_product<gpu::Int8Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
@@ -400,6 +406,13 @@ constexpr backends::Kernel kKernels[] = {
      .activations = backends::Activations::bf16,
      .refuses = refuses_tokens,
      .bind = bind_tokens},
+    {.op = backends::Op::matmul,
+     .variant = "scaled_tokens",
+     .policies = gpu::kScaledTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .group_cols = gpu::kScaleCols,
+     .refuses = refuses_tokens,
+     .bind = bind_scaled_tokens},
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ class Choice {
   // Kernels of that op on one device. True: there is a pass.
   bool try_kernels(backends::Device& device, backends::Op op) {
     for (const backends::Kernel& kernel : entry_.kernels(device.info().backend)) {
-      // A single layer is no chain.
-      if (kernel.op != op || kernel.whole_chain) continue;
+      // A single layer is no chain, and its elements have no scales.
+      if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
       for (const backends::Policy& policy : kernel.policies)
         if (try_one(device, kernel, policy)) return true;
     }

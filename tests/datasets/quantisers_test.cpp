@@ -252,10 +252,11 @@ TEST_CASE("the name of a quantiser has every parameter that decides") {
         "uniform[step=1,dead_zone=0.6,group=tensor]");
   CHECK(QuantiserChoice{"absmax"}.name() == QuantiserChoice{"absmax", {{"bits", 8}}, {{"group", "row"}}}.name());
   CHECK(QuantiserChoice{"nvfp4"}.name() == "nvfp4");
-  CHECK_FALSE(scales_in_groups({"absmax", {}, {{"group", "row"}}}));
-  CHECK(scales_in_groups({"absmax", {}, {{"group", "64"}}}));
-  CHECK(scales_in_groups({"mxfp4"}));
-  CHECK_FALSE(scales_in_groups({}));
+  CHECK(group_cols({"absmax", {}, {{"group", "row"}}}) == 0);
+  CHECK(group_cols({"absmax", {}, {{"group", "64"}}}) == 64);
+  CHECK(group_cols({"mxfp4"}) == 32);
+  CHECK(group_cols({"nvfp4"}) == 16);
+  CHECK(group_cols({}) == 0);
 }
 
 TEST_CASE("the same weights give the same elements and scales on every platform") {

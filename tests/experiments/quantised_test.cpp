@@ -208,23 +208,41 @@ TEST_CASE("exact products of scaled elements are those of their numbers, and the
   CHECK(backends::product_bound(offset, 2, 42, 11, 2) > backends::product_bound(offset, 2, 42, 11, 1));
 }
 
-TEST_CASE("emulated GPUs apply scales of tensors and rows, and say what they do not", "[emulator]") {
+// Records of raw_int8 on the emulator; none where this build has no such thing.
+std::vector<reports::CaseRecord> run_emulated(const std::string& data, const std::string& kernels) {
   const codecs::CodecEntry* entry = codecs::find_codec("raw_int8");
-  if (entry == nullptr || entry->kernels("emulator").empty())
-    SKIP("there is no emulator plugin beside this test, or no raw_int8 in this build");
-  const std::string config =
-      "schema: 1\nname: gpu\nexperiments:\n  - data: {source: llm_like, shapes: [[40, 96]], layers: 2, quantise: "
-      "{absmax: {group: [tensor, row, 32]}}}\n    codecs: raw_int8\n    kernels: {backend: emulator, op: matmul, "
-      "batch: "
-      "[1, 3], variant: first, tuning: first}\n";
+  if (entry == nullptr || entry->kernels("emulator").empty()) return {};
+  const std::string config = "schema: 1\nname: gpu\nexperiments:\n  - data: {source: llm_like, layers: 2, " + data +
+                             "}\n    codecs: raw_int8\n    kernels: {backend: emulator, op: matmul, " + kernels + "}\n";
   const auto experiment = experiments::parse_experiment(config, "x", {}, codecs::all_codecs());
   std::vector<reports::CaseRecord> records;
   experiments::RunOptions options;
   options.on_case = [&](const reports::CaseRecord& record) { records.push_back(record); };
   experiments::run_experiment(experiment, options);
-  REQUIRE(records.size() >= 6);
   for (const reports::CaseRecord& record : records) {
     INFO(quantiser_of(record) << ": " << record.reason);
     CHECK(record.status == Status::ok);
   }
+  return records;
+}
+constexpr const char* kNoEmulator = "there is no emulator plugin beside this test, or no raw_int8 in this build";
+
+TEST_CASE("emulated GPUs apply scales of tensors and rows, and say what they do not", "[emulator]") {
+  const auto records = run_emulated("shapes: [[40, 96]], quantise: {absmax: {group: [tensor, row, 32]}}",
+                                    "batch: [1, 3], variant: first, tuning: first");
+  if (records.empty()) SKIP(kNoEmulator);
+  CHECK(records.size() >= 6);
+}
+
+TEST_CASE("a kernel with the scales of groups in its sums is chosen where there is one for them", "[emulator]") {
+  const auto records = run_emulated("shapes: [[40, 320]], quantise: {absmax: {bits: 4, group: [row, 32, 64, 128]}}",
+                                    "activations: bf16, batch: [1, 9]");
+  if (records.empty()) SKIP(kNoEmulator);
+  std::map<std::string, std::set<std::string>> kernels;
+  for (const reports::CaseRecord& record : records)
+    kernels[quantiser_of(record)].insert((record.kernel.unfused ? "unfused " : "") + record.kernel.variant);
+  CHECK(kernels["absmax[bits=4,group=row]"] == std::set<std::string>{"tokens"});
+  CHECK(kernels["absmax[bits=4,group=32]"] == std::set<std::string>{"unfused copy"});
+  CHECK(kernels["absmax[bits=4,group=64]"] == std::set<std::string>{"scaled_tokens"});
+  CHECK(kernels["absmax[bits=4,group=128]"] == std::set<std::string>{"scaled_tokens"});
 }

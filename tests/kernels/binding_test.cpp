@@ -11,6 +11,7 @@
 
 #include "backends/pass.h"
 #include "codecs/registry.h"
+#include "tests/kernels/group_scales.h"
 #include "tests/kernels/places.h"
 #include "tests/test_matrices.h"
 
@@ -77,7 +78,8 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
   CountedPlace place(device);
   const auto bind = [&](const backends::UploadedMatrix& uploaded) {
     std::vector<std::byte> nothing(16);  // y and v of a chain's layer: never used
-    const backends::Layer layer{&uploaded.view(), nullptr, nullptr, 1.0f};
+    const datasets::Scales scales = scales_for(kernel, uploaded.view().shape);
+    const backends::Layer layer{&uploaded.view(), nullptr, nullptr, 1.0f, {&scales, nullptr}};
     place.begin(1);
     return kernel.bind(policy, {&layer, 1}, place);
   };
@@ -94,6 +96,8 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
 std::string result_violation(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
                              const Pair& pair, std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads) {
   std::vector<std::unique_ptr<backends::Pass>> passes;
+  std::vector<datasets::Scales> scales;
+  for (const auto& uploaded : uploads) scales.push_back(scales_for(kernel, uploaded->view().shape));
   for (size_t i = 0; i < uploads.size(); ++i) {
     backends::PassPlan plan;
     plan.kernel = &kernel;
@@ -108,6 +112,7 @@ std::string result_violation(backends::Device& device, const backends::Kernel& k
     } else if (kernel.op == backends::Op::matmul) {
       plan.activations = kernel.activations;
       plan.tokens = {std::vector<float>(static_cast<size_t>(shape.cols), 1.0f)};
+      plan.weight_scales = {&scales[i]};
     }
     passes.push_back(backends::prepare(device, plan));
   }

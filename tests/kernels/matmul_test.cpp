@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/exact_product.h"
+#include "tests/kernels/group_scales.h"
 #include "tests/kernels/places.h"
 #include "tests/test_matrices.h"
 #include "tests/test_settings.h"
@@ -47,10 +48,12 @@ Product multiply(datasets::Matrix matrix) {
   return product;
 }
 
-// One kernel as a fused or unfused product of one batch; false if it refuses. Unfused ones take any activations.
+// One kernel as a fused or unfused product of one batch; false if it refuses. Unfused ones take any activations. With
+// scales only where the kernel takes them: none says those of scales_for().
 bool product_is_right(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
                       const backends::UploadedMatrix& uploaded, const Product& product, int batch,
-                      std::optional<backends::Activations> activations = {}) {
+                      std::optional<backends::Activations> activations = {},
+                      const datasets::Scales* chosen_scales = nullptr) {
   device.select();
   const std::string refused = kernel.refuses(uploaded.view(), device.info(), policy);
   if (!refused.empty()) {
@@ -68,12 +71,18 @@ bool product_is_right(backends::Device& device, const backends::Kernel& kernel, 
   plan.activations = *activations;
   const TokenProducts& of_kind = product.of(*activations);
   plan.tokens = {{of_kind.tokens.begin(), of_kind.tokens.begin() + batch * product.matrix.shape.cols}};
+  const datasets::Scales own_scales = scales_for(kernel, product.matrix.shape);
+  const datasets::Scales& scales = chosen_scales != nullptr ? *chosen_scales : own_scales;
+  plan.weight_scales = {&scales};
+  const backends::ExactProduct scaled =
+      scales.empty() ? backends::ExactProduct()
+                     : backends::exact_product(product.matrix.view(), plan.tokens[0], batch, &scales);
   const auto pass = backends::prepare(device, plan);
   pass->poison_outputs(0);
   pass->run();
   const auto got = pass->products(0);
   CHECK(static_cast<int64_t>(got.size()) == batch * product.matrix.shape.rows);
-  CHECK(backends::check_product(got, of_kind.exact, pass->rounding(0)).violation == "");
+  CHECK(backends::check_product(got, scales.empty() ? of_kind.exact : scaled, pass->rounding(0)).violation == "");
   CHECK(pass->broken_guards() == "");
   return true;
 }
@@ -259,7 +268,7 @@ void lose_all_products(Devices devices) {
       for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
         for (const backends::Policy& policy : kernel.policies) {
           if (kernel.op != backends::Op::matmul || kernel.activations != backends::Activations::bf16 ||
-              !kernel.refuses(uploaded->view(), device->info(), policy).empty())
+              kernel.group_cols != 0 || !kernel.refuses(uploaded->view(), device->info(), policy).empty())
             continue;
           INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().backend);
           backends::PassPlan plan;
@@ -318,6 +327,66 @@ TEST_CASE("products keep the bound where factors are subnormal") {
         product_is_right(*device, kernel, policy, *uploaded, product, 16);
       }
   }
+}
+
+// Groups of the least columns, of more, and of more than the matrix has; all rows with one set of scales; rows that end
+// inside a group.
+void scale_groups(Devices devices) {
+  int ran = 0;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs())
+    for (const datasets::Shape shape : {datasets::Shape{67, 512}, {40, 1040}, {16, 2048}}) {
+      const datasets::Matrix matrix = weights(datasets::ElementType::i8, shape);
+      const codecs::Settings settings = codecs::default_settings(*entry.codec);
+      if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) continue;
+      std::optional<codecs::CompressedMatrix> compressed;
+      const Product product{matrix, {}, {draw_tokens(shape.cols, backends::kMaxBatch), {}}};
+      Product rounded = product;
+      for (float& token : rounded.bf16.tokens)
+        token = std::bit_cast<float>(uint32_t{datasets::nearest_bf16(token)} << 16);
+      for (auto& device : devices) {
+        std::unique_ptr<backends::UploadedMatrix> uploaded;
+        for (const backends::Kernel& kernel : entry.kernels(device->info().backend)) {
+          if (kernel.group_cols == 0) continue;
+          if (!compressed) compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+          if (uploaded == nullptr) uploaded = device->upload(*compressed);
+          for (const backends::Policy& policy : kernel.policies)
+            for (const auto& [more, for_all_rows] : {std::pair{1, false}, {1, true}, {4, false}, {64, false}})
+              for (const int batch : {1, 9, 33}) {
+                const datasets::Scales scales = scales_for(kernel, shape, more, for_all_rows);
+                if (scales.one_a_row()) continue;  // no kernel of this kind is asked for those
+                INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().backend << ", "
+                              << describe(matrix) << ", groups of " << scales.group_cols << ", batch " << batch);
+                ran += product_is_right(*device, kernel, policy, *uploaded, rounded, batch, {}, &scales);
+              }
+        }
+      }
+    }
+  CHECK(ran > 0);
+}
+TEST_CASE("products with scales of groups keep the bound, in the emulator", "[emulator]") {
+  scale_groups(devices_or_skip(Place::emulator));
+}
+TEST_CASE("products with scales of groups keep the bound on this machine's GPUs", "[gpu]") {
+  scale_groups(devices_or_skip(Place::gpu));
+}
+
+TEST_CASE("a kernel takes scales of its groups and no others") {
+  backends::Kernel rows, groups;
+  groups.group_cols = 64;
+  const datasets::Shape shape{4, 512};
+  const datasets::Scales ours = scales_for(groups, shape, 2);
+  datasets::Scales none, one_a_row = ours, other_type = ours, odd = ours, few = ours;
+  one_a_row.groups = 1;
+  other_type.type = datasets::ScaleType::e4m3;
+  odd.group_cols = 192;
+  few.group_cols = 32;
+  CHECK(backends::takes_scales(groups, ours));
+  CHECK_FALSE(backends::takes_scales(rows, ours));
+  for (datasets::Scales* of_rows : {&none, &one_a_row}) {
+    CHECK(backends::takes_scales(rows, *of_rows));
+    CHECK_FALSE(backends::takes_scales(groups, *of_rows));
+  }
+  for (datasets::Scales* other : {&other_type, &odd, &few}) CHECK_FALSE(backends::takes_scales(groups, *other));
 }
 
 TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, on CPUs") {
