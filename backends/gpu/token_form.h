@@ -51,7 +51,7 @@ struct ScaledElements : Elements {
   static constexpr bool kScaled = true;
   static_assert(4 * Elements::kCols == kScaleCols);
   ColumnScales scales;
-  ECMV_GPU_DEVICE ScaledElements(const Elements& elements, const ColumnScales& of) : Elements(elements), scales(of) {}
+  ScaledElements(const Elements& elements, const ColumnScales& of) : Elements(elements), scales(of) {}
 };
 // What a lane has of the scales of a step.
 template <typename Elements, int kPairs>
