@@ -34,14 +34,16 @@ inline ColumnScales column_scales_of(const GroupScales& scales) {
 // needed.
 template <int kPairs, int kStrips>
 struct StripScales {
-  Pointer<const uint16_t> rows[2 * kPairs];
+  Pointer<const uint16_t> first_row;
+  int rows[2 * kPairs];  // from there, in scales: half the registers of pointers
   int group_shift, last_col;
   uint32_t words[kPairs][kStrips];  // the lower half is the first row's
 
   ECMV_GPU_DEVICE StripScales(const ColumnScales& scales, int64_t row, int64_t last_row, int cols)
-      : group_shift(scales.group_shift), last_col(cols - 1) {
+      : first_row(scales.of_row(row < last_row ? row : last_row)), group_shift(scales.group_shift), last_col(cols - 1) {
+    const int left = row < last_row ? static_cast<int>(last_row - row) : 0;
     ECMV_GPU_UNROLL
-    for (int i = 0; i < 2 * kPairs; ++i) rows[i] = scales.of_row(row + 8 * i < last_row ? row + 8 * i : last_row);
+    for (int i = 0; i < 2 * kPairs; ++i) rows[i] = (8 * i < left ? 8 * i : left) * scales.row_scales;
   }
   // Those of the columns from `col` on; of columns that do not exist those of the last one.
   ECMV_GPU_DEVICE void load(int col) {
@@ -50,7 +52,8 @@ struct StripScales {
       const int at = col + strip * kScaleCols, group = (at < last_col ? at : last_col) >> group_shift;
       ECMV_GPU_UNROLL
       for (int pair = 0; pair < kPairs; ++pair)
-        words[pair][strip] = uint32_t{*(rows[2 * pair] + group)} | uint32_t{*(rows[2 * pair + 1] + group)} << 16;
+        words[pair][strip] = uint32_t{*(first_row + (rows[2 * pair] + group))} |
+                             uint32_t{*(first_row + (rows[2 * pair + 1] + group))} << 16;
     }
   }
 };
