@@ -21,6 +21,8 @@ inline constexpr uint32_t kLength = 31;  // bits 0..4 of a pair; 0: it is longer
 
 template <bool kBf16>
 inline constexpr int kUnitCols = segments::unit_cols(kBf16);
+template <bool kBf16>
+inline constexpr int kWordCols = segments::word_cols(kBf16);
 
 struct Matrix {
   gpu::Pointer<const uint8_t> code;
@@ -43,15 +45,13 @@ struct Matrix {
   // The word of signs and mantissas of column `col` in a group's row.
   template <bool kBf16>
   ECMV_GPU_DEVICE uint32_t raw_word(int64_t group, int row, int col) const {
-    constexpr int kWordCols = segments::word_cols(kBf16);
     const int left = row_bytes<kBf16>() - col / kUnitCols<kBf16> * kUnitBytes,
               width = left < kUnitBytes ? left : kUnitBytes;
-    return raw[unit_word<kBf16>(group, col) + row * width / 4 + col % kUnitCols<kBf16> / kWordCols];
+    return raw[unit_word<kBf16>(group, col) + row * width / 4 + col % kUnitCols<kBf16> / kWordCols<kBf16>];
   }
   template <bool kBf16>
   ECMV_GPU_DEVICE int row_bytes() const {
-    constexpr int kWordCols = segments::word_cols(kBf16);
-    return (cols + kWordCols - 1) / kWordCols * 4;
+    return (cols + kWordCols<kBf16> - 1) / kWordCols<kBf16> * 4;
   }
 };
 
