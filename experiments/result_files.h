@@ -57,6 +57,6 @@ void write_tables(const std::filesystem::path& records, const Experiment& experi
                   std::ostream* text);
 
 // The codecs that every other one is compared with: uncompressed, of the types that products have.
-inline constexpr std::string_view kDefaultBaseline = "raw_int8,raw_bf16";
+inline constexpr std::string_view kDefaultBaseline = "raw_int8,raw_bf16,raw_f8";
 
 }  // namespace ecmv::experiments

@@ -22,13 +22,21 @@ inline std::filesystem::path golden_folder(const codecs::CodecEntry& entry, uint
          std::string("v").append(std::to_string(version));
 }
 
-// The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both.
+inline bool takes_f8_alone(const codecs::CodecEntry& entry) {
+  const auto takes = [&](const datasets::Matrix& matrix) {
+    return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty();
+  };
+  return takes(f8_matrix({32, 512})) && !takes(bf16_matrix({32, 512})) && !takes(gaussian_matrix({32, 512}, 4));
+}
+
+// The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both, else of f8.
 inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& entry) {
   const auto takes = [&](const datasets::Matrix& matrix) {
     return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty();
   };
   std::vector<datasets::Matrix> matrices = {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4),
                                             distributions({32, 512})[8]};
+  if (takes_f8_alone(entry)) return {f8_matrix({33, 331}), f8_matrix({32, 512})};
   if (!takes(matrices[1])) return {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
   if (takes(bf16_matrix({33, 331}))) matrices.push_back(bf16_matrix({33, 331}));
   return matrices;
@@ -81,6 +89,7 @@ inline std::vector<std::string> size_lines(const codecs::CodecEntry& entry) {
   for (const datasets::Matrix& matrix : distributions({64, 512})) add(matrix, codecs::default_settings(*entry.codec));
   add(gaussian_matrix({37, 203}, 4), codecs::default_settings(*entry.codec));
   add(gaussian_matrix({512, 2048}, 4), codecs::default_settings(*entry.codec));
+  if (takes_f8_alone(entry)) add(f8_matrix({64, 512}), codecs::default_settings(*entry.codec));
   for (const codecs::Settings& settings : settings_to_test(*entry.codec)) {
     // The first that the codec accepts with these settings.
     for (const datasets::Matrix& matrix : {gaussian_matrix({64, 512}, 4, 2), bf16_matrix({64, 512}),

@@ -114,6 +114,13 @@ inline datasets::Matrix bf16_matrix(datasets::Shape shape, double sigma = 0.02, 
                            [&](int64_t) { return datasets::nearest_bf16(sigma * random.normal()); });
 }
 
+// Weights of N(0, sigma^2) as f8 (e4m3).
+inline datasets::Matrix f8_matrix(datasets::Shape shape, double sigma = 100, uint64_t seed = 1) {
+  Random random{seed};
+  return make_typed_matrix("f8_gaussian", datasets::ElementType::f8_e4m3, shape,
+                           [&](int64_t) { return datasets::nearest_f8_e4m3(sigma * random.normal()); });
+}
+
 // -1, 0 and 1, a half of them 0 and with long runs of it; or only 0 and 1.
 inline datasets::Matrix ternary_matrix(datasets::Shape shape, bool binary = false) {
   Random random{9};

@@ -3,6 +3,8 @@
 // unit's does not matter as long as the tokens' are dealt in the same way.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/column_scales.h"
 #include "backends/gpu/warpgroup_units.h"
@@ -10,18 +12,32 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // Elements: what a lane loads of a row in a step (kLoads times 16 bytes, 64 bytes by four lanes), how many strips of
-// columns that is, and how many columns of a strip a lane has, side by side. chunk() gives a strip's elements, operands()
-// 8 of its columns (number `eighth`) in the rows g and g + 8 as two operands of multiply_tokens. unit_pair() is where in a
-// block of 64 columns (warpgroup_units.h) the numbers of two columns go, so that they meet these operands. kFinishes:
-// finish() adds something to the sums of a block's rows in shared memory, [batch, token_sums]; the `shares` blocks with
-// the same rows share that work.
+// columns that is, how many columns of a strip a lane has, and of how many columns a matrix must be a multiple.
+// Rows<kRowTiles> brings them to shared memory: StoredRows, or of a form of their own. chunks() gives a strip's elements of
+// the rows g and g + 8, operands() 8 of their columns (number `eighth`) as two operands of multiply_tokens. A lane's columns
+// lie side by side where kTokenRun is 8; else runs of so many are dealt, and token_col() is where a run goes in its 4 kCols.
+// unit_pair() is where in a block of 64 columns (warpgroup_units.h) the numbers of two columns go, so that they meet these
+// operands. kFinishes: finish() adds something to the sums of a block's rows in shared memory, [batch, token_sums]; the
+// `shares` blocks with the same rows share that work.
+template <typename Elements, int kRowTiles>
+struct StoredRows;
+// For elements of whose rows each is a chunk of its own.
+struct ChunkOfRow {
+  static constexpr int kLoads = 1, kStrips = 1, kTokenRun = 8;
+  static constexpr bool kFinishes = false, kScaled = false;
+  static ECMV_GPU_DEVICE void chunks(const uint4 (&above)[1], const uint4 (&below)[1], int, uint4& upper,
+                                     uint4& lower) {
+    upper = above[0];
+    lower = below[0];
+  }
+};
 // Pair 8 t + 2 j + h of a lane with 16 columns.
 ECMV_GPU_DEVICE int pair_of_sixteen(int pair) { return (pair >> 1 & 3) << 3 | (pair & 1) << 2 | pair >> 3; }
-struct Int8Elements {
-  static constexpr int kLoads = 1, kStrips = 1, kCols = 16;
-  static constexpr bool kFinishes = false, kScaled = false;
+struct Int8Elements : ChunkOfRow {
+  static constexpr int kCols = 16, kWholeCols = 16;
+  template <int kRowTiles>
+  using Rows = StoredRows<Int8Elements, kRowTiles>;
   uint32_t exponents = kInt8Exponents;  // nvcc would make a constant once for each use
-  ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
   ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int eighth, uint4 (&a)[2]) const {
     ECMV_GPU_UNROLL
     for (int k = 0; k < 2; ++k) {
@@ -32,10 +48,24 @@ struct Int8Elements {
   }
   static ECMV_GPU_DEVICE int unit_pair(int pair) { return pair_of_sixteen(pair); }
 };
-struct Bf16Elements {
-  static constexpr int kLoads = 1, kStrips = 1, kCols = 8;
-  static constexpr bool kFinishes = false, kScaled = false;
-  ECMV_GPU_DEVICE uint4 chunk(const uint4 (&loads)[kLoads], int) const { return loads[0]; }
+// f8 (e4m3).
+struct F8Elements : ChunkOfRow {
+  static constexpr int kCols = 16, kWholeCols = 16;
+  template <int kRowTiles>
+  using Rows = StoredRows<F8Elements, kRowTiles>;
+  static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int eighth, uint4 (&a)[2]) {
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const uint32_t above = word_of(upper, 2 * eighth + k), below = word_of(lower, 2 * eighth + k);
+      a[k] = {f8_numbers<0>(above), f8_numbers<0>(below), f8_numbers<1>(above), f8_numbers<1>(below)};
+    }
+  }
+  static ECMV_GPU_DEVICE int unit_pair(int pair) { return pair_of_sixteen(pair); }
+};
+struct Bf16Elements : ChunkOfRow {
+  static constexpr int kCols = 8, kWholeCols = 8;
+  template <int kRowTiles>
+  using Rows = StoredRows<Bf16Elements, kRowTiles>;
   static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int, uint4 (&a)[2]) {
     a[0] = {upper.x, lower.x, upper.y, lower.y};
     a[1] = {upper.z, lower.z, upper.w, lower.w};
@@ -69,7 +99,7 @@ inline constexpr int kStepCols = 4 * Elements::kCols* Elements::kStrips;
 template <typename Elements>
 inline constexpr int kTokenPadding = Elements::kCols == 16 ? 16 : 64;
 
-inline constexpr int kTokenLanes = 32, kTileRows = 16, kLaneBytes = 16;
+inline constexpr int kTokenLanes = 32, kTileRows = 16, kLaneBytes = 16, kPlaceBytes = kTokenLanes * kLaneBytes;
 
 // Starts the copies of `cols` columns of the tokens to blocks of `block_tokens` tokens (warpgroup_units.h), by all `groups`
 // lane groups of the thread block; zeros from end_col on. A lane has a pair of columns, and puts it where the lane of the
@@ -96,35 +126,57 @@ ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_c
   }
 }
 
+// Where a lane group's rows begin: row `first` of the matrix and its last one, the first step that it takes, and how many
+// columns its block still has from there.
+struct RowsPlace {
+  Pointer<const std::byte> w;
+  int64_t row_bytes, first, last;
+  int step, cols_left;
+};
+
+// This lane's bytes of the rows of its lane group, from the next step on, of a matrix stored row by row.
+template <typename Elements, int kRowTiles>
+struct StoredRows {
+  static constexpr int kLoads = Elements::kLoads;
+  Pointer<const std::byte>
+      next[2 * kRowTiles];  // in rows g, g + 8, ...; those that do not exist are the last one again
+  int cols_left;            // from this lane's first one of the step
+
+  explicit ECMV_GPU_DEVICE StoredRows(const Elements&, const RowsPlace& place) {
+    const int lane = Lanes<kTokenLanes>::lane(), g = lane / 4, t = lane % 4;
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 2 * kRowTiles; ++i) {
+      const int64_t row = place.first + g + 8 * i;
+      next[i] = place.w +
+                ((row < place.last ? row : place.last) * place.row_bytes + (place.step * kLoads * 4 + t) * kLaneBytes);
+    }
+    cols_left = place.cols_left - t * Elements::kCols;
+  }
+  // Starts the copies of the next step to this lane's places of a stage.
+  ECMV_GPU_DEVICE void copy(Pointer<std::byte> stage, int parts) {
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 2 * kRowTiles * kLoads; ++i) {
+      const Pointer<std::byte> to = stage + i * kPlaceBytes;
+      if (cols_left > 0)
+        copy_async<kLaneBytes>(to, next[i / kLoads] + i % kLoads * (4 * kLaneBytes));
+      else
+        *cast<uint4>(to) = uint4{};
+    }
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 2 * kRowTiles; ++i) next[i] = next[i] + parts * (kLoads * 4 * kLaneBytes);
+    cols_left -= parts * kStepCols<Elements>;
+  }
+};
+
 // A form: lane groups of a block, tiles of 16 rows that a lane group has, tiles of 8 tokens, steps that are under way, and
 // whether four lane groups multiply together (warpgroup_units.h).
 template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, bool kTogether>
 struct TokenForm {
   using LaneGroup = Lanes<kTokenLanes>;
   static constexpr int kThreads = kGroups * kTokenLanes, kRows = kTileRows * kRowTiles, kLoads = Elements::kLoads,
-                       kCopies = 2 * kRowTiles * kLoads, kPlaceBytes = kTokenLanes * kLaneBytes,
-                       kStageBytes = kCopies * kPlaceBytes;
+                       kCopies = 2 * kRowTiles * kLoads, kStageBytes = kCopies * kPlaceBytes;
 
-  // This lane's bytes of the rows of its lane group, from the next step on.
-  struct Rows {
-    Pointer<const std::byte>
-        next[2 * kRowTiles];  // in rows g, g + 8, ...; those that do not exist are the last one again
-    int cols_left;            // from this lane's first one of the step
-    // Starts the copies of the next step to this lane's places of a stage.
-    ECMV_GPU_DEVICE void copy(Pointer<std::byte> stage, int parts) {
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kCopies; ++i) {
-        const Pointer<std::byte> to = stage + i * kPlaceBytes;
-        if (cols_left > 0)
-          copy_async<kLaneBytes>(to, next[i / kLoads] + i % kLoads * (4 * kLaneBytes));
-        else
-          *cast<uint4>(to) = uint4{};
-      }
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 2 * kRowTiles; ++i) next[i] = next[i] + parts * (kLoads * 4 * kLaneBytes);
-      cols_left -= parts * kStepCols<Elements>;
-    }
-  };
+  using Rows = typename Elements::template Rows<kRowTiles>;
 
   // Starts the copies of a slice of the tokens; zeros from end_col on.
   static ECMV_GPU_DEVICE void copy_tokens(const Bf16Tokens& tokens, int first_col, int end_col, int slice_cols,
@@ -132,15 +184,18 @@ struct TokenForm {
     if constexpr (kTogether) {
       copy_token_blocks<Elements>(tokens, first_col, end_col, slice_cols, kGroups, 8 * kTokenTiles, to);
     } else {
-      constexpr int kEach = kLaneBytes / 2;
-      const int chunks = slice_cols / kEach;
-      for (int i = thread_index(); i < tokens.batch * chunks; i += kThreads) {
-        const int token = i / chunks, col = i % chunks * kEach;
-        const Pointer<std::byte> place = to + (token * token_bytes + 2 * col);
+      constexpr int kEach = Elements::kTokenRun;
+      using Run = std::conditional_t<kEach == 8, uint4, uint2>;
+      const int runs = slice_cols / kEach;
+      for (int i = thread_index(); i < tokens.batch * runs; i += kThreads) {
+        const int token = i / runs, col = i % runs * kEach;
+        int to_col = col;
+        if constexpr (kEach != 8) to_col = Elements::token_col(col);
+        const Pointer<std::byte> place = to + (token * token_bytes + 2 * to_col);
         if (first_col + col < end_col)
-          copy_async<kLaneBytes>(place, cast<const std::byte>(tokens.x + (token * tokens.x_stride + first_col + col)));
+          copy_async<2 * kEach>(place, cast<const std::byte>(tokens.x + (token * tokens.x_stride + first_col + col)));
         else
-          *cast<uint4>(place) = uint4{};
+          *cast<Run>(place) = Run{};
       }
     }
   }
@@ -174,22 +229,23 @@ struct TokenForm {
                                                 Pointer<const std::byte> slice, int col,
                                                 float (&sums)[kRowTiles][kTokenTiles][4]) {
     constexpr int kUnits = Elements::kCols / 4;  // of 16 columns, in a strip
-    Pointer<const std::byte> block = slice + col / kBlockCols * (8 * kTokenTiles * kBlockTokenBytes);
-    const int first_unit = col % kBlockCols / kUnitCols;
+    const Pointer<const std::byte> block = slice + col / kBlockCols * (8 * kTokenTiles * kBlockTokenBytes);
+    const int first_unit = col % kBlockCols / kUnitCols;  // 0 where a step has several strips
     ECMV_GPU_UNROLL
     for (int r = 0; r < kRowTiles; ++r) {
       ECMV_GPU_UNROLL
       for (int strip = 0; strip < Elements::kStrips; ++strip) {
-        const uint4 upper = elements.chunk(rows[2 * r], strip), lower = elements.chunk(rows[2 * r + 1], strip);
-        uint4 a[kUnits / 2][2];
+        uint4 upper, lower, a[kUnits / 2][2];
+        elements.chunks(rows[2 * r], rows[2 * r + 1], strip, upper, lower);
         wait_for_products();
         ECMV_GPU_UNROLL
         for (int eighth = 0; eighth < kUnits / 2; ++eighth) elements.operands(upper, lower, eighth, a[eighth]);
         begin_products();
         ECMV_GPU_UNROLL
         for (int unit = 0; unit < kUnits; ++unit)
-          multiply_block(a[unit / 2][unit % 2], block + strip * (8 * kTokenTiles * kBlockTokenBytes), first_unit + unit,
-                         sums[r]);
+          multiply_block(a[unit / 2][unit % 2],
+                         block + strip * kUnits / kUnitsOfBlock * (8 * kTokenTiles * kBlockTokenBytes),
+                         first_unit + strip * kUnits % kUnitsOfBlock + unit, sums[r]);
         commit_products();
       }
     }
@@ -205,7 +261,8 @@ struct TokenForm {
     for (int strip = 0; strip < Elements::kStrips; ++strip) {
       uint4 chunks[2 * kRowTiles];
       ECMV_GPU_UNROLL
-      for (int i = 0; i < 2 * kRowTiles; ++i) chunks[i] = elements.chunk(rows[i], strip);
+      for (int r = 0; r < kRowTiles; ++r)
+        elements.chunks(rows[2 * r], rows[2 * r + 1], strip, chunks[2 * r], chunks[2 * r + 1]);
       const Pointer<const std::byte> own = tokens + strip * (8 * Elements::kCols);
       if constexpr (Elements::kScaled) {
         float products[kRowTiles][kTokenTiles][4] = {};

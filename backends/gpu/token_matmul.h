@@ -1,4 +1,4 @@
-// Y = W X for tokens of bf16 on matrix units, of uncompressed rows of int8 or bf16. A thread block has some 16-row tiles,
+// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in registers. A thread block has some 16-row tiles,
 // each of several lane groups (32 lanes, `parts`) that share its columns step by step. What a lane multiplies it copies
 // itself, asynchronously, to a ring of its own in shared memory and reads back, so that no lane waits for another; the
 // tokens of a slice of columns are copied by all lanes of the block, a slice ahead. What is left at the end is one addition
@@ -7,13 +7,10 @@
 
 #include <algorithm>
 
-#include "backends/gpu/token_form.h"
+#include "backends/gpu/token_pieces.h"
 #include "backends/gpu/token_shares.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
-
-// Numbers between one token's sums and the next one's.
-inline constexpr int kSumsPadding = 4;
 
 // How a product is divided.
 struct TokenPlan {
@@ -39,16 +36,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   const bool works = part < plan.parts;
   let_next_begin();
 
-  typename Form::Rows rows;
-  const int64_t last = tokens.rows - 1;
-  ECMV_GPU_UNROLL
-  for (int i = 0; i < 2 * kRowTiles; ++i) {
-    const int64_t row = first_row + g + 8 * i;
-    rows.next[i] = w + ((row < last ? row : last) * row_bytes +
-                        ((first_col / kCols + part) * Elements::kLoads * 4 + t) * kLaneBytes);
-  }
   const int cols_left = cols - first_col, own_cols = cols_left < plan.share_cols ? cols_left : plan.share_cols;
-  rows.cols_left = own_cols - part * kCols - t * Elements::kCols;
+  typename Form::Rows rows(
+      elements, {w, row_bytes, first_row, tokens.rows - 1, first_col / kCols + part, own_cols - part * kCols});
 
   const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
             end_col = first_col + own_cols;
@@ -72,7 +62,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     offsets[tile_of_tokens] =
         (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes + t * Elements::kCols * 2;
   }
-  auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, last, cols);
+  auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, tokens.rows - 1, cols);
   scales.load(first_col + part * kCols);
   float sums[kRowTiles][kTokenTiles][4] = {};
   int stage = 0, slice_begin = first_col;
@@ -270,7 +260,7 @@ struct TokenProduct {
 // "" for rows that are whole steps of four lanes on a device with the shared memory for one token.
 template <typename Elements>
 std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shape, const DeviceInfo& device) {
-  constexpr int kWhole = Elements::kStrips == 1 ? Elements::kCols : kStepCols<Elements>;
+  constexpr int kWhole = Elements::kWholeCols;
   if (shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (shape.cols % kWhole != 0) return "The kernel takes columns in multiples of " + std::to_string(kWhole) + ".";
   if (shape.cols >= int64_t{1} << 28) return "The kernel counts columns in 32 bits: fewer than 2^28 of them.";

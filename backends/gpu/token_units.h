@@ -3,6 +3,7 @@
 // cut where they add, so sums are off by more than rounding would allow: token_rounding().
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "backends/gpu/dense_matmul.h"
@@ -59,6 +60,48 @@ ECMV_GPU_DEVICE uint32_t int8_numbers(uint32_t word, uint32_t exponents) {
   const auto number = [&](int byte) { return bits_of(static_cast<float>(static_cast<int8_t>(word >> (8 * byte)))); };
   return number(2 * kPair) >> 16 | (number(2 * kPair + 1) & 0xFFFF0000u);
 #endif
+}
+
+// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the integers that they stand for, numbers of
+// bf16. `to_element` is what a field of 0 stands for less 128, twice: 0x4300 with a field below is 128 more than the field.
+// Exact where that and the integers have at most 8 bits.
+template <int kPair>
+ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32_t to_element) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const uint32_t fields = byte_permute(word, exponents, kPair == 0 ? 0x4140 : 0x4342);
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(fields), "r"(0x3F803F80u), "r"(to_element));
+  return numbers;
+#else
+  (void)exponents;
+  const float further = float_of(to_element << 16) + 128;
+  const auto number = [&](int byte) { return bits_of(static_cast<float>(word >> (8 * byte) & 0xFF) + further); };
+  return number(2 * kPair) >> 16 | (number(2 * kPair + 1) & 0xFFFF0000u);
+#endif
+}
+inline uint32_t field_to_element(int lowest) {
+  const uint32_t half = std::bit_cast<uint32_t>(static_cast<float>(lowest - 128)) >> 16;
+  return half << 16 | half;
+}
+
+// Two numbers of f8 (e4m3) whose bits stand where bf16 has its own, the sign in bit 15 of a half, the exponent from bit 7
+// on, the mantissa in bits 6..4: read as bf16 they are 2^-120 times what they are, subnormal ones too. Exact; what f8 calls
+// NaN becomes 480.
+inline constexpr uint32_t kF8Raw = 0x80708070, kF8Exponents = 0x07800780;  // sign and mantissa; exponent
+ECMV_GPU_DEVICE uint32_t scaled_f8(uint32_t bits) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(bits), "r"(0x7B807B80u), "r"(0u));
+  return numbers;
+#else
+  return bits_of(float_of(bits << 16) * 0x1p120f) >> 16 | bits_of(float_of(bits & 0xFFFF0000u) * 0x1p120f);
+#endif
+}
+// Bytes 2 kPair and 2 kPair + 1 of a word.
+template <int kPair>
+ECMV_GPU_DEVICE uint32_t f8_numbers(uint32_t word) {
+  const uint32_t above = byte_permute(word, 0, kPair == 0 ? 0x1404 : 0x3424);  // in the upper byte of each half
+  return scaled_f8(select_bits(0x80008000u, above, above >> 4 & (kF8Exponents | (kF8Raw & 0x7FFF7FFF))));
 }
 
 // Where a product with tokens of bf16 reads them and writes results.

@@ -22,15 +22,18 @@ void decode_container_bf16(const container::Stored& stored, const DecodeArgs& ar
 void decode_container_f8(const container::Stored& stored, const DecodeArgs& args) {
   container::run_decode(stored, args, container::join_f8);
 }
-void decode_segments(const segments::Stored& stored, const DecodeArgs& args) {
-  segments::run_decode(stored, args, segments::join_unit);
+void decode_segments_bf16(const segments::Stored& stored, const DecodeArgs& args) {
+  segments::run_decode<true>(stored, args, segments::join_unit);
+}
+void decode_segments_f8(const segments::Stored& stored, const DecodeArgs& args) {
+  segments::run_decode<false>(stored, args, segments::join_unit_f8);
 }
 
 backends::BoundKernel bind_container(const Policy&, std::span<const Layer> layers, Place&) {
   return container::bind_decode(*layers[0].matrix, decode_container_bf16, decode_container_f8);
 }
 backends::BoundKernel bind_segments(const Policy&, std::span<const Layer> layers, Place&) {
-  return segments::bind_decode(*layers[0].matrix, decode_segments);
+  return segments::bind_decode(*layers[0].matrix, decode_segments_bf16, decode_segments_f8);
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -17,20 +17,20 @@ inline uint32_t load_bf16(std::span<const std::byte> elements, int64_t i) {
 
 // The exponent of element i.
 inline uint32_t exponent_of(std::span<const std::byte> elements, datasets::ElementType type, int64_t i) {
-  if (container::is_bf16(type)) return load_bf16(elements, i) >> kBf16MantissaBits & 0xff;
+  if (is_bf16(type)) return load_bf16(elements, i) >> kBf16MantissaBits & 0xff;
   return std::to_integer<uint32_t>(elements[static_cast<size_t>(i)]) >> kF8MantissaBits & 0xf;
 }
 
 // Sign above mantissa: 8 bits of a bf16, 4 of an f8.
 inline uint32_t raw_of(std::span<const std::byte> elements, datasets::ElementType type, int64_t i) {
-  if (container::is_bf16(type)) return (load_bf16(elements, i) >> 8 & 0x80) | (load_bf16(elements, i) & 0x7f);
+  if (is_bf16(type)) return (load_bf16(elements, i) >> 8 & 0x80) | (load_bf16(elements, i) & 0x7f);
   const uint32_t bits = std::to_integer<uint32_t>(elements[static_cast<size_t>(i)]);
   return (bits >> 4 & 8) | (bits & 7);
 }
 
 inline void store_element(std::span<std::byte> out, datasets::ElementType type, int64_t i, uint32_t exponent,
                           uint32_t raw) {
-  if (container::is_bf16(type)) {
+  if (is_bf16(type)) {
     const uint32_t bits = (raw & 0x80) << 8 | exponent << kBf16MantissaBits | (raw & 0x7f);
     out[static_cast<size_t>(2 * i)] = static_cast<std::byte>(bits & 0xff);
     out[static_cast<size_t>(2 * i + 1)] = static_cast<std::byte>(bits >> 8);

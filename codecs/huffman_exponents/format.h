@@ -4,8 +4,7 @@
 //
 // `container`: one bit stream, MSB first, that thousands of threads can enter: thread i of 512 in a block owns 8 coded
 // bytes. These are the bytes of DFloat11's containers (bf16) and of their kin for fp8 (e4m3). `segments`: one bit
-// stream for each row of a tile of 32 rows x segment_cols columns (a multiple of 16), for products that decode once.
-// bf16 only.
+// stream for each row of a tile of 32 rows x segment_cols columns (a multiple of 32), for products that decode once.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +16,8 @@ namespace ecmv::codecs::huffman_exponents {
 
 inline constexpr int kBf16Exponents = 256, kBf16MantissaBits = 7;
 inline constexpr int kF8Exponents = 16, kF8MantissaBits = 3;
+
+constexpr bool is_bf16(datasets::ElementType type) { return type == datasets::ElementType::bf16; }
 
 namespace container {
 
@@ -44,7 +45,6 @@ inline constexpr int kSpareBytes =
 inline constexpr int kMaxSymbols = 240;  // entries 240..255 of the tables point to row 256 - entry
 inline constexpr int kMaxSubtables = 16;
 
-constexpr bool is_bf16(datasets::ElementType type) { return type == datasets::ElementType::bf16; }
 constexpr int gap_bits(datasets::ElementType type) { return is_bf16(type) ? 5 : 4; }
 constexpr int max_code_bits(datasets::ElementType type) { return is_bf16(type) ? 32 : 16; }
 constexpr int symbols_of(datasets::ElementType type) { return is_bf16(type) ? kMaxSymbols : kF8Exponents; }
@@ -66,29 +66,45 @@ inline constexpr int kTiles = 3;         // u32 [tiles + 1]: first word of each 
 inline constexpr int kSections = 4;
 
 inline constexpr int kGroupRows = 32;
-inline constexpr int kUnitCols = 16;
+inline constexpr int kUnitBytes = 16;                      // of a row's signs and mantissas
 inline constexpr int kSpareWords = 4 * kGroupRows;         // a lane loads three words ahead
 inline constexpr int kMaxCodeBits = 16;                    // of the setting code_bits
 inline constexpr int kOrderByte = 2 * (kMaxCodeBits + 1);  // of the section kCode
 
-// Signs and mantissas of a group of rows: unit by unit of 16 columns [rows of the group, bytes of the unit]. The last
-// unit of a row may be narrower. Columns are filled up to a multiple of 4; four columns make a word, see raw_part().
-constexpr int64_t padded_cols(int64_t cols) { return (cols + 3) / 4 * 4; }
+// Signs and mantissas of a group of rows: unit by unit of 16 columns of bf16 or 32 of f8 [rows of the group, bytes of the
+// unit]. The last unit of a row may be narrower. Columns are filled up to a multiple of 4, or 8, which make a word, see
+// raw_part().
+constexpr int unit_cols(bool bf16) { return bf16 ? kUnitBytes : 2 * kUnitBytes; }
+constexpr int word_cols(bool bf16) { return bf16 ? 4 : 8; }
+constexpr int64_t raw_row_bytes(int64_t cols, bool bf16) { return (cols + word_cols(bf16) - 1) / word_cols(bf16) * 4; }
 constexpr int64_t rows_of_group(int64_t rows, int64_t group) {
   return rows - group * kGroupRows < kGroupRows ? rows - group * kGroupRows : kGroupRows;
 }
-// Byte at which the word of columns col - col % 4 and up of row `row` begins.
-constexpr int64_t raw_index(int64_t rows, int64_t cols, int64_t row, int64_t col) {
-  const int64_t group = row / kGroupRows, padded = padded_cols(cols), unit = col / kUnitCols * kUnitCols;
-  const int64_t width = padded - unit < kUnitCols ? padded - unit : kUnitCols;
-  return group * kGroupRows * padded + rows_of_group(rows, group) * unit + row % kGroupRows * width +
-         col % kUnitCols / 4 * 4;
+// Byte at which the word of column `col` of row `row` begins.
+constexpr int64_t raw_index(datasets::Shape shape, bool bf16, int64_t row, int64_t col) {
+  const int64_t group = row / kGroupRows, row_bytes = raw_row_bytes(shape.cols, bf16),
+                unit = col / unit_cols(bf16) * kUnitBytes;
+  const int64_t width = row_bytes - unit < kUnitBytes ? row_bytes - unit : kUnitBytes;
+  return group * kGroupRows * row_bytes + rows_of_group(shape.rows, group) * unit + row % kGroupRows * width +
+         col % unit_cols(bf16) / word_cols(bf16) * 4;
 }
-// What column k of the four adds to their word: rotated left by 8 k bits, the word has that column's sign in bit 31 and
-// its mantissa in bits 22..16, where a float has them.
-constexpr uint32_t raw_part(uint32_t sign, uint32_t mantissa, int k) {
-  const uint32_t bits = sign << 31 | mantissa << 16;
-  return k == 0 ? bits : bits >> (8 * k) | bits << (32 - 8 * k);
+constexpr uint32_t rotated_left(uint32_t word, int bits) {
+  return bits % 32 == 0 ? word : word << (bits % 32) | word >> (32 - bits % 32);
+}
+// How far a word is rotated left so that a column's sign and mantissa stand where they are joined with an exponent, and
+// where that is, from bit 0 on: bf16 joins one element at a time, in the upper half, where a float has them; f8 two, the
+// second one in the upper half, each as a bf16 has sign, exponent and mantissa.
+constexpr int raw_turn(bool bf16, int64_t col) { return static_cast<int>(bf16 ? col % 4 * 8 : col % 8 / 2 * 4); }
+constexpr int raw_half(bool bf16, int64_t col) { return bf16 || col % 2 == 1 ? 16 : 0; }
+// What a column adds to its word.
+constexpr uint32_t raw_part(bool bf16, uint32_t sign, uint32_t mantissa, int64_t col) {
+  const uint32_t half = sign << 15 | (bf16 ? mantissa : mantissa << 4);
+  return rotated_left(half << raw_half(bf16, col), 32 - raw_turn(bf16, col));
+}
+// Sign above mantissa of a column, from its word: 8 bits of a bf16, 4 of an f8.
+constexpr uint32_t raw_bits(bool bf16, uint32_t word, int64_t col) {
+  const uint32_t half = rotated_left(word, raw_turn(bf16, col)) >> raw_half(bf16, col);
+  return bf16 ? (half >> 8 & 0x80) | (half & 0x7F) : (half >> 12 & 8) | (half >> 4 & 7);
 }
 
 }  // namespace segments

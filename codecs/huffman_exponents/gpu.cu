@@ -1,5 +1,5 @@
-// GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in container_gpu.h (two_phase)
-// and segments_gpu.h (segments). Every enqueue lays out its look-up tables in scratch first: a small kernel of its own,
+// GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in container_gpu.h (two_phase),
+// segments_gpu.h (segments), ring_gpu.h (rings) and tokens_gpu.h (tokens). Every enqueue lays out its look-up tables in scratch first: a small kernel of its own,
 // so that the thread blocks of the main one only copy.
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include "codecs/huffman_exponents/container_gpu.h"
 #include "codecs/huffman_exponents/ring_gpu.h"
 #include "codecs/huffman_exponents/segments_gpu.h"
+#include "codecs/huffman_exponents/token_plan_gpu.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE {
 namespace {
@@ -108,6 +109,8 @@ int64_t segments_of(const codecs::CompressedView& matrix) {
   return (matrix.shape.cols + cols - 1) / cols;
 }
 
+constexpr char kRefusesF8[] = "The kernel is for bf16 elements.";
+
 // "" or why no kernel takes this matrix.
 std::string refuses_tiles(const codecs::CompressedView& matrix) {
   if (matrix.settings->text("layout") != "segments") return "This kernel decodes the layout segments only.";
@@ -142,6 +145,9 @@ struct Tiles {
   int64_t partial_bytes() const {
     return stored.segments > 1 ? stored.segments * kTokensAtOnce * stored.rows * int64_t{sizeof(float)} : 0;
   }
+
+  // Sums behind the tables begin there.
+  int64_t sums_place() const { return (table_bytes() + 255) / 256 * 256; }
 
   segments_gpu::Matrix lay_out(void* stream, std::byte* scratch) const {
     uint32_t* const pairs = reinterpret_cast<uint32_t*>(scratch);
@@ -224,11 +230,18 @@ std::string refuses_segments(const codecs::CompressedView& matrix, const backend
   return reason.empty() ? refuses_shared(int64_t{4} << policy.as<SegmentPolicy>().bits, device) : reason;
 }
 
+std::string refuses_segments_product(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                                     const backends::Policy& policy) {
+  return is_bf16(matrix.type) ? refuses_segments(matrix, device, policy) : kRefusesF8;
+}
+
 backends::BoundKernel bind_segments_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
   const auto& values = policy.as<SegmentPolicy>();
   const Tiles tiles(*layers[0].matrix, values.bits, place);
-  const auto kernel = backends::with_policy<kSegmentPolicies>(policy, [](auto i) -> decltype(TilesDecode::kernel) {
-    return segments_gpu::decode<kSegmentPolicies[i].bits, kSegmentPolicies[i].resident>;
+  const bool bf16 = is_bf16(layers[0].matrix->type);
+  const auto kernel = backends::with_policy<kSegmentPolicies>(policy, [&](auto i) -> decltype(TilesDecode::kernel) {
+    constexpr int kBits = kSegmentPolicies[i].bits, kResident = kSegmentPolicies[i].resident;
+    return bf16 ? segments_gpu::decode<kBits, kResident> : segments_gpu::decode_f8<kBits, kResident>;
   });
   return {TilesDecode{tiles, kernel, tiles.shape_without_rings(values.resident)},
           {.scratch_bytes = tiles.table_bytes()}};
@@ -262,13 +275,18 @@ struct RingPolicy : backends::Policy {
 constexpr RingPolicy kRingPolicies[] = {
     {{"bits14"}, 14, 1024, 1}, {{"bits13"}, 13, 512, 2}, {{"bits11_threads256"}, 11, 256, 4}};
 
+std::string refuses_row_groups(const codecs::CompressedView& matrix) {
+  return matrix.shape.rows % segments::kGroupRows == 0
+             ? ""
+             : "The rings hold whole groups of 32 rows; " + std::to_string(matrix.shape.rows) +
+                   " rows are no multiple of that.";
+}
 std::string refuses_rings(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                           const backends::Policy& policy) {
   const auto& values = policy.as<RingPolicy>();
   if (const std::string reason = refuses_tiles(matrix); !reason.empty()) return reason;
-  if (matrix.shape.rows % segments::kGroupRows != 0)
-    return "The rings hold whole groups of 32 rows; " + std::to_string(matrix.shape.rows) +
-           " rows are no multiple of that.";
+  if (!is_bf16(matrix.type)) return kRefusesF8;
+  if (const std::string reason = refuses_row_groups(matrix); !reason.empty()) return reason;
   return refuses_shared(segments_gpu::ring_bytes_of(values.bits, values.threads), device);
 }
 
@@ -301,6 +319,70 @@ backends::BoundKernel bind_rings_product(const backends::Policy& policy, Layers 
   return {TilesProduct{tiles, passes}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
 }
 
+// ---- tokens of bf16
+
+std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (const std::string reason = refuses_tiles(matrix); !reason.empty()) return reason;
+  if (const std::string reason = refuses_row_groups(matrix); !reason.empty()) return reason;
+  if (const int unit = segments::unit_cols(is_bf16(matrix.type)); matrix.shape.cols % unit != 0)
+    return "The kernel takes columns in multiples of " + std::to_string(unit) + ".";
+  if (segments_gpu::place_tokens(policy.as<segments_gpu::TokenPolicy>(), matrix.shape,
+                                 static_cast<int>(matrix.settings->integer("segment_cols")), 1, device.compute_units,
+                                 device.shared_bytes)
+          .bytes == 0)
+    return "The table, the rings of the lane groups and a slice of a token do not fit the shared memory of a block.";
+  return "";
+}
+
+// A batch that does not fit is multiplied in halves.
+struct TokenProduct {
+  Tiles tiles;
+  const segments_gpu::TokenPolicy* policy;
+  bool bf16, early;
+  int64_t shared_bytes;
+
+  segments_gpu::SizedLayout place(int batch) const {
+    return segments_gpu::place_tokens(*policy, {tiles.stored.rows, tiles.stored.cols}, tiles.stored.segment_cols, batch,
+                                      tiles.compute_units, shared_bytes);
+  }
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    const segments_gpu::Matrix laid_out = tiles.lay_out(stream, args.scratch);
+    float* const partial = reinterpret_cast<float*>(args.scratch + tiles.sums_place());
+    int most = args.batch;
+    while (place(most).bytes == 0) most = (most + 1) / 2;
+    for (int first = 0; first < args.batch; first += most) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = std::min(most, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      const auto [layout, bytes] = place(tokens.batch);
+      float* const y = args.y + first * args.y_stride;
+      tokens.y = layout.shares > 1 ? partial : y;
+      const int64_t groups = tiles.stored.rows / segments::kGroupRows,
+                    row_blocks = (groups + layout.row_groups - 1) / layout.row_groups;
+      gpu::launch(bf16 ? segments_gpu::token_kernel<true>(policy->together, tokens.batch)
+                       : segments_gpu::token_kernel<false>(policy->together, tokens.batch),
+                  {row_blocks * layout.shares, layout.row_groups * layout.parts * segments::kGroupRows, bytes, early},
+                  stream, laid_out, layout, tokens);
+      gpu::enqueue_add_shares(stream, reinterpret_cast<const std::byte*>(partial), layout.shares,
+                              tokens.batch * tokens.rows, y, tiles.compute_units, early);
+    }
+  }
+};
+
+backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::DeviceInfo& device = place.device();
+  const auto& policy = named.as<segments_gpu::TokenPolicy>();
+  const Tiles tiles(matrix, policy.bits, place);
+  const int shares =
+      segments_gpu::divide_tokens(policy, matrix.shape, tiles.stored.segment_cols, device.compute_units).shares;
+  return {TokenProduct{tiles, &policy, is_bf16(matrix.type), gpu::have_early_launches(device), device.shared_bytes},
+          {.scratch_bytes = tiles.sums_place() + gpu::share_scratch_bytes(shares, matrix.shape.rows),
+           .rounding = gpu::token_rounding(matrix.shape.cols, policy.lane_groups + shares)}};
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode,
      .variant = "two_phase",
@@ -325,8 +407,14 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::matmul,
      .variant = "segments",
      .policies = kSegmentPolicies,
-     .refuses = refuses_segments,
+     .refuses = refuses_segments_product,
      .bind = bind_segments_product},
+    {.op = backends::Op::matmul,
+     .variant = "tokens",
+     .policies = segments_gpu::kTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
 };
 
 }  // namespace

@@ -24,23 +24,34 @@ inline constexpr int kRingBlockCols = 32, kShortCodeBits = 8;
 inline constexpr uint32_t kPosition =
     0x7FFF;  // of a position: entries that are added to it leave their exponents above
 
+// kBits: of the table's index; kAnyBits where only the launch knows.
+inline constexpr int kAnyBits = 0;
 template <int kBits>
 class RingLane {
  public:
-  // `ring` and `pairs` in shared memory; the tile's lines at `lines` in global memory, `count` of them.
+  // `ring` and `pairs` in shared memory; the lines of a tile, or of several that follow each other, at `lines` in global
+  // memory, `count` of them.
   ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix,
-                           gpu::Pointer<const uint32_t> lines, int count)
+                           gpu::Pointer<const uint32_t> lines, int count, int bits = kBits)
       : ring_(ring),
         pairs_(pairs),
         singles_(matrix.singles),
         lines_(lines),
         code_shift_(32 - matrix.code_bits),
+        pair_shift_(32 - bits),
         count_(count),
         // In 32 columns as many lines as a code has bits, the bits of the first line, and one line for windows.
         reach_((matrix.code_bits <= kShortCodeBits ? 2 : 1) * matrix.code_bits + 2) {
     copy(kRingLines - kCopiedLines);
   }
 
+  // The lanes go on with the tile that begins at this line, wherever the last one's rows have ended; begin_block() comes
+  // next. Lines that no lane has taken need not have been copied.
+  ECMV_GPU_DEVICE void begin_tile(int line) {
+    before_ = line & ~(kRingLines - 1);
+    position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5;
+    if (const int whole = line & ~(kCopiedLines - 1); copied_ < whole) copied_ = whole;
+  }
   // Before each block of columns; all lanes of the group. False: the next columns are to be taken by take_far().
   ECMV_GPU_DEVICE bool begin_block() {
     const int line = before_ + static_cast<int>((position_ & kPosition) >> 5);
@@ -65,9 +76,9 @@ class RingLane {
   // Four columns: two pairs.
   ECMV_GPU_DEVICE void take(uint32_t& first, uint32_t& second) {
     uint32_t window = window_in_ring();
-    first = pairs_[window >> (32 - kBits)];
+    first = pair_of(window);
     window = gpu::funnel_shift_left(0, window, first);
-    second = pairs_[window >> (32 - kBits)];
+    second = pair_of(window);
     position_ += first + second;
     if ((second & kLength) == 0) {
       if ((first & kLength) == 0) first = long_pair(window_in_ring());
@@ -106,6 +117,9 @@ class RingLane {
         lines_ + ((before_ + static_cast<int>((position_ & kPosition) >> 5)) * kGroupRows + LaneGroup::lane());
     return gpu::funnel_shift_left(word[kGroupRows], word[0], position_);
   }
+  ECMV_GPU_DEVICE uint32_t pair_of(uint32_t window) const {
+    return pairs_[window >> (kBits == kAnyBits ? pair_shift_ : 32 - kBits)];
+  }
   ECMV_GPU_DEVICE uint32_t long_pair(uint32_t window) {
     const uint32_t first = singles_[window >> code_shift_];
     const uint32_t second = singles_[gpu::funnel_shift_left(0, window, first) >> code_shift_];
@@ -117,22 +131,23 @@ class RingLane {
   gpu::Pointer<const uint32_t> pairs_;
   gpu::Pointer<const uint16_t> singles_;
   gpu::Pointer<const uint32_t> lines_;
-  int code_shift_, count_, reach_;
+  int code_shift_, pair_shift_, count_, reach_;
   uint32_t position_ = 0;  // in bits, from line before_ on, a multiple of kRingLines
   int before_ = 0, copied_ = 0, copied_before_ = 0, landed_ = 0;  // lines
 };
 
 // As for_each_quad(); `load(column)` is called before a quad is decoded, and what it returns given to `quad` after the
-// floats.
+// floats. bf16 only.
 template <int kBits, typename Load, typename Quad, typename One>
 ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<std::byte> ring,
                                            gpu::Pointer<const uint32_t> pairs, int tile, const Load& load,
                                            const Quad& quad, const One& one) {
+  constexpr int kUnitCols = segments_gpu::kUnitCols<true>;
   const int group = tile / matrix.segments, segment = tile % matrix.segments, row = LaneGroup::lane();
   const int first_col = segment * matrix.segment_cols, rest = matrix.cols - first_col;
   const int cols = rest < matrix.segment_cols ? rest : matrix.segment_cols;
   gpu::Pointer<const gpu::uint4> raw =
-      gpu::cast<const gpu::uint4>(matrix.raw + matrix.unit_word(group, first_col)) + row;
+      gpu::cast<const gpu::uint4>(matrix.raw + matrix.unit_word<true>(group, first_col)) + row;
   gpu::uint4 ahead[2]{};
   ECMV_GPU_UNROLL
   for (int i = 0; i < 2; ++i)
@@ -177,11 +192,8 @@ ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<st
   const int whole = cols / kUnitCols * kUnitCols;
   ECMV_GPU_NO_UNROLL
   for (int last = whole; last < cols; ++last) {
-    const uint32_t word = matrix.raw[matrix.unit_word(group, first_col + last) +
-                                     (row * matrix.width_of(first_col + last) + last % kUnitCols) / 4];
-    one(first_col + last,
-        gpu::select_bits(0x807F0000u, gpu::funnel_shift_left(word, word, static_cast<uint32_t>(8 * (last % 4))),
-                         lane.take_one() << 23));
+    const uint32_t word = matrix.raw_word<true>(group, row, first_col + last);
+    one(first_col + last, make_one(lane.take_one(), word, last));
   }
 }
 

@@ -15,8 +15,6 @@ namespace {
 
 using modelling::load_word32, modelling::store_word32;
 
-constexpr auto kBf16 = datasets::ElementType::bf16;
-
 struct Tiling {
   int64_t rows, cols, segment_cols;
   int64_t segments() const { return ceil_div(cols, segment_cols); }
@@ -96,8 +94,8 @@ std::vector<std::byte> code_section(const std::vector<uint8_t>& lengths) {
 }  // namespace
 
 std::string refuses(datasets::MatrixView matrix) {
-  if (matrix.type != kBf16)
-    return "The layout segments of huffman_exponents codes bf16 elements only, not " +
+  if (matrix.type != datasets::ElementType::bf16 && matrix.type != datasets::ElementType::f8_e4m3)
+    return "huffman_exponents codes the exponents of bf16 and f8_e4m3 elements, not of " +
            std::string(datasets::element_type_name(matrix.type)) + ".";
   if (matrix.shape.elements() > int64_t{UINT32_MAX})
     return "The layout segments counts words in 32 bits; a matrix may have 4294967295 elements at most.";
@@ -106,8 +104,9 @@ std::string refuses(datasets::MatrixView matrix) {
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Tiling tiling = tiling_of(matrix.shape, settings);
-  std::vector<uint64_t> counts(kBf16Exponents, 0);
-  for (int64_t i = 0; i < matrix.shape.elements(); ++i) ++counts[exponent_of(matrix.elements, kBf16, i)];
+  const bool bf16 = is_bf16(matrix.type);
+  std::vector<uint64_t> counts(bf16 ? kBf16Exponents : kF8Exponents, 0);
+  for (int64_t i = 0; i < matrix.shape.elements(); ++i) ++counts[exponent_of(matrix.elements, matrix.type, i)];
   const std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, code_bits_of(settings));
   const std::vector<uint32_t> codes = modelling::canonical_codes(lengths);
 
@@ -122,7 +121,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
       Words& own = of_rows[static_cast<size_t>(r)];
       const int64_t first = (group * kGroupRows + r) * tiling.cols + segment * tiling.segment_cols;
       for (int64_t c = 0; c < tiling.cols_of(segment); ++c) {
-        const uint32_t exponent = exponent_of(matrix.elements, kBf16, first + c);
+        const uint32_t exponent = exponent_of(matrix.elements, matrix.type, first + c);
         own.put(codes[exponent], lengths[exponent]);
       }
       longest = std::max(longest, own.words.size());
@@ -141,14 +140,18 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   // Shorter rows are filled up to the longest of their tile.
   const int64_t stream_padding = static_cast<int64_t>(streams.size()) - (code_bits + 7) / 8;
 
-  std::vector<std::byte> raw(static_cast<size_t>(tiling.rows * padded_cols(tiling.cols)));
+  const int64_t raw_row = raw_row_bytes(tiling.cols, bf16);
+  std::vector<std::byte> raw(static_cast<size_t>(tiling.rows * raw_row));
   for (int64_t row = 0; row < tiling.rows; ++row)
     for (int64_t col = 0; col < tiling.cols; ++col) {
-      const uint32_t bits = raw_of(matrix.elements, kBf16, row * tiling.cols + col);
-      const int64_t word = raw_index(tiling.rows, tiling.cols, row, col) / 4;
-      store_word32(raw, word, load_word32(raw, word) | raw_part(bits >> 7, bits & 0x7f, static_cast<int>(col % 4)));
+      const uint32_t bits = raw_of(matrix.elements, matrix.type, row * tiling.cols + col);
+      const int64_t word = raw_index(matrix.shape, bf16, row, col) / 4;
+      const int mantissa_bits = bf16 ? kBf16MantissaBits : kF8MantissaBits;
+      store_word32(
+          raw, word,
+          load_word32(raw, word) | raw_part(bf16, bits >> mantissa_bits, bits & ((1u << mantissa_bits) - 1), col));
     }
-  const int64_t raw_padding = tiling.rows * (padded_cols(tiling.cols) - tiling.cols);
+  const int64_t raw_padding = tiling.rows * raw_row - (tiling.rows * tiling.cols * (bf16 ? 2 : 1) + 1) / 2;
   CompressedMatrix compressed = make_compressed(matrix, settings);
   compressed.sections = {{"code", Role::table, 64, code_section(lengths)},
                          {"streams", Role::payload, 64, std::move(streams), stream_padding},
@@ -161,13 +164,14 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (compressed.sections.size() != kSections) throw MalformedStream("A stream of segments has four sections.");
   const auto section = [&](int i) { return compressed.sections[static_cast<size_t>(i)].bytes; };
   const Tiling tiling = tiling_of(compressed.shape, *compressed.settings);
+  const bool bf16 = is_bf16(compressed.type);
   const Canonical code(section(kCode), code_bits_of(*compressed.settings));
   if (section(kStreams).size() % 4 != 0 || section(kStreams).size() < 4 * kSpareWords)
     throw MalformedStream("The streams lack their spare words.");
   const int64_t words = static_cast<int64_t>(section(kStreams).size() / 4) - kSpareWords;
   if (static_cast<int64_t>(section(kTiles).size()) != 4 * (tiling.tiles() + 1))
     throw MalformedStream("There must be a first word for each tile, and the number of words.");
-  if (static_cast<int64_t>(section(kSignMantissa).size()) != tiling.rows * padded_cols(tiling.cols))
+  if (static_cast<int64_t>(section(kSignMantissa).size()) != tiling.rows * raw_row_bytes(tiling.cols, bf16))
     throw MalformedStream("There must be a sign and a mantissa for each element.");
   if (load_word32(section(kTiles), 0) != 0 || load_word32(section(kTiles), tiling.tiles()) != words)
     throw MalformedStream("The tiles do not cover the streams.");
@@ -192,22 +196,24 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
         position += length;
         if (position > bits) throw MalformedStream("A row's codes are longer than its stream.");
         const int64_t col = segment * tiling.segment_cols + c;
-        const uint32_t raw = load_word32(section(kSignMantissa), raw_index(tiling.rows, tiling.cols, row, col) / 4);
-        const int shift = static_cast<int>(8 * (col % 4));
-        const uint32_t turned = shift == 0 ? raw : raw << shift | raw >> (32 - shift);
-        store_element(out, kBf16, row * tiling.cols + col, exponent, (turned >> 24 & 0x80) | (turned >> 16 & 0x7f));
+        if (!bf16 && exponent >= kF8Exponents) throw MalformedStream("A decoded exponent does not fit f8_e4m3.");
+        const uint32_t raw = load_word32(section(kSignMantissa), raw_index(compressed.shape, bf16, row, col) / 4);
+        store_element(out, compressed.type, row * tiling.cols + col, exponent, raw_bits(bf16, raw, col));
       }
     }
   }
 }
 
-// The words of a tile are as many as its longest stream's, and that may have all the long codes.
+// The words of a tile are as many as its longest stream's, and that may have all the long codes. Which of its types a matrix
+// has is not known: the larger of both.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  const Tiling tiling = tiling_of({shape.rows, shape.cols / 2}, settings);
-  return kOrderByte + kBf16Exponents +
-         tiling.rows *
-             (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() + padded_cols(tiling.cols)) +
-         4 * kSpareWords + 4 * (tiling.tiles() + 1);
+  const auto of_type = [&](bool bf16) {
+    const Tiling tiling = tiling_of({shape.rows, bf16 ? shape.cols / 2 : shape.cols}, settings);
+    return tiling.rows * (ceil_div(tiling.cols * code_bits_of(settings), 8) + 4 * tiling.segments() +
+                          raw_row_bytes(tiling.cols, bf16)) +
+           4 * (tiling.tiles() + 1);
+  };
+  return kOrderByte + kBf16Exponents + std::max(of_type(true), of_type(false)) + 4 * kSpareWords;
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::segments

@@ -1,5 +1,5 @@
-// CPU kernels of `segments`: four rows of a tile at once, then their elements unit by unit of 16 columns. `Join` makes
-// the elements of a unit of exponents and a unit's words of signs and mantissas, see cpu.cpp.
+// CPU kernels of `segments`: four rows of a tile at once, then their elements unit by unit of 16 columns, or 32. `Join`
+// makes the elements of a unit of exponents and a unit's words of signs and mantissas, see cpu.cpp.
 #pragma once
 
 #include "codecs/huffman_exponents/walk.h"
@@ -18,6 +18,7 @@ struct Stored {
   const uint8_t* raw;  // signs and mantissas
   const uint8_t* tiles;
   int64_t rows, cols, segment_cols;
+  bool bf16;
 
   explicit Stored(const CompressedView& matrix)
       : code(section_bytes(matrix, kCode)),
@@ -26,7 +27,8 @@ struct Stored {
         tiles(section_bytes(matrix, kTiles)),
         rows(matrix.shape.rows),
         cols(matrix.shape.cols),
-        segment_cols(matrix.settings->integer("segment_cols")) {}
+        segment_cols(matrix.settings->integer("segment_cols")),
+        bf16(is_bf16(matrix.type)) {}
   int64_t buffer_bytes() const { return segment_cols + kSlackBytes; }
   int64_t scratch_bytes() const { return kRunEntries * 8 + kStreamsInTurn * buffer_bytes(); }
 };
@@ -67,7 +69,7 @@ inline Tables build_tables(const Stored& stored, std::byte* scratch) {
   return tables;
 }
 
-template <class Join>
+template <bool kBf16, class Join>
 ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends::Rows asked, std::byte* to,
                              const Join& join) {
   const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
@@ -109,19 +111,20 @@ ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends
             walk<1>(runs, streams_from(words + 4 * (row + j)), first, positions, counts + j, outs + j);
         for (int64_t j = 0; j < here; ++j) {
           const int64_t of_matrix = group * kGroupRows + row + j;
-          int8_t* const out = elements + 2 * ((of_matrix - asked.begin) * cols + first_col);
+          constexpr int kUnitCols = unit_cols(kBf16), kElementBytes = kBf16 ? 2 : 1;
+          int8_t* const out = elements + kElementBytes * ((of_matrix - asked.begin) * cols + first_col);
           for (int64_t c = 0; c < width; c += kUnitCols)
-            join(outs[j] + c, stored.raw + raw_index(rows, cols, of_matrix, first_col + c),
-                 std::min<int64_t>(kUnitCols, width - c), out + 2 * c);
+            join(outs[j] + c, stored.raw + raw_index({rows, cols}, kBf16, of_matrix, first_col + c),
+                 std::min<int64_t>(kUnitCols, width - c), out + kElementBytes * c);
         }
       }
     }
   }
 }
 
-template <class Join>
+template <bool kBf16, class Join>
 ECMV_INLINE void run_decode(const Stored& stored, const backends::DecodeArgs& args, const Join& join) {
-  decode_rows(stored, build_tables(stored, args.scratch), args.rows, args.out, join);
+  decode_rows<kBf16>(stored, build_tables(stored, args.scratch), args.rows, args.out, join);
 }
 
 // The elements of a unit, plain.
@@ -132,10 +135,18 @@ inline void join_unit(const uint8_t* exponents, const uint8_t* raw, int64_t coun
     std::memcpy(out + 2 * i, &bits, 2);
   }
 }
+// The same of f8: two elements of a turned word, see raw_turn().
+inline void join_unit_f8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = raw_bits(false, load_u32(raw + i / 8 * 4), i);
+    out[i] = static_cast<int8_t>((bits & 8) << 4 | uint32_t{exponents[i]} << kF8MantissaBits | (bits & 7));
+  }
+}
 
-inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDecode<Stored>::Run run) {
+inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDecode<Stored>::Run run_bf16,
+                                         BoundDecode<Stored>::Run run_f8) {
   const Stored stored(matrix);
-  return {BoundDecode<Stored>{stored, run},
+  return {BoundDecode<Stored>{stored, stored.bf16 ? run_bf16 : run_f8},
           {.rows_per_block =
                kGroupRows * std::max<int64_t>(1, kCallElements / kGroupRows / std::max<int64_t>(1, matrix.shape.cols)),
            .scratch_bytes = stored.scratch_bytes()}};

@@ -55,7 +55,7 @@ void JoinF8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t 
 
 // Segments: of the word of four columns, column k has its sign in byte 3 - k and its mantissa in byte 2 - k, or 3.
 void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
-  if (count < segments::kUnitCols) return segments::join_unit(exponents, raw, count, out);
+  if (count < segments::unit_cols(true)) return segments::join_unit(exponents, raw, count, out);
   const hn::FixedTag<uint8_t, 16> d8;
   const hn::FixedTag<uint16_t, 8> d16;
   alignas(16) static constexpr uint8_t kSigns[16] = {3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12};
@@ -69,6 +69,31 @@ void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_
   hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out) + 8);
 }
 
+// Segments, f8: of eight columns' word, columns 2 k and 2 k + 1 turned by 4 k bits have their signs in bits 15 and 31 and
+// their mantissas in bits 6..4 and 22..20. A lane has a word turned for its two columns.
+void JoinUnitF8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
+  if (count < segments::unit_cols(false)) return segments::join_unit_f8(exponents, raw, count, out);
+  const hn::FixedTag<uint32_t, 4> d32;
+  const hn::FixedTag<uint16_t, 8> d16;
+  const hn::FixedTag<uint8_t, 16> d8;
+  alignas(16) static constexpr uint32_t kLeft[4] = {0, 4, 8, 12}, kRight[4] = {31, 27, 23, 19};
+  for (int64_t i = 0; i < segments::unit_cols(false); i += 16) {
+    const auto turned = [&](int64_t from) {
+      const auto word = hn::Set(d32, load_u32(raw + from / 2));
+      // By 32 - kLeft in two steps, the first of one bit.
+      return hn::BitCast(
+          d16, hn::Or(hn::Shl(word, hn::Load(d32, kLeft)), hn::Shr(hn::ShiftRight<1>(word), hn::Load(d32, kRight))));
+    };
+    const auto bits_of = [&](auto half) {
+      return hn::Or(hn::And(hn::ShiftRight<8>(half), hn::Set(d16, 0x80)),
+                    hn::And(hn::ShiftRight<4>(half), hn::Set(d16, 7)));
+    };
+    const auto bits = hn::OrderedTruncate2To(d8, bits_of(turned(i)), bits_of(turned(i + 8)));
+    const auto exponent = hn::And(hn::ShiftLeft<kF8MantissaBits>(hn::LoadU(d8, exponents + i)), hn::Set(d8, 0x78));
+    hn::StoreU(hn::Or(bits, exponent), d8, reinterpret_cast<uint8_t*>(out) + i);
+  }
+}
+
 using backends::DecodeArgs;
 
 void DecodeContainerBf16(const container::Stored& stored, const DecodeArgs& args) {
@@ -77,15 +102,18 @@ void DecodeContainerBf16(const container::Stored& stored, const DecodeArgs& args
 void DecodeContainerF8(const container::Stored& stored, const DecodeArgs& args) {
   container::run_decode(stored, args, JoinF8);
 }
-void DecodeSegments(const segments::Stored& stored, const DecodeArgs& args) {
-  segments::run_decode(stored, args, JoinUnit);
+void DecodeSegmentsBf16(const segments::Stored& stored, const DecodeArgs& args) {
+  segments::run_decode<true>(stored, args, JoinUnit);
+}
+void DecodeSegmentsF8(const segments::Stored& stored, const DecodeArgs& args) {
+  segments::run_decode<false>(stored, args, JoinUnitF8);
 }
 
 backends::BoundKernel BindContainer(const CompressedView& matrix) {
   return container::bind_decode(matrix, DecodeContainerBf16, DecodeContainerF8);
 }
 backends::BoundKernel BindSegments(const CompressedView& matrix) {
-  return segments::bind_decode(matrix, DecodeSegments);
+  return segments::bind_decode(matrix, DecodeSegmentsBf16, DecodeSegmentsF8);
 }
 
 // Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a call.
@@ -123,7 +151,7 @@ void MultiplyContainer(const container::Stored& stored, backends::cpu::PanelForm
 }
 void DecodeSegmentsRows(const segments::Stored& stored, const segments::Tables& tables, backends::Rows rows,
                         std::byte* to) {
-  segments::decode_rows(stored, tables, rows, to, JoinUnit);
+  segments::decode_rows<true>(stored, tables, rows, to, JoinUnit);
 }
 void MultiplySegments(const segments::Stored& stored, backends::cpu::PanelForm form, const backends::MatmulArgs& args) {
   MultiplyRows(stored, form, stored.scratch_bytes(), args, segments::build_tables, DecodeSegmentsRows);
@@ -184,7 +212,7 @@ backends::BoundKernel bind_segments_product(const Policy& policy, std::span<cons
 }
 template <auto kRefusesLayout>
 std::string refuses_product(const CompressedView& matrix, const backends::DeviceInfo& device, const Policy& policy) {
-  if (!container::is_bf16(matrix.type)) return "The kernel multiplies elements of bf16.";
+  if (!is_bf16(matrix.type)) return "The kernel multiplies elements of bf16.";
   const std::string reason = kRefusesLayout(matrix, device, policy);
   return reason.empty() ? backends::cpu::why_not(form_of(policy)) : reason;
 }

@@ -2,6 +2,7 @@
 // codes of any depth, all bit patterns in segments, container files that are written, read and damaged, and honest
 // sizes of adversarial matrices.
 #include <algorithm>
+#include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <map>
@@ -86,6 +87,20 @@ TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes") {
         std::vector<int>{0x02, 0x01, 0x80, 0x03, 0, 0, 0, 0, 0x80, 0xff, 0x04, 0x7f, 0, 0, 0, 0});
 }
 
+TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes_of_f8") {
+  // Exponents 7, 7, 8 and again 7: codes 0 and 1. Signs and mantissas 1, 15, 2, 12 in the halves of two turned words.
+  const uint64_t patterns[] = {0x39, 0xBF, 0x42, 0xBC};
+  const CompressedMatrix compressed =
+      encode(tests::make_typed_matrix("f8", ElementType::f8_e4m3, {1, 4}, [&](int64_t i) { return patterns[i]; }),
+             {{"layout", "segments"}});
+  const std::vector<int> code = values(compressed.sections[segments::kCode]);
+  REQUIRE(code.size() == segments::kOrderByte + 2);
+  CHECK(std::vector<int>(code.begin() + segments::kOrderByte, code.end()) == std::vector<int>{7, 8});
+  CHECK(std::vector<int>(values(compressed.sections[segments::kStreams])).at(3) == 0x20);
+  // Column 0: bits 6..4; column 1: 31 and 22..20; columns 2 and 3 the same, turned right by four bits.
+  CHECK(values(compressed.sections[segments::kSignMantissa]) == std::vector<int>{0x12, 0x00, 0x74, 0x88});
+}
+
 TEST_CASE("huffman_exponents_gaps_lead_to_codes_that_start") {
   // Fixed by hand from the definition: of every 8 coded bytes the distance to the first code that begins there.
   const Matrix matrix = tests::bf16_matrix({50, 700});
@@ -122,7 +137,9 @@ TEST_CASE("huffman_exponents_refuses_what_does_not_fit_with_the_reason") {
   CHECK(refusal(bf16({1, 1}, [](int64_t) { return 239 << 7; })) == "");
   CHECK(refusal(infinite, {{"layout", "segments"}}) == "");
   CHECK(refusal(tests::gaussian_matrix({2, 2}, 4)).find("bf16 and f8_e4m3") != std::string::npos);
-  CHECK(refusal(f8_matrix({2, 2}), {{"layout", "segments"}}).find("bf16 elements only") != std::string::npos);
+  CHECK(refusal(tests::gaussian_matrix({2, 2}, 4), {{"layout", "segments"}}).find("bf16 and f8_e4m3") !=
+        std::string::npos);
+  CHECK(refusal(f8_matrix({2, 2}), {{"layout", "segments"}}) == "");
 }
 
 TEST_CASE("huffman_exponents_segments_keep_all_bit_patterns") {
@@ -412,7 +429,8 @@ TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_
           for (const backends::Kernel& kernel : entry().kernels("emulator"))
             for (const backends::Policy& policy : kernel.policies) {
               const bool first = &policy == &kernel.policies[0];
-              if (kernel.op != backends::Op::matmul || (kernel.variant == "segments" && !first && batch > 3) ||
+              if (kernel.op != backends::Op::matmul || kernel.activations != backends::Activations::f32 ||
+                  (kernel.variant == "segments" && !first && batch > 3) ||
                   !kernel.refuses(uploaded->view(), device->info(), policy).empty())
                 continue;
               plan.kernel = &kernel;

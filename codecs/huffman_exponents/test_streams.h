@@ -149,7 +149,7 @@ inline std::vector<std::pair<Matrix, Given>> hard_cases() {
   for (const Matrix& matrix :
        {f8_matrix({70, 1001}), f8_matrix({1, 50001}), f8_matrix({3001, 3}),
         tests::make_typed_matrix("f8", ElementType::f8_e4m3, {64, 1024}, [](int64_t i) { return i; })})
-    cases.push_back({matrix, {}});
+    for (const Given& given : {Given{}, parts, deep_parts, short_parts}) cases.push_back({matrix, given});
   return cases;
 }
 

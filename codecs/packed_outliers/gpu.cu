@@ -4,7 +4,6 @@
 // (records_gpu.h); long lists are shared by all once the fields are done. They synchronise once, at the end, so that
 // loads of fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <type_traits>
 
@@ -351,9 +350,8 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<cons
     } else {
       const Matrix matrix = matrix_of(view);
       const int lowest = std::to_integer<int8_t>(view.sections[kHeader].host[1]), highest = lowest + (1 << kBits) - 1;
-      const float number = static_cast<float>(lowest - 128);
-      const uint32_t half = std::bit_cast<uint32_t>(number) >> 16;
-      const FieldElements<kBits> elements{gpu::kInt8Exponents, half << 16 | half, matrix.header, matrix.records};
+      const FieldElements<kBits> elements{gpu::kInt8Exponents, gpu::field_to_element(lowest), matrix.header,
+                                          matrix.records};
       const auto bind = [&](const auto& of) {
         return gpu::bind_token_product<kPolicies>(
             policy, of, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, place.device(),

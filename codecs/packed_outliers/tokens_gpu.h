@@ -7,43 +7,34 @@
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 
-// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the elements that they stand for, numbers of
-// bf16. `to_element` is lowest - 128, twice: 0x4300 with a field below is 128 more than the field. Exact.
-template <int kPair>
-ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32_t to_element) {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const uint32_t fields = gpu::byte_permute(word, exponents, kPair == 0 ? 0x4140 : 0x4342);
-  uint32_t numbers;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(fields), "r"(0x3F803F80u), "r"(to_element));
-  return numbers;
-#else
-  (void)exponents;
-  const float further = gpu::float_of(to_element << 16) + 128;
-  const auto number = [&](int byte) { return gpu::bits_of(static_cast<float>(word >> (8 * byte) & 0xFF) + further); };
-  return number(2 * kPair) >> 16 | (number(2 * kPair + 1) & 0xFFFF0000u);
-#endif
-}
-
 template <int kBits>
 struct FieldElements {
-  static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16;
+  static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16,
+                       kWholeCols = 4 * kCols * kStrips, kTokenRun = 8;
   static constexpr bool kFinishes = true, kScaled = false;
+  template <int kRowTiles>
+  using Rows = gpu::StoredRows<FieldElements, kRowTiles>;
 
   uint32_t exponents, to_element;
   gpu::Pointer<const uint8_t> header;
   RecordSections records;
 
-  ECMV_GPU_DEVICE gpu::uint4 chunk(const gpu::uint4 (&planes)[kBits], int strip) const {
+  static ECMV_GPU_DEVICE gpu::uint4 chunk(const gpu::uint4 (&planes)[kBits], int strip) {
     return {fields_of<kBits>(planes, strip, 0), fields_of<kBits>(planes, strip, 1), fields_of<kBits>(planes, strip, 2),
             fields_of<kBits>(planes, strip, 3)};
+  }
+  static ECMV_GPU_DEVICE void chunks(const gpu::uint4 (&above)[kBits], const gpu::uint4 (&below)[kBits], int strip,
+                                     gpu::uint4& upper, gpu::uint4& lower) {
+    upper = chunk(above, strip);
+    lower = chunk(below, strip);
   }
   ECMV_GPU_DEVICE void operands(const gpu::uint4& upper, const gpu::uint4& lower, int eighth,
                                 gpu::uint4 (&a)[2]) const {
     ECMV_GPU_UNROLL
     for (int k = 0; k < 2; ++k) {
       const uint32_t above = gpu::word_of(upper, 2 * eighth + k), below = gpu::word_of(lower, 2 * eighth + k);
-      a[k] = {field_numbers<0>(above, exponents, to_element), field_numbers<0>(below, exponents, to_element),
-              field_numbers<1>(above, exponents, to_element), field_numbers<1>(below, exponents, to_element)};
+      a[k] = {gpu::field_numbers<0>(above, exponents, to_element), gpu::field_numbers<0>(below, exponents, to_element),
+              gpu::field_numbers<1>(above, exponents, to_element), gpu::field_numbers<1>(below, exponents, to_element)};
     }
   }
   static ECMV_GPU_DEVICE int unit_pair(int pair) { return gpu::pair_of_sixteen(pair); }

@@ -4,6 +4,7 @@
 // lie in different banks.
 #pragma once
 
+#include "backends/gpu/token_pieces.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -24,9 +25,7 @@ struct RowsPiece {
   }
 
   // Where 16 bytes of a row lie.
-  static ECMV_GPU_DEVICE int place(int row, int chunk) {
-    return row * kRowBytes + (chunk ^ (kChunks == 8 ? row & 7 : row / 2 & 3)) * 16;
-  }
+  static ECMV_GPU_DEVICE int place(int row, int chunk) { return gpu::place_in_piece<kRowBytes>(row, chunk); }
 
   // Decodes segment s, of which the codes are there, and calls use(first column in the segment) whenever the piece is
   // full; all lanes may read it then. `patches` is the tile's walk, from segment to segment.

@@ -1,5 +1,6 @@
 // GPU kernels of tile_rans: decode, and the launches of a product (products_gpu.h has the products, panels_gpu.h,
-// lanes_gpu.h, huffman_gpu.h and streams_gpu.h the coders, plan_gpu.h what to launch for which matrix and policy). At
+// lanes_gpu.h, huffman_gpu.h and streams_gpu.h the coders, plan_gpu.h what to launch for which matrix and policy,
+// tokens_gpu.h products with tokens of bf16). At
 // most three launches: tokens become digits, the products, and, where a strip's columns are split over thread blocks
 // because there are few strips, the sum over the splits.
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "codecs/tile_rans/levels.h"
 #include "codecs/tile_rans/plan_gpu.h"
 #include "codecs/tile_rans/products_gpu.h"
+#include "codecs/tile_rans/tokens_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace {
@@ -311,9 +313,43 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
   return bound;
 }
 
+// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+
+// Integers that symbols stand for have 8 bits at most, and so has what is added to the 128 in front of a symbol.
+constexpr int64_t kLeastFirst = -128, kMostFirst = 256 - kLevels + 1;
+
+std::string refuses_tokens(const CompressedView& view, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (layout_of(view.shape, *view.settings).coder != Coder::packed)
+    return "The kernel multiplies plain packed tiles; those of other coders are multiplied by panels.";
+  if (view.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (const int64_t first = trusted_levels(view.sections[kLayer].host).first; first < kLeastFirst || first > kMostFirst)
+    return "The zero point is " + std::to_string(first) +
+           " steps away from zero; the integers that the kernel multiplies have 8 bits.";
+  return gpu::why_no_token_product<PanelElements>(policy.as<gpu::TokenPolicy>(), view.shape, device);
+}
+
+backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place& place) {
+  const CompressedView& view = *layers[0].matrix;
+  const Layout layout = layout_of(view.shape, *view.settings);
+  const Levels levels = trusted_levels(view.sections[kLayer].host);
+  const PanelElements elements{static_cast<int>(layout.tile_rows), gpu::kInt8Exponents,
+                               gpu::field_to_element(static_cast<int>(levels.first)), levels.scale};
+  return gpu::bind_token_product<kTokenPolicies>(
+      policy, elements, {view.sections[kCodes].bytes.data(), layout.padded_cols() / 2, view.shape}, place.device(),
+      {.more_roundings = 1});  // of the scale
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
     {.op = backends::Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "tokens",
+     .policies = kTokenPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
 };
 
 }  // namespace

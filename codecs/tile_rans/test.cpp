@@ -298,9 +298,16 @@ std::vector<float> hard_tokens(int64_t cols, int batch) {
 // Products of one layer by every GPU kernel and policy there is, held to the bound; calls seen(results, what they are
 // of). Returns how many there were.
 template <typename F>
-int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Settings>& all, int batch, F seen) {
-  const std::vector<float> tokens = hard_tokens(matrix.shape.cols, batch);
-  const backends::ExactProduct exact = backends::exact_product(matrix.view(), tokens, batch);
+int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Settings>& all, int batch, F seen,
+                       backends::Activations activations = backends::Activations::f32) {
+  std::vector<float> tokens = hard_tokens(matrix.shape.cols, batch);
+  if (activations == backends::Activations::bf16)
+    for (float& token : tokens)
+      token = std::bit_cast<float>(uint32_t{datasets::nearest_bf16(static_cast<double>(token))} << 16);
+  std::vector<std::byte> elements(matrix.elements.size());
+  const CompressedMatrix first = encode_matrix(entry(), matrix.view(), all[0]);  // levels are the same of all
+  entry().codec->decode(first.view(), elements);
+  const backends::ExactProduct exact = backends::exact_product({matrix.shape, matrix.type, elements}, tokens, batch);
   int ran = 0;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices()) {
@@ -311,7 +318,8 @@ int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Setting
         const auto uploaded = device->upload(compressed);
         for (const backends::Kernel& kernel : entry().kernels(backend.id))
           for (const backends::Policy& policy : kernel.policies) {
-            if (kernel.op != backends::Op::matmul || !kernel.refuses(uploaded->view(), device->info(), policy).empty())
+            if (kernel.op != backends::Op::matmul || kernel.activations != activations ||
+                !kernel.refuses(uploaded->view(), device->info(), policy).empty())
               continue;
             INFO(settings.to_string() << " " << policy.name << " on " << backend.id << " " << info.simd_target
                                       << ", batch " << batch);
@@ -322,6 +330,7 @@ int check_gpu_products(const datasets::Matrix& matrix, const std::vector<Setting
             plan.layers = {uploaded.get()};
             plan.chained = false;
             plan.batch = batch;
+            plan.activations = activations;
             plan.tokens = {tokens};
             const auto pass = backends::prepare(*device, plan);
             pass->poison_outputs(0);
@@ -353,6 +362,27 @@ TEST_CASE(
     });
     if (ran == 0) SKIP("this build has no GPU backend");
   }
+}
+
+TEST_CASE("products of packed tiles with tokens of bf16 keep the bound in tiles and steps of any part, of every type") {
+  std::vector<datasets::Matrix> matrices;
+  for (const datasets::Shape shape : {datasets::Shape{1, 1}, {17, 33}, {70, 140}, {130, 641}, {33, 1100}})
+    matrices.push_back(gaussian16(shape));
+  matrices.push_back(tests::bf16_matrix({70, 600}));
+  matrices.push_back(tests::make_typed_matrix("f32", ElementType::f32, {40, 300}, [](int64_t i) -> uint64_t {
+    return std::bit_cast<uint32_t>(0.37f * static_cast<float>(i * 40503 % 97 - 30));
+  }));
+  matrices.push_back(
+      tests::make_matrix("far", {40, 300}, [](int64_t i) { return 112 + static_cast<int>(i * 7 % 16); }));
+  std::vector<Settings> some;
+  for (const char* tile : {"64x64", "128x32"}) some.push_back(settings_of({{"coder", "packed"}, {"tile", tile}}));
+  int ran = 0;
+  for (const datasets::Matrix& matrix : matrices)
+    for (const int batch : {1, 9, 33})
+      ran += check_gpu_products(
+          matrix, some, batch, [](const std::vector<float>&) {}, backends::Activations::bf16);
+  if (ran == 0) SKIP("this build has no GPU backend");
+  CHECK(ran >= static_cast<int>(matrices.size()) * 3 * 4);
 }
 
 TEST_CASE("huffman_lanes has room for lanes whose strings are very different") {

@@ -123,6 +123,7 @@ TEST_CASE("every codec round-trips with every setting") {
                                                   tests::gaussian_matrix({1, 1}, 4),
                                                   tests::make_matrix("constant", {32, 512}, [](int64_t) { return -5; }),
                                                   tests::bf16_matrix({37, 203}),
+                                                  tests::f8_matrix({37, 203}),
                                                   tests::ternary_matrix({37, 203}),
                                                   tests::ternary_matrix({64, 128}, true)};
   for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) {
@@ -145,6 +146,7 @@ TEST_CASE("cut and flipped bytes throw or return, never more") {
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
   datasets::Matrix matrix = tests::gaussian_matrix({32, 512}, 4);
   if (!entry.codec->refuses(matrix.view(), settings).empty()) matrix = tests::bf16_matrix({32, 512});
+  if (!entry.codec->refuses(matrix.view(), settings).empty()) matrix = tests::f8_matrix({32, 512});
   if (!entry.codec->refuses(matrix.view(), settings).empty()) SKIP("the codec refuses the matrix");
   const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
   INFO(entry.id);

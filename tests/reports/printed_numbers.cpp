@@ -70,7 +70,7 @@ std::vector<std::string> result_numbers(const std::string& text) {
 class Source {
  public:
   explicit Source(const std::filesystem::path& path)
-      : records(read_records(path)), contexts(records, "raw_int8,raw_bf16") {}
+      : records(read_records(path)), contexts(records, "raw_int8,raw_bf16,raw_f8") {}
   const RecordSet records;
   const Contexts contexts;
 };
