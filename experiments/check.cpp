@@ -150,7 +150,7 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
                                              compressed.stored_bytes(), bound)};
   }
   result.layers[layer] = std::move(compressed);
-  if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, output.take(), {}, 0};
+  if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, output.take(), 0};
   return {};
 }
 

@@ -25,6 +25,12 @@ constexpr std::string_view kKernelKeys[] = {"backend",     "simd_target", "threa
                                             "activations", "devices",     "engine",  "split"};
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",     "op",
                                              "batch",  "variant", "tuning", "simd_target", "activations"};
+// A parameter of sources until `quantise` could do the same.
+constexpr const char* kGivenUp = "quantise_bits";
+constexpr const char* kInsteadOfGivenUp =
+    "'quantise_bits: N' is no longer read: 'quantise: {absmax: {bits: N + 1, group: tensor}}' makes such integers, "
+    "whose "
+    "scale is stored with them.";
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 // Each is a process.
 constexpr int64_t kMostDevices = 64;
@@ -72,6 +78,19 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   }
 }
 
+// Whether columns of a row have scales of their own, made by a quantiser or stored in a file. Of a file that cannot be
+// read: no; loading says what is wrong with it.
+bool scales_in_groups(const DataSpec& data) {
+  if (!data.quantiser.id.empty()) return datasets::scales_in_groups(data.quantiser);
+  const datasets::DataSource& source = *datasets::find_source(data.source);
+  if (source.check == nullptr) return false;
+  try {
+    return source.check({data.shape, data.layers, data.seed, data.numbers, data.texts}).scales_in_groups;
+  } catch (const datasets::DatasetError&) {
+    return false;
+  }
+}
+
 // Keys of `data`; none for a source that is not known.
 std::vector<std::string_view> data_keys(const datasets::DataSource* source) {
   if (source == nullptr) return {};
@@ -108,6 +127,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
     return {};
   }
   const std::vector<std::string_view> keys = data_keys(source);
+  if (const YAML::Node old = child(node, kGivenUp); old.IsDefined()) errors.add(old, kInsteadOfGivenUp);
   if (!check_map(node, "data", keys, errors)) return {};
 
   const size_t problems = errors.count();
@@ -349,10 +369,14 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return true;
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
-  std::map<std::pair<std::string, bool>, std::vector<KernelSpec>>
-      expanded;  // by codec, and whether scales are in groups
+  const bool multiplies = std::ranges::find(choice.ops, backends::Op::matmul) != choice.ops.end();
+  std::map<std::string, bool> in_groups;  // whether scales are, by data; only a product asks
+  for (const DataSpec& one : data)
+    if (const auto [known, is_new] = in_groups.try_emplace(one.name(), false); is_new && multiplies)
+      known->second = scales_in_groups(one);
+  std::map<std::pair<std::string, bool>, std::vector<KernelSpec>> expanded;  // by codec, and that
   const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
-    const bool groups = datasets::scales_in_groups(one_data.quantiser);
+    const bool groups = in_groups.at(one_data.name());
     const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, groups});
     if (!is_new) return known->second;
     std::vector<const codecs::CodecEntry*> entries;
@@ -399,6 +423,7 @@ bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& value
 }
 
 std::string nearest_axis(const YAML::Node& root, const std::string& axis) {
+  if (axis == kGivenUp) return std::string(" ") + kInsteadOfGivenUp;
   if (axis == "batch") return " It counts the tokens of a matmul or a step, and no 'op' asks for one.";
   if (axis == "repeat") return " It counts the copies of each block of a step, and no 'op' asks for one.";
   if (axis == "activations") return " They are the tokens of a matmul or a step, and no 'op' asks for one.";

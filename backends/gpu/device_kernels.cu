@@ -64,21 +64,31 @@ struct ElementScales {
   datasets::ScaleType type;
   int64_t rows, groups, group_cols;
   float factor;
+  bool has_minimums;
 
+  ECMV_GPU_DEVICE int64_t place_of(int64_t row, int64_t col) const {
+    return (rows == 1 ? 0 : row * groups) + col / group_cols;
+  }
   ECMV_GPU_DEVICE float of(int64_t row, int64_t col) const {
-    const int64_t at = (rows == 1 ? 0 : row * groups) + col / group_cols;
+    const int64_t at = place_of(row, col);
     switch (type) {
+      case datasets::ScaleType::f16: return factor * f16_number(*cast<const uint16_t>(stored + 2 * at));
       case datasets::ScaleType::e4m3: return factor * f8_e4m3_number(*cast<const uint8_t>(stored + at));
       case datasets::ScaleType::e8m0: return factor * float_of(uint32_t{*cast<const uint8_t>(stored + at)} << 23);
       default: return factor * float_of(uint32_t{*cast<const uint16_t>(stored + 2 * at)} << 16);
     }
+  }
+  ECMV_GPU_DEVICE float minimum_of(int64_t row, int64_t col) const {
+    return f16_number(*cast<const uint16_t>(stored + 2 * (rows * groups + place_of(row, col))));
   }
 };
 
 ECMV_GPU_KERNEL void scale_each(Pointer<const std::byte> elements, datasets::ElementType type, int64_t count,
                                 int64_t cols, ElementScales scales, Pointer<float> numbers) {
   const int64_t i = block_index() * block_size() + thread_index();
-  if (i < count) numbers[i] = number_at(elements, i, type) * scales.of(i / cols, i % cols);
+  if (i >= count) return;
+  const float scaled = number_at(elements, i, type) * scales.of(i / cols, i % cols);
+  numbers[i] = scales.has_minimums ? scaled + scales.minimum_of(i / cols, i % cols) : scaled;
 }
 
 }  // namespace
@@ -90,7 +100,8 @@ void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float*
   if (count == 0) return;
   launch(scale_each, {(count + kThreads - 1) / kThreads, kThreads, 0}, stream, matrix.elements, matrix.type, count,
          matrix.shape.cols,
-         ElementScales{scales.stored, layout.type, layout.rows, layout.groups, layout.group_cols, layout.factor},
+         ElementScales{scales.stored, layout.type, layout.rows, layout.groups, layout.group_cols, layout.factor,
+                       layout.has_minimums},
          numbers);
 }
 
