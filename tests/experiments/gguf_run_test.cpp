@@ -87,7 +87,9 @@ TEST_CASE("scales of blocks are counted beside every codec, and the numbers of t
 TEST_CASE("the reference of products of blocks is the sum over the numbers of the file") {
   for (const GgufType type : kTypes) {
     const Blocks blocks(type);
-    const datasets::Dataset dataset = datasets::find_source("weights")->load({.texts = {{"file", blocks.file.path()}}});
+    datasets::SourceRequest request;
+    request.texts["file"] = blocks.file.path();
+    const datasets::Dataset dataset = load("weights", request);
     std::vector<float> token;
     for (uint64_t c = 0; c < kCols; ++c) token.push_back(0.25f * static_cast<float>(c % 7) - 0.5f);
     const backends::ExactProduct exact =
