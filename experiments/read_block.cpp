@@ -127,8 +127,12 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
     return {};
   }
   const std::vector<std::string_view> keys = data_keys(source);
-  if (const YAML::Node old = child(node, kGivenUp); old.IsDefined()) errors.add(old, kInsteadOfGivenUp);
-  if (!check_map(node, "data", keys, errors)) return {};
+  std::vector<std::string_view> read = keys;
+  if (const YAML::Node old = child(node, kGivenUp); old.IsDefined()) {
+    errors.add(old, kInsteadOfGivenUp);
+    read.emplace_back(kGivenUp);  // one sentence about it is enough
+  }
+  if (!check_map(node, "data", read, errors)) return {};
 
   const size_t problems = errors.count();
   std::vector<Axis> axes;

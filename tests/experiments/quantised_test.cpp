@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -100,7 +101,9 @@ TEST_CASE("a wrong quantiser is an error of the config, with its place") {
 
 TEST_CASE("quantise_bits of older configs is an error that says what stands for it") {
   const std::string instead = "'quantise: {absmax: {bits: N + 1, group: tensor}}' makes such integers";
-  CHECK_THAT(errors_of("absmax, quantise_bits: 7"), StartsWith("x:5:") && ContainsSubstring(instead));
+  const std::string errors = errors_of("absmax, quantise_bits: 7");
+  CHECK_THAT(errors, StartsWith("x:5:") && ContainsSubstring(instead));
+  CHECK(std::ranges::count(errors, '\n') == 1);
   Command ecmv;
   CHECK(ecmv({"run", "--source", "llm_like", "--param", "quantise_bits=7", "--d", "8", "--codec", "all", "--op",
               "size"}) == 2);
