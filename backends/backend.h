@@ -59,6 +59,9 @@ class Device {
   // dynamic dispatch chooses). Passes do it for themselves.
   virtual void select() = 0;
   virtual std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix&) = 0;  // throws OutOfMemory
+  // Bytes of the host in the device's memory, for Pass::first_difference(); null where that is the host's, and nothing
+  // needs a copy. Throws OutOfMemory, also where little would be left for whatever comes.
+  virtual std::unique_ptr<Buffer> copy_of(std::span<const std::byte>) { return nullptr; }
   // For one pass. `graph`: where the device can, what time() runs is captured once and replayed with one call.
   virtual std::unique_ptr<Executor> executor(bool graph) = 0;
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.

@@ -97,7 +97,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
         x[static_cast<size_t>(c * kTokensAtOnce + t)] = tokens[static_cast<size_t>((first + t) * cols + c)];
     team.run([&](int thread, int threads) {
       std::vector<float> row(static_cast<size_t>(cols));
-      std::vector<float> of_groups(static_cast<size_t>(scales == nullptr ? 0 : scales->groups));
+      std::vector<float> of_groups(static_cast<size_t>(scales == nullptr ? 0 : scales->groups)), minimums = of_groups;
       std::array<double, kTokensAtOnce> sums{}, magnitudes{};
       for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
         cpu::elements_to_floats(matrix.type, matrix.elements.data() + r * row_bytes, cols, row.data());
@@ -105,7 +105,14 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
           scales->of_row(r, of_groups);
           for (int64_t c = 0; c < cols; ++c)
             row[static_cast<size_t>(c)] *= of_groups[static_cast<size_t>(c / scales->group_cols)];
-          if (cols > 0) exact.scales[static_cast<size_t>(r)] = std::ranges::max(of_groups);
+          if (scales->has_minimums) {
+            scales->minimums_of_row(r, minimums);
+            for (int64_t c = 0; c < cols; ++c)
+              row[static_cast<size_t>(c)] += minimums[static_cast<size_t>(c / scales->group_cols)];
+          }
+          for (const float scale : of_groups)
+            exact.scales[static_cast<size_t>(r)] =
+                std::max(exact.scales[static_cast<size_t>(r)], std::fabs(double{scale}));
         }
         exact.w_magnitudes[static_cast<size_t>(r)] = multiply_row(row.data(), cols, x.data(), sums, magnitudes);
         for (int t = 0; t < count; ++t) {

@@ -21,7 +21,7 @@ struct ExactProduct {
   std::vector<double> sums;  // [batch, rows]: W x
   std::vector<double> magnitudes;         // [batch, rows]: sums of |w| |x|
   std::vector<double> x_magnitudes;       // [batch]: sums of |x|
-  std::vector<double> scales = {};        // [rows]: the largest scale of a row's elements; empty where they have none
+  std::vector<double> scales = {};        // [rows]: the largest magnitude of a row's scales; empty where there are none
   std::vector<double> w_magnitudes = {};  // [rows]: sums of |w|
 };
 
@@ -30,7 +30,7 @@ struct ExactProduct {
 std::string why_no_float_product(const datasets::MatrixView& matrix);
 
 // `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass. `scales`: W is the elements times these,
-// all of it numbers of float32 (datasets/scales.h); null: the elements.
+// and minimums, all of it numbers of float32 (datasets/scales.h); null: the elements.
 ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch,
                            const datasets::Scales* scales = nullptr);
 

@@ -141,6 +141,11 @@ class Executor {
   virtual double time(std::span<const Step> steps) = 0;
   // The same without a clock, and without waiting: what is run or timed next comes after it.
   virtual void enqueue(std::span<const Step> steps) = 0;
+  // The first of `bytes` bytes that differ at two places in the backend's memory, -1: none. Waits.
+  virtual int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) {
+    const auto [at, there] = std::mismatch(one, one + bytes, other);
+    return at == one + bytes ? -1 : at - one;
+  }
 };
 
 }  // namespace ecmv::backends

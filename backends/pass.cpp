@@ -141,6 +141,12 @@ class StepPass final : public Pass {
     return read<std::byte>(*layers_[layer].y, layers_[layer].y->size(), copies_[0]);
   }
   std::span<const int8_t> decoded() override { return read<int8_t>(*decoded_, decoded_bytes_, copies_[0]); }
+  int64_t first_difference(const Buffer& expected) override {
+    if (decoded_ == nullptr) return Pass::first_difference(expected);
+    const int64_t common = std::min(decoded_bytes_, expected.size());
+    const int64_t first = executor_->first_difference(decoded_->data(), expected.data(), common);
+    return first < 0 && decoded_bytes_ != expected.size() ? common : first;
+  }
   ProductRounding rounding(int layer) const override {
     ProductRounding rounding = layers_[layer].kernel.facts.rounding;
     if (scales_rows(static_cast<size_t>(layer))) ++rounding.more_roundings;

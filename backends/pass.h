@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,11 @@ class Pass {
   // its own; host memory.
   virtual std::span<const std::byte> gathered(int) { return {}; }
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
+  // decode, on devices with memory of their own: the first of these bytes that differs from `expected` (Device::copy_of),
+  // -1: none. They stay where they are.
+  virtual int64_t first_difference(const Buffer& /*expected*/) {
+    throw std::logic_error("This pass leaves no decoded matrix on a device.");
+  }
   virtual ProductRounding rounding(int) const { return {}; }  // matmul: of the layer's kernel
   virtual std::string broken_guards() const = 0;              // "" while every guard zone is intact
 };

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kRowsOfChunk = 64;
 
-Distortion of_row(const MatrixView& source, const MatrixView& got, const Scales& scales, int64_t row,
-                  std::vector<double>& expected, std::vector<double>& numbers) {
-  read_numbers(source, row * source.shape.cols, expected);
+Distortion of_row(const MatrixView& source, const Scales& source_scales, const MatrixView& got, const Scales& scales,
+                  int64_t row, std::vector<double>& expected, std::vector<double>& numbers) {
+  read_row(source, source_scales, row, expected);
   read_row(got, scales, row, numbers);
   Distortion sum;
   for (size_t c = 0; c < expected.size(); ++c) {
@@ -43,12 +43,13 @@ Distortion& Distortion::operator+=(const Distortion& other) {
   return *this;
 }
 
-Distortion distortion(const MatrixView& source, const MatrixView& got, const Scales& scales) {
+Distortion distortion(const MatrixView& source, const MatrixView& got, const Scales& scales,
+                      const Scales& source_scales) {
   std::vector<Distortion> rows(size_t(source.shape.rows));
   for_each_chunk((source.shape.rows + kRowsOfChunk - 1) / kRowsOfChunk, 0, [&](int64_t chunk) {
     std::vector<double> expected(size_t(source.shape.cols)), numbers(size_t(source.shape.cols));
     for (int64_t row = chunk * kRowsOfChunk; row < std::min(source.shape.rows, (chunk + 1) * kRowsOfChunk); ++row)
-      rows[size_t(row)] = of_row(source, got, scales, row, expected, numbers);
+      rows[size_t(row)] = of_row(source, source_scales, got, scales, row, expected, numbers);
   });
   Distortion sum;
   for (const Distortion& row : rows) sum += row;

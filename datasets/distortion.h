@@ -16,8 +16,9 @@ struct Distortion {
   Distortion& operator+=(const Distortion& other);
 };
 
-// `got`, with its scales, is of the shape of `source`. NaN and infinities that stayed themselves are no error, and a
-// source's that did not are an infinite one.
-Distortion distortion(const MatrixView& source, const MatrixView& got, const Scales& scales);
+// `got`, with its scales, is of the shape of `source`, whose elements may have scales of their own. NaN and infinities
+// that stayed themselves are no error, and a source's that did not are an infinite one.
+Distortion distortion(const MatrixView& source, const MatrixView& got, const Scales& scales,
+                      const Scales& source_scales = {});
 
 }  // namespace ecmv::datasets

@@ -26,7 +26,6 @@
 #include "datasets/normal_draws.h"
 #include "datasets/numbers.h"
 #include "datasets/parameters.h"
-#include "datasets/quantise.h"
 #include "datasets/synthetic.h"
 
 namespace ecmv::datasets {
@@ -42,7 +41,6 @@ constexpr int64_t kFewestToFill = 4096;  // elements, for missing exponents to b
 constexpr int64_t kChunkPairs = 1 << 17;
 
 constexpr ParameterInfo kLlmLikeParameters[] = {
-    kQuantiseBits,
     {.name = "type",
      .help = "of the elements: bf16, or f8_e4m3 for matrices divided by their largest weight / 448; bf16 if left out",
      .is_text = true}};
@@ -173,13 +171,10 @@ Dataset load_llm_like(const SourceRequest& request) {
   const std::string& type = parameters.text("type");
   if (type != "" && type != "bf16" && type != "f8_e4m3")
     throw DatasetError("The source llm_like makes weights of the type bf16 or f8_e4m3, not \"" + type + "\".");
-  if (type == "f8_e4m3" && parameters.has("quantise_bits"))
-    throw DatasetError("The source llm_like quantises bf16 weights only, not those of the type f8_e4m3.");
   Dataset dataset;
   try {
     for (int layer = 0; layer < request.layers; ++layer) {
       Matrix matrix = llm_like_weights(request.shape, request.seed, layer);
-      if (parameters.has("quantise_bits")) matrix = quantise(matrix, parameters.integer("quantise_bits"));
       if (type == "f8_e4m3") matrix = to_f8(matrix);
       dataset.layers.push_back(std::move(matrix));
     }

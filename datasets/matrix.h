@@ -41,8 +41,7 @@ struct Matrix {
   Shape shape;
   ElementType type = ElementType::i8;
   std::vector<std::byte> elements;
-  std::vector<float> row_scale;  // [rows] where a quantiser made the matrix, otherwise empty
-  uint64_t content_hash = 0;     // content_hash(view()), filled in by every source
+  uint64_t content_hash = 0;  // content_hash(view()), filled in by every source
 
   MatrixView view() const { return {shape, type, elements}; }
 };

@@ -112,7 +112,7 @@ constexpr ParameterInfo kMatvansParameters[] = {
 };
 
 Dataset load_matvans(const SourceRequest& request);
-int64_t check_matvans(const SourceRequest& request);
+SourceFacts check_matvans(const SourceRequest& request);
 
 }  // namespace
 
@@ -124,10 +124,10 @@ extern const DataSource kMatvansSource{"matvans",    "matrices and initial vecto
 namespace {
 
 // Whether it is one shows at its end.
-int64_t check_matvans(const SourceRequest& request) {
-  int64_t bytes = 0;
-  for (const Matrix& matrix : load_matvans(request).layers) bytes += matrix.shape.elements();
-  return bytes;
+SourceFacts check_matvans(const SourceRequest& request) {
+  SourceFacts facts;
+  for (const Matrix& matrix : load_matvans(request).layers) facts.bytes += matrix.shape.elements();
+  return facts;
 }
 
 Dataset load_matvans(const SourceRequest& request) {

@@ -10,7 +10,6 @@
 #include "datasets/model_shape.h"
 #include "datasets/prepare.h"
 #include "datasets/synthetic.h"
-#include "datasets/unpack.h"
 #include "datasets/weight_files.h"
 #include "datasets/weight_layers.h"
 
@@ -29,11 +28,10 @@ constexpr ParameterInfo kModelParameters[] = {
      .max = 1000,
      .is_integer = true},
     kRows,
-    kRoundTo,
-    kQuantiseBits};
+    kRoundTo};
 
 Dataset load_model(const SourceRequest& request);
-int64_t check_model(const SourceRequest& request);
+SourceFacts check_model(const SourceRequest& request);
 
 }  // namespace
 
@@ -125,21 +123,18 @@ void for_each_tensor(const std::string& model, int64_t blocks, const auto& use) 
   }
 }
 
-int64_t check_model(const SourceRequest& request) {
+SourceFacts check_model(const SourceRequest& request) {
   const Parameters parameters(kModelSource, request);
   expect_known_type(parameters, kModelSource.id);
   const std::string& model = parameters.text("model");
-  int64_t bytes = 0;
+  SourceFacts facts;
   if (const std::optional<ModelShape> shape = shape_of(model)) {
     for (const LinearLayer& layer : linear_layers(*shape, blocks_of(parameters)))
-      bytes += 2 * first_rows(layer.shape, parameters).elements();
-    return bytes;
+      facts.bytes += 2 * first_rows(layer.shape, parameters).elements();
+    return facts;
   }
-  for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) {
-    if (!why_no_matrices(tensor, Elements::any).empty()) to_matrices(tensor);  // throws
-    bytes += tensor_bytes(tensor.name, unpacked_dtype(tensor.dtype), tensor.shape);
-  });
-  return bytes;
+  for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) { check_tensor(tensor, facts); });
+  return facts;
 }
 
 Dataset load_model(const SourceRequest& request) {
@@ -154,10 +149,8 @@ Dataset load_model(const SourceRequest& request) {
       dataset.layers.push_back(prepared(std::move(matrix), parameters));
     }
   } else {
-    for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) {
-      for (Matrix& matrix : to_matrices(tensor)) dataset.layers.push_back(prepared(std::move(matrix), parameters));
-      expect_few_matrices(dataset.layers.size());
-    });
+    for_each_tensor(model, blocks_of(parameters),
+                    [&](const TensorView& tensor) { append_prepared(tensor, parameters, dataset); });
   }
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
   return dataset;

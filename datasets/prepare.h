@@ -2,7 +2,8 @@
 #pragma once
 
 #include "datasets/parameters.h"
-#include "datasets/quantise.h"
+#include "datasets/source.h"
+#include "datasets/tensor.h"
 
 namespace ecmv::datasets {
 
@@ -19,7 +20,14 @@ inline constexpr ParameterInfo kRows{.name = "rows",
 // Throws DatasetError where kRoundTo names another type.
 void expect_known_type(const Parameters& parameters, std::string_view source);
 
-// The matrix after kRows, kRoundTo and kQuantiseBits.
+// The matrix after kRows and kRoundTo.
 Matrix prepared(Matrix matrix, const Parameters& parameters);
+
+// Throws DatasetError where the tensor gives no matrix; otherwise adds what it has.
+void check_tensor(const TensorView& tensor, SourceFacts& facts);
+
+// The matrices of a tensor after the same, and the scales of its blocks where it has some; with a tensor of blocks the
+// dataset has scales of every layer, of others empty ones. Throws DatasetError.
+void append_prepared(const TensorView& tensor, const Parameters& parameters, Dataset& dataset);
 
 }  // namespace ecmv::datasets

@@ -10,10 +10,10 @@ namespace {
 
 constexpr ParameterInfo kAbsmaxParameters[] = {
     {.name = "bits",
-     .help = "of an element: integers of +-(2^(bits - 1) - 1)",
+     .help = "of an element: integers of +-(2^(bits - 1) - 1), int8 up to 8 bits, then int16",
      .default_value = 8,
      .min = 2,
-     .max = 8,
+     .max = 16,
      .is_integer = true},
     {.name = "group",
      .help = "what shares a scale: tensor, row, or 16, 32, 64, 128 or 256 columns of a row",
@@ -34,21 +34,30 @@ void expect_group(const Parameters& parameters, std::initializer_list<std::strin
 }
 
 // The largest magnitude of whatever shares a scale, over `greatest`.
-Scales absmax_scales(const Matrix& matrix, const std::string& group, double greatest) {
+Scales absmax_scales(const Matrix& matrix, const std::string& group, double greatest, bool upward = false) {
   const Grouping shared = grouping(matrix.shape, group);
   std::vector<double> largest = largest_magnitudes(matrix, shared.group_cols);
   if (group == "tensor") largest = {*std::ranges::max_element(largest)};
   for (double& value : largest) value /= greatest;
-  return bf16_scales(shared, largest);
+  return bf16_scales(shared, largest, upward);
 }
 
-Quantised absmax(const Matrix& matrix, const Parameters& parameters) {
-  const double levels = double((1 << (parameters.integer("bits") - 1)) - 1);
-  Quantised result;
-  result.scales = absmax_scales(matrix, parameters.text("group"), levels);
-  result.matrix = scaled_elements(matrix, result.scales, ElementType::i8, [levels](double steps) {
-    return int8_t(std::clamp(std::nearbyint(steps), -levels, levels));
+template <typename Integer>
+Matrix integers(const Matrix& matrix, const Scales& scales, double levels, ElementType type) {
+  return scaled_elements(matrix, scales, type, [levels](double steps) {
+    return Integer(std::clamp(std::nearbyint(steps), -levels, levels));
   });
+}
+
+// The nearest bf16 may lie 2^-9 of it below what the largest weight asks for, which is then clipped: by a quarter of a step
+// of 8 bits, but by 64 steps of 16. So scales of wide elements are rounded upward.
+Quantised absmax(const Matrix& matrix, const Parameters& parameters) {
+  const int bits = int(parameters.integer("bits"));
+  const double levels = double((1 << (bits - 1)) - 1);
+  Quantised result;
+  result.scales = absmax_scales(matrix, parameters.text("group"), levels, bits > 8);
+  result.matrix = bits > 8 ? integers<int16_t>(matrix, result.scales, levels, ElementType::i16)
+                           : integers<int8_t>(matrix, result.scales, levels, ElementType::i8);
   return result;
 }
 

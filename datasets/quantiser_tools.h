@@ -51,24 +51,27 @@ struct Grouping {
 };
 Grouping grouping(const Shape& shape, const std::string& group);
 
-// bf16 scales of what 1 stands for, [rows, groups]: 1 where nothing but zeros is scaled.
-Scales bf16_scales(const Grouping& grouping, std::span<const double> values);
+// bf16 scales of what 1 stands for, [rows, groups]: 1 where nothing but zeros is scaled. `upward`: none is below its
+// value; else the nearest.
+Scales bf16_scales(const Grouping& grouping, std::span<const double> values, bool upward = false);
 
-// Elements of one byte: element(weight / its scale). `type` i8 or f8_e4m3.
+// Elements element(weight / its scale), which are of the bytes of `type`.
 template <typename F>
 Matrix scaled_elements(const Matrix& matrix, const Scales& scales, ElementType type, const F& element) {
   Matrix result;
   result.name = matrix.name;
   result.shape = matrix.shape;
   result.type = type;
-  result.elements.resize(static_cast<size_t>(matrix.shape.elements()));
+  using Element = decltype(element(0.0));
+  result.elements.resize(static_cast<size_t>(matrix.shape.elements()) * sizeof(Element));
   for_each_row(matrix, [&](int64_t row, std::span<const double> weights) {
     std::vector<float> of_groups(static_cast<size_t>(scales.groups));
     scales.of_row(row, of_groups);
-    std::byte* const out = result.elements.data() + row * matrix.shape.cols;
+    std::byte* const out = result.elements.data() + row * matrix.shape.cols * int64_t{sizeof(Element)};
     for (size_t c = 0; c < weights.size(); ++c) {
       const double scale = of_groups[c / static_cast<size_t>(scales.group_cols)];
-      out[c] = static_cast<std::byte>(scale > 0 ? element(weights[c] / scale) : element(0.0));
+      const Element value = scale > 0 ? element(weights[c] / scale) : element(0.0);
+      std::memcpy(out + c * sizeof(Element), &value, sizeof(Element));
     }
   });
   result.content_hash = content_hash(result.view());

@@ -125,13 +125,14 @@ Grouping grouping(const Shape& shape, const std::string& group) {
   return {shape.rows, (shape.cols + cols - 1) / cols, cols};
 }
 
-Scales bf16_scales(const Grouping& grouping, std::span<const double> values) {
+Scales bf16_scales(const Grouping& grouping, std::span<const double> values, bool upward) {
   Scales scales;
   scales.rows = grouping.rows;
   scales.groups = grouping.groups;
   scales.group_cols = grouping.group_cols;
   for (const double value : values) {
-    const uint16_t bits = nearest_bf16(value == 0 ? 1 : std::max(value, kSmallestScale));
+    uint16_t bits = nearest_bf16(value == 0 ? 1 : std::max(value, kSmallestScale));
+    if (upward && bf16_value(bits) < value) ++bits;
     scales.stored.push_back(std::byte(bits & 255));
     scales.stored.push_back(std::byte(bits >> 8));
   }

@@ -1,9 +1,12 @@
 // Scales: what the elements of a quantised matrix are multiplied with to be the numbers that they stand for. One for
 // the tensor, for a row, or for a group of columns of a row. They are stored beside the elements, are counted with
-// them, and a product is the sum over the groups of scale * (q . x).
+// them, and a product is the sum over the groups of scale * (q . x). Groups of some files have a minimum besides, which
+// is added to each of their numbers.
 //
-// Every number, element * scale, is exactly a float32: no type below has so many bits that their product has more than
-// 24, and quantisers keep both far from float32's ends. So whoever multiplies with the numbers rounds nothing before.
+// Every number is a float32. element * scale is one exactly: no type below has so many bits that their product has more
+// than 24, and quantisers keep both far from float32's ends. With a minimum the number is the float32 nearest to the
+// exact sum; so one addition in float32 makes it, fused with the multiplication or not. Whoever multiplies with the
+// numbers rounds nothing else before.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +22,7 @@ enum class ScaleType : uint8_t {
   bf16,  // 16 bits as f16, but float32's range: no weights are too small or too large for it
   e4m3,
   e8m0,  // a power of two: its exponent and 127
+  f16,   // as files have them; finite
 };
 
 struct Scales {
@@ -27,16 +31,19 @@ struct Scales {
   int64_t groups = 1;      // scales of a row
   int64_t group_cols = 0;  // columns that share one; the last group of a row may have fewer
   float factor = 1;  // times every scale: that of the tensor above its blocks, and what the elements' unit asks for
-  std::vector<std::byte> stored;  // [rows, groups] of `type`, then whatever else is stored of them
+  bool has_minimums = false;      // of f16
+  std::vector<std::byte> stored;  // [rows, groups] of `type`, as many minimums, then whatever else is stored of them
 
   bool empty() const { return rows == 0; }
   // At most one scale a row, and that a bf16: a product can apply it to its sum.
   bool one_a_row() const { return groups == 1 && type == ScaleType::bf16 && factor == 1; }
   // Those of a row, [groups].
   void of_row(int64_t row, std::span<float> out) const;
+  // The minimums of a row, [groups]. Only where there are some.
+  void minimums_of_row(int64_t row, std::span<float> out) const;
 };
 
-// The numbers of a row: the elements times their scales, or without scales the elements.
+// The numbers of a row: the elements times their scales, and their minimums added, or without scales the elements.
 void read_row(const MatrixView& matrix, const Scales& scales, int64_t row, std::span<double> out);
 
 }  // namespace ecmv::datasets

@@ -30,9 +30,21 @@ struct SourceRequest {
 struct Dataset {
   std::vector<Matrix> layers;
   std::vector<int8_t> initial_vector;  // [cols of layer 0]; sources draw or read it
-  // Of a quantised dataset (quantisers.h), [layers]: the scales, and the floats that the layers were. Otherwise empty.
+  // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those that a file has (unpack.h).
   std::vector<Scales> scales = {};
-  std::vector<Matrix> sources = {};
+  std::vector<Matrix> sources = {};  // [layers] of a quantised dataset: the floats that the layers were
+  // Of a layer, empty ones where it has none.
+  const Scales& scales_of(size_t layer) const {
+    static const Scales kNone;
+    return scales.empty() ? kNone : scales[layer];
+  }
+};
+
+// What a source says of its file without making the elements.
+struct SourceFacts {
+  int64_t bytes = 0;  // of all elements
+  int64_t group_cols =
+      0;  // columns of the groups that have scales of their own, the fewest of any matrix; 0: there are none
 };
 
 struct ParameterInfo {
@@ -51,9 +63,9 @@ struct DataSource {
   std::span<const ParameterInfo> parameters;
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
   int64_t element_bytes = 1;              // of the widest elements that it makes of a requested shape
-  // Sources without a requested shape: throws what load would say of the parameters and the file, without making the
-  // elements, and returns their bytes. So a run of hours does not begin with a wrong name, nor end for want of memory.
-  int64_t (*check)(const SourceRequest&) = nullptr;
+  // Sources without a requested shape: throws what load would say of the parameters and the file. So a run of hours does
+  // not begin with a wrong name, nor end for want of memory.
+  SourceFacts (*check)(const SourceRequest&) = nullptr;
 };
 
 struct DatasetError : std::runtime_error {

@@ -112,6 +112,16 @@ TensorView f16_of_blocks(const TensorView& tensor, const BlockFormat& format, si
   return view;
 }
 
+void expect_finite(const TensorView& tensor, std::span<const std::byte> numbers) {
+  constexpr uint16_t kExponent = 0x7C00;
+  for (size_t at = 0; at < numbers.size(); at += kF16Bytes) {
+    uint16_t bits;
+    std::memcpy(&bits, &numbers[at], sizeof(bits));
+    if ((bits & kExponent) == kExponent)
+      throw DatasetError("The tensor \"" + tensor.name + "\" has a block whose scale or minimum is no finite number.");
+  }
+}
+
 }  // namespace
 
 const BlockFormat* find_block_format(std::string_view dtype) {
@@ -151,6 +161,30 @@ TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room
   if (!format.has_minimum)
     throw DatasetError("The tensor \"" + tensor.name + "\" of type " + tensor.dtype + " has no minimums.");
   return f16_of_blocks(tensor, format, kF16Bytes, room);
+}
+
+std::vector<Scales> scales_of_matrices(const TensorView& tensor) {
+  const BlockFormat* const format = find_block_format(tensor.dtype);
+  if (format == nullptr || format->bits == 0) return {};
+  std::vector<std::byte> rooms[2];
+  std::vector<std::span<const std::byte>> parts = {block_scales(tensor, rooms[0]).bytes};
+  if (format->has_minimum) parts.push_back(block_minimums(tensor, rooms[1]).bytes);
+  for (const std::span<const std::byte> part : parts) expect_finite(tensor, part);
+  std::vector<Scales> found(size_t(tensor.shape.size() == 3 ? tensor.shape[0] : 1));
+  for (size_t i = 0; i < found.size(); ++i) {
+    Scales& scales = found[i];
+    scales.type = ScaleType::f16;
+    scales.rows = tensor.shape[tensor.shape.size() - 2];
+    scales.groups = tensor.shape.back() / format->elements;
+    scales.group_cols = format->elements;
+    scales.has_minimums = format->has_minimum;
+    const size_t bytes = size_t(scales.rows * scales.groups * kF16Bytes);
+    for (const std::span<const std::byte> part : parts) {
+      const auto own = part.subspan(i * bytes, bytes);
+      scales.stored.insert(scales.stored.end(), own.begin(), own.end());
+    }
+  }
+  return found;
 }
 
 int64_t scale_bytes(const TensorView& tensor) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "datasets/scales.h"
 #include "datasets/tensor.h"
 
 namespace ecmv::datasets {
@@ -32,6 +33,10 @@ TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room);
 // the type has none.
 TensorView block_scales(const TensorView& tensor, std::vector<std::byte>& room);
 TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room);
+
+// The same as those of each matrix that to_matrices makes of the tensor, a group of columns for each block; nothing for
+// a tensor without blocks. Throws DatasetError for NaN and infinities.
+std::vector<Scales> scales_of_matrices(const TensorView& tensor);
 
 // Bytes of all scales and minimums; 0 for elements without blocks and for blocks that are not unpacked.
 int64_t scale_bytes(const TensorView& tensor);

@@ -22,14 +22,14 @@ constexpr ParameterInfo kTensors{
 constexpr ParameterInfo kFileOrFolder{
     .name = "file", .help = "path of the file or folder", .is_text = true, .required = true};
 
-constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRows, kRoundTo, kQuantiseBits};
-constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRows, kRoundTo, kQuantiseBits};
-constexpr ParameterInfo kNpyParameters[] = {kFile, kRows, kRoundTo, kQuantiseBits};
+constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRows, kRoundTo};
+constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRows, kRoundTo};
+constexpr ParameterInfo kNpyParameters[] = {kFile, kRows, kRoundTo};
 
 template <WeightFormat format>
 Dataset load(const SourceRequest& request);
 template <WeightFormat format>
-int64_t check(const SourceRequest& request);
+SourceFacts check(const SourceRequest& request);
 
 template <WeightFormat format>
 constexpr DataSource source_of(std::string_view id, std::string_view summary,
@@ -104,25 +104,19 @@ void with_tensors(const SourceRequest& request, const auto& use) {
 }
 
 template <WeightFormat format>
-int64_t check(const SourceRequest& request) {
-  int64_t bytes = 0;
+SourceFacts check(const SourceRequest& request) {
+  SourceFacts facts;
   with_tensors<format>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
-    for (const TensorView* tensor : tensors) {
-      if (!why_no_matrices(*tensor, Elements::any).empty()) to_matrices(*tensor);  // throws
-      bytes += tensor_bytes(tensor->name, unpacked_dtype(tensor->dtype), tensor->shape);
-    }
+    for (const TensorView* tensor : tensors) check_tensor(*tensor, facts);
   });
-  return bytes;
+  return facts;
 }
 
 template <WeightFormat format>
 Dataset load(const SourceRequest& request) {
   Dataset dataset;
   with_tensors<format>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters& parameters) {
-    for (const TensorView* tensor : tensors) {
-      for (Matrix& matrix : to_matrices(*tensor)) dataset.layers.push_back(prepared(std::move(matrix), parameters));
-      expect_few_matrices(dataset.layers.size());
-    }
+    for (const TensorView* tensor : tensors) append_prepared(*tensor, parameters, dataset);
   });
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
   return dataset;

@@ -72,7 +72,7 @@ ElementType type_of(const Workload& workload, const MemoryImage& image, const st
 }
 
 Dataset load_workload(const SourceRequest& request);
-int64_t check_workload(const SourceRequest& request);
+SourceFacts check_workload(const SourceRequest& request);
 
 }  // namespace
 
@@ -84,10 +84,10 @@ namespace {
 
 // Which types there are, and how many elements of each, shows when it has run, and is left to the run; an image has a
 // mebibyte at most.
-int64_t check_workload(const SourceRequest& request) {
+SourceFacts check_workload(const SourceRequest& request) {
   const Parameters parameters(kWorkloadSource, request);
   part_of(workload_of(parameters.text("workload")), parameters.text("part"));
-  return int64_t{1} << 20;
+  return {.bytes = int64_t{1} << 20};
 }
 
 Dataset load_workload(const SourceRequest& request) {

@@ -104,7 +104,8 @@ Advice advice(const std::vector<Outlook>& outlooks, const std::string& type, dou
 
 Advice advice_for_blocks(double stored_bytes, double minimum_bytes) {
   return {fmt::format("Leave it as it is: these are blocks with scales of their own. An ideal code of single numbers "
-                      "would take {} of {}, {:.2f} of it, and no product here reads such blocks, coded or not.",
+                      "would take {} of {}, {:.2f} of it, and products here decode such blocks to memory before they "
+                      "multiply, coded or not.",
                       decimal_bytes(minimum_bytes), decimal_bytes(stored_bytes), minimum_bytes / stored_bytes),
           {}};
 }

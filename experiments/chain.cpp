@@ -72,6 +72,17 @@ std::string why_no_product(std::span<const datasets::Matrix> matrices) {
   return {};
 }
 
+// Integers of rows and groups with scales of their own are no numbers that an int8 chain could go on with; one scale of
+// the tensor is part of what requantisation divides by.
+std::string why_no_product(const datasets::Dataset& dataset) {
+  if (std::string reason = why_no_product(dataset.layers); !reason.empty()) return reason;
+  for (const datasets::Scales& scales : dataset.scales)
+    if (scales.rows > 1 || scales.groups > 1 || scales.has_minimums)
+      return "The op matvec multiplies integers alone, and their rows or groups have scales of their own here (op "
+             "matmul applies them).";
+  return {};
+}
+
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
   ReferenceChain chain = compute_chain(dataset.layers, dataset.initial_vector, {});
   chain.changed = std::make_shared<const ReferenceChain>(

@@ -26,8 +26,10 @@ struct ReferenceChain {
   std::shared_ptr<const ReferenceChain> changed;
 };
 
-// "" if products of these matrices are defined here, which take int8 elements; otherwise why not.
+// "" if products of these matrices are defined here, which take int8 elements; otherwise why not. Those of a dataset
+// must be the numbers themselves, but for one scale of the tensor.
 std::string why_no_product(std::span<const datasets::Matrix> matrices);
+std::string why_no_product(const datasets::Dataset& dataset);
 
 // Chained if and only if rows of layer i equal cols of layer i+1 throughout. Inputs of unchained layers repeat the
 // dataset's initial vector cyclically. Throws std::invalid_argument where an int32 accumulator could overflow (cols >

@@ -22,8 +22,8 @@ std::string first_difference(std::span<const T> got, std::span<const T> expected
                              size_t layer) {
   if (got.size() != expected.size())
     return fmt::format("layer {}: {} has {} elements instead of {}", layer, what, got.size(), expected.size());
+  if (std::equal(got.begin(), got.end(), expected.begin())) return {};  // by words
   const auto [g, e] = std::mismatch(got.begin(), got.end(), expected.begin());
-  if (g == got.end()) return {};
   const int64_t index = g - got.begin();
   const auto differing =
       std::inner_product(got.begin(), got.end(), expected.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>());
@@ -150,7 +150,7 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
                                              compressed.stored_bytes(), bound)};
   }
   result.layers[layer] = std::move(compressed);
-  if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, output.take(), {}, 0};
+  if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, output.take(), 0};
   return {};
 }
 

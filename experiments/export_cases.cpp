@@ -42,11 +42,12 @@ Metadata describe(const DataSpec& data, const std::vector<datasets::Matrix>& lay
   return metadata;
 }
 
-// How the stored bytes are read: [rows, groups] of a type, each scale times the factor.
+// How the stored bytes are read: [rows, groups] of a type, each scale times the factor; as many minimums after them.
 std::string scales_text(const datasets::Scales& scales) {
-  static constexpr std::string_view kTypes[] = {"bf16", "e4m3", "e8m0"};
-  return fmt::format("type={},rows={},groups={},group_cols={},factor={}", kTypes[static_cast<size_t>(scales.type)],
-                     scales.rows, scales.groups, scales.group_cols, scales.factor);
+  static constexpr std::string_view kTypes[] = {"bf16", "e4m3", "e8m0", "f16"};
+  return fmt::format("type={},rows={},groups={},group_cols={},factor={}{}", kTypes[static_cast<size_t>(scales.type)],
+                     scales.rows, scales.groups, scales.group_cols, scales.factor,
+                     scales.has_minimums ? ",minimums=1" : "");
 }
 
 class Exporter {
@@ -113,7 +114,7 @@ class Exporter {
                          std::string(datasets::dtype_of(layer.type)),
                          {layer.shape.rows, layer.shape.cols},
                          layer.elements});
-      if (dataset.scales.empty()) continue;
+      if (dataset.scales.empty() || dataset.scales[i].empty()) continue;
       const std::vector<std::byte>& scales = dataset.scales[i].stored;
       tensors.push_back({layer_name(i) + ".scales", "U8", {static_cast<int64_t>(scales.size())}, scales});
     }
@@ -124,7 +125,7 @@ class Exporter {
     matrices_file_ = file_name(data, {}) + ".matrices.safetensors";
     Metadata metadata = describe(data, dataset.layers);
     for (size_t i = 0; i < dataset.scales.size(); ++i)
-      metadata[layer_name(i) + ".scales"] = scales_text(dataset.scales[i]);
+      if (!dataset.scales[i].empty()) metadata[layer_name(i) + ".scales"] = scales_text(dataset.scales[i]);
     write(matrices_file_, tensors, metadata, data.name());
   }
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "datasets/numbers.h"
+#include "datasets/scales.h"
 #include "experiments/rank_team.h"
 #include "experiments/step.h"
 #include "reports/fields.h"
@@ -17,25 +17,29 @@
 namespace ecmv::experiments {
 namespace {
 
-// Standard deviation that the source was asked for; of sources without one, that of the elements. Quantisers leave it as
+// Standard deviation that the source was asked for; of sources without one, that of the numbers. Quantisers leave it as
 // it was, so that data that differ in nothing else have the same.
 double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
   if (const auto it = spec.numbers.find("sigma"); it != spec.numbers.end()) return it->second;
   if (const auto it = spec.numbers.find("entropy_bits"); it != spec.numbers.end() && spec.source == "gaussian")
     return std::exp2(it->second) / std::sqrt(2 * std::numbers::pi * std::numbers::e);
   double count = 0, sum = 0, squares = 0;
-  std::vector<double> piece(4096);
-  for (const datasets::Matrix& matrix : dataset.sources.empty() ? dataset.layers : dataset.sources)
-    for (int64_t first = 0; first < matrix.shape.elements(); first += static_cast<int64_t>(piece.size())) {
-      const auto part = std::span(piece).first(std::min<size_t>(piece.size(), matrix.shape.elements() - first));
-      datasets::read_numbers(matrix.view(), first, part);
-      for (const double value : part) {
+  std::vector<double> row;
+  const bool quantised = !dataset.sources.empty();
+  for (size_t i = 0; i < dataset.layers.size(); ++i) {
+    const datasets::Matrix& matrix = quantised ? dataset.sources[i] : dataset.layers[i];
+    const datasets::Scales scales = quantised ? datasets::Scales{} : dataset.scales_of(i);
+    row.resize(static_cast<size_t>(matrix.shape.cols));
+    for (int64_t r = 0; r < matrix.shape.rows; ++r) {
+      datasets::read_row(matrix.view(), scales, r, row);
+      for (const double value : row) {
         if (!std::isfinite(value)) continue;
         count += 1;
         sum += value;
         squares += value * value;
       }
     }
+  }
   return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count)));
 }
 

@@ -8,27 +8,15 @@
 #include "experiments/plan.h"
 
 namespace ecmv::experiments {
-namespace {
-
-// Integers of rows and groups with scales of their own are no numbers that an int8 chain could go on with; one scale of
-// the tensor is part of what requantisation divides by.
-std::string why_scales_have_no_product(const datasets::Dataset& dataset) {
-  for (const datasets::Scales& scales : dataset.scales)
-    if (scales.rows > 1 || scales.groups > 1)
-      return "The op matvec multiplies integers alone, and their rows or groups have scales of their own here (op "
-             "matmul "
-             "applies them).";
-  return {};
-}
-
-}  // namespace
 
 datasets::Distortion LoadedDataset::distortion_of(const std::vector<datasets::Matrix>& decoded) const {
-  const std::vector<datasets::Matrix>& sources = dataset->sources.empty() ? dataset->layers : dataset->sources;
+  const bool quantised = !dataset->sources.empty();
   datasets::Distortion sum;
-  for (size_t i = 0; i < sources.size(); ++i)
-    sum += datasets::distortion(sources[i].view(), decoded[i].view(),
-                                dataset->scales.empty() ? datasets::Scales{} : dataset->scales[i]);
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    const datasets::Matrix& source = quantised ? dataset->sources[i] : dataset->layers[i];
+    const datasets::Scales scales = dataset->scales_of(i);
+    sum += datasets::distortion(source.view(), decoded[i].view(), scales, quantised ? datasets::Scales{} : scales);
+  }
   return sum;
 }
 
@@ -41,8 +29,7 @@ LoadedDataset load_for(std::span<const Case* const> cases) {
   const auto dataset = std::make_shared<const datasets::Dataset>(load_dataset(data));
   LoadedDataset loaded;
   loaded.dataset = dataset;
-  loaded.no_product = why_no_product(dataset->layers);
-  if (loaded.no_product.empty()) loaded.no_product = why_scales_have_no_product(*dataset);
+  loaded.no_product = why_no_product(*dataset);
   if (!dataset->sources.empty()) loaded.distortion = loaded.distortion_of(dataset->layers);
   bool chain_wanted = false;
   int largest_batch = 0;

@@ -22,7 +22,7 @@ struct LoadedDataset {
 
   const std::vector<datasets::Matrix>& layers() const { return dataset->layers; }
   std::span<const datasets::Scales> scales() const { return dataset->scales; }
-  // How far what a lossy codec made of the layers lies from the floats that a quantiser or the source had.
+  // How far what a lossy codec made of the layers lies from the numbers that a quantiser or the source had.
   datasets::Distortion distortion_of(const std::vector<datasets::Matrix>& decoded) const;
 };
 

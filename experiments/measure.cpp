@@ -90,7 +90,8 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, CoreReadings& 
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     cores.sampled(timed);
-    return observer.after_sample(timed.passes_per_sample);
+    return observer.after_sample(timed.passes_per_sample,
+                                 timed.samples_s.size() == static_cast<size_t>(timed.repetitions));
   });
   state.SetLabel(interrupted || !timed.outcome.fine() ? "not measured: " + timed.name
                                                       : timed.name);  // for --benchmark_out

@@ -20,8 +20,8 @@ class SampleObserver {
   virtual void before_sample() {}
   virtual void before_pass() {}
   virtual Outcome after_pass() { return {}; }
-  // `passes`: that were timed in it.
-  virtual Outcome after_sample(int64_t /*passes*/) { return {}; }
+  // `passes`: that were timed in it. `last`: no sample follows, unless the run is interrupted before.
+  virtual Outcome after_sample(int64_t /*passes*/, bool /*last*/) { return {}; }
 };
 
 struct TimedPass {

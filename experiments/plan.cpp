@@ -45,10 +45,10 @@ class Plan {
     const auto choice = choice_of(one.codec, codecs_, missing);
     if (!choice) return "error: there is no such codec in this build";
     if (one.kernel.op == backends::Op::matvec)
-      if (const std::string reason = why_no_product(first_layer_); !reason.empty()) return "refused: " + reason;
+      if (const std::string reason = why_no_product(first_); !reason.empty()) return "refused: " + reason;
     if (one.kernel.op == backends::Op::matmul)
-      if (const std::string reason = why_no_float_product(first_layer_); !reason.empty()) return "refused: " + reason;
-    for (const datasets::Matrix& matrix : first_layer_)
+      if (const std::string reason = why_no_float_product(first_.layers); !reason.empty()) return "refused: " + reason;
+    for (const datasets::Matrix& matrix : first_.layers)
       if (const CodecChoice* codec = choice->of(matrix); codec != nullptr)
         if (const std::string reason = codec->entry->codec->refuses(matrix.view(), codec->settings); !reason.empty())
           return "refused: " + reason;
@@ -56,13 +56,13 @@ class Plan {
   }
   void open(const DataSpec& data) {
     known_ = data;
-    first_layer_ = {};
+    first_ = {};
     opened_ = guarded([&]() -> Outcome {
       if (const std::string reason = lacks_memory(data); !reason.empty())
         return {reports::Status::out_of_memory, reason};
       DataSpec first = data;
       first.layers = std::min(data.layers, 1);
-      first_layer_ = load_dataset(first).layers;
+      first_ = load_dataset(first);
       return {};
     });
     const int64_t raw = memory_needed_bytes(data) / 4;
@@ -78,8 +78,8 @@ class Plan {
   std::ostream& out_;
   DevicePool devices_;
   std::optional<DataSpec> known_;
-  Outcome opened_;  // of the dataset that is known
-  std::vector<datasets::Matrix> first_layer_;
+  Outcome opened_;           // of the dataset that is known
+  datasets::Dataset first_;  // its first layer; of a file, all
 };
 
 }  // namespace
@@ -88,7 +88,7 @@ int64_t memory_needed_bytes(const DataSpec& data) {
   const datasets::DataSource* source = datasets::find_source(data.source);
   if (source != nullptr && source->check != nullptr) {
     try {
-      return 4 * source->check({data.shape, data.layers, data.seed, data.numbers, data.texts});
+      return 4 * source->check({data.shape, data.layers, data.seed, data.numbers, data.texts}).bytes;
     } catch (const datasets::DatasetError&) {
       return 0;  // loading says it
     }

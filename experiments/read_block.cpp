@@ -25,6 +25,12 @@ constexpr std::string_view kKernelKeys[] = {"backend",     "simd_target", "threa
                                             "activations", "devices",     "engine",  "split"};
 constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",     "op",
                                              "batch",  "variant", "tuning", "simd_target", "activations"};
+// A parameter of sources until `quantise` could do the same.
+constexpr const char* kGivenUp = "quantise_bits";
+constexpr const char* kInsteadOfGivenUp =
+    "'quantise_bits: N' is no longer read: 'quantise: {absmax: {bits: N + 1, group: tensor}}' makes such integers, "
+    "whose "
+    "scale is stored with them.";
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 // Each is a process.
 constexpr int64_t kMostDevices = 64;
@@ -72,6 +78,19 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   }
 }
 
+// Columns of a row that share a scale of their own, made by a quantiser or stored in a file; 0: all of a row do. Of a file
+// that cannot be read 0: loading says what is wrong with it.
+int64_t group_cols_of(const DataSpec& data) {
+  if (!data.quantiser.id.empty()) return datasets::group_cols(data.quantiser);
+  const datasets::DataSource& source = *datasets::find_source(data.source);
+  if (source.check == nullptr) return 0;
+  try {
+    return source.check({data.shape, data.layers, data.seed, data.numbers, data.texts}).group_cols;
+  } catch (const datasets::DatasetError&) {
+    return 0;
+  }
+}
+
 // Keys of `data`; none for a source that is not known.
 std::vector<std::string_view> data_keys(const datasets::DataSource* source) {
   if (source == nullptr) return {};
@@ -108,7 +127,12 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
     return {};
   }
   const std::vector<std::string_view> keys = data_keys(source);
-  if (!check_map(node, "data", keys, errors)) return {};
+  std::vector<std::string_view> read = keys;
+  if (const YAML::Node old = child(node, kGivenUp); old.IsDefined()) {
+    errors.add(old, kInsteadOfGivenUp);
+    read.emplace_back(kGivenUp);  // one sentence about it is enough
+  }
+  if (!check_map(node, "data", read, errors)) return {};
 
   const size_t problems = errors.count();
   std::vector<Axis> axes;
@@ -349,15 +373,20 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return true;
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
-  std::map<std::pair<std::string, int64_t>, std::vector<KernelSpec>> expanded;  // by codec and columns of a group
+  const bool multiplies = std::ranges::find(choice.ops, backends::Op::matmul) != choice.ops.end();
+  std::map<std::string, int64_t> group_cols;  // columns that share a scale, by data; only a product asks
+  for (const DataSpec& one : data)
+    if (const auto [known, is_new] = group_cols.try_emplace(one.name(), 0); is_new && multiplies)
+      known->second = group_cols_of(one);
+  std::map<std::pair<std::string, int64_t>, std::vector<KernelSpec>> expanded;  // by codec, and those
   const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
-    const int64_t group_cols = datasets::group_cols(one_data.quantiser);
-    const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, group_cols});
+    const int64_t cols = group_cols.at(one_data.name());
+    const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, cols});
     if (!is_new) return known->second;
     std::vector<const codecs::CodecEntry*> entries;
     for (const CodecSpec& one : codec.is_mix() ? codec.of_kinds : std::vector{codec})
       entries.push_back(&*std::ranges::find(codecs, one.id, &codecs::CodecEntry::id));
-    if (!codec.is_mix()) known->second = expand_kernels(choice, *entries.front(), group_cols);
+    if (!codec.is_mix()) known->second = expand_kernels(choice, *entries.front(), cols);
     if (codec.is_mix() && std::ranges::find(choice.ops, backends::Op::size) != choice.ops.end())
       known->second.emplace_back().op = backends::Op::size;
     if (choice.steps) std::ranges::copy(expand_steps(choice, entries), std::back_inserter(known->second));
@@ -398,6 +427,7 @@ bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& value
 }
 
 std::string nearest_axis(const YAML::Node& root, const std::string& axis) {
+  if (axis == kGivenUp) return std::string(" ") + kInsteadOfGivenUp;
   if (axis == "batch") return " It counts the tokens of a matmul or a step, and no 'op' asks for one.";
   if (axis == "repeat") return " It counts the copies of each block of a step, and no 'op' asks for one.";
   if (axis == "activations") return " They are the tokens of a matmul or a step, and no 'op' asks for one.";

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "experiments/fill_record.h"
 #include "experiments/running_case.h"
 
@@ -32,9 +34,9 @@ Outcome SampleCheck::after_pass() {
   return where.fine() ? result : where;
 }
 
-Outcome SampleCheck::after_sample(int64_t passes) {
+Outcome SampleCheck::after_sample(int64_t passes, bool last) {
   if (!every_ || one_pass_) return {};
-  Outcome outcome = compare(left_layers_);
+  Outcome outcome = compare(left_layers_, samples_ == 1 || last);
   // Where a sample is a pass or two, a part of a pass after each would take a third of the time.
   const size_t layers = admitted_.reference.layers();
   if (!outcome.fine() || layers < 2 || !admitted_.pass->has_parts() || (passes < 4 && samples_ % 4 != 1))
@@ -43,7 +45,7 @@ Outcome SampleCheck::after_sample(int64_t passes) {
   admitted_.pass->poison_outputs(samples_ % 2);
   admitted_.pass->run_first(static_cast<int>(part));
   left_layers_ = part;
-  return compare(part);
+  return compare(part, false);
 }
 
 Outcome SampleCheck::finish() {
@@ -54,8 +56,29 @@ Outcome SampleCheck::finish() {
   return {};
 }
 
-Outcome SampleCheck::compare(size_t layers) {
-  OutputCheck found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_, layers);
+std::optional<int64_t> SampleCheck::difference_on_device(size_t layers) const {
+  if (admitted_.one->kernel.op != backends::Op::decode || layers == 0) return {};
+  const Reference& reference = admitted_.reference;
+  const datasets::Matrix& matrix = (*reference.matrices)[reference.matrix_of(layers - 1)];
+  const backends::Buffer* const expected = copies_.of(*admitted_.device, matrix.elements);
+  if (expected == nullptr) return {};
+  return admitted_.pass->first_difference(*expected);
+}
+
+Outcome SampleCheck::compare(size_t layers, bool on_host) {
+  const std::optional<int64_t> wrong_byte = difference_on_device(layers);
+  OutputCheck found;
+  if (!on_host && wrong_byte == -1)
+    found.guards = admitted_.pass->broken_guards();
+  else
+    found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_, layers);
+  if (wrong_byte && *wrong_byte >= 0 && found.outputs.empty())
+    found.outputs = fmt::format(
+        "layer {}: by the comparison on the device byte {} of the decoded matrix is wrong, and by "
+        "that on the host none is",
+        layers - 1, *wrong_byte);
+  else if (wrong_byte == -1 && !found.outputs.empty())
+    found.outputs += "; the comparison on the device did not find it";
   admitted_.bound_used = found.bound_used = std::max(found.bound_used, admitted_.bound_used);
   fill_check(admitted_.record, found);
   return found.outcome();

@@ -104,11 +104,9 @@ datasets::Matrix part_of(const datasets::Matrix& layer, bool by_cols, int64_t be
     for (int64_t row = 0; row < layer.shape.rows; ++row)
       part.elements.insert(part.elements.end(), elements + row * row_bytes + begin * bytes,
                            elements + row * row_bytes + end * bytes);
-    part.row_scale = layer.row_scale;
   } else {
     part.shape = {end - begin, layer.shape.cols};
     part.elements.assign(elements + begin * row_bytes, elements + end * row_bytes);
-    if (!layer.row_scale.empty()) part.row_scale.assign(layer.row_scale.begin() + begin, layer.row_scale.begin() + end);
   }
   part.content_hash = datasets::content_hash(part.view());
   return part;

@@ -101,11 +101,12 @@ float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t in
   switch (type) {
     case e4m3: return f8_e4m3_number(static_cast<uint8_t>(stored[index]));
     case e8m0: return std::bit_cast<float>(static_cast<uint32_t>(stored[index]) << 23);
-    case bf16: break;
+    case bf16:
+    case f16: break;
   }
   uint16_t bits;
   std::memcpy(&bits, stored + 2 * index, sizeof(bits));
-  return bf16_number(bits);
+  return type == f16 ? f16_number(bits) : bf16_number(bits);
 }
 
 // The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile behind
@@ -115,6 +116,7 @@ struct UnfusedScaledMatmul : UnfusedFloats {
   const std::byte* stored;
   int64_t scale_rows, groups, group_cols, numbers_offset;
   float factor;
+  bool has_minimums;
 
   void operator()(void*, const MatmulArgs& args) const {
     auto* const numbers = reinterpret_cast<float*>(args.scratch + numbers_offset);
@@ -126,7 +128,11 @@ struct UnfusedScaledMatmul : UnfusedFloats {
         const int64_t first = scale_rows == 1 ? 0 : (rows.begin + r) * groups;
         for (int64_t g = 0; g < groups; ++g) {
           const float scale = scale_number(scale_type, stored, first + g) * factor;
-          for (int64_t c = g * group_cols; c < std::min(cols, (g + 1) * group_cols); ++c) row[c] *= scale;
+          const int64_t end = std::min(cols, (g + 1) * group_cols);
+          for (int64_t c = g * group_cols; c < end; ++c) row[c] *= scale;
+          if (!has_minimums) continue;
+          const float minimum = scale_number(scale_type, stored, scale_rows * groups + first + g);
+          for (int64_t c = g * group_cols; c < end; ++c) row[c] += minimum;
         }
       }
       multiply(args, datasets::ElementType::f32, reinterpret_cast<const std::byte*>(numbers), rows);
@@ -177,7 +183,7 @@ class CpuExecutor final : public Executor {
       const int64_t numbers_offset = (facts.scratch_bytes + 63) / 64 * 64;
       facts.scratch_bytes = numbers_offset + tile_rows * number_bytes;
       return {UnfusedScaledMatmul{floats, layout->type, scales.stored, layout->rows, layout->groups, layout->group_cols,
-                                  numbers_offset, layout->factor},
+                                  numbers_offset, layout->factor, layout->has_minimums},
               facts};
     }
     return {UnfusedMatmul{floats}, facts};

@@ -38,6 +38,31 @@ void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t mo
          reinterpret_cast<const uint4*>(data), count, sum);
 }
 
+constexpr int kCompareThreads = 256;
+int64_t comparing_blocks(const DeviceInfo& device) { return 8 * std::max<int64_t>(1, device.compute_units); }
+
+// A thread meets its words in ascending order, so that its first difference ends its search.
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kCompareThreads, 1) void compare_words(Pointer<const std::byte> one,
+                                                                       Pointer<const std::byte> other, int64_t bytes,
+                                                                       Pointer<int64_t> firsts) {
+  constexpr int64_t kWord = sizeof(uint4);
+  int64_t first = bytes;
+  for (int64_t at = (block_index() * kCompareThreads + thread_index()) * kWord; at < first;
+       at += grid_size() * kCompareThreads * kWord) {
+    if (at + kWord <= bytes) {
+      const uint4 a = *cast<const uint4>(one + at), b = *cast<const uint4>(other + at);
+      if (((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0) continue;
+    }
+    for (int64_t i = (at + kWord < bytes ? at + kWord : bytes) - 1; i >= at; --i)
+      if (one[i] != other[i]) first = i;
+  }
+  for (int distance = Wave::size() / 2; distance > 0; distance /= 2) {
+    const int64_t theirs = Wave::shuffle_xor(first, distance);
+    first = theirs < first ? theirs : first;
+  }
+  if (Wave::lane() == 0) firsts[block_index() * (kCompareThreads / Wave::size()) + Wave::group()] = first;
+}
+
 template <typename Number>
 void launch_float_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
   if (args.batch == 1)
@@ -64,21 +89,31 @@ struct ElementScales {
   datasets::ScaleType type;
   int64_t rows, groups, group_cols;
   float factor;
+  bool has_minimums;
 
+  ECMV_GPU_DEVICE int64_t place_of(int64_t row, int64_t col) const {
+    return (rows == 1 ? 0 : row * groups) + col / group_cols;
+  }
   ECMV_GPU_DEVICE float of(int64_t row, int64_t col) const {
-    const int64_t at = (rows == 1 ? 0 : row * groups) + col / group_cols;
+    const int64_t at = place_of(row, col);
     switch (type) {
+      case datasets::ScaleType::f16: return factor * f16_number(*cast<const uint16_t>(stored + 2 * at));
       case datasets::ScaleType::e4m3: return factor * f8_e4m3_number(*cast<const uint8_t>(stored + at));
       case datasets::ScaleType::e8m0: return factor * float_of(uint32_t{*cast<const uint8_t>(stored + at)} << 23);
       default: return factor * float_of(uint32_t{*cast<const uint16_t>(stored + 2 * at)} << 16);
     }
+  }
+  ECMV_GPU_DEVICE float minimum_of(int64_t row, int64_t col) const {
+    return f16_number(*cast<const uint16_t>(stored + 2 * (rows * groups + place_of(row, col))));
   }
 };
 
 ECMV_GPU_KERNEL void scale_each(Pointer<const std::byte> elements, datasets::ElementType type, int64_t count,
                                 int64_t cols, ElementScales scales, Pointer<float> numbers) {
   const int64_t i = block_index() * block_size() + thread_index();
-  if (i < count) numbers[i] = number_at(elements, i, type) * scales.of(i / cols, i % cols);
+  if (i >= count) return;
+  const float scaled = number_at(elements, i, type) * scales.of(i / cols, i % cols);
+  numbers[i] = scales.has_minimums ? scaled + scales.minimum_of(i / cols, i % cols) : scaled;
 }
 
 }  // namespace
@@ -90,7 +125,8 @@ void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float*
   if (count == 0) return;
   launch(scale_each, {(count + kThreads - 1) / kThreads, kThreads, 0}, stream, matrix.elements, matrix.type, count,
          matrix.shape.cols,
-         ElementScales{scales.stored, layout.type, layout.rows, layout.groups, layout.group_cols, layout.factor},
+         ElementScales{scales.stored, layout.type, layout.rows, layout.groups, layout.group_cols, layout.factor,
+                       layout.has_minimums},
          numbers);
 }
 
@@ -104,6 +140,15 @@ void scale_rows(float* y, int64_t rows, int batch, const uint16_t* scales, bool 
 void requantise_rows(const int32_t* sums, int64_t rows, int32_t* y, int8_t* v, float scale, void* stream) {
   constexpr int kThreads = 256;
   launch(requantise_all, {(rows + kThreads - 1) / kThreads, kThreads, 0}, stream, sums, rows, Epilogue{y, v, scale});
+}
+
+int64_t comparing_waves(const DeviceInfo& device) {
+  return comparing_blocks(device) * kCompareThreads / device.wave_size;
+}
+
+void find_differences(const std::byte* one, const std::byte* other, int64_t bytes, int64_t* firsts,
+                      const DeviceInfo& device, void* stream) {
+  launch(compare_words, {comparing_blocks(device), kCompareThreads, 0}, stream, one, other, bytes, firsts);
 }
 
 void dense_product(const DenseMatrix& matrix, void* stream, const MatvecArgs& args) {

@@ -19,6 +19,12 @@ void scale_rows(float* y, int64_t rows, int batch, const uint16_t* scales, bool 
 // numbers[i] = element i times the scale of its group: float32 for the dense product.
 void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float* numbers, void* stream);
 
+// firsts[i] is the first of `bytes` bytes that wave i of comparing_waves() finds to differ, or `bytes`. Both places are
+// aligned to 16 bytes.
+int64_t comparing_waves(const DeviceInfo& device);
+void find_differences(const std::byte* one, const std::byte* other, int64_t bytes, int64_t* firsts,
+                      const DeviceInfo& device, void* stream);
+
 // Reads `bytes` bytes (a multiple of 16) once and adds the sum of their 32-bit words to *sum. Forms differ in how many
 // blocks there are and how much each has in flight; form 0 <= form < kReadForms.
 inline constexpr int kReadForms = 4;

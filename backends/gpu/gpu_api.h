@@ -63,6 +63,12 @@ inline std::byte* allocate(int64_t bytes) {
 }
 inline void release(std::byte* data) { (void)ECMV_GPU_API(Free)(data); }
 
+inline int64_t free_bytes() {
+  size_t free = 0, all = 0;
+  check(ECMV_GPU_API(MemGetInfo)(&free, &all), "asking for free memory");
+  return static_cast<int64_t>(free);
+}
+
 // Page-locked host memory, which copies reach without a detour.
 inline std::byte* allocate_host(int64_t bytes) {
   void* data = nullptr;

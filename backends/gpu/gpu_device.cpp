@@ -78,6 +78,17 @@ class GpuDevice final : public Device {
   std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
     return std::make_unique<GpuMatrix>(matrix, index_);
   }
+  std::unique_ptr<Buffer> copy_of(std::span<const std::byte> bytes) override {
+    // For modules, graphs and work space of libraries, which take theirs when they are first used.
+    constexpr int64_t kSpareBytes = int64_t{1} << 30;
+    select();
+    const auto size = static_cast<int64_t>(bytes.size());
+    if (free_bytes() - size < kSpareBytes)
+      throw OutOfMemory("The device has no room for a copy of " + std::to_string(size) + " bytes.");
+    auto copy = make_buffer(size, "the bytes that are expected", index_);
+    copy->write(bytes, 0);
+    return copy;
+  }
   std::unique_ptr<Executor> executor(bool graph) override { return make_executor(info_, index_, graph); }
   DeviceState state() override { return read_state(index_); }
   std::unique_ptr<Ranks> join(const RanksRequest& request) override {

@@ -105,8 +105,7 @@ class GpuExecutor final : public Executor {
   const DeviceInfo& device() const override { return device_; }
   int workers() const override { return 1; }
   std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string& what) override {
-    select();
-    return std::make_unique<DeviceBuffer>(bytes, what, index_);
+    return make_buffer(bytes, what, index_);
   }
   std::byte* allocate_host(int64_t bytes) override {
     select();
@@ -155,6 +154,18 @@ class GpuExecutor final : public Executor {
   void enqueue(std::span<const Step> steps) override {
     select();
     launch(graph_of(steps), steps);
+  }
+  int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) override {
+    select();
+    std::vector<int64_t> firsts(static_cast<size_t>(comparing_waves(device_)));
+    const auto found = std::as_writable_bytes(std::span(firsts));
+    if (differences_.data() == nullptr)
+      differences_ = GpuBuffer(static_cast<int64_t>(found.size()), "where bytes differ");
+    find_differences(one, other, bytes, differences_.as<int64_t>(), device_, stream_.opaque());
+    stream_.synchronize();
+    differences_.read(found);
+    const int64_t first = *std::ranges::min_element(firsts);
+    return first < bytes ? first : -1;
   }
 
  private:
@@ -214,12 +225,18 @@ class GpuExecutor final : public Executor {
   std::map<std::pair<const Step*, size_t>, Graph> captured_;  // by steps
   std::byte* scratch_ = nullptr;
   std::vector<std::byte*> host_;  // page-locked
+  GpuBuffer differences_;         // of each wave that compares, from the first comparison on
 };
 
 }  // namespace
 
 std::unique_ptr<Executor> make_executor(const DeviceInfo& device, int index, bool graph) {
   return std::make_unique<GpuExecutor>(device, index, graph);
+}
+
+std::unique_ptr<Buffer> make_buffer(int64_t bytes, const std::string& what, int index) {
+  activate(index);
+  return std::make_unique<DeviceBuffer>(bytes, what, index);
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

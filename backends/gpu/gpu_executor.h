@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "backends/gpu/gpu_api.h"
 
@@ -10,5 +11,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // `device` outlives the executor; `index` is its number among the backend's devices.
 std::unique_ptr<Executor> make_executor(const DeviceInfo& device, int index, bool graph);
+
+// Memory of the device for a pass, as Executor::allocate gives it.
+std::unique_ptr<Buffer> make_buffer(int64_t bytes, const std::string& what, int index);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

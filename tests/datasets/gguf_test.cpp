@@ -1,8 +1,12 @@
 // Claims about the GGUF reader; files are put together from the format's description.
 #include "datasets/gguf.h"
 
+#include <algorithm>
+
+#include "datasets/distortion.h"
 #include "datasets/unpack.h"
 #include "tests/datasets/temporary_file.h"
+#include "tests/gguf_blocks.h"
 #include "tests/weight_files.h"
 
 using namespace ecmv::datasets;
@@ -36,6 +40,22 @@ TensorView only(const std::vector<std::byte>& file) {
 }
 
 GgufFile one(GgufTensor tensor) { return {{std::move(tensor)}, {}}; }
+
+SourceRequest request_for(const TemporaryFile& file) {
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  return request;
+}
+
+// The numbers that a layer of a dataset stands for.
+std::vector<double> numbers_of(const Dataset& dataset, size_t layer) {
+  const Shape shape = dataset.layers[layer].shape;
+  std::vector<double> numbers(size_t(shape.elements()));
+  for (int64_t row = 0; row < shape.rows; ++row)
+    read_row(dataset.layers[layer].view(), dataset.scales_of(layer), row,
+             std::span(numbers).subspan(size_t(row * shape.cols), size_t(shape.cols)));
+  return numbers;
+}
 
 }  // namespace
 
@@ -117,7 +137,7 @@ TEST_CASE("the source weights gives blocks of GGUF as int8 matrices and refuses 
   CHECK(dataset.layers[0].name == "blk.0.attn_q.weight");
   CHECK(dataset.layers[0].type == ElementType::i8);
   CHECK(dataset.layers[0].shape == Shape{2, 32});
-  CHECK(find_source("weights")->check(request) == 64);
+  CHECK(find_source("weights")->check(request).bytes == 64);
 
   const GgufTensor unread{"blk.0.attn_k.weight", {256, 1}, kQ4_K, std::string(144, '\0')};
   const TemporaryFile other(to_bytes(GgufFile{{q4, unread}, {}}.bytes()));
@@ -128,6 +148,78 @@ TEST_CASE("the source weights gives blocks of GGUF as int8 matrices and refuses 
   REQUIRE_DATASET_ERROR(load("weights", request), "elements of type Q4_K, which are not read");
   request.texts["tensors"] = "attn_q";
   CHECK(load("weights", request).layers.size() == 1);
+}
+
+TEST_CASE("blocks come with their scales and minimums, which make exactly the numbers of the file") {
+  for (const GgufType type : {kQ8_0, kQ4_0, kQ4_1}) {
+    const BlocksTensor made = blocks_tensor("blk.0.attn_q.weight", {96, 5}, type);
+    const TemporaryFile file(to_bytes(one(made.tensor).bytes()));
+    const Dataset dataset = load("weights", request_for(file));
+    REQUIRE(dataset.scales.size() == 1);
+    const Scales& scales = dataset.scales[0];
+    CHECK(scales.type == ScaleType::f16);
+    CHECK(scales.rows == 5);
+    CHECK(scales.groups == 3);
+    CHECK(scales.group_cols == 32);
+    CHECK(scales.has_minimums == (type == kQ4_1));
+    CHECK(scales.stored.size() == size_t(type == kQ4_1 ? 2 : 1) * 5 * 3 * 2);
+    CHECK_FALSE(scales.one_a_row());
+    CHECK(dataset.sources.empty());
+    CHECK(numbers_of(dataset, 0) == made.numbers);
+    CHECK(find_source("weights")->check(request_for(file)).group_cols == 32);
+    // As another program would hand them over.
+    Matrix floats{.name = "f", .shape = {5, 96}, .type = ElementType::f64, .elements = {}};
+    const auto bytes = std::as_bytes(std::span(made.numbers));
+    floats.elements.assign(bytes.begin(), bytes.end());
+    CHECK(distortion(floats.view(), dataset.layers[0].view(), scales).noise == 0);
+    CHECK(distortion(dataset.layers[0].view(), dataset.layers[0].view(), scales, scales).noise == 0);
+    CHECK(distortion(dataset.layers[0].view(), dataset.layers[0].view(), scales).noise > 0);
+  }
+}
+
+TEST_CASE("each matrix of a stack of blocks has its own scales, and rows takes the first of them") {
+  for (const GgufType type : {kQ4_0, kQ4_1}) {
+    const BlocksTensor made = blocks_tensor("blk.0.ffn_up_exps.weight", {64, 3, 2}, type);
+    const TemporaryFile file(to_bytes(one(made.tensor).bytes()));
+    SourceRequest request = request_for(file);
+    const Dataset all = load("weights", request);
+    REQUIRE(all.scales.size() == 2);
+    std::vector<double> both = numbers_of(all, 0);
+    std::ranges::copy(numbers_of(all, 1), std::back_inserter(both));
+    CHECK(both == made.numbers);
+    request.numbers["rows"] = 2;
+    const Dataset some = load("weights", request);
+    REQUIRE(some.scales.size() == 2);
+    CHECK(some.scales[1].rows == 2);
+    const auto second = made.numbers.begin() + 3 * 64;
+    CHECK(numbers_of(some, 1) == std::vector<double>(second, second + 2 * 64));
+  }
+}
+
+TEST_CASE("floats beside blocks have no scales, and files without blocks have none at all") {
+  const BlocksTensor made = blocks_tensor("blk.0.attn_k.weight", {32, 2}, kQ8_0);
+  const GgufTensor floats{"blk.0.attn_q.weight", {32, 2}, kF32, std::string(256, '\0')};
+  const TemporaryFile file(to_bytes(
+      GgufFile{{floats, made.tensor, {"blk.0.attn_v.weight", {32, 2}, kF32, std::string(256, '\0')}}, {}}.bytes()));
+  SourceRequest request = request_for(file);
+  request.texts["tensors"] = "attn";
+  const Dataset mixed = load("weights", request);
+  REQUIRE(mixed.layers.size() == 3);
+  REQUIRE(mixed.scales.size() == 3);
+  CHECK(mixed.scales[0].empty());
+  CHECK(numbers_of(mixed, 1) == made.numbers);
+  CHECK(mixed.scales[2].empty());
+  request.texts["tensors"] = "attn_q";
+  CHECK(load("weights", request).scales.empty());
+  CHECK(find_source("weights")->check(request).group_cols == 0);
+}
+
+TEST_CASE("blocks whose scale or minimum is no finite number are refused") {
+  const std::vector<int> zeros(32, 0);
+  for (const std::string& scales : {little(0x7C00, 2) + little(0, 2), little(0x3C00, 2) + little(0xFE00, 2)}) {
+    const TemporaryFile file(to_bytes(one({"w", {32, 1}, kQ4_1, q4_block(scales, zeros)}).bytes()));
+    REQUIRE_DATASET_ERROR(load("weights", request_for(file)), "\"w\" has a block whose scale or minimum is no finite");
+  }
 }
 
 TEST_CASE("an unreadable GGUF file is refused with the reason") {

@@ -62,14 +62,12 @@ TEST_CASE("a shape is filled with llm_like weights, the same for the same seed a
   CHECK(all.layers[0].type == ElementType::bf16);
   CHECK(all.layers[6].shape == Shape{8, 12});
   CHECK(all.initial_vector.size() == 8);
-  CHECK(find_source("model")->check(request) == 2 * (2 * (2 * 64 + 2 * 32 + 3 * 96) + 160));
+  CHECK(find_source("model")->check(request).bytes == 2 * (2 * (2 * 64 + 2 * 32 + 3 * 96) + 160));
   request.numbers["blocks"] = 1;
   const Dataset first = load("model", request);
   REQUIRE(first.layers.size() == 8);
   CHECK(first.layers[6].elements == all.layers[6].elements);
   CHECK(first.layers[7].name == "lm_head.weight");
-  request.numbers["quantise_bits"] = 5;
-  CHECK(load("model", request).layers[0].type == ElementType::i8);
   std::filesystem::remove(config);
 }
 
@@ -87,7 +85,7 @@ TEST_CASE("rows takes the first rows of each matrix") {
   CHECK(some.layers[14].elements.size() == 2 * 5 * 8);
   int64_t elements = 0;
   for (const Matrix& matrix : some.layers) elements += matrix.shape.elements();
-  CHECK(find_source("model")->check(request) == 2 * elements);
+  CHECK(find_source("model")->check(request).bytes == 2 * elements);
   std::filesystem::remove(config);
 }
 

@@ -22,7 +22,7 @@ using Catch::Matchers::WithinAbs;
 namespace {
 
 Matrix floats(Shape shape, std::vector<float> numbers) {
-  Matrix matrix{.name = "w", .shape = shape, .type = ElementType::f32, .elements = {}, .row_scale = {}};
+  Matrix matrix{.name = "w", .shape = shape, .type = ElementType::f32, .elements = {}};
   matrix.elements.resize(numbers.size() * sizeof(float));
   if (!numbers.empty()) std::memcpy(matrix.elements.data(), numbers.data(), matrix.elements.size());
   return matrix;
@@ -58,6 +58,8 @@ std::vector<QuantiserChoice> choices() {
           {"absmax", {{"bits", 8}}, {{"group", "row"}}},
           {"absmax", {{"bits", 4}}, {{"group", "32"}}},
           {"absmax", {{"bits", 4}}, {{"group", "128"}}},
+          {"absmax", {{"bits", 12}}, {{"group", "tensor"}}},
+          {"absmax", {{"bits", 16}}, {{"group", "64"}}},
           {"fp8", {}, {{"group", "tensor"}}},
           {"fp8", {}, {{"group", "row"}}},
           {"nvfp4"},
@@ -89,6 +91,28 @@ TEST_CASE("absmax with 4 bits in groups gives each group its own scale, the last
   CHECK((got[0] == 7 && got[31] == -3 && got[32] == 7 && got[63] == -3 && got[64] == 7 && got[69] == -4));
   CHECK_FALSE(dataset.scales[0].one_a_row());
   CHECK(dataset.scales[0].stored.size() == 3 * sizeof(uint16_t));
+}
+
+TEST_CASE("absmax beyond 8 bits makes int16 and clips nothing") {
+  for (const int bits : {9, 12, 16}) {
+    const Dataset dataset = quantise(gaussian({64, 96}), {"absmax", {{"bits", double(bits)}}, {{"group", "row"}}});
+    CHECK(dataset.layers[0].type == ElementType::i16);
+    CHECK(dataset.layers[0].elements.size() == 2 * 64 * 96);
+    const double greatest = double((1 << (bits - 1)) - 1);
+    std::vector<double> weights(96), steps(96);
+    for (int64_t row = 0; row < 64; ++row) {
+      read_numbers(dataset.sources[0].view(), row * 96, weights);
+      read_numbers(dataset.layers[0].view(), row * 96, steps);
+      const double scale = scales_of_row(dataset, row)[0];
+      double largest = 0;
+      for (size_t c = 0; c < 96; ++c) {
+        CHECK(std::fabs(weights[c] - steps[c] * scale) <= scale / 2);
+        largest = std::max(largest, std::fabs(steps[c]));
+      }
+      CHECK(largest <= greatest);
+      CHECK(largest >= greatest * (1 - 0x1p-7) - 1);
+    }
+  }
 }
 
 TEST_CASE("a tensor of one scale keeps every weight within half a step") {
@@ -237,7 +261,7 @@ TEST_CASE("parameters of quantisers are checked by name, range and choice") {
   };
   wrong({"absmin"}, "There is no quantiser \"absmin\"; there are absmax, fp8,");
   wrong({"absmax", {{"bit", 4}}}, "The quantiser absmax has no parameter \"bit\"");
-  wrong({"absmax", {{"bits", 9}}}, "at most 8");
+  wrong({"absmax", {{"bits", 17}}}, "at most 16");
   wrong({"absmax", {}, {{"group", "33"}}}, "one of tensor, row, 16, 32");
   wrong({"fp8", {}, {{"group", "32"}}}, "one of tensor, row, not \"32\"");
   wrong({"uniform"}, "exactly one of \"step\" and \"entropy\"");
@@ -268,6 +292,6 @@ TEST_CASE("the same weights give the same elements and scales on every platform"
                      content_hash({{1, int64_t(scales.size())}, ElementType::u8, scales}));
   }
   CHECK(hashes == std::vector<uint64_t>{0x2b83b43896612d50, 0x7dd1f9dc398686da, 0x3228c73ae7631de6, 0x1466f5155c1a87fd,
-                                        0x71897d11716a66a9, 0x1839bb3e55ec0902, 0x24fa83363e974dae, 0x844ee8dbdb62be4c,
-                                        0x078ce864e5ef7de1, 0x6c0551e72784d7f4});
+                                        0xd4fe67e512fbc362, 0x0af687b73d1c2f9b, 0x71897d11716a66a9, 0x1839bb3e55ec0902,
+                                        0x24fa83363e974dae, 0x844ee8dbdb62be4c, 0x078ce864e5ef7de1, 0x6c0551e72784d7f4});
 }

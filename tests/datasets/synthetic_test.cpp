@@ -76,7 +76,6 @@ TEST_CASE("matrices come with name, shape, type and hash") {
   CHECK(dataset.layers[1].shape == Shape{5, 9});
   CHECK(dataset.layers[1].type == ElementType::i8);
   CHECK(dataset.layers[1].elements.size() == 45);
-  CHECK(dataset.layers[1].row_scale.empty());
   CHECK(dataset.layers[1].content_hash == content_hash(dataset.layers[1].view()));
   CHECK(dataset.initial_vector.size() == 9);
 }

@@ -185,7 +185,7 @@ TEST_CASE("formats with loss are told beside the advice, with their distance") {
 TEST_CASE("blocks that no product reads are left as they are, with what a code could take at most") {
   CHECK(advice_for_blocks(100e6, 97e6).verdict ==
         "Leave it as it is: these are blocks with scales of their own. An ideal code of single numbers would take 97.0 "
-        "MB of 100 MB, 0.97 of it, and no product here reads such blocks, coded or not.");
+        "MB of 100 MB, 0.97 of it, and products here decode such blocks to memory before they multiply, coded or not.");
 }
 
 TEST_CASE("advise measures a sample, keeps its records, and says the same of them again") {

@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "experiments/experiment.h"
 #include "experiments/run.h"
 #include "tests/experiments/test_codecs.h"
+#include "tests/run_command.h"
 
 using namespace ecmv;
 using namespace ecmv::tests;
@@ -89,12 +91,23 @@ TEST_CASE("a wrong quantiser is an error of the config, with its place") {
   CHECK_THAT(errors_of("absmix"), StartsWith("x:5:") && ContainsSubstring("There is no quantiser 'absmix'. Did you "
                                                                           "mean 'absmax'?"));
   CHECK_THAT(errors_of("{absmax: {bit: 4}}"), ContainsSubstring("'absmax' has no key 'bit'. Did you mean 'bits'?"));
-  CHECK_THAT(errors_of("{absmax: {bits: 9}}"), ContainsSubstring("must be at most 8, not 9"));
+  CHECK_THAT(errors_of("{absmax: {bits: 17}}"), ContainsSubstring("must be at most 16, not 17"));
   CHECK_THAT(errors_of("{absmax: {group: 100}}"), ContainsSubstring("is one of tensor, row, 16"));
   CHECK_THAT(errors_of("{uniform: {step: 1, entropy: 2}}"), ContainsSubstring("both were given"));
   CHECK_THAT(errors_of("[]"), ContainsSubstring("'quantise' is a list of quantisers."));
   CHECK_THAT(errors_of("[[absmax]]"), ContainsSubstring("A quantiser is an id"));
   CHECK_THAT(errors_of("absmax", "constant"), ContainsSubstring("only floats are quantised"));
+}
+
+TEST_CASE("quantise_bits of older configs is an error that says what stands for it") {
+  const std::string instead = "'quantise: {absmax: {bits: N + 1, group: tensor}}' makes such integers";
+  const std::string errors = errors_of("absmax, quantise_bits: 7");
+  CHECK_THAT(errors, StartsWith("x:5:") && ContainsSubstring(instead));
+  CHECK(std::ranges::count(errors, '\n') == 1);
+  Command ecmv;
+  CHECK(ecmv({"run", "--source", "llm_like", "--param", "quantise_bits=7", "--d", "8", "--codec", "all", "--op",
+              "size"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("--param quantise-bits: ") && ContainsSubstring(instead));
 }
 
 TEST_CASE("scales are counted in every size, and by their role") {

@@ -69,14 +69,15 @@ TEST_CASE("every codec stores published weights exactly or within its bound, or 
   const std::vector<std::vector<std::string>> all = {
       {"encoder", "tensors=layer.0.attention.*(query|dense).weight"},
       {"encoder", "tensors=layer.0.attention.*(query|dense).weight", "type=bf16"},
-      {"encoder", "tensors=layer.0.attention.*(query|dense).weight", "quantise_bits=4"},
+      {"encoder", "tensors=layer.0.attention.*(query|dense).weight", "absmax:bits=5,group=tensor"},
       {"smollm2.gguf", "tensors=blk.0.(attn_k|ffn_up).weight"},
       {"smart_turn.onnx", "tensors=^val_(88|79|25)_quantized"}};
   for (const std::vector<std::string>& weights : all) {
     std::vector<std::string> arguments = {
         "run",     "--source", "weights", "--param", "file=" + (folder / weights[0]).string(),
         "--codec", "all",      "-o",      "r.jsonl", "--force"};
-    for (size_t i = 1; i < weights.size(); ++i) arguments.insert(arguments.end(), {"--param", weights[i]});
+    for (size_t i = 1; i < weights.size(); ++i)
+      arguments.insert(arguments.end(), {weights[i].starts_with("absmax") ? "--quantise" : "--param", weights[i]});
     for (const std::vector<std::string>& op : std::vector<std::vector<std::string>>{
              {"--op", "size"},
              {"--op", "matvec,matmul,decode", "--backend", "best", "--tuning", "first", "--profile"}}) {

@@ -28,6 +28,7 @@ namespace {
 constexpr const char* kModel = R"({"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
   "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 80})";
 constexpr int64_t kBlock = 2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64, kHead = 80 * 64;
+constexpr int64_t kScale = 2;  // bytes, of each layer
 
 // A folder with the model's config.json.
 class ModelFolder {
@@ -48,13 +49,15 @@ std::string config_of(const std::string& data, const std::string& codecs, const 
          "}\n    codecs: " + codecs + "\n    kernels: {backend: scalar, threads: 2, " + kernels + "}\n";
 }
 
+const std::string kToIntegers = "quantise: {absmax: {group: tensor}}";
+
 struct Run {
   std::vector<reports::CaseRecord> records;
   std::vector<std::string> names;
 };
 
 Run run(const std::vector<codecs::CodecEntry>& codecs, const std::string& kernels, const std::string& chosen = "test",
-        const std::string& quantise = "quantise_bits: 7", bool time = true) {
+        const std::string& quantise = kToIntegers, bool time = true) {
   const ModelFolder model;
   const auto experiment = experiments::parse_experiment(
       config_of("source: model, model: " + model.path() + ", " + quantise, chosen, kernels), "x", {}, codecs);
@@ -120,7 +123,7 @@ TEST_CASE("a step multiplies every linear layer of a model once, each of its own
     CHECK(record.status == Status::ok);
     CHECK(record.kernel.op == "step");
     CHECK(record.time.elements == 2 * kBlock + kHead);
-    CHECK(record.size.stored_bytes == 2 * kBlock + kHead);
+    CHECK(record.size.stored_bytes == 2 * kBlock + kHead + 15 * kScale);
     CHECK(record.data.layers == 15);
     CHECK(record.step.blocks == 2);
     CHECK(record.step.encoded_blocks == 2);
@@ -154,7 +157,7 @@ TEST_CASE("repeated blocks have memory of their own, and the record says how man
   CHECK(record.step.encoded_blocks == 2);
   CHECK(record.data.layers == 43);
   CHECK(seen_matrices.size() == 43);
-  CHECK(record.size.stored_bytes == 6 * kBlock + kHead);
+  CHECK(record.size.stored_bytes == 6 * kBlock + kHead + 43 * kScale);
   CHECK(record.time.elements == 6 * kBlock + kHead);
   CHECK(done.names == std::vector<std::string>{"scalar:t2/step:b1:x3/best"});
 }
@@ -163,7 +166,7 @@ TEST_CASE("every copy of a repeated block is verified") {
   const codecs::Codec codec = make_codec();
   const backends::Kernel kernels[] = {make_kernel<wrong_copies>()};
   in_order.clear();
-  const Run done = run({{"test", &codec, kernels, {}}}, "op: step, repeat: 2", "test", "quantise_bits: 7", false);
+  const Run done = run({{"test", &codec, kernels, {}}}, "op: step, repeat: 2", "test", kToIntegers, false);
   REQUIRE(done.records.size() == 1);
   CHECK(done.records[0].status == Status::incorrect);
   CHECK_THAT(done.records[0].reason, ContainsSubstring("layer 20"));
@@ -184,7 +187,7 @@ TEST_CASE("each layer of a step runs by a kernel that takes its shape, and the r
   int64_t layers = 0, bytes = 0;
   for (const auto& part : record.step.parts) {
     CHECK(part.kernel == (part.kind == "down" ? "unfused copy" : "narrow"));
-    CHECK(part.stored_bytes == part.layers * part.rows * part.cols);
+    CHECK(part.stored_bytes == part.layers * (part.rows * part.cols + kScale));
     CHECK(part.layer_s > 0);
     layers += part.layers;
     bytes += part.stored_bytes;
@@ -254,12 +257,14 @@ TEST_CASE("a lossy codec in a mix is held to its bound, and the others stay exac
   lossy.error_bound = within_one;
   const backends::Kernel kernels[] = {make_kernel<multiply_tokens>()};
   const std::vector<codecs::CodecEntry> entries = {{"exact", &exact, kernels, {}}, {"lossy", &lossy, kernels, {}}};
-  const Run done = run(entries, "op: step", "[mix: {mlp: lossy, others: exact}]");
+  const Run done = run(entries, "op: step", "[mix: {mlp: lossy, others: exact}]"),
+            all_exact = run(entries, "op: step", "exact");
   REQUIRE(done.records.size() == 1);
+  REQUIRE(all_exact.records.size() == 1);
   INFO(done.records[0].reason);
   CHECK(done.records[0].status == Status::ok);
   CHECK_THAT(done.records[0].check.decode, ContainsSubstring("within its bound"));
-  CHECK(done.records[0].distortion.largest_error == 1);
+  CHECK(done.records[0].distortion.largest_error > all_exact.records[0].distortion.largest_error);
 }
 
 TEST_CASE("steps of quantised models apply their scales, fused for rows and unfused for groups") {
