@@ -301,6 +301,19 @@ TEST_CASE("a run without what nvCOMP takes records the reason and goes on") {
   }
 }
 
+TEST_CASE("without nvCOMP the other codecs of a run are measured all the same") {
+  (void)entry();
+  if (codecs::find_codec("raw_int8") == nullptr) SKIP("this build lacks the codec");
+  tests::Command ecmv;
+  ecmv.environment = {{"ECMV_NVCOMP", "/nowhere/libnvcomp.so.6"}};
+  CHECK(ecmv({"run", "--codec", "nvcomp,raw_int8", "--op", "decode", "--d", "64", "--layers", "1", "--backend",
+              "scalar", "--threads", "1", "--profile", "-o", "r.jsonl"}) == 0);
+  for (const auto& record : reports::read_records(ecmv.folder / "r.jsonl").cases) {
+    INFO(record.codec.id << ": " << record.reason);
+    CHECK(record.status == (record.codec.id == "nvcomp" ? Status::refused : Status::ok));
+  }
+}
+
 TEST_CASE("the list of codecs says why one cannot work here") {
   (void)entry();
   tests::Command ecmv;
