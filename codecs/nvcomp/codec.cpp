@@ -13,11 +13,16 @@ namespace {
 
 std::string unavailable() { return library().missing.empty() ? device_missing() : library().missing; }
 
+// Why this method cannot be called here, as a sentence; "" if it can.
+std::string lacking(Method method) {
+  std::string reason = unavailable();
+  return reason.empty() ? library().calls(method).missing : reason;
+}
+
 // A matrix without elements has no chunk, and takes neither library nor device.
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.shape.elements() == 0) return "";
-  if (std::string reason = unavailable(); !reason.empty()) return reason;
-  if (const std::string& reason = library().calls(method_of(settings)).missing; !reason.empty()) return reason;
+  if (std::string reason = lacking(method_of(settings)); !reason.empty()) return reason;
   return options_refuse(settings, library().version);
 }
 
@@ -65,9 +70,8 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
   const std::vector<uint64_t> ends = checked_ends(view, cut);
   if (ends.empty()) return;
   const Method method = method_of(*view.settings);
-  std::string reason = unavailable();
-  if (reason.empty()) reason = library().calls(method).missing;
-  if (!reason.empty()) throw std::runtime_error("Only nvCOMP decodes this stream. " + reason);
+  if (const std::string reason = lacking(method); !reason.empty())
+    throw std::runtime_error("Only nvCOMP decodes this stream. " + reason);
   decompress(method, decompress_options(*view.settings, view.type, library().version, Told::nothing), cut,
              view.sections[kPayload].bytes, ends, out);
 }
@@ -76,7 +80,7 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Cut cut(shape.elements(), settings);
   const auto of_index = static_cast<int64_t>(sizeof(uint64_t));
   if (cut.chunks() == 0) return of_index;
-  if (const std::string reason = unavailable(); !reason.empty()) throw std::runtime_error(reason);
+  if (const std::string reason = lacking(method_of(settings)); !reason.empty()) throw std::runtime_error(reason);
   size_t most = 0;
   for (auto type = datasets::ElementType::i8; type <= datasets::ElementType::f8_e4m3;
        type = static_cast<datasets::ElementType>(static_cast<int>(type) + 1)) {
