@@ -83,6 +83,8 @@ Json json_of(const codecs::CodecEntry& entry) {
                {"loaded", entry.loaded()},
                {"settings", settings},
                {"kernels", kernels}};
+  if (codec.unavailable != nullptr)
+    if (const std::string reason = codec.unavailable(); !reason.empty()) json["unavailable"] = reason;
   if (entry.loaded()) json["library"] = {{"path", entry.library_path}, {"hash", entry.library_hash}};
   return json;
 }
@@ -263,6 +265,7 @@ void print_codec(const Json& codec, size_t columns, std::ostream& out) {
        fmt::format("{}, format version {}", codec["lossless"].get<bool>() ? "lossless" : "lossy",
                    codec["format_version"].get<int>()),
        12);
+  if (codec.contains("unavailable")) line("  unavailable", codec["unavailable"], 15);
   if (codec["loaded"].get<bool>())  // a path is not broken, so that it can be copied
     out << fmt::format("  library   {}\n            hash {}\n", codec["library"]["path"].get<std::string>(),
                        codec["library"]["hash"].get<std::string>());

@@ -13,8 +13,11 @@
 #include "backends/emulator/block_runner.h"
 #include "backends/emulator/checked_memory.h"
 #include "backends/executor.h"
+#include "backends/gpu/launch_failure.h"
 
 namespace ecmv::backends::emulator {
+
+inline constexpr bool kOnHost = true;  // see gpu_api.h
 
 inline std::byte* allocate(int64_t bytes) {
   void* data = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
@@ -43,6 +46,7 @@ class Stream {
   void* opaque() { return this; }
   void synchronize() {
     if (fault_) std::rethrow_exception(std::exchange(fault_, nullptr));
+    throw_launch_failure();
   }
   void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
     if (!fault_) emulator::copy_out(host, device, bytes);

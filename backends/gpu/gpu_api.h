@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "backends/backend.h"
+#include "backends/gpu/launch_failure.h"
 
 #if defined(ECMV_GPU_CUDA)
 #include <cuda_runtime.h>
@@ -36,6 +36,9 @@ namespace gpu = ECMV_GPU_NAMESPACE;
 #else
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// Whether the host's code may read and write device memory: in the emulator, where it is the host's.
+inline constexpr bool kOnHost = false;
 
 using Status = ECMV_GPU_API(Error_t);
 using StreamHandle = ECMV_GPU_API(Stream_t);
@@ -109,14 +112,6 @@ inline void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
           "copying from the device");
 }
 
-// Why the last launch of this thread could not be made, where the device itself cannot know (a library refused); "" if
-// nothing went wrong. A launch neither throws nor waits: Stream::synchronize() throws it.
-inline std::string& launch_failure() {
-  static thread_local std::string failure;
-  return failure;
-}
-inline void fail_launch(std::string sentence) { launch_failure() = std::move(sentence); }
-
 class Stream {
  public:
   // The wave size is for the emulator, which has devices of both.
@@ -130,7 +125,7 @@ class Stream {
   // Waits; throws what any launch before it did wrong.
   void synchronize() {
     const Status launched = ECMV_GPU_API(GetLastError)();
-    if (!launch_failure().empty()) throw std::runtime_error(std::exchange(launch_failure(), {}));
+    throw_launch_failure();
     check(launched, "a launch");
     check(ECMV_GPU_API(StreamSynchronize)(handle_), "a kernel");
   }

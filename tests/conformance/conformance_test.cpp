@@ -104,6 +104,15 @@ TEST_CASE("every codec says what it is") {
   }
 }
 
+TEST_CASE("every codec of the build has here what it works with") {
+  std::string reasons;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
+    const std::string reason = entry.codec->unavailable == nullptr ? "" : entry.codec->unavailable();
+    if (!reason.empty()) reasons += (reasons.empty() ? "" : " ") + std::string(entry.id) + ": " + reason;
+  }
+  if (!reasons.empty()) SKIP(reasons);
+}
+
 TEST_CASE("every codec round-trips every matrix with its default settings") {
   const codecs::CodecEntry& entry = each_codec();
   int accepted = 0;

@@ -14,9 +14,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Streams of codecs that look for a library or a device at run time decode only where these are, so that none are kept.
 const codecs::CodecEntry& each_codec() {
-  const size_t index = GENERATE_COPY(range(size_t{0}, codecs::all_codecs().size()));
-  return codecs::all_codecs()[index];
+  std::vector<const codecs::CodecEntry*> kept;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs())
+    if (entry.codec->unavailable == nullptr) kept.push_back(&entry);
+  if (kept.empty()) SKIP("this build has no codec that keeps streams");
+  return *kept[GENERATE_COPY(range(size_t{0}, kept.size()))];
 }
 
 }  // namespace

@@ -1,0 +1,176 @@
+// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and 6.
+// Nothing of its headers is used. Every method has the same functions under its own name; what differs is a structure of
+// 64 bytes, its options (options.h). Versions before 5 have other parameters.
+//
+// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same one.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace ecmv::codecs::nvcomp {
+
+enum class Method : uint8_t { ans, bitcomp, gdeflate, lz4, zstd };
+struct MethodName {
+  std::string_view setting, of_library;
+};
+inline constexpr std::array<MethodName, 5> kMethods = {
+    {{"ans", "ANS"}, {"bitcomp", "Bitcomp"}, {"gdeflate", "Gdeflate"}, {"lz4", "LZ4"}, {"zstd", "Zstd"}}};
+
+// By value on the stack or behind a pointer, as the platform passes large structures: fields do not matter for that.
+struct alignas(8) Options {
+  std::array<std::byte, 64> bytes = {};
+};
+struct Alignments {
+  size_t input = 1, output = 1, temp = 1;
+};
+
+inline constexpr int kOldest = 5, kNewest = 6;  // major versions
+inline constexpr int kThousand = 1000;          // 6.1.2 is 6102
+
+// The functions of one method. All pointers but the last of the first three are to the device's memory; results are
+// statuses, 0 if all is well. `compress` and `decompress` return before their work is done.
+struct Calls {
+  using MostBytes = int (*)(size_t chunk_bytes, Options, size_t* bytes);
+  using AlignmentsOf = int (*)(Options, Alignments*);
+  using TempBytes = int (*)(size_t chunks, size_t chunk_bytes, Options, size_t* temp_bytes, size_t bytes, void* stream);
+  using TempBytesOf5 = int (*)(size_t chunks, size_t chunk_bytes, Options, size_t* temp_bytes, size_t bytes);
+  using Compress = int (*)(const void* const* chunks, const size_t* sizes, size_t largest, size_t count, void* temp,
+                           size_t temp_bytes, void* const* compressed, size_t* compressed_sizes, Options, int* statuses,
+                           void* stream);
+  using Decompress = int (*)(const void* const* compressed, const size_t* compressed_sizes, const size_t* room,
+                             size_t* sizes, size_t count, void* temp, size_t temp_bytes, void* const* chunks, Options,
+                             int* statuses, void* stream);
+  MostBytes most_bytes = nullptr;
+  AlignmentsOf compress_alignments = nullptr, decompress_alignments = nullptr;
+  TempBytes compress_temp = nullptr, decompress_temp = nullptr;
+  TempBytesOf5 compress_temp_of_5 = nullptr, decompress_temp_of_5 = nullptr;
+  Compress compress = nullptr;
+  Decompress decompress = nullptr;
+  std::string missing;  // why the method cannot be used, as a sentence
+};
+
+class Library {
+ public:
+  std::string missing;   // why it cannot be used, as a sentence
+  int version = 0;       // 6000 is 6.0.0
+  bool on_host = false;  // it works on the host's memory, without a device: no real one does
+
+  Library() {
+    constexpr const char* kFiles[] = {"libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so"};
+    if (const char* named = std::getenv("ECMV_NVCOMP"); named != nullptr && *named != '\0') {
+      object_ = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+      if (object_ == nullptr)
+        missing = "ECMV_NVCOMP names " + std::string(named) + ", which the loader does not take: " + dlerror() + ".";
+    } else {
+      std::string tried;
+      for (const char* file : kFiles) {
+        if (object_ == nullptr) object_ = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+        tried += (tried.empty() ? "" : ", ") + std::string(file);
+      }
+      if (object_ == nullptr)
+        missing = "nvCOMP is not installed here, or not where the loader looks (" + tried +
+                  "). ECMV_NVCOMP may name its file.";
+    }
+    if (object_ == nullptr) return;
+    on_host = dlsym(object_, "ecmv_works_on_host_memory") != nullptr;
+    if (find_version())
+      for (size_t i = 0; i < kMethods.size(); ++i) find(kMethods[i].of_library, calls_[i]);
+  }
+
+  const Calls& calls(Method method) const { return calls_[static_cast<size_t>(method)]; }
+
+  std::string version_text() const {
+    return std::to_string(version / kThousand) + "." + std::to_string(version / 100 % 10) + "." +
+           std::to_string(version % 100);
+  }
+  // What a function's status says, as a sentence; `what` completes "nvCOMP did not ...".
+  std::string failed(const std::string& what, int status) const {
+    const char* text = status_text_ == nullptr ? nullptr : status_text_(status);
+    return "nvCOMP " + version_text() + " did not " + what + ": status " + std::to_string(status) +
+           (text == nullptr ? "" : ", " + std::string(text)) + ".";
+  }
+
+ private:
+  bool find_version() {
+    struct {
+      uint32_t version = 0, runtime = 0;
+    } properties;
+    int (*get)(void*) = nullptr;
+    take(get, "nvcompGetProperties", missing);
+    take(status_text_, "nvcompGetStatusString");
+    if (get == nullptr) return false;
+    if (const int status = get(&properties); status != 0) {
+      missing = "The nvCOMP that is installed here does not say its version (status " + std::to_string(status) + ").";
+      return false;
+    }
+    version = static_cast<int>(properties.version);
+    const int major = version / kThousand;
+    if (major < kOldest || major > kNewest)
+      missing = "The nvCOMP that is installed here is version " + version_text() + ", and this program knows " +
+                std::to_string(kOldest) + " and " + std::to_string(kNewest) + ".";
+    return missing.empty();
+  }
+
+  // The functions of a method. The sizes of temporary memory got a parameter and another name with version 6.
+  void find(std::string_view method, Calls& calls) const {
+    const auto name = [&](const char* rest) { return "nvcompBatched" + std::string(method) + rest; };
+    take(calls.most_bytes, name("CompressGetMaxOutputChunkSize"), calls.missing);
+    take(calls.compress_alignments, name("CompressGetRequiredAlignments"), calls.missing);
+    take(calls.decompress_alignments, name("DecompressGetRequiredAlignments"), calls.missing);
+    if (version / kThousand == kOldest) {
+      take(calls.compress_temp_of_5, name("CompressGetTempSizeAsync"), calls.missing);
+      take(calls.decompress_temp_of_5, name("DecompressGetTempSizeAsync"), calls.missing);
+    } else {
+      take(calls.compress_temp, name("CompressGetTempSize"), calls.missing);
+      take(calls.decompress_temp, name("DecompressGetTempSize"), calls.missing);
+    }
+    take(calls.compress, name("CompressAsync"), calls.missing);
+    take(calls.decompress, name("DecompressAsync"), calls.missing);
+  }
+  template <typename Function>
+  void take(Function& function, const std::string& name) const {
+    function = reinterpret_cast<Function>(dlsym(object_, name.c_str()));
+  }
+  template <typename Function>
+  void take(Function& function, const std::string& name, std::string& missing_one) const {
+    take(function, name);
+    if (function == nullptr) missing_one = "The nvCOMP that is installed here has no " + name + ".";
+  }
+
+  void* object_ = nullptr;
+  const char* (*status_text_)(int) = nullptr;
+  std::array<Calls, kMethods.size()> calls_;
+};
+
+inline const Library& library() {
+  static const Library library;
+  return library;
+}
+
+// Bytes of temporary memory for decompressing; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes`
+// all of them.
+inline int decompress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
+                                 const Options& options, size_t& temp_bytes) {
+  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
+             all = static_cast<size_t>(bytes);
+  return calls.decompress_temp != nullptr ? calls.decompress_temp(count, most, options, &temp_bytes, all, nullptr)
+                                          : calls.decompress_temp_of_5(count, most, options, &temp_bytes, all);
+}
+// The same for compressing.
+inline int compress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
+                               const Options& options, size_t& temp_bytes) {
+  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
+             all = static_cast<size_t>(bytes);
+  return calls.compress_temp != nullptr ? calls.compress_temp(count, most, options, &temp_bytes, all, nullptr)
+                                        : calls.compress_temp_of_5(count, most, options, &temp_bytes, all);
+}
+
+}  // namespace ecmv::codecs::nvcomp
