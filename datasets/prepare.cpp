@@ -1,6 +1,7 @@
 // See prepare.h.
 #include "datasets/prepare.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 

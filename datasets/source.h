@@ -43,8 +43,7 @@ struct Dataset {
 // What a source says of its file without making the elements.
 struct SourceFacts {
   int64_t bytes = 0;  // of all elements
-  int64_t group_cols =
-      0;  // columns of the groups that have scales of their own, the fewest of any matrix; 0: there are none
+  int64_t group_cols = 0;  // of the groups of columns that have scales of their own, the smallest; 0: there are none
 };
 
 struct ParameterInfo {
