@@ -28,9 +28,8 @@ constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "bac
 // A parameter of sources until `quantise` could do the same.
 constexpr const char* kGivenUp = "quantise_bits";
 constexpr const char* kInsteadOfGivenUp =
-    "'quantise_bits: N' is no longer read: 'quantise: {absmax: {bits: N + 1, group: tensor}}' makes such integers, "
-    "whose "
-    "scale is stored with them.";
+    "'data' has no key 'quantise_bits' any more: for 'quantise_bits: N', 'quantise: {absmax: {bits: N + 1, group: "
+    "tensor}}' makes such integers, whose scale is stored with them.";
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 // Each is a process.
 constexpr int64_t kMostDevices = 64;
