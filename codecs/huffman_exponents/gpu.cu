@@ -235,15 +235,18 @@ std::string refuses_segments_product(const codecs::CompressedView& matrix, const
   return is_bf16(matrix.type) ? refuses_segments(matrix, device, policy) : kRefusesF8;
 }
 
+// The registers of 48 waves would not do.
+constexpr int kResidentF8 = 2;
+
 backends::BoundKernel bind_segments_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
   const auto& values = policy.as<SegmentPolicy>();
   const Tiles tiles(*layers[0].matrix, values.bits, place);
   const bool bf16 = is_bf16(layers[0].matrix->type);
   const auto kernel = backends::with_policy<kSegmentPolicies>(policy, [&](auto i) -> decltype(TilesDecode::kernel) {
     constexpr int kBits = kSegmentPolicies[i].bits, kResident = kSegmentPolicies[i].resident;
-    return bf16 ? segments_gpu::decode<kBits, kResident> : segments_gpu::decode_f8<kBits, kResident>;
+    return bf16 ? segments_gpu::decode<kBits, kResident> : segments_gpu::decode_f8<kBits, kResidentF8>;
   });
-  return {TilesDecode{tiles, kernel, tiles.shape_without_rings(values.resident)},
+  return {TilesDecode{tiles, kernel, tiles.shape_without_rings(bf16 ? values.resident : kResidentF8)},
           {.scratch_bytes = tiles.table_bytes()}};
 }
 
