@@ -16,8 +16,8 @@ std::string_view op_name(Op op) {
 std::string_view activations_name(Activations activations) { return activations == Activations::bf16 ? "bf16" : "f32"; }
 
 bool takes_scales(const Kernel& kernel, const datasets::Scales& scales) {
-  if (scales.empty() || scales.one_a_row()) return kernel.group_cols == 0;
-  return kernel.group_cols > 0 && scales.type == datasets::ScaleType::bf16 && scales.factor == 1 &&
+  if (kernel.group_cols == 0) return scales.empty() || scales.one_a_row();
+  return !scales.empty() && scales.type == datasets::ScaleType::bf16 && scales.factor == 1 &&
          takes_groups(kernel, scales.group_cols);
 }
 

@@ -335,7 +335,7 @@ struct Kernel {
 };
 
 // Whether a matmul kernel can give the product of elements with these scales. One with group_cols takes bf16 scales of
-// groups and no others; any other takes what a step behind it applies to its sums: at most one scale a row.
+// such groups, of one a row, too; any other what a step behind it applies to its sums: at most one scale a row.
 bool takes_scales(const Kernel& kernel, const datasets::Scales& scales);
 // The same of groups of so many columns; 0: at most one scale a row.
 inline bool takes_groups(const Kernel& kernel, int64_t group_cols) {

@@ -206,7 +206,11 @@ class StepPass final : public Pass {
     return has ? plan_.weight_scales[layer] : nullptr;
   }
   // Whether a step of its own scales the layer's sums.
-  bool scales_rows(size_t layer) const { return scales_of(layer) != nullptr && scales_of(layer)->one_a_row(); }
+  bool scales_rows(size_t layer) const {
+    const Kernel* kernel = chosen_kernel(plan_, layer).kernel;
+    const bool in_kernel = kernel != nullptr && kernel->op == Op::matmul && kernel->group_cols != 0;
+    return scales_of(layer) != nullptr && scales_of(layer)->one_a_row() && !in_kernel;
+  }
   // Whether ranks gather what a layer gives.
   bool gathers(size_t layer) const { return plan_.ranks != nullptr && split_of(plan_, layer) == Split::rows_gathered; }
   bool runs_chains() const { return plan_.kernel != nullptr && plan_.kernel->whole_chain; }

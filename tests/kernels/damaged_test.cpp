@@ -71,7 +71,7 @@ TEST_CASE("a damaged stream that the reference accepts is decoded alike by every
   for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
     for (const datasets::Matrix& matrix :
          {tests::gaussian_matrix({33, 131}, 4), tests::gaussian_matrix({32, 512}, 9), tests::bf16_matrix({32, 512}),
-          tests::bf16_matrix({33, 131}, 1e-38), tests::ternary_matrix({32, 512})}) {
+          tests::bf16_matrix({33, 131}, 1e-38), tests::f8_matrix({32, 512}), tests::ternary_matrix({32, 512})}) {
       if (!entry.codec->refuses(matrix.view(), settings).empty()) continue;
       const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
       if (whole.sections.empty()) continue;

@@ -206,7 +206,8 @@ void run_every_setting(const codecs::CodecEntry& entry, const std::vector<datase
 std::vector<datasets::Matrix> matrices_for_settings() {
   return {tests::gaussian_matrix({96, 512}, 4),  tests::gaussian_matrix({67, 203}, 7.74),
           tests::distributions({35, 129})[5],    tests::bf16_matrix({67, 203}),
-          tests::bf16_matrix({96, 512}),         tests::ternary_matrix({64, 512}),
+          tests::bf16_matrix({96, 512}),         tests::f8_matrix({67, 203}),
+          tests::f8_matrix({96, 512}),           tests::ternary_matrix({64, 512}),
           tests::ternary_matrix({67, 203}, true)};
 }
 
@@ -217,7 +218,7 @@ std::vector<datasets::Matrix> matrices_for_emulator() {
   out.push_back(tests::gaussian_matrix({64, 512}, 4));
   for (datasets::Matrix& matrix : tests::distributions({32, 512})) out.push_back(std::move(matrix));
   for (const datasets::Shape shape : {datasets::Shape{33, 331}, datasets::Shape{64, 512}})
-    out.push_back(tests::bf16_matrix(shape));
+    for (const auto& matrix : {tests::bf16_matrix(shape), tests::f8_matrix(shape)}) out.push_back(matrix);
   return out;
 }
 
@@ -229,7 +230,7 @@ std::vector<datasets::Matrix> matrices_of_every_type() {
 
 // 3 Mi elements: more than one block with every default.
 std::vector<datasets::Matrix> several_blocks() {
-  return {tests::gaussian_matrix({1536, 2048}, 4), tests::bf16_matrix({768, 2048})};
+  return {tests::gaussian_matrix({1536, 2048}, 4), tests::bf16_matrix({768, 2048}), tests::f8_matrix({1536, 2048})};
 }
 
 }  // namespace
@@ -267,10 +268,10 @@ TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they 
 
 TEST_CASE("every GPU kernel is exact in the emulator with every setting", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
-  run_every_setting(
-      each_codec(),
-      {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74), tests::bf16_matrix({35, 129})},
-      std::move(emulators));
+  run_every_setting(each_codec(),
+                    {tests::gaussian_matrix({64, 512}, 4), tests::gaussian_matrix({35, 129}, 7.74),
+                     tests::bf16_matrix({35, 129}), tests::f8_matrix({35, 129})},
+                    std::move(emulators));
 }
 
 TEST_CASE("every GPU kernel is exact on this machine's GPUs, default settings", "[gpu]") {
