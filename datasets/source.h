@@ -42,7 +42,7 @@ struct Dataset {
 
 // What a source says of its file without making the elements.
 struct SourceFacts {
-  int64_t bytes = 0;  // of all elements
+  int64_t bytes = 0;       // of all elements
   int64_t group_cols = 0;  // of the groups of columns that have scales of their own, the smallest; 0: there are none
 };
 

@@ -80,8 +80,8 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 every other 16.
   planned.layout.token_bytes = segment_bytes + (floats ? 64 : 16);
   const int64_t part_bytes = policy.together() ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
-                                                   gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
-                                             : int64_t{batch} * planned.layout.token_bytes;
+                                                     gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
+                                               : int64_t{batch} * planned.layout.token_bytes;
   const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * gpu::kPieceBytes,
                 slices = kTokenSlots * parts * part_bytes + (policy.together() ? gpu::kBlockAlignment : 0),
                 sums = gpu::piece_sums_bytes(parts, batch, of_block);

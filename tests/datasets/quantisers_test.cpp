@@ -293,5 +293,6 @@ TEST_CASE("the same weights give the same elements and scales on every platform"
   }
   CHECK(hashes == std::vector<uint64_t>{0x2b83b43896612d50, 0x7dd1f9dc398686da, 0x3228c73ae7631de6, 0x1466f5155c1a87fd,
                                         0xd4fe67e512fbc362, 0x0af687b73d1c2f9b, 0x71897d11716a66a9, 0x1839bb3e55ec0902,
-                                        0x24fa83363e974dae, 0x844ee8dbdb62be4c, 0x078ce864e5ef7de1, 0x6c0551e72784d7f4});
+                                        0x24fa83363e974dae, 0x844ee8dbdb62be4c, 0x078ce864e5ef7de1,
+                                        0x6c0551e72784d7f4});
 }
