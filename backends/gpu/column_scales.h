@@ -30,7 +30,7 @@ inline ColumnScales column_scales_of(const GroupScales& scales) {
           std::countr_zero(static_cast<uint64_t>(layout.group_cols))};
 }
 
-// A lane's scales of `kStrips` times 64 columns in kRows pairs of rows: g, g + 8, g + 16, ... Loaded before they are
+// A lane's scales of kStrips times 64 columns in kPairs pairs of rows: g, g + 8, g + 16, ... Loaded before they are
 // needed.
 template <int kPairs, int kStrips>
 struct StripScales {
@@ -58,6 +58,7 @@ struct StripScales {
   }
 };
 
+// In their place where elements have none.
 struct NoScales {
   ECMV_GPU_DEVICE NoScales(const ColumnScales&, int64_t, int64_t, int) {}
   ECMV_GPU_DEVICE void load(int) {}

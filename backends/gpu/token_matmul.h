@@ -1,8 +1,8 @@
-// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in registers. A thread block has some 16-row tiles,
-// each of several lane groups (32 lanes, `parts`) that share its columns step by step. What a lane multiplies it copies
-// itself, asynchronously, to a ring of its own in shared memory and reads back, so that no lane waits for another; the
-// tokens of a slice of columns are copied by all lanes of the block, a slice ahead. What is left at the end is one addition
-// of the parts, and of the blocks that share rows.
+// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in registers.
+// A thread block has some 16-row tiles, each of several lane groups (32 lanes, `parts`) that share its columns step by step.
+// What a lane multiplies it copies itself, asynchronously, to a ring of its own in shared memory and reads back, so that no
+// lane waits for another; the tokens of a slice of columns are copied by all lanes of the block, a slice ahead. What is left
+// at the end is one addition of the parts, and of the blocks that share rows.
 #pragma once
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "backends/cpu/copy_rows.h"
 #include "backends/cpu/dense_matvec.h"
-#include "backends/kernel.h"
 #include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
@@ -158,15 +158,6 @@ std::string refuses_matvec(const CompressedView& view, const backends::DeviceInf
   return is_plain(view) ? kRefusesPlain : "";
 }
 
-struct CopyPlain {
-  const std::byte* elements;
-  int64_t row_bytes;
-  void operator()(void*, const backends::DecodeArgs& args) const {
-    if (const int64_t bytes = args.rows.count() * row_bytes; bytes > 0)
-      std::memcpy(args.out, elements + args.rows.begin * row_bytes, static_cast<size_t>(bytes));
-  }
-};
-
 struct MultiplyPlain {
   const int8_t* elements;
   int64_t cols;
@@ -186,7 +177,8 @@ std::string refuses_plain_matvec(const CompressedView& view, const backends::Dev
 backends::BoundKernel bind_plain_decode(const backends::Policy&, std::span<const backends::Layer> layers,
                                         backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
-  return CopyPlain{view.sections[kRaw].bytes.data(), view.shape.cols * datasets::element_bytes(view.type)};
+  return backends::cpu::CopyRows{view.sections[kRaw].bytes.data(),
+                                 view.shape.cols * datasets::element_bytes(view.type)};
 }
 backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
                                         backends::Place&) {

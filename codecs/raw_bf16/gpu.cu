@@ -2,6 +2,7 @@
 // `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it
 // first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
 #include "backends/gpu/blas.h"
+#include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/token_matmul.h"
 #include "codecs/raw_bf16/format.h"
@@ -11,17 +12,7 @@ namespace {
 
 namespace gpu = backends::gpu;
 
-constexpr int kThreadsOfBlock = 256;  // of the copy and of the rounding
-
-// One thread copies 16 bytes; the thread after the last whole 16 copies the rest.
-ECMV_GPU_KERNEL void copy(gpu::Pointer<const uint16_t> from, gpu::Pointer<uint16_t> to, int64_t elements) {
-  const int64_t chunk = gpu::block_index() * gpu::block_size() + gpu::thread_index();
-  if (chunk < elements / 8) {
-    gpu::cast<gpu::uint4>(to)[chunk] = gpu::load_streaming(gpu::cast<const gpu::uint4>(from) + chunk);
-  } else if (chunk == elements / 8) {
-    for (int64_t i = chunk * 8; i < elements; ++i) to[i] = from[i];
-  }
-}
+constexpr int kThreadsOfBlock = 256;  // of the rounding
 
 // To the nearest bf16, of two equally near ones the even one; tokens are finite.
 ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<uint16_t> to, int64_t count) {
@@ -35,17 +26,9 @@ int64_t blocks_of(int64_t threads) { return (threads + kThreadsOfBlock - 1) / kT
 
 using Layers = std::span<const backends::Layer>;
 
-struct Copy {
-  const uint16_t* elements;
-  int64_t count;
-  void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(copy, {blocks_of(count / 8 + 1), kThreadsOfBlock, 0}, stream, elements,
-                reinterpret_cast<uint16_t*>(args.out), count);
-  }
-};
-
 backends::BoundKernel bind_copy(const backends::Policy&, Layers layers, backends::Place&) {
-  return Copy{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return gpu::CopyElements{matrix.sections[kElements].bytes.data(), 2 * matrix.shape.elements()};
 }
 
 // Tokens in registers: as many as the batch has, 8 at most. Where they take many registers, fewer waves fit.

@@ -1,10 +1,6 @@
 // raw_int8: the uncompressed baseline that every entropy-coded product has to beat. Its bytes are the matrix itself.
-#include "codecs/codec.h"
-
-#include <cstring>
-
+#include "codecs/modelling/plain_elements.h"
 #include "codecs/raw_int8/chain_file.h"
-#include "codecs/raw_int8/format.h"
 
 namespace ecmv::codecs::raw_int8 {
 namespace {
@@ -13,16 +9,8 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
   return matrix.type == datasets::ElementType::i8 ? "" : "raw_int8 stores int8 elements only.";
 }
 
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections.push_back({"elements", Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
-  return compressed;
-}
-
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
-  if (compressed.sections.size() != 1 || compressed.sections[kElements].bytes.size() != out.size())
-    throw MalformedStream("A raw_int8 stream must hold exactly rows x cols bytes.");
-  if (!out.empty()) std::memcpy(out.data(), compressed.sections[kElements].bytes.data(), out.size());
+  modelling::load_elements(compressed, out, "raw_int8");
 }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings&) { return shape.elements(); }
@@ -37,7 +25,7 @@ const Codec& codec() {
       .lossless = true,
       .settings = {},
       .refuses = refuses,
-      .encode = encode,
+      .encode = modelling::store_elements,
       .decode = decode,
       .max_stored_bytes = max_stored_bytes,
       .recognises_file = recognises_file,

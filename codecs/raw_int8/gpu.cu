@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/gpu/blas.h"
+#include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/dense_matvec.h"
 #include "backends/gpu/device_kernels.h"
 #include "backends/gpu/token_matmul.h"
@@ -21,7 +22,7 @@
 namespace ecmv::codecs::raw_int8::ECMV_GPU_NAMESPACE {
 namespace {
 
-constexpr int kThreadsOfBlock = 256;  // of thread_per_row, block_per_row and copy
+constexpr int kThreadsOfBlock = 256;  // of thread_per_row, block_per_row and copy_vector
 
 // Sums chunks first, first + stride, ... of one row.
 template <typename Chunk>
@@ -70,16 +71,6 @@ ECMV_GPU_KERNEL void block_per_row(gpu::Pointer<const int8_t> w, int64_t rows, i
   epilogue.store(row, total);
 }
 
-// One thread copies 16 bytes; the thread after the last whole 16 copies the rest.
-ECMV_GPU_KERNEL void copy(gpu::Pointer<const int8_t> from, gpu::Pointer<int8_t> to, int64_t bytes) {
-  const int64_t chunk = gpu::block_index() * gpu::block_size() + gpu::thread_index();
-  if (chunk < bytes / 16) {
-    gpu::cast<gpu::uint4>(to)[chunk] = gpu::load_streaming(gpu::cast<const gpu::uint4>(from) + chunk);
-  } else if (chunk == bytes / 16) {
-    for (int64_t i = chunk * 16; i < bytes; ++i) to[i] = from[i];
-  }
-}
-
 // One thread an element.
 ECMV_GPU_KERNEL void copy_vector(gpu::Pointer<const int8_t> from, gpu::Pointer<int8_t> to, int64_t length) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
@@ -91,15 +82,6 @@ using gpu::DenseMatrix;
 DenseMatrix matrix_of(const backends::Layer& layer, const backends::Place& place, bool early = false) {
   return gpu::dense_matrix(*layer.matrix, layer.matrix->sections[kElements].bytes.data(), place.device(), early);
 }
-
-struct Copy {
-  DenseMatrix matrix;
-  void operator()(void* stream, const backends::DecodeArgs& args) const {
-    const int64_t bytes = matrix.shape.elements(), chunks = (bytes + 15) / 16;
-    gpu::launch(copy, {(chunks + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}, stream, matrix.i8(),
-                reinterpret_cast<int8_t*>(args.out), bytes);
-  }
-};
 
 struct WavePolicy : backends::Policy {
   int waves;  // a block
@@ -343,6 +325,10 @@ template <typename Body>
 backends::BoundKernel bind(const backends::Policy&, Layers layers, backends::Place& place) {
   return {Body{matrix_of(layers[0], place)}, {.requantises = true}};
 }
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return gpu::CopyElements{matrix.sections[kElements].bytes.data(), matrix.shape.elements()};
+}
 backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
   const auto& tuned = policy.as<TunedPolicy>();
   return {Tuned{matrix_of(layers[0], place, tuned.early), tuned.launch}, {.requantises = true}};
@@ -376,7 +362,7 @@ std::string refuses_tokens(const codecs::CompressedView& matrix, const backends:
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .refuses = refuses, .bind = bind<Copy>},
+    {.op = backends::Op::decode, .variant = "copy", .refuses = refuses, .bind = bind_decode},
     {.op = backends::Op::matvec,
      .variant = "tuned",
      .policies = kTunedPolicies,

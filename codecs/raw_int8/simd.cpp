@@ -1,8 +1,6 @@
 // SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. The policies differ in rows at once and
 // prefetch distance; which is best depends on the machine's prefetchers (see README.md).
-#include <cstring>
-
-#include "backends/kernel.h"
+#include "backends/cpu/copy_rows.h"
 #include "codecs/raw_int8/format.h"
 #include "codecs/raw_int8/policies.h"
 
@@ -48,17 +46,9 @@ namespace {
 
 HWY_EXPORT(BindMatvec);
 
-struct Copy {
-  const int8_t* elements;
-  int64_t cols;
-  void operator()(void*, const backends::DecodeArgs& args) const {
-    if (const int64_t bytes = args.rows.count() * cols; bytes > 0)
-      std::memcpy(args.out, elements + args.rows.begin * cols, static_cast<size_t>(bytes));
-  }
-};
-
 backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  return Copy{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
+  const CompressedView& matrix = *layers[0].matrix;
+  return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
 }
 backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place&) {
