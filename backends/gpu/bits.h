@@ -38,6 +38,15 @@ ECMV_GPU_DEVICE int32_t dot4_unsigned_signed(uint32_t a, int32_t b, int32_t sum)
 #endif
 }
 
+// Keeps a number in its register: nvcc would make it anew in every step of a loop that uses it.
+ECMV_GPU_DEVICE void keep(int& number) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(number));
+#else
+  (void)number;
+#endif
+}
+
 // The bits of if_one where the mask has ones, those of if_zero elsewhere.
 ECMV_GPU_DEVICE uint32_t select_bits(uint32_t mask, uint32_t if_one, uint32_t if_zero) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)

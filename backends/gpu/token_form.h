@@ -5,9 +5,8 @@
 
 #include <type_traits>
 
-#include "backends/gpu/async_copy.h"
 #include "backends/gpu/column_scales.h"
-#include "backends/gpu/warpgroup_units.h"
+#include "backends/gpu/token_copies.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
@@ -99,32 +98,7 @@ inline constexpr int kStepCols = 4 * Elements::kCols* Elements::kStrips;
 template <typename Elements>
 inline constexpr int kTokenPadding = Elements::kCols == 16 ? 16 : 64;
 
-inline constexpr int kTokenLanes = 32, kTileRows = 16, kLaneBytes = 16, kPlaceBytes = kTokenLanes * kLaneBytes;
-
-// Starts the copies of `cols` columns of the tokens to blocks of `block_tokens` tokens (warpgroup_units.h), by all `groups`
-// lane groups of the thread block; zeros from end_col on. A lane has a pair of columns, and puts it where the lane of the
-// matrix that has these columns multiplies them.
-template <typename Elements>
-ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
-                                       int groups, int block_tokens, Pointer<std::byte> to) {
-  using LaneGroup = Lanes<kTokenLanes>;
-  const int pair = LaneGroup::lane(), to_pair = Elements::unit_pair(pair), group = LaneGroup::group();
-  int64_t col = first_col + 2 * pair;
-  ECMV_GPU_NO_UNROLL
-  for (int done = 0; done < cols; done += kBlockCols) {
-    Pointer<const uint16_t> from = tokens.x + (group * tokens.x_stride + col);
-    for (int token = group; token < tokens.batch; token += groups) {
-      const Pointer<std::byte> place = to + pair_place(token, to_pair);
-      if (col < end_col)
-        copy_async<4>(place, cast<const std::byte>(from));
-      else
-        *cast<uint32_t>(place) = 0;
-      from = from + groups * tokens.x_stride;
-    }
-    to = to + block_tokens * kBlockTokenBytes;
-    col += kBlockCols;
-  }
-}
+inline constexpr int kTileRows = 16, kLaneBytes = 16, kPlaceBytes = kTokenLanes * kLaneBytes;
 
 // Where a lane group's rows begin: row `first` of the matrix and its last one, the first step that it takes, and how many
 // columns its block still has from there.
@@ -156,11 +130,8 @@ struct StoredRows {
   ECMV_GPU_DEVICE void copy(Pointer<std::byte> stage, int parts) {
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2 * kRowTiles * kLoads; ++i) {
-      const Pointer<std::byte> to = stage + i * kPlaceBytes;
-      if (cols_left > 0)
-        copy_async<kLaneBytes>(to, next[i / kLoads] + i % kLoads * (4 * kLaneBytes));
-      else
-        *cast<uint4>(to) = uint4{};
+      copy_async_or_zero<kLaneBytes>(stage + i * kPlaceBytes, next[i / kLoads] + i % kLoads * (4 * kLaneBytes),
+                                     cols_left > 0);
     }
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2 * kRowTiles; ++i) next[i] = next[i] + parts * (kLoads * 4 * kLaneBytes);
@@ -178,34 +149,25 @@ struct TokenForm {
 
   using Rows = typename Elements::template Rows<kRowTiles>;
 
+  using Runs = TokenRuns<Elements::kTokenRun>;
+
   // Starts the copies of a slice of the tokens; zeros from end_col on.
-  static ECMV_GPU_DEVICE void copy_tokens(const Bf16Tokens& tokens, int first_col, int end_col, int slice_cols,
-                                          int token_bytes, Pointer<std::byte> to) {
+  static ECMV_GPU_DEVICE void copy_tokens(const Runs& runs, const Bf16Tokens& tokens, int first_col, int end_col,
+                                          int slice_cols, int token_bytes, Pointer<std::byte> to) {
     if constexpr (kTogether) {
-      copy_token_blocks<Elements>(tokens, first_col, end_col, slice_cols, kGroups, 8 * kTokenTiles, to);
+      copy_token_blocks(tokens, first_col, end_col, slice_cols, 8 * kTokenTiles, to);
     } else {
-      constexpr int kEach = Elements::kTokenRun;
-      using Run = std::conditional_t<kEach == 8, uint4, uint2>;
-      const int runs = slice_cols / kEach;
-      for (int i = thread_index(); i < tokens.batch * runs; i += kThreads) {
-        const int token = i / runs, col = i % runs * kEach;
-        int to_col = col;
-        if constexpr (kEach != 8) to_col = Elements::token_col(col);
-        const Pointer<std::byte> place = to + (token * token_bytes + 2 * to_col);
-        if (first_col + col < end_col)
-          copy_async<2 * kEach>(place, cast<const std::byte>(tokens.x + (token * tokens.x_stride + first_col + col)));
+      runs.copy(tokens, first_col, end_col, token_bytes, to, [](int col) {
+        if constexpr (Elements::kTokenRun == 8)
+          return col;
         else
-          *cast<Run>(place) = Run{};
-      }
+          return Elements::token_col(col);
+      });
     }
   }
   // By all threads, before a barrier and reading what has been copied.
   static ECMV_GPU_DEVICE void tokens_are_there() {
     if constexpr (kTogether) order_before_units();
-  }
-  // By all threads, before a barrier and copying to the slice that was read.
-  static ECMV_GPU_DEVICE void end_products() {
-    if constexpr (kTogether) wait_for_products();
   }
 
   // Multiplies a step: `col` is the part's first one in the slice, offsets[k] are from the slice's first byte to this
@@ -237,7 +199,7 @@ struct TokenForm {
       for (int strip = 0; strip < Elements::kStrips; ++strip) {
         uint4 upper, lower, a[kUnits / 2][2];
         elements.chunks(rows[2 * r], rows[2 * r + 1], strip, upper, lower);
-        wait_for_products();
+        if (r + strip > 0) wait_for_products();
         ECMV_GPU_UNROLL
         for (int eighth = 0; eighth < kUnits / 2; ++eighth) elements.operands(upper, lower, eighth, a[eighth]);
         begin_products();
@@ -249,6 +211,7 @@ struct TokenForm {
         commit_products();
       }
     }
+    wait_for_products();
   }
 
  private:

@@ -46,8 +46,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
 
   if (works) rows.copy(ring, plan.parts);
+  const typename Form::Runs runs(slice_cols);
   wait_for_previous();
-  Form::copy_tokens(tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
+  Form::copy_tokens(runs, tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
   commit_copies();
   ECMV_GPU_UNROLL
   for (int i = 1; i < kAhead; ++i) {
@@ -61,6 +62,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     const int token = 8 * tile_of_tokens + g;
     offsets[tile_of_tokens] =
         (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes + t * Elements::kCols * 2;
+    if constexpr (kTokenTiles <= 2) keep(offsets[tile_of_tokens]);
   }
   auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, tokens.rows - 1, cols);
   scales.load(first_col + part * kCols);
@@ -73,10 +75,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     else
       wait_copies<1>();
     Form::tokens_are_there();
-    Form::end_products();
     sync_block();
     if (slice + 1 < slices) {
-      Form::copy_tokens(tokens, first_col + (slice + 1) * slice_cols, end_col, slice_cols, plan.token_bytes,
+      Form::copy_tokens(runs, tokens, first_col + (slice + 1) * slice_cols, end_col, slice_cols, plan.token_bytes,
                         buffers + (slice + 1) % 2 * plan.slice_bytes);
       commit_copies();
     }
@@ -100,7 +101,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     slice_begin += slice_cols;
   }
   wait_copies<0>();
-  Form::end_products();
   sync_block();
 
   // [parts, batch, rows of the block]: added up, then stored row by row. What lanes put at once is in different banks.
@@ -156,6 +156,12 @@ struct SizedPlan {
   int64_t bytes;  // of shared memory; 0 where the batch does not fit
 };
 
+// Steps of a part that a slice is a multiple of: where lane groups multiply together it is whole blocks of 64 columns.
+template <typename Elements>
+int least_steps(const TokenPolicy& policy, int parts) {
+  return policy.together && parts * kStepCols<Elements> % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
+}
+
 // Of a plan: tiles, parts, shares and their columns, which no batch changes.
 template <typename Elements>
 TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int compute_units) {
@@ -169,7 +175,8 @@ TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int co
   plan.parts = policy.groups / plan.tiles;
   const int64_t row_blocks = (row_tiles + plan.tiles - 1) / plan.tiles,
                 most = std::clamp<int64_t>(blocks / row_blocks, 1, policy.shares),
-                share_steps = (steps + plan.parts * most - 1) / (plan.parts * most) * plan.parts;
+                unit = int64_t{plan.parts} * least_steps<Elements>(policy, plan.parts),
+                share_steps = (steps + unit * most - 1) / (unit * most) * unit;
   plan.shares = static_cast<int>((steps + share_steps - 1) / share_steps);
   plan.share_cols = static_cast<int>(share_steps * kStepCols<Elements>);
   return plan;
@@ -188,9 +195,7 @@ SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch
   TokenPlan plan = divide_tokens<Elements>(policy, shape, compute_units);
   const int64_t sums = int64_t{plan.parts} * batch * (plan.tiles * policy.rows() + kSumsPadding) * 4;
   const int64_t steps = plan.share_cols / kStepCols<Elements>;
-  // Slices of whole blocks of 64 columns.
-  const int step_cols = plan.parts * kStepCols<Elements>,
-            least = policy.together && step_cols % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
+  const int step_cols = plan.parts * kStepCols<Elements>, least = least_steps<Elements>(policy, plan.parts);
   for (int slices = 4;; ++slices) {
     plan.slice_steps = static_cast<int>((steps + int64_t{plan.parts} * slices - 1) / (int64_t{plan.parts} * slices));
     plan.slice_steps = (plan.slice_steps + least - 1) / least * least;
@@ -234,6 +239,10 @@ struct TokenProduct {
       const SizedPlan sized = token_plan<Elements>(form(), rows.shape, tokens.batch, compute_units, shared_bytes);
       float* const y = args.y + first * args.y_stride;
       tokens.y = sized.plan.shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      if constexpr (kTogether)
+        enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, 8 * token_tiles(tokens.batch, true),
+                                       args.scratch + share_scratch_bytes(sized.plan.shares, rows.shape.rows),
+                                       compute_units, early);
       switch (token_tiles(tokens.batch, kTogether)) {
         case 1:
           if constexpr (!kTogether) start<1>(stream, tokens, sized);
@@ -302,11 +311,13 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
                                                  : token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
     rounding.more_roundings += more.more_roundings;
     rounding.offset = more.offset;
-    return {TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{
-                elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device), kForm.shares},
-            {.scratch_bytes = share_scratch_bytes(
-                 divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares, rows.shape.rows),
-             .rounding = rounding}};
+    return {
+        TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{
+            elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device), kForm.shares},
+        {.scratch_bytes = share_scratch_bytes(divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares,
+                                              rows.shape.rows) +
+                          (kForm.together ? token_blocks_bytes(rows.shape.cols) : 0),
+         .rounding = rounding}};
   });
 }
 

@@ -16,8 +16,8 @@ inline constexpr int kSumsPadding = 4;
 // different banks.
 template <int kRowBytes>
 ECMV_GPU_DEVICE int place_in_piece(int row, int chunk) {
-  static_assert(kRowBytes == 64 || kRowBytes == 128);
-  return row * kRowBytes + (chunk ^ (kRowBytes == 128 ? row & 7 : row / 2 & 3)) * 16;
+  static_assert(kRowBytes == 64 || kRowBytes == 128 || kRowBytes == 256);
+  return row * kRowBytes + (chunk ^ (kRowBytes == 64 ? row / 2 & 3 : row & 7)) * 16;
 }
 
 // A full piece; all lanes of the group may read it.
@@ -50,15 +50,13 @@ struct TokenPiece {
       }
     }
   }
-  // The same by four lane groups, with the blocks of a slice; `col` is the piece's first one in the slice. Waits, for nvcc
-  // would wait after each product if registers were in use behind this.
+  // The same by four lane groups, with the blocks of a slice; `col` is the piece's first one in the slice.
   template <int kTokenTiles>
   ECMV_GPU_DEVICE void multiply_together(const Elements& elements, Pointer<const std::byte> slice, int col,
                                          float (&sums)[2][kTokenTiles][4]) const {
     uint4 rows[4][1];
     load_rows(rows);
     TokenForm<Elements, 16, 2, kTokenTiles, 1, true>::multiply_together(elements, rows, slice, col, sums);
-    wait_for_products();
   }
 
  private:
@@ -70,23 +68,6 @@ struct TokenPiece {
     for (int i = 0; i < 4; ++i) rows[i][0] = own[i * (8 * kPieceRowBytes / 16)];
   }
 };
-
-// Starts the copies of `cols` columns of the tokens for every part: part p's begin at column first_col + p * part_cols.
-// Zeros past the tokens' last column.
-ECMV_GPU_DEVICE void copy_token_slices(const Bf16Tokens& tokens, int parts, int64_t part_cols, int64_t first_col,
-                                       int cols, int token_bytes, Pointer<std::byte> to) {
-  constexpr int kEach = 8;
-  const int chunks = cols / kEach;
-  for (int i = thread_index(); i < parts * tokens.batch * chunks; i += block_size()) {
-    const int row = i / chunks, part = row / tokens.batch, token = row % tokens.batch;
-    const int64_t col = first_col + part * part_cols + i % chunks * kEach;
-    const Pointer<std::byte> place = to + (row * token_bytes + i % chunks * kEach * 2);
-    if (col < tokens.x_stride)
-      copy_async<16>(place, cast<const std::byte>(tokens.x + (token * tokens.x_stride + col)));
-    else
-      *cast<uint4>(place) = uint4{};
-  }
-}
 
 // A lane group's place in its block, and the block's among those with the same rows.
 struct PartOfRows {

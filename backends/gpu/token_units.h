@@ -111,6 +111,7 @@ struct Bf16Tokens {
   Pointer<float> y;  // [batch, rows]
   int64_t rows;
   int batch;
+  Pointer<const std::byte> blocks{};  // the tokens once more (token_copies.h), where lane groups multiply together
 };
 inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args) {
   return {args.x_bf16, args.x_stride, args.y, args.y_stride, args.batch};

@@ -42,8 +42,10 @@ ECMV_GPU_DEVICE void order_before_units() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-// Before products, once the registers of A and C are as they shall be; behind products; until those of all groups but the
-// last kPending are there, so that registers may be used again.
+// Before products, once the registers of A and C are as they shall be; behind products; until they are done. Units read the
+// registers of A long after the instruction, and nvcc takes them as free where a loop begins again: whoever multiplies waits
+// before the end of the loop's body. (H200, without that: of raw_bf16 one row in nine was wrong, each where the next step's
+// rows had been loaded into registers that were still read.)
 ECMV_GPU_DEVICE void begin_products() {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -362,6 +362,11 @@ struct TokenProduct {
       const auto [layout, bytes] = place(tokens.batch);
       float* const y = args.y + first * args.y_stride;
       tokens.y = layout.shares > 1 ? partial : y;
+      if (policy->together)
+        gpu::enqueue_token_blocks<gpu::Bf16Elements>(
+            stream, tokens, tiles.stored.cols, 8 * gpu::token_tiles(tokens.batch, true),
+            reinterpret_cast<std::byte*>(partial) + gpu::share_scratch_bytes(layout.shares, tiles.stored.rows),
+            tiles.compute_units, early);
       const int64_t groups = tiles.stored.rows / segments::kGroupRows,
                     row_blocks = (groups + layout.row_groups - 1) / layout.row_groups;
       gpu::launch(bf16 ? segments_gpu::token_kernel<true>(policy->together, tokens.batch)
@@ -382,7 +387,8 @@ backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, 
   const int shares =
       segments_gpu::divide_tokens(policy, matrix.shape, tiles.stored.segment_cols, device.compute_units).shares;
   return {TokenProduct{tiles, &policy, is_bf16(matrix.type), gpu::have_early_launches(device), device.shared_bytes},
-          {.scratch_bytes = tiles.sums_place() + gpu::share_scratch_bytes(shares, matrix.shape.rows),
+          {.scratch_bytes = tiles.sums_place() + gpu::share_scratch_bytes(shares, matrix.shape.rows) +
+                            (policy.together ? gpu::token_blocks_bytes(matrix.shape.cols) : 0),
            .rounding = gpu::token_rounding(matrix.shape.cols, policy.lane_groups + shares)}};
 }
 

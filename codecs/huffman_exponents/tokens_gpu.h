@@ -189,9 +189,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
     const int64_t first_col = int64_t{share_segment} * matrix.segment_cols + slice * layout.slice_cols;
     if constexpr (kTogether) {
       for (int p = 0; p < parts; ++p)
-        gpu::copy_token_blocks<gpu::Bf16Elements>(tokens, first_col + int64_t{p} * part_cols, tokens.x_stride,
-                                                  layout.slice_cols, row_groups * parts, 8 * kTokenTiles,
-                                                  to + p * part_bytes);
+        gpu::copy_token_blocks(tokens, first_col + int64_t{p} * part_cols, tokens.x_stride, layout.slice_cols,
+                               8 * kTokenTiles, to + p * part_bytes);
     } else {
       gpu::copy_token_slices(tokens, parts, part_cols, first_col, layout.slice_cols, layout.token_bytes, to);
     }

@@ -3,16 +3,19 @@
 // (rows_gpu.h), rows of 128 bytes (64, where a segment has no more) by as many lanes as they have 16 bytes.
 #pragma once
 
+#include <algorithm>
+
 #include "codecs/quad_huffman/plan_gpu.h"
 #include "codecs/quad_huffman/rows_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 // Bytes of a row that are stored at once.
+inline constexpr int kMostStoredBytes = 256;
 template <typename TileOf>
-inline constexpr int kStoredRowBytes = TileOf::kSegmentCols*(TileOf::kFloats ? 2 : 1) < 128 ? 64 : 128;
+inline constexpr int kStoredRowBytes = std::min(kMostStoredBytes, TileOf::kSegmentCols*(TileOf::kFloats ? 2 : 1));
 inline int piece_bytes(const Shape& shape) {
-  return kLanes * (segment_cols(shape.symbol_cols) * (is_float(shape.form) ? 2 : 1) < 128 ? 64 : 128);
+  return kLanes * std::min(kMostStoredBytes, segment_cols(shape.symbol_cols) * (is_float(shape.form) ? 2 : 1));
 }
 
 // Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes` of

@@ -14,7 +14,7 @@ struct RowsPiece {
   static constexpr bool kFloats = TileOf::kFloats;
   static constexpr int kRowBytes = kRowBytesOfPiece, kBytes = kLanes * kRowBytes, kChunks = kRowBytes / 16;
   static constexpr int kElementBytes = kFloats ? 2 : 1, kCols = kRowBytes / kElementBytes;
-  static_assert(kChunks == 4 || kChunks == 8);
+  static_assert(kChunks == 4 || kChunks == 8 || kChunks == 16);
   static_assert(TileOf::kSegmentCols % kCols == 0);
 
   gpu::Pointer<std::byte> bytes;  // [kBytes] of shared memory, at a multiple of 16

@@ -226,6 +226,12 @@ struct MultiplyTokens {
                                  : policy->multiply == scaled ? token_kernel<2, scaled>(shape)
                                  : few                        ? token_kernel<2, together>(shape)
                                                               : token_kernel<8, together>(shape);
+      if (policy->multiply == together) {
+        const auto arrange = is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
+                                                  : gpu::enqueue_token_blocks<gpu::Int8Elements>;
+        arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
+                args.scratch + gpu::share_scratch_bytes(shares, size.rows), compute_units, early);
+      }
       gpu::launch(
           kernel,
           {(matrix.row_groups + of_block - 1) / of_block * shares, plan.lane_groups * kLanes, plan.bytes, early},
@@ -262,7 +268,8 @@ inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers l
   return {MultiplyTokens{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
                          gpu::have_early_launches(device),
                          scaled ? gpu::column_scales_of(layers[0].scales) : gpu::ColumnScales{}},
-          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
+          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) +
+                            (policy.multiply == Multiply::together ? gpu::token_blocks_bytes(view.shape.cols) : 0),
            .rounding =
                scaled ? gpu::scaled_rounding(view.shape.cols, parts) : gpu::token_rounding(view.shape.cols, parts)}};
 }

@@ -74,9 +74,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
     if (round < rounds) {
       if constexpr (kTogether) {
         for (int p = 0; p < parts; ++p)
-          gpu::copy_token_blocks<typename Piece::Elements>(tokens, first_col + int64_t{p} * tile_cols, tokens.x_stride,
-                                                           TileOf::kSegmentCols, plan.lane_groups, 8 * kTokenTiles,
-                                                           to + p * kPartBytes);
+          gpu::copy_token_blocks(tokens, first_col + int64_t{p} * tile_cols, tokens.x_stride, TileOf::kSegmentCols,
+                                 8 * kTokenTiles, to + p * kPartBytes);
       } else {
         gpu::copy_token_slices(tokens, parts, tile_cols, first_col, TileOf::kSegmentCols, layout.token_bytes, to);
       }

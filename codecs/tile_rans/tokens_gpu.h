@@ -44,10 +44,7 @@ struct PanelRows {
       for (int panel = 0; panel < kStepPanels; ++panel) {
         const gpu::Pointer<std::byte> to =
             stage + ((2 * r + panel / 2) * gpu::kPlaceBytes + panel % 2 * kLanePanelBytes);
-        if (cols_left > panel * kPanelCols)
-          gpu::copy_async<kLanePanelBytes>(to, next[r] + panel * step_bytes[r]);
-        else
-          *gpu::cast<gpu::uint2>(to) = gpu::uint2{};
+        gpu::copy_async_or_zero<kLanePanelBytes>(to, next[r] + panel * step_bytes[r], cols_left > panel * kPanelCols);
       }
       next[r] = next[r] + int64_t{parts} * kStepPanels * step_bytes[r];
     }
