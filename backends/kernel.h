@@ -223,6 +223,7 @@ struct KernelFacts {
   int64_t scratch_bytes = 0;      // that every enqueue gets
   bool requantises = false;       // writes v besides y; otherwise the backend does that in a step of its own
   ProductRounding rounding = {};  // of float products
+  bool capturable = true;         // in a graph of a GPU; otherwise passes have to be plain launches
 };
 
 inline constexpr int64_t kParameterBytes = 512;

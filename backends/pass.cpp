@@ -273,7 +273,11 @@ class StepPass final : public Pass {
     if (kernel == nullptr)
       return BoundKernel(ReferenceDecode{&plan_, layers[0].matrix},
                          {.rows_per_block = std::max<int64_t>(1, layers[0].matrix->shape.rows)});
-    return kernel->bind(policy == nullptr ? kernel->policies[0] : *policy, layers, place_);
+    BoundKernel bound = kernel->bind(policy == nullptr ? kernel->policies[0] : *policy, layers, place_);
+    if (plan_.graph && !bound.facts.capturable && !place_.device().emulated)
+      throw Refused(
+          "The kernel's launches cannot be captured in a graph; with launch: plain they are made one by one.");
+    return bound;
   }
 
   void bind_layer(size_t index) {

@@ -26,9 +26,9 @@ struct WrittenReport {
   std::string terminal_text;          // the answer, failures, the tables of fastest kernels
 };
 
-// Writes report.html, results.md, results.csv, results.tex, macros.tex and figures/*.{svg,pdf,gp,dat,tex} into `directory` (created). A case that failed and was ok when tried again
-// (same case key and machine) is shown as ok, and the number of such cases is a warning. Throws ReportError
-// when there is no case at all or a file cannot be written.
+// Writes report.html, results.md, results.csv, results.tex, macros.tex and figures/*.{svg,pdf,gp,dat,tex} into
+// `directory` (created). A case that failed and was ok when tried again (same case key and machine) is shown as ok, and
+// the number of such cases is a warning. Throws ReportError when there is no case at all or a file cannot be written.
 WrittenReport write_report(const RecordSet& records, const ReportOptions& options,
                            const std::filesystem::path& directory);
 

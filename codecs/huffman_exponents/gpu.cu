@@ -1,6 +1,6 @@
 // GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in container_gpu.h (two_phase),
-// segments_gpu.h (segments), ring_gpu.h (rings) and tokens_gpu.h (tokens). Every enqueue lays out its look-up tables in scratch first: a small kernel of its own,
-// so that the thread blocks of the main one only copy.
+// segments_gpu.h (segments), ring_gpu.h (rings) and tokens_gpu.h (tokens). Every enqueue lays out its look-up tables in
+// scratch first: a small kernel of its own, so that the thread blocks of the main one only copy.
 #include <algorithm>
 #include <array>
 #include <string>

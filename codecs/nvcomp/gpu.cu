@@ -99,7 +99,9 @@ backends::BoundKernel bind(const backends::Policy& policy, std::span<const backe
   }
   return {body,
           {.rows_per_block = std::max<int64_t>(1, matrix.shape.rows),
-           .scratch_bytes = body.temp_offset() + body.temp_bytes}};
+           .scratch_bytes = body.temp_offset() + body.temp_bytes,
+           // A capture of Bitcomp's calls fails (6.0, H200), and the library's next call with it.
+           .capturable = method_of(*matrix.settings) != Method::bitcomp}};
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -65,8 +65,8 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   return products[0] + products[1];
 }
 
-// One token, of float32 or, where bf16_tokens is not null, of bf16. Lane groups share rows as in the products of int8; each has sums of its own, which are added in order at
-// the end.
+// One token, of float32 or, where bf16_tokens is not null, of bf16. Lane groups share rows as in the products of int8;
+// each has sums of its own, which are added in order at the end.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::TokenView tokens,

@@ -1,5 +1,5 @@
-// What the generic conformance tests cannot know of quad_huffman: the stored sizes, lanes that lag and are moved, patches of several records, every number of raw bits with every table on every instruction set,
-// and streams that lie.
+// What the generic conformance tests cannot know of quad_huffman: the stored sizes, lanes that lag and are moved, patches
+// of several records, every number of raw bits with every table on every instruction set, and streams that lie.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>

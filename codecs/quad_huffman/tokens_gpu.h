@@ -1,7 +1,8 @@
 // Products with tokens of bf16 on matrix units, of int8 and of bf16 elements, 1 to 64 tokens. A lane decodes a row, but
 // the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its
-// own (rows_gpu.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same segments of their tiles at the same time: those of one row group other tiles than each other,
-// those of other row groups the same, so that each slice of the tokens is in shared memory once for all of them.
+// own (rows_gpu.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same segments
+// of their tiles at the same time: those of one row group other tiles than each other, those of other row groups the
+// same, so that each slice of the tokens is in shared memory once for all of them.
 #pragma once
 
 #include "backends/gpu/token_matmul.h"

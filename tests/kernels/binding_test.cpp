@@ -114,7 +114,7 @@ std::string result_violation(backends::Device& device, const backends::Kernel& k
       plan.tokens = {std::vector<float>(static_cast<size_t>(shape.cols), 1.0f)};
       plan.weight_scales = {&scales[i]};
     }
-    passes.push_back(backends::prepare(device, plan));
+    passes.push_back(prepare_in_any_form(device, plan));
   }
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < passes.size(); ++i) {

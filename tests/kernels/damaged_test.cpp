@@ -50,7 +50,7 @@ void decode_by_every_kernel(const codecs::CodecEntry& entry, const codecs::Compr
         plan.policy = &policy;
         plan.layers = {uploaded.get()};
         plan.scales = {1};
-        const auto pass = backends::prepare(*device, plan);
+        const auto pass = prepare_in_any_form(*device, plan);
         pass->poison_outputs(0);
         pass->run();
         CHECK(std::ranges::equal(pass->decoded(), matrix.view().i8()));

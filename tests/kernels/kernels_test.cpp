@@ -55,7 +55,7 @@ bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, c
   plan.layers = {&uploaded};
   plan.inputs = {expected.x};
   plan.scales = {expected.scale};
-  const auto pass = backends::prepare(device, plan);
+  const auto pass = prepare_in_any_form(device, plan);
   for (int round = 0; round < 2; ++round) {
     pass->poison_outputs(round);
     pass->run();

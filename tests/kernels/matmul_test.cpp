@@ -225,6 +225,16 @@ TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every
   run_every_setting(each_codec(), devices_or_skip(Place::gpu));
 }
 
+// Steps follow each other as fast as memory gives them: registers that matrix units still read were once written only so.
+TEST_CASE("matmul kernels keep the bound on this machine's GPUs with thousands of rows and columns", "[gpu]") {
+  Devices all = devices_or_skip(Place::gpu);
+  const codecs::CodecEntry& entry = each_codec();
+  if (!has_matmul(entry, all)) return;
+  const int batches[] = {1, 16, 64};
+  for (const datasets::Matrix& matrix : {bf16_matrix({2048, 8192}), gaussian_matrix({2048, 8192}, 4)})
+    run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
+}
+
 TEST_CASE("unfused products take every element type that float32 holds") {
   using enum datasets::ElementType;
   for (const auto type : {i8, u8, i16, u16, bf16, f16, f32, f8_e5m2, f8_e4m3})

@@ -62,6 +62,16 @@ inline const codecs::CodecEntry& each_codec() {
   return tested_codecs()[index];
 }
 
+// A pass as a graph, or where the kernel's launches cannot be captured, as plain launches.
+inline std::unique_ptr<backends::Pass> prepare_in_any_form(backends::Device& device, backends::PassPlan plan) {
+  try {
+    return backends::prepare(device, plan);
+  } catch (const backends::Refused&) {
+    plan.graph = false;
+    return backends::prepare(device, plan);
+  }
+}
+
 // Whether the codec has a kernel for one of these devices at all.
 inline bool has_kernels(const codecs::CodecEntry& entry, const Devices& devices) {
   return std::ranges::any_of(devices,
