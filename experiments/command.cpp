@@ -120,7 +120,8 @@ bool interrupted() { return signals_caught > 0; }
 
 void add_selection(CLI::App& verb, Selection& selection) {
   verb.add_option("--filter", selection.filter, "only cases whose name matches this regular expression");
-  verb.add_option("--exclude", selection.exclude, "no case whose name matches this regular expression");
+  verb.add_option("--exclude", selection.exclude,
+                  "no case whose name, as --dry-run shows it, matches this regular expression");
   verb.add_option("-a,--axis", selection.edits.axes,
                   "AXIS=VALUES: replaces an axis in every block, e.g. d=2048,4096 or simd_target=all")
       ->allow_extra_args(false);

@@ -294,11 +294,9 @@ std::string filter_cases(Experiment& experiment, const std::string& filter, cons
   try {
     const datasets::Pattern keep(filter), drop(exclude);
     std::erase_if(experiment.cases, [&](const Case& one) {
-      const std::string full = one.name(), shown = one.short_name();
-      const auto found = [&](const datasets::Pattern& pattern) {
-        return pattern.found_in(full) || pattern.found_in(shown);
-      };
-      return (!filter.empty() && !found(keep)) || (!exclude.empty() && found(drop));
+      const std::string shown = one.short_name();
+      return (!filter.empty() && !keep.found_in(shown) && !keep.found_in(one.name())) ||
+             (!exclude.empty() && drop.found_in(shown));
     });
   } catch (const datasets::PatternError& e) {
     throw ConfigError({fmt::format("The expression of --filter or --exclude cannot be used: {}.", e.what())});

@@ -178,7 +178,7 @@ DecodeKernel decode_kernel(const Shape& shape) {
 }
 
 Plan plan_decode(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t shared_bytes) {
-  return plan_of(policy, shape, matrix, InputType::none, shared_bytes, piece_bytes(shape));
+  return plan_of(policy, shape, matrix, InputType::none, shared_bytes, kStoredPieceBytes);
 }
 
 backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, backends::Place& place) {

@@ -15,7 +15,9 @@ struct RowsPiece {
   static constexpr int kRowBytes = kRowBytesOfPiece, kBytes = kLanes * kRowBytes, kChunks = kRowBytes / 16;
   static constexpr int kElementBytes = kFloats ? 2 : 1, kCols = kRowBytes / kElementBytes;
   static_assert(kChunks == 4 || kChunks == 8 || kChunks == 16);
-  static_assert(TileOf::kSegmentCols % kCols == 0);
+  // A piece is a part of a segment, or some segments.
+  static constexpr int kEndCols = kCols < TileOf::kSegmentCols ? kCols : TileOf::kSegmentCols;
+  static_assert(TileOf::kSegmentCols % kEndCols == 0 && kCols % kEndCols == 0);
 
   gpu::Pointer<std::byte> bytes;  // [kBytes] of shared memory, at a multiple of 16
   uint32_t lowest;                // as in_all_elements() makes it
@@ -27,8 +29,8 @@ struct RowsPiece {
   // Where 16 bytes of a row lie.
   static ECMV_GPU_DEVICE int place(int row, int chunk) { return gpu::place_in_piece<kRowBytes>(row, chunk); }
 
-  // Decodes segment s, of which the codes are there, and calls use(first column in the segment) whenever the piece is
-  // full; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
+  // Decodes segment s, of which the codes are there, and calls use(first column in the tile, columns) whenever the piece is
+  // full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
   template <typename Use>
   ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, typename TileOf::PatchWalk& patches, Use use) {
     gpu::uint4 chunk{};
@@ -59,16 +61,17 @@ struct RowsPiece {
   template <typename Use>
   ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, typename TileOf::PatchWalk& patches,
                                  Use use) {
-    const int end_col = quad * 4 + 4, in_piece = (end_col - 1) % kCols;
+    const int end_col = s * TileOf::kSegmentCols + quad * 4 + 4, in_piece = (end_col - 1) % kCols;
     if (!kFloats && lowest != 0)
       chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
                          gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
     *gpu::cast<gpu::uint4>(bytes + place(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;
-    if (in_piece != kCols - 1) return;
-    const int first_col = end_col - kCols, first_in_tile = s * TileOf::kSegmentCols + first_col;
+    if ((quad * 4 + 4) % kEndCols != 0) return;
+    if (in_piece != kCols - 1 && s + 1 < tile.segments()) return;
+    const int cols = in_piece + 1, first_col = end_col - cols;
     LaneGroup::sync();
-    tile.apply_patches(patches, first_in_tile + kCols, [&](int row, int col, int value) {
-      const int in_row = col - first_in_tile;
+    tile.apply_patches(patches, end_col, [&](int row, int col, int value) {
+      const int in_row = col - first_col;
       const gpu::Pointer<std::byte> at = bytes + place(row, in_row * kElementBytes / 16);
       if constexpr (kFloats) {
         const gpu::Pointer<uint16_t> element = gpu::cast<uint16_t>(at) + in_row % 8;
@@ -79,7 +82,7 @@ struct RowsPiece {
       }
     });
     LaneGroup::sync();
-    use(first_col);
+    use(first_col, cols);
     LaneGroup::sync();
   }
 };

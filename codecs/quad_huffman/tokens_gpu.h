@@ -116,13 +116,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
       const gpu::Pointer<const std::byte> own_tokens = slices + (place_to_read * slice_bytes + own_tokens_at);
       place_to_read = place_to_read == kSlots - 1 ? 0 : place_to_read + 1;
       if (!decodes) continue;
-      piece.decode(tile, table, s, patches, [&](int first_col) {
+      piece.decode(tile, table, s, patches, [&](int col, int) {
+        const int first_col = col - s * TileOf::kSegmentCols;
         const auto operands = piece.operands();
         if constexpr (kTogether) {
           operands.template multiply_together<kTokenTiles>(elements, own_tokens, first_col, sums);
         } else if constexpr (kMultiply == Multiply::scaled) {
           const auto of_piece = scales;
-          scales.load(column * tile_cols + s * TileOf::kSegmentCols + first_col + Piece::kCols);
+          scales.load(column * tile_cols + col + Piece::kCols);
           float products[2][kTokenTiles][4] = {};
           operands.template multiply<kTokenTiles>(elements, own_tokens + first_col * 2, layout.token_bytes,
                                                   tokens.batch, products);

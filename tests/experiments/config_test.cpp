@@ -337,6 +337,14 @@ TEST_CASE("filters know short names, which show only settings that are not the d
   CHECK(left(R"(tuned\[lanes=8\]/scalar)") == 1);
   CHECK(left("mode=slow") == 2);
   CHECK(describe_case(parse(text).cases[1], "x", "y").codec.non_default == std::vector<std::string>{"lanes"});
+  // By default lanes=4: that excludes nothing.
+  const auto without = [&](const std::string& exclude) {
+    Experiment experiment = parse(text);
+    filter_cases(experiment, "", exclude);
+    return experiment.cases.size();
+  };
+  CHECK(without("lanes=8") == 1);
+  CHECK(without("lanes=4|seed1") == 2);
 }
 
 TEST_CASE("smoke cases are small, stay oblong and run once") {
