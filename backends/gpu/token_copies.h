@@ -1,8 +1,8 @@
 // How tokens of bf16 come to shared memory, a slice of columns at a time. Lane groups that multiply alone read them as they
 // are, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change places
 // (warpgroup_units.h): a launch before the product arranges all tokens so, once and not once for each multiprocessor, and
-// slices are copied as they lie. (H200, 16384 x 16384: with copies of single pairs products of 64 tokens took 4 to 23 us
-// longer, those of 16 up to 6.)
+// slices are copied as they lie. (H200, 16384 x 16384, two runs: with copies of single pairs products of 64 tokens took 4 to
+// 23 us longer, those of 16 up to 6.)
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kTokenLanes = 32;
 
-// What a thread copies of slices of so many columns: runs of kEach columns of every some tokens. Made once for all slices,
-// for it divides.
+// What a thread copies of slices of so many columns: runs of kEach columns of every few tokens. It divides: made once for
+// all slices where their length is not a constant and they are many.
 template <int kEach>
 class TokenRuns {
  public:

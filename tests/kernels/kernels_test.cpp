@@ -293,6 +293,28 @@ TEST_CASE("chains of different layers are exact on this machine's GPUs, layer by
   run_chains(each_codec(), devices_or_skip(Place::gpu));
 }
 
+TEST_CASE("a kernel whose launches cannot be captured is refused as a graph and runs as plain launches") {
+  struct Nothing {
+    void operator()(void*, const backends::DecodeArgs&) const {}
+  };
+  backends::Kernel kernel;
+  kernel.bind = [](const backends::Policy&, std::span<const backends::Layer>, backends::Place&) {
+    return backends::BoundKernel(Nothing{}, {.capturable = false});
+  };
+  codecs::CompressedMatrix empty;
+  for (auto& device : devices(Place::cpu, 1)) {
+    const auto uploaded = device->upload(empty);
+    backends::PassPlan plan;
+    plan.kernel = &kernel;
+    plan.op = backends::Op::decode;
+    plan.layers = {uploaded.get()};
+    plan.scales = {1};
+    CHECK_THROWS_AS(backends::prepare(*device, plan), backends::Refused);
+    plan.graph = false;
+    CHECK_NOTHROW(backends::prepare(*device, plan)->run());
+  }
+}
+
 TEST_CASE("a chain runs as a captured graph and as plain launches, with the same result", "[gpu]") {
   Devices gpus = devices_or_skip(Place::gpu);
   const codecs::CodecEntry& entry = each_codec();
