@@ -1,23 +1,30 @@
-// Products with 1 to 4 tokens of bf16 on matrix units, without a detour through shared memory: what a lane decodes of its
-// row, four columns at a time, is its part of the operand B [16, 8] as it is. There the four lanes 4 n + t have one
-// column n of B and different rows k, but they are different rows of the matrix here. Operand A keeps them apart: it
-// [16, 16] has a row for each token and each t, with the token's four numbers where k belongs to t and zeros elsewhere.
-// A matrix unit has multiplications to spare; the lanes save one for each element and the sums of four lanes.
+// Products with up to 16 tokens of bf16 on matrix units, without a detour through shared memory: what a lane decodes of its
+// row, eight columns at a time, is its part of an operand as it is (gpu/row_units.h). Several blocks, the shares, take
+// some of the columns each, so that their tokens are in shared memory as a whole; what they sum up is added by a launch
+// behind the product (gpu/token_shares.h).
 //
 // int8 elements are made numbers of bf16 by nothing but byte permutations: an integer of 8 bits in the low byte of a bf16
 // is that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers
 // as any others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w -
 // lowest = m or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers
 // is taken away at the end. Operations for four columns beyond the codes': 1 multiply-add and 1 logic operation (folded
-// cells), 2 byte permutations, 1 matrix product, 0.5 loads of x.
+// cells), 2 byte permutations; 0.5 matrix products and 0.5 loads of 16 bytes for each four tokens.
 #pragma once
 
-#include "backends/gpu/token_units.h"
+#include "backends/gpu/row_units.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-inline constexpr int kFewTokens = 4;
+// Tokens of a tile, and tiles at most.
+inline constexpr int kFewTile = 4, kFewTiles = 4, kFewTokens = kFewTile * kFewTiles;
+
+// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], sums [lane groups, 4, 32],
+// and of each token and lane group the largest number's bits and the sum [2, tokens, 32].
+struct FewLayout {
+  int tokens, pair_bytes, sums, facts;
+  int shares, share_tiles;  // blocks with the same rows, and column tiles of each
+};
 
 // Multiplying by a power of two that one float may not hold.
 ECMV_GPU_DEVICE float scaled(float value, int exponent) {
@@ -25,40 +32,47 @@ ECMV_GPU_DEVICE float scaled(float value, int exponent) {
   return value * gpu::float_of(static_cast<uint32_t>(127 + half) << 23) *
          gpu::float_of(static_cast<uint32_t>(127 + exponent - half) << 23);
 }
-
-// Tokens in shared memory, two by two, as a lane reads its part of A by one load: of four columns first two of the one
-// token, first two of the other, last two of the one, last two of the other. Row g of A is token 2 (g / 4) for t = g % 4,
-// row g + 8 the token after it.
-inline constexpr int kQuadBytes = 16;
-ECMV_GPU_DEVICE int token_place(int token, int col) {
-  return col / 4 * kQuadBytes + token % 2 * 4 + col % 4 / 2 * 8 + col % 2 * 2;
-}
-
-// Where things lie in shared memory beside table and rings: pairs of tokens, sums [lane groups, tokens, 32], and of each
-// token and lane group the largest number's bits and the sum.
-struct FewLayout {
-  int tokens, pair_bytes, sums, facts;
-};
-
 // x' = x * 2^shift has its largest number at about 2^100.
 ECMV_GPU_DEVICE int token_shift(uint32_t largest) { return largest == 0 ? 0 : 227 - static_cast<int>(largest >> 7); }
-ECMV_GPU_DEVICE int token_shift(gpu::Pointer<const uint32_t> largest, int token, int lane_groups) {
-  uint32_t most = 0;
-  for (int i = 0; i < lane_groups; ++i) {
-    const uint32_t other = largest[token * kLanes + i];
-    most = other > most ? other : most;
-  }
-  return token_shift(most);
+// The powers of two that two numbers of bf16 in a word are multiplied with, one after the other.
+struct TokenFactors {
+  uint32_t first, second;
+};
+ECMV_GPU_DEVICE TokenFactors factors_of(int shift) {
+  const int half = shift / 2;
+  return {static_cast<uint32_t>(127 + half) << 7 | static_cast<uint32_t>(127 + half) << 23,
+          static_cast<uint32_t>(127 + shift - half) << 7 | static_cast<uint32_t>(127 + shift - half) << 23};
+}
+ECMV_GPU_DEVICE gpu::uint4 scaled(gpu::uint4 numbers, TokenFactors factors) {
+  const auto both = [&](uint32_t word) {
+    return gpu::multiply_pairs(gpu::multiply_pairs(word, factors.first), factors.second);
+  };
+  return {both(numbers.x), both(numbers.y), both(numbers.z), both(numbers.w)};
 }
 
-// The largest number and the sum of each token, of what this lane group has looked at.
-ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, int cols, gpu::Pointer<uint32_t> largest,
-                                    gpu::Pointer<float> totals) {
+// The columns of a share: those of the matrix, and as many as there are codes for.
+struct ShareCols {
+  int first, end, stored;
+};
+ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, const ShareCols& cols, int col) {
+  if (token >= x.batch || cols.first + col >= cols.end) return {};
+  return *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + cols.first + col));
+}
+
+// The largest number and the sum of each token's columns, [tokens, 32] each, at 32 * token once all threads have met.
+ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const ShareCols& cols, int lane_groups,
+                                    gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
+  const int lane = LaneGroup::lane(), lane_group = LaneGroup::group();
+  const auto total_of = [](float own) {
+    ECMV_GPU_UNROLL
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) own += LaneGroup::shuffle_xor(own, distance);
+    return own;
+  };
   for (int token = 0; token < x.batch; ++token) {
     uint32_t most = 0;
     float total = 0;
-    for (int col = gpu::thread_index() * 8; col < cols; col += gpu::block_size() * 8) {
-      const gpu::uint4 words = *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + col));
+    for (int col = gpu::thread_index() * 8; col < cols.stored; col += gpu::block_size() * 8) {
+      const gpu::uint4 words = eight_numbers(x, token, cols, col);
       ECMV_GPU_UNROLL
       for (int i = 0; i < 8; ++i) {
         const uint32_t half = gpu::word_of(words, i / 2) >> (i % 2 * 16) & 0xFFFF;
@@ -67,168 +81,188 @@ ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, int cols, gpu::Poi
       }
     }
     most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
-    ECMV_GPU_UNROLL
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) total += LaneGroup::shuffle_xor(total, distance);
-    if (LaneGroup::lane() == 0) {
-      largest[token * kLanes + LaneGroup::group()] = most;
-      totals[token * kLanes + LaneGroup::group()] = total;
+    total = total_of(total);
+    if (lane == 0) {
+      largest[token * kLanes + lane_group] = most;
+      totals[token * kLanes + lane_group] = total;
+    }
+  }
+  gpu::sync_block();
+  for (int token = lane_group; token < x.batch; token += lane_groups) {
+    const bool is_there = lane < lane_groups;
+    const int32_t most = is_there ? static_cast<int32_t>(largest[token * kLanes + lane]) : 0,
+                  most_of_all = LaneGroup::reduce_max(most);
+    const float total = total_of(is_there ? totals[token * kLanes + lane] : 0);
+    LaneGroup::sync();
+    if (lane == 0) {
+      largest[token * kLanes] = static_cast<uint32_t>(most_of_all);
+      totals[token * kLanes] = total;
     }
   }
 }
 
-// All tokens to shared memory, zeros past the last column and for the second one of a pair that has one; shift_of(token):
-// by how many powers of two they are scaled.
-template <typename ShiftOf>
-ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, int cols, int stored_cols, gpu::Pointer<std::byte> to,
-                                     int pair_bytes, ShiftOf shift_of) {
-  for (int token = 0; token < (x.batch + 1) / 2 * 2; ++token) {
-    const int shift = token < x.batch ? shift_of(token) : 0;
-    for (int col = gpu::thread_index() * 8; col < stored_cols; col += gpu::block_size() * 8) {
-      const gpu::uint4 words =
-          col < cols && token < x.batch ? *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + col)) : gpu::uint4{};
-      const gpu::Pointer<uint32_t> place = gpu::cast<uint32_t>(to + (token / 2 * pair_bytes + token_place(token, col)));
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        uint32_t word = gpu::word_of(words, i);
-        if (shift != 0)
-          word = gpu::bits_of(scaled(gpu::float_of(word << 16), shift)) >> 16 |
-                 (gpu::bits_of(scaled(gpu::float_of(word & 0xFFFF0000u), shift)) & 0xFFFF0000u);
-        place[i * 2] = word;
-      }
+// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
+// many powers of two they are scaled.
+template <bool kScaled, typename ShiftOf>
+ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const ShareCols& cols, int pairs, int pair_bytes,
+                                     gpu::Pointer<std::byte> to, ShiftOf shift_of) {
+  for (int pair = 0; pair < pairs; ++pair) {
+    const auto factors = [&](int token) { return factors_of(token < x.batch ? shift_of(token) : 0); };
+    [[maybe_unused]] TokenFactors of_one{}, of_other{};
+    if constexpr (kScaled) of_one = factors(2 * pair), of_other = factors(2 * pair + 1);
+    for (int col = gpu::thread_index() * 8; col < cols.stored; col += gpu::block_size() * 8) {
+      gpu::uint4 one = eight_numbers(x, 2 * pair, cols, col), other = eight_numbers(x, 2 * pair + 1, cols, col);
+      if constexpr (kScaled) one = scaled(one, of_one), other = scaled(other, of_other);
+      const gpu::Pointer<gpu::uint4> place =
+          gpu::cast<gpu::uint4>(to + (pair * pair_bytes + col * gpu::kOwnTokenBytes));
+      place[0] = gpu::uint4{one.x, other.x, one.z, other.z};
+      place[1] = gpu::uint4{one.y, other.y, one.w, other.w};
     }
   }
 }
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, Plan plan, FewLayout layout,
                                                                  Hidden hidden, gpu::Bf16Tokens tokens) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   constexpr bool kFloats = TileOf::kFloats;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
-            part = lane_group / plan.lane_groups_of_rows, parts = plan.lane_groups / plan.lane_groups_of_rows;
-  // A block takes several row groups in turn: tables and tokens are there once.
-  const int64_t step = gpu::grid_size() * parts;
-  int64_t first_group = gpu::block_index() * parts;
-  const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + layout.sums),
-                            own_sums = sums + lane_group * (tokens.batch * kLanes);
+            share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
+            tiles_left = matrix.column_tiles - first_tile,
+            own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles,
+            tile_cols = matrix.streams.tile_segments * TileOf::kSegmentCols, first_col = first_tile * tile_cols,
+            cols_left = matrix.streams.row_segments * TileOf::kSegmentCols - first_col;
+  const ShareCols cols{first_col, matrix.cols, cols_left < own_tiles * tile_cols ? cols_left : own_tiles * tile_cols};
+  // A block takes several row groups in turn: table and tokens are there once.
+  const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
+  int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;
+  const gpu::Pointer<float> own_sums =
+      gpu::cast<float>(gpu::shared_memory() + layout.sums) + lane_group * (kFewTile * kLanes);
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + layout.tokens;
   const gpu::Pointer<uint32_t> largest = gpu::cast<uint32_t>(gpu::shared_memory() + layout.facts);
-  const gpu::Pointer<float> totals = gpu::cast<float>(largest + tokens.batch * kLanes);
-  const int stored_cols = matrix.streams.row_segments * TileOf::kSegmentCols;
-  constexpr int kSegmentBytes = TileOf::kSegmentCols / 4 * kQuadBytes;
+  const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTiles * kFewTile * kLanes);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  const int first_column = lane_group % plan.lane_groups_of_rows;
-  const auto begin = [&](int64_t group, int column) {
-    if (group < matrix.row_groups && column < matrix.column_tiles)
-      tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+  const auto begin = [&](int number) {
+    tile.begin(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  begin(first_group + part, first_column);
+  if (group < matrix.row_groups) begin(0);
   fill_table(matrix, plan, own_entries);
-  for (int token = 0; token < tokens.batch; ++token) own_sums[token * kLanes + lane] = 0;
+  ECMV_GPU_UNROLL
+  for (int i = 0; i < kFewTile; ++i) own_sums[i * kLanes + lane] = 0;
   gpu::wait_for_previous();
   if constexpr (!kFloats) {
-    look_at_tokens(tokens, matrix.cols, largest, totals);
+    look_at_tokens(tokens, cols, plan.lane_groups, largest, totals);
     gpu::sync_block();
   }
-  const auto shift_of = [&](int token) { return kFloats ? 0 : token_shift(largest, token, plan.lane_groups); };
-  load_few_tokens(tokens, matrix.cols, stored_cols, inputs, layout.pair_bytes, shift_of);
+  const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
+  load_few_tokens<!kFloats>(tokens, cols, kTiles * kFewTile / 2, layout.pair_bytes, inputs, shift_of);
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
-  const auto input_of = [&](int token, int col) {
-    return gpu::float_of(
-        uint32_t{*gpu::cast<const uint16_t>(inputs + (token / 2 * layout.pair_bytes + token_place(token, col)))} << 16);
-  };
-  // Sum i of a lane is C[g + 8 (i / 2), n], of the row of lane 4 n + g % 4.
-  const auto token_of = [&](int i) { return lane / 16 * 2 + i / 2; };
-  const auto row_of = [&](int i) { return 4 * (lane % 4 * 2 + i % 2) + lane / 4 % 4; };
-  const bool is_own = lane / 4 % 4 == lane % 4 && lane / 16 * 2 < tokens.batch;
-  gpu::uint4 operand[2] = {};  // stays zero in lanes whose row of A is not theirs
-  for (; first_group < matrix.row_groups; first_group += step) {
-    const int64_t group = first_group + part;
-    float all_products[4] = {};
-    int column = group < matrix.row_groups ? first_column : matrix.column_tiles;
-    while (column < matrix.column_tiles) {
-      float products[4] = {};  // of the tile: shorter sums are nearer to what is right
+  const bool reads = gpu::reads_tokens();
+  const gpu::Pointer<const std::byte> own_inputs = inputs + (lane / 16 * layout.pair_bytes + gpu::own_pair_half() * 16);
+  gpu::uint4 operands[4] = {};  // stay zero in lanes that read no tokens
+  float products[kTiles][4];
+
+  // What the tile's patches change is added to the sums, four tokens at a time.
+  const auto add_patches = [&](int tile_col) {
+    ECMV_GPU_NO_UNROLL
+    for (int j = 0; j < kTiles; ++j) {
+      const int left = tokens.batch - j * kFewTile, count = left < kFewTile ? left : kFewTile;
+      const auto add = [&](int row, int col, auto change) {
+        for (int token = 0; token < count; ++token) {
+          const int of = j * kFewTile + token;
+          const gpu::Pointer<const std::byte> at =
+              inputs + (of / 2 * layout.pair_bytes + gpu::own_token_place(of % 2, tile_col + col));
+          gpu::atomic_add(own_sums + (token * kLanes + row),
+                          change(gpu::float_of(uint32_t{*gpu::cast<const uint16_t>(at)} << 16)));
+        }
+      };
       if constexpr (kFloats) {
         tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
-          for (int token = 0; token < tokens.batch; ++token) {
-            const float input = input_of(token, tile.first_col() + patch.col);
-            gpu::atomic_add(own_sums + (token * kLanes + patch.row),
-                            bf16_number(patch.exponent, sign) * input - bf16_number(patch.stand_in, sign) * input);
-          }
+          add(patch.row, patch.col,
+              [&](float x) { return bf16_number(patch.exponent, sign) * x - bf16_number(patch.stand_in, sign) * x; });
         });
       } else {
         // In the numbers that codes are multiplied as.
         const float unit = TileOf::Bytes::kFolds ? 0x1p-132f : 0x1p-133f;
         tile.for_each_patch([&](int row, int col, int delta) {
-          for (int token = 0; token < tokens.batch; ++token)
-            gpu::atomic_add(own_sums + (token * kLanes + row),
-                            static_cast<float>(delta) * unit * input_of(token, tile.first_col() + col));
+          add(row, col, [&](float x) { return static_cast<float>(delta) * unit * x; });
         });
       }
-      const gpu::Pointer<const std::byte> own_inputs =
-          inputs + (is_own ? lane / 16 * layout.pair_bytes + tile.first_col() / 4 * kQuadBytes : 0);
-      const auto load_operand = [&](int segment, int quad) {
-        if (is_own)
-          operand[quad % 2] = *gpu::cast<const gpu::uint4>(own_inputs + (segment * kSegmentBytes + quad * kQuadBytes));
+      LaneGroup::sync();
+      ECMV_GPU_UNROLL
+      for (int of = 0; of < kTiles; ++of) {
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < 4; ++i)
+          if (of == j) products[of][i] += own_sums[gpu::own_sum_number(i) * kLanes + gpu::own_sum_row(i)];
+      }
+      LaneGroup::sync();
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kFewTile; ++i) own_sums[i * kLanes + lane] = 0;
+      LaneGroup::sync();
+    }
+  };
+
+  for (; group < matrix.row_groups;) {
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTiles; ++j) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) products[j][i] = 0;
+    }
+    for (int number = 0; number < own_tiles;) {
+      const int tile_col = number * tile_cols;
+      if (tile.has_patches()) add_patches(tile_col);
+      const gpu::Pointer<const std::byte> tile_inputs = own_inputs + tile_col * gpu::kOwnTokenBytes;
+      gpu::uint2 held{};
+      const auto multiply = [&](int segment, int quad, gpu::uint2 four) {
+        if (quad % 2 == 0) {
+          held = four;
+          return;
+        }
+        const gpu::Pointer<const std::byte> at =
+            tile_inputs + (segment * (TileOf::kSegmentCols * gpu::kOwnTokenBytes) + quad / 2 * 32);
+        ECMV_GPU_UNROLL
+        for (int j = 0; j < kTiles; ++j) {
+          gpu::uint4& operand = operands[(quad / 2 * kTiles + j) % 4];
+          if (reads) operand = *gpu::cast<const gpu::uint4>(at + 2 * j * layout.pair_bytes);
+          gpu::multiply_own_rows(operand, held, four, products[j]);
+        }
       };
       if constexpr (kFloats)
         tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-          load_operand(segment, quad);
           const FourFloats four = join(exponents, signs, lowest);
-          gpu::multiply_tokens(operand[quad % 2], gpu::uint2{four.first, four.second}, products);
+          multiply(segment, quad, gpu::uint2{four.first, four.second});
         });
       else
         tile.decode_integers(table, [&](int segment, int quad, uint32_t first, uint32_t second) {
-          load_operand(segment, quad);
-          gpu::multiply_tokens(operand[quad % 2], gpu::uint2{first, second}, products);
+          multiply(segment, quad, gpu::uint2{first, second});
         });
-      LaneGroup::sync();
+      if (++number < own_tiles) begin(number);
+    }
+    const int64_t first_row = group * kLanes;
+    group += step;
+    if (group < matrix.row_groups) begin(0);
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTiles; ++j) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < 4; ++i) {
-        if (token_of(i) >= tokens.batch) continue;
-        const gpu::Pointer<float> patched = own_sums + (token_of(i) * kLanes + row_of(i));
-        all_products[i] += products[i] + *patched;
-        *patched = 0;
+        const int token = j * kFewTile + gpu::own_sum_number(i);
+        const int64_t row = first_row + gpu::own_sum_row(i);
+        if (token >= tokens.batch || row >= matrix.rows) continue;
+        float product = products[j][i];
+        if constexpr (!kFloats) {
+          product = scaled(product, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
+          product +=
+              (static_cast<float>(matrix.lowest) - (TileOf::Bytes::kFolds ? 0.5f : 0.0f)) * totals[token * kLanes];
+        }
+        tokens.y[(share * tokens.batch + token) * tokens.rows + row] = product;
       }
-      LaneGroup::sync();
-      column += plan.lane_groups_of_rows;
-      begin(group, column);
     }
-    begin(group + step, first_column);
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int token = token_of(i);
-      if (token >= tokens.batch) continue;
-      float product = all_products[i];
-      if constexpr (!kFloats) product = scaled(product, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
-      own_sums[token * kLanes + row_of(i)] = product;
-    }
-    gpu::sync_block();
-    for (int i = gpu::thread_index(); i < tokens.batch * parts * kLanes; i += gpu::block_size()) {
-      const int token = i / (parts * kLanes), of_block = i % (parts * kLanes);
-      const int64_t row = first_group * kLanes + of_block;
-      if (row >= matrix.rows) continue;
-      float sum = 0;
-      for (int w = 0; w < plan.lane_groups_of_rows; ++w)
-        sum += sums[((of_block / kLanes * plan.lane_groups_of_rows + w) * tokens.batch + token) * kLanes +
-                    of_block % kLanes];
-      if constexpr (!kFloats) {
-        float total = 0;
-        for (int k = 0; k < plan.lane_groups; ++k) total += totals[token * kLanes + k];
-        sum += (static_cast<float>(matrix.lowest) - (TileOf::Bytes::kFolds ? 0.5f : 0.0f)) * total;
-      }
-      tokens.y[token * tokens.rows + row] = sum;
-    }
-    // The sums are read before the next row groups' patches are added to them.
-    gpu::sync_block();
-    for (int token = 0; token < tokens.batch; ++token) own_sums[token * kLanes + lane] = 0;
-    LaneGroup::sync();
   }
 }
 

@@ -156,6 +156,7 @@ class TileLanes {
   }
 
   ECMV_GPU_DEVICE int first_col() const { return first_col_; }
+  ECMV_GPU_DEVICE bool has_patches() const { return LaneGroup::uniform(static_cast<int32_t>(tile_.patches)) != 0; }
 
   // Calls f(row, column of the tile, what is added to the element) for the patches of the tile, of int8 elements, each of
   // one cell: an element may have several. The first ones have been loaded since begin().

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "codecs/quad_huffman/few_tokens_gpu.h"
+#include "codecs/quad_huffman/one_token_gpu.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
 #include "codecs/quad_huffman/tokens_gpu.h"
@@ -128,38 +128,74 @@ TokenKernel token_kernel(const Shape& shape) {
                                   : nullptr;
 }
 
-// The same for few tokens, with up to four.
+// --- up to 16 tokens, by lanes that own rows -------------------------------------------------------------------------
+
 struct FewPlanned {
   Plan plan;
   FewLayout layout;
+  int64_t blocks;
 };
-inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tokens,
-                           int64_t shared_bytes) {
-  const int64_t stored = row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols),
-                tiles = column_tiles(matrix.cols, shape.tile_cols);
-  for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
-    const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{lane_groups} * tokens * kLanes * 4,
-                  facts = int64_t{2} * tokens * kLanes * 4, pair = stored / 4 * kQuadBytes,
-                  inputs = int64_t{tokens + 1} / 2 * pair;
-    FewPlanned planned{{.lane_groups = lane_groups, .lane_groups_of_rows = lane_groups_of_rows(lane_groups, tiles)},
-                       {.pair_bytes = static_cast<int>(pair)}};
-    Plan& plan = planned.plan;
-    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - facts - inputs)) continue;
-    planned.layout.sums = plan.rings + static_cast<int>(rings);
-    planned.layout.facts = planned.layout.sums + static_cast<int>(sums);
-    planned.layout.tokens = planned.layout.facts + static_cast<int>(facts);
-    plan.bytes = planned.layout.tokens + static_cast<int>(inputs);
-    return planned;
+inline int few_tiles(int tokens) { return tokens <= kFewTile ? 1 : kFewTiles; }
+// How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
+// whose blocks are done first. Lane groups of a multiprocessor take as long as kFewBusy of them at least. No lane groups
+// where nothing fits.
+inline constexpr int kFewBusy = 12;
+inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
+                           int compute_units, int64_t shared_bytes) {
+  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols),
+                facts = int64_t{2} * tiles * kFewTile * kLanes * 4;
+  FewPlanned best{};
+  double least = 0;
+  for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
+    const int64_t shares = (columns + share_tiles - 1) / share_tiles,
+                  pair = share_tiles * shape.tile_cols * gpu::kOwnTokenBytes,
+                  inputs = int64_t{tiles} * (kFewTile / 2) * pair;
+    if (share_tiles != (columns + shares - 1) / shares) continue;
+    for (int lane_groups = static_cast<int>(std::min<int64_t>(policy.lane_groups, groups)); lane_groups >= 1;
+         --lane_groups) {
+      const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{lane_groups} * kFewTile * kLanes * 4;
+      FewPlanned planned{};
+      Plan& plan = planned.plan;
+      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - facts - inputs)) continue;
+      const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
+                    at_once = std::clamp<int64_t>(compute_units / shares, 1, row_blocks),
+                    rounds = (row_blocks + at_once - 1) / at_once * ((shares + compute_units - 1) / compute_units);
+      // Lanes that share a copy of the table wait for each other.
+      const double waits = plan.copies >= 8   ? 1
+                           : plan.copies >= 2 ? 1.1
+                                              : 1.2,
+                   time = static_cast<double>(rounds * share_tiles * std::max(lane_groups, kFewBusy)) * waits *
+                          (1 + 0.005 * static_cast<double>(shares));
+      if (best.blocks > 0 && time >= least) continue;
+      least = time;
+      plan.lane_groups = lane_groups;
+      plan.lane_groups_of_rows = 1;
+      planned.layout = {.pair_bytes = static_cast<int>(pair),
+                        .sums = plan.rings + static_cast<int>(rings),
+                        .shares = static_cast<int>(shares),
+                        .share_tiles = static_cast<int>(share_tiles)};
+      planned.layout.facts = planned.layout.sums + static_cast<int>(sums);
+      planned.layout.tokens = planned.layout.facts + static_cast<int>(facts);
+      plan.bytes = planned.layout.tokens + static_cast<int>(inputs);
+      planned.blocks = at_once * shares;
+      best = planned;
+    }
   }
-  return {};
+  return best;
 }
 
-inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves8"}, 8, 32, 1, true}};
+inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves12"}, 12, 32, 1, true}};
 
 using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
-inline FewKernel few_kernel(const Shape& shape) {
+// Null where there is none: symbols of four and eight columns with 2 to 5 raw bits, and bf16 elements.
+template <int kTiles>
+FewKernel few_kernel(const Shape& shape) {
   const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> FewKernel {
-    return few_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, 512>;
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
+    if constexpr (!is_float(kForm) && (kSymbolCols == 2 || raw_bits_of(kForm) < 2 || raw_bits_of(kForm) > 5))
+      return nullptr;
+    else
+      return few_tokens<kSymbolCols, kForm, decltype(symbols)::value, kTiles, 512>;
   };
   return is_float(shape.form) ? for_float_shape(shape, kernel) : for_shape(shape, kernel);
 }
@@ -174,21 +210,63 @@ struct MultiplyFew {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int first = 0; first < args.batch;) {
-      int some = std::min(kFewTokens, args.batch - first);
-      while (plan_few(*policy, shape, size, some, shared_bytes).plan.lane_groups == 0) some = (some + 1) / 2;
+    for (int first = 0; first < args.batch; first += kFewTokens) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = some;
+      tokens.batch = std::min(kFewTokens, args.batch - first);
       tokens.x = args.x_bf16 + first * args.x_stride;
-      tokens.y = args.y + first * args.y_stride;
-      const FewPlanned planned = plan_few(*policy, shape, size, some, shared_bytes);
-      const Plan& plan = planned.plan;
-      const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
-      const int64_t blocks = std::min<int64_t>(compute_units, (matrix.row_groups + of_block - 1) / of_block);
-      gpu::launch(few_kernel(shape), {blocks, plan.lane_groups * kLanes, plan.bytes, early}, stream, matrix, plan,
-                  planned.layout, Hidden{}, tokens);
-      first += some;
+      const int tiles = few_tiles(tokens.batch);
+      const FewPlanned planned = plan_few(*policy, shape, size, tiles, compute_units, shared_bytes);
+      float* const y = args.y + first * args.y_stride;
+      const int shares = planned.layout.shares;
+      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      gpu::launch(tiles == 1 ? few_kernel<1>(shape) : few_kernel<kFewTiles>(shape),
+                  {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
+                  planned.plan, planned.layout, Hidden{}, tokens);
+      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
+  }
+};
+
+// --- one token, by digits --------------------------------------------------------------------------------------------
+
+inline Plan plan_one(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t shared_bytes) {
+  const int64_t inputs = row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols) * gpu::kDigits,
+                tiles = column_tiles(matrix.cols, shape.tile_cols);
+  for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
+    const int of_rows = lane_groups_of_rows(lane_groups, tiles);
+    const int64_t rings = int64_t{lane_groups} * kRingBytes,
+                  sums = (int64_t{lane_groups} / of_rows * gpu::kDigits * kLanes * 4 + kDigitFactBytes + 15) / 16 * 16;
+    Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
+    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - inputs)) continue;
+    plan.sums = plan.rings + static_cast<int>(rings);
+    plan.inputs = plan.sums + static_cast<int>(sums);
+    plan.bytes = plan.inputs + static_cast<int>(inputs);
+    return plan;
+  }
+  return {};
+}
+
+inline constexpr RingPolicy kOnePolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves32"}, 32, 32, 1, true}};
+
+using OneKernel = void (*)(Matrix, Plan, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>);
+template <int kMostThreads>
+OneKernel one_kernel(const Shape& shape) {
+  return for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> OneKernel {
+    return one_token<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+  });
+}
+
+// Token by token: the kernel is for one.
+struct MultiplyOne {
+  Matrix matrix;
+  Plan plan;
+  gpu::LaunchShape launch_shape;
+  OneKernel kernel;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int token = 0; token < args.batch; ++token)
+      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{},
+                  gpu::Pointer<const uint16_t>(args.x_bf16 + token * args.x_stride),
+                  gpu::Pointer<float>(args.y + token * args.y_stride));
   }
 };
 
@@ -278,8 +356,13 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
                                const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
-  if (plan_few(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, 1, device.shared_bytes).plan.lane_groups == 0)
-    return "The table, the rings of two waves and a token do not fit the shared memory of a thread block.";
+  const Shape shape = shape_of(matrix);
+  if (few_kernel<1>(shape) == nullptr)
+    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements.";
+  if (plan_few(policy.as<RingPolicy>(), shape, matrix.shape, kFewTiles, device.compute_units, device.shared_bytes)
+          .blocks == 0)
+    return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
+           "thread block.";
   if (largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
@@ -291,18 +374,51 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
   const codecs::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const backends::DeviceInfo& device = place.device();
-  backends::ProductRounding rounding =
-      gpu::token_rounding(shape.tile_cols, column_tiles(view.shape.cols, shape.tile_cols) + kMostTokenGroups);
-  rounding.more_roundings += 4 * shape.tile_cols;  // patches of a row of a tile
+  const auto& policy = named.as<RingPolicy>();
+  const auto planned = [&](int tiles) {
+    return plan_few(policy, shape, view.shape, tiles, device.compute_units, device.shared_bytes).layout;
+  };
+  const FewLayout one = planned(1), all = planned(kFewTiles);
+  const int shares = std::max(one.shares, all.shares),
+            share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols;
+  backends::ProductRounding rounding = gpu::token_rounding(share_cols, shares + kMostTokenGroups);
+  rounding.more_roundings += 4 * share_cols;  // patches of a row
   if (const int largest = largest_stand_in(view); largest != 0) rounding.offset = std::ldexp(2.0, largest + 1 - 127);
   if (!has_floats(view)) {
     // An element that is patched is coded as another one of as many bits.
     const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
     rounding.offset = 2.0 * (std::abs(shape.lowest) + most);
   }
-  return {MultiplyFew{matrix_of(view, shape), shape, view.shape, &named.as<RingPolicy>(), device.compute_units,
-                      device.shared_bytes, gpu::have_early_launches(device)},
-          {.rounding = rounding}};
+  return {MultiplyFew{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
+                      gpu::have_early_launches(device)},
+          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows), .rounding = rounding}};
+}
+
+inline std::string refuses_one(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                               const backends::Policy& policy) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
+  if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
+  if (plan_one(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, device.shared_bytes).lane_groups == 0)
+    return "The table, the rings of two waves and a token's digits do not fit the shared memory of a thread block.";
+  return "";
+}
+
+// Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is below
+// n 2^-22 of the sum of its numbers: an offset of 4.
+inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const backends::DeviceInfo& device = place.device();
+  const Matrix matrix = matrix_of(view, shape);
+  const Plan plan = plan_one(named.as<RingPolicy>(), shape, view.shape, device.shared_bytes);
+  const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
+  const gpu::LaunchShape launch_shape{
+      std::min<int64_t>(device.compute_units, (matrix.row_groups + of_block - 1) / of_block), plan.lane_groups * kLanes,
+      plan.bytes, gpu::have_early_launches(device)};
+  return {MultiplyOne{matrix, plan, launch_shape,
+                      plan.lane_groups <= 16 ? one_kernel<512>(shape) : one_kernel<1024>(shape)},
+          {.rounding = {.more_roundings = 2, .offset = 4}}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

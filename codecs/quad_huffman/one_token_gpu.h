@@ -1,0 +1,156 @@
+// Products of int8 elements with one token of bf16, at the speed of products with int8 vectors. The token is made an integer
+// of four digits with signs times a power of two, once a block (gpu/row_units.h says how exact that is), and matrix units
+// multiply the bytes that lanes decode with all four digits at once. Sums are integers and exact. Operations for four
+// columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1 dot product and 0.25 loads.
+#pragma once
+
+#include "codecs/quad_huffman/few_tokens_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// Bytes behind the sums of rows: the token's sums by digit, and its largest number by lane group.
+inline constexpr int kDigitFactBytes = (gpu::kDigits + kLanes) * 4;
+
+// The largest of the token's numbers' bits; all threads, which meet.
+ECMV_GPU_DEVICE uint32_t largest_number(gpu::Pointer<const uint16_t> x, int cols, int lane_groups,
+                                        gpu::Pointer<uint32_t> by_group) {
+  uint32_t most = 0;
+  for (int col = gpu::thread_index() * 8; col < cols; col += gpu::block_size() * 8) {
+    const gpu::uint4 words = *gpu::cast<const gpu::uint4>(x + col);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const uint32_t number = gpu::word_of(words, i / 2) >> (i % 2 * 16) & 0x7FFF;
+      most = number > most ? number : most;
+    }
+  }
+  most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
+  const int lane = LaneGroup::lane();
+  if (lane == 0) by_group[LaneGroup::group()] = most;
+  gpu::sync_block();
+  return static_cast<uint32_t>(LaneGroup::reduce_max(lane < lane_groups ? static_cast<int32_t>(by_group[lane]) : 0));
+}
+
+// The token's digits to shared memory, zeros past the last column, and what is added up of each digit to sums[digit].
+ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, int cols, int stored_cols, int largest_exponent,
+                                 gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sums) {
+  int32_t own[gpu::kDigits] = {};
+  for (int col = gpu::thread_index() * 8; col < stored_cols; col += gpu::block_size() * 8) {
+    const gpu::uint4 words = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
+    ECMV_GPU_UNROLL
+    for (int quad = 0; quad < 2; ++quad) {
+      uint32_t number[4];
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i)
+        number[i] = gpu::digits_of(gpu::word_of(words, quad * 2 + i / 2) >> (i % 2 * 16) & 0xFFFF, largest_exponent);
+      const uint32_t low[2] = {gpu::byte_permute(number[0], number[1], 0x5140),
+                               gpu::byte_permute(number[2], number[3], 0x5140)},
+                     high[2] = {gpu::byte_permute(number[0], number[1], 0x7362),
+                                gpu::byte_permute(number[2], number[3], 0x7362)};
+      const uint32_t digit[gpu::kDigits] = {
+          gpu::byte_permute(low[0], low[1], 0x5410), gpu::byte_permute(low[0], low[1], 0x7632),
+          gpu::byte_permute(high[0], high[1], 0x5410), gpu::byte_permute(high[0], high[1], 0x7632)};
+      ECMV_GPU_UNROLL
+      for (int d = 0; d < gpu::kDigits; ++d) own[d] = sum_of_bytes(digit[d], own[d]);
+      ECMV_GPU_UNROLL
+      for (int d = 0; d < gpu::kDigits; d += 2)
+        *gpu::cast<gpu::uint2>(to + gpu::digit_place(d, col + 4 * quad)) = gpu::uint2{digit[d], digit[d + 1]};
+    }
+  }
+  ECMV_GPU_UNROLL
+  for (int d = 0; d < gpu::kDigits; ++d) add_to(sums + d, own[d]);
+}
+
+// The integer of four digits' sums.
+ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distance) {
+  int64_t integer = 0;
+  ECMV_GPU_UNROLL
+  for (int d = gpu::kDigits - 1; d >= 0; --d) integer = integer * 256 + sums[d * distance];
+  return integer;
+}
+
+// plan.sums: [row groups of the block, digits, 32], then kDigitFactBytes; plan.inputs: the digits. Sums of digits fit 32 bits
+// up to 65535 columns, whose digits fit no shared memory.
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Hidden hidden,
+                                                                gpu::Pointer<const uint16_t> x, gpu::Pointer<float> y) {
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
+  using Bytes = typename TileOf::Bytes;
+  constexpr int kRowSums = gpu::kDigits * kLanes;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
+            parts = plan.lane_groups / plan.lane_groups_of_rows;
+  // A block takes several row groups in turn: table and digits are there once.
+  const int64_t step = gpu::grid_size() * parts;
+  int64_t first_group = gpu::block_index() * parts;
+  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums),
+                              own_sums = sums + part * kRowSums, x_sums = sums + parts * kRowSums;
+  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
+
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  const int first_column = lane_group % plan.lane_groups_of_rows;
+  const auto begin = [&](int64_t group, int column) {
+    if (group < matrix.row_groups && column < matrix.column_tiles)
+      tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+  };
+  gpu::let_next_begin();
+  const auto own_entries = load_own_entries<4>(matrix);
+  begin(first_group + part, first_column);
+  fill_table(matrix, plan, own_entries);
+  for (int i = gpu::thread_index(); i < parts * kRowSums + gpu::kDigits; i += gpu::block_size()) sums[i] = 0;
+  gpu::wait_for_previous();
+  const int exponent = gpu::largest_exponent(
+      largest_number(x, matrix.cols, plan.lane_groups, gpu::cast<uint32_t>(x_sums + gpu::kDigits)));
+  load_digits(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, exponent, inputs, x_sums);
+  gpu::sync_block();
+
+  const Table table = table_of(matrix, plan);
+  const bool reads = gpu::reads_digits();
+  gpu::uint4 digits[2] = {};  // stay zero in lanes that read no digits
+  for (; first_group < matrix.row_groups; first_group += step) {
+    const int64_t group = first_group + part;
+    int column = group < matrix.row_groups ? first_column : matrix.column_tiles;
+    while (column < matrix.column_tiles) {
+      tile.for_each_patch([&](int row, int col, int delta) {
+        ECMV_GPU_UNROLL
+        for (int d = 0; d < gpu::kDigits; ++d) {
+          const int digit = *gpu::cast<const int8_t>(inputs + gpu::digit_place(d, tile.first_col() + col));
+          gpu::atomic_add(own_sums + (d * kLanes + row), delta * digit);
+        }
+      });
+      const gpu::Pointer<const std::byte> own_digits =
+          inputs + (tile.first_col() * gpu::kDigits + LaneGroup::lane() / 16 * 16);
+      int32_t products[2][4] = {};
+      uint32_t held[2] = {};
+      tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
+        if (quad % 4 < 2) {
+          held[quad % 2] = bytes;
+          return;
+        }
+        if (reads)
+          digits[quad % 2] =
+              *gpu::cast<const gpu::uint4>(own_digits + (segment * (TileOf::kSegmentCols * gpu::kDigits) +
+                                                         quad / 4 * gpu::kDigitBytes + quad % 2 * 32));
+        gpu::multiply_own_bytes<Bytes::kFolds>(digits[quad % 2], held[quad % 2], bytes, products[Bytes::sum_of(quad)]);
+      });
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int32_t both[2] = {products[0][i], products[1][i]};
+        gpu::atomic_add(own_sums + (gpu::own_sum_number(i) * kLanes + gpu::own_sum_row(i)), Bytes::product(both));
+      }
+      column += plan.lane_groups_of_rows;
+      begin(group, column);
+    }
+    begin(group + step, first_column);
+    gpu::sync_block();
+    for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
+      const int64_t row = first_group * kLanes + i;
+      const gpu::Pointer<int32_t> row_sums = sums + (i / kLanes * kRowSums + i % kLanes);
+      const int64_t integer = integer_of(row_sums, kLanes) + matrix.lowest * integer_of(x_sums, 1);
+      if (row < matrix.rows) y[row] = scaled(static_cast<float>(integer), gpu::digits_unit(exponent));
+      ECMV_GPU_UNROLL
+      for (int d = 0; d < gpu::kDigits; ++d) row_sums[d * kLanes] = 0;
+    }
+    gpu::sync_block();
+  }
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
