@@ -141,6 +141,9 @@ ECMV_GPU_DEVICE int popcount(uint64_t bits) {
 #endif
 }
 
+// Zero bits below the lowest one, of which there is one.
+ECMV_GPU_DEVICE int trailing_zeros(uint32_t bits) { return popcount(~bits & (bits - 1)); }
+
 // Zero bits above the highest one; 32 of 0.
 ECMV_GPU_DEVICE int leading_zeros(uint32_t bits) {
 #if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)

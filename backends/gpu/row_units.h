@@ -18,6 +18,27 @@ ECMV_GPU_DEVICE int own_sum_row(int i) {
   return 4 * (lane % 4 * 2 + i % 2) + lane / 4 % 4;
 }
 
+// What lanes hold of rows in any order goes to the lanes that have those rows' sums: calls f(from, takes, i) in all lanes until
+// every lane that `has` something of `row` has been `from` for the two lanes which take it, into their sums[i] and sums[i +
+// 2]. Lanes may take at the same time what is of different rows; 5 ballots tell each what is its own.
+template <typename F>
+ECMV_GPU_DEVICE void deal_to_sums(bool has, int row, F f) {
+  using LaneGroup = Lanes<32>;
+  const int lane = LaneGroup::lane(), owner = row % 4 * 4 + row / 8;
+  uint32_t own = LaneGroup::ballot(has);
+  const uint32_t odd = LaneGroup::ballot(row / 4 % 2 != 0);
+  ECMV_GPU_UNROLL
+  for (int bit = 0; bit < 4; ++bit) {
+    const uint32_t set = LaneGroup::ballot((owner >> bit & 1) != 0);
+    own &= (lane >> bit & 1) != 0 ? set : ~set;
+  }
+  while (LaneGroup::any(own != 0)) {
+    const int from = own != 0 ? trailing_zeros(own) : 0;
+    f(from, own != 0, static_cast<int>(odd >> from & 1));
+    own &= own - 1;
+  }
+}
+
 // The first operand of multiply_own_rows in shared memory: of each two tokens and eight columns 32 bytes, in pairs of
 // columns; first pair 0 of the one token and of the other, pair 2 of both, then pairs 1 and 3. A lane reads 16 of them,
 // those of pair own_pair_half(), of two of the four tokens (lanes below 16 the first two); lanes for which reads_tokens() is
@@ -28,10 +49,8 @@ ECMV_GPU_DEVICE bool reads_tokens() {
   return lane % 2 == lane / 8 % 2;
 }
 ECMV_GPU_DEVICE int own_pair_half() { return Lanes<32>::lane() % 4 / 2; }
-// Where a number lies, of token 0 or 1 of its two.
-ECMV_GPU_DEVICE int own_token_place(int token, int col) {
-  return col / 8 * 32 + col / 2 % 2 * 16 + col / 4 % 2 * 8 + token * 4 + col % 2 * 2;
-}
+// Where the pair of columns of both tokens lies that column `col` is of: a word each.
+ECMV_GPU_DEVICE int own_pair_place(int col) { return col / 8 * 32 + col / 2 % 2 * 16 + col / 4 % 2 * 8; }
 
 // Two numbers of bf16 times two others, rounded once.
 ECMV_GPU_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {

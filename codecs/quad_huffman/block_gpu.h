@@ -19,10 +19,10 @@ struct Matrix {
 
 // Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
 struct Plan {
-  int copies, copy_shift;                // of the table
-  int lane_groups, lane_groups_of_rows;  // of a block; those that share rows
-  int rings, sums, inputs;               // the lane groups' rings; sums of rows and, after them, that of x; x
-  int bytes;
+  int copies = 0, copy_shift = 0;                // of the table
+  int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
+  int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
+  int bytes = 0;
 };
 
 // The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and threads

@@ -19,11 +19,14 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // Tokens of a tile, and tiles at most.
 inline constexpr int kFewTile = 4, kFewTiles = 4, kFewTokens = kFewTile * kFewTiles;
 
-// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], sums [lane groups, 4, 32],
-// and of each token and lane group the largest number's bits and the sum [2, tokens, 32].
+// Behind each pair, so that what lanes read of two pairs at once lies in different banks.
+inline constexpr int kPairPadding = 32;
+
+// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], and of each token and lane
+// group the largest number's bits and the sum [2, tokens, 32].
 struct FewLayout {
-  int tokens, pair_bytes, sums, facts;
-  int shares, share_tiles;  // blocks with the same rows, and column tiles of each
+  int tokens = 0, pair_bytes = 0, facts = 0;
+  int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
 // Multiplying by a power of two that one float may not hold.
@@ -121,6 +124,48 @@ ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const ShareCols& 
   }
 }
 
+// What a patch adds to the sums of its row: `change` times the numbers of its column, in all tiles. `tokens` are those of this
+// lane's pair, from the tile's first column on, and tiles are `tile_bytes` apart.
+template <int kTiles>
+ECMV_GPU_DEVICE void add_patches(bool has, int row, int col, float change, gpu::Pointer<const std::byte> tokens,
+                                 int tile_bytes, float (&products)[kTiles][4]) {
+  gpu::deal_to_sums(has, row, [&](int from, bool takes, int i) {
+    const int of = LaneGroup::shuffle(col, from);
+    const float all = LaneGroup::shuffle(change, from), own = takes ? all : 0, first = i == 0 ? own : 0,
+                second = i == 0 ? 0 : own;
+    const gpu::Pointer<const std::byte> at = tokens + gpu::own_pair_place(of);
+    const uint32_t select = of % 2 == 0 ? 0x1044 : 0x3244;
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTiles; ++j) {
+      const gpu::uint2 both = *gpu::cast<const gpu::uint2>(at + j * tile_bytes);
+      const float x[2] = {gpu::float_of(gpu::select_bytes(both.x, select)),
+                          gpu::float_of(gpu::select_bytes(both.y, select))};
+      ECMV_GPU_UNROLL
+      for (int t = 0; t < 2; ++t) {
+        products[j][2 * t] += first * x[t];
+        products[j][2 * t + 1] += second * x[t];
+      }
+    }
+  });
+}
+template <typename TileOf, int kTiles>
+ECMV_GPU_DEVICE void add_float_patches(const TileOf& tile, gpu::Pointer<const std::byte> tokens, int tile_bytes,
+                                       float (&products)[kTiles][4]) {
+  tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
+    add_patches(has, patch.row, patch.col, bf16_number(patch.exponent, sign) - bf16_number(patch.stand_in, sign),
+                tokens, tile_bytes, products);
+  });
+}
+// In the numbers that codes are multiplied as.
+template <typename TileOf, int kTiles>
+ECMV_GPU_DEVICE void add_integer_patches(const TileOf& tile, gpu::Pointer<const std::byte> tokens, int tile_bytes,
+                                         float (&products)[kTiles][4]) {
+  const float unit = TileOf::Bytes::kFolds ? 0x1p-132f : 0x1p-133f;
+  tile.deal_patches([&](bool has, int row, int col, int change) {
+    add_patches(has, row, col, static_cast<float>(change) * unit, tokens, tile_bytes, products);
+  });
+}
+
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, Plan plan, FewLayout layout,
                                                                  Hidden hidden, gpu::Bf16Tokens tokens) {
@@ -136,8 +181,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
   // A block takes several row groups in turn: table and tokens are there once.
   const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
   int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;
-  const gpu::Pointer<float> own_sums =
-      gpu::cast<float>(gpu::shared_memory() + layout.sums) + lane_group * (kFewTile * kLanes);
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + layout.tokens;
   const gpu::Pointer<uint32_t> largest = gpu::cast<uint32_t>(gpu::shared_memory() + layout.facts);
   const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTiles * kFewTile * kLanes);
@@ -150,8 +193,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
   const auto own_entries = load_own_entries<4>(matrix);
   if (group < matrix.row_groups) begin(0);
   fill_table(matrix, plan, own_entries);
-  ECMV_GPU_UNROLL
-  for (int i = 0; i < kFewTile; ++i) own_sums[i * kLanes + lane] = 0;
   gpu::wait_for_previous();
   if constexpr (!kFloats) {
     look_at_tokens(tokens, cols, plan.lane_groups, largest, totals);
@@ -164,48 +205,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   const bool reads = gpu::reads_tokens();
-  const gpu::Pointer<const std::byte> own_inputs = inputs + (lane / 16 * layout.pair_bytes + gpu::own_pair_half() * 16);
+  const gpu::Pointer<const std::byte> own_pair = inputs + lane / 16 * layout.pair_bytes,
+                                      own_inputs = own_pair + gpu::own_pair_half() * 16;
   gpu::uint4 operands[4] = {};  // stay zero in lanes that read no tokens
   float products[kTiles][4];
 
-  // What the tile's patches change is added to the sums, four tokens at a time.
   const auto add_patches = [&](int tile_col) {
-    ECMV_GPU_NO_UNROLL
-    for (int j = 0; j < kTiles; ++j) {
-      const int left = tokens.batch - j * kFewTile, count = left < kFewTile ? left : kFewTile;
-      const auto add = [&](int row, int col, auto change) {
-        for (int token = 0; token < count; ++token) {
-          const int of = j * kFewTile + token;
-          const gpu::Pointer<const std::byte> at =
-              inputs + (of / 2 * layout.pair_bytes + gpu::own_token_place(of % 2, tile_col + col));
-          gpu::atomic_add(own_sums + (token * kLanes + row),
-                          change(gpu::float_of(uint32_t{*gpu::cast<const uint16_t>(at)} << 16)));
-        }
-      };
-      if constexpr (kFloats) {
-        tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
-          add(patch.row, patch.col,
-              [&](float x) { return bf16_number(patch.exponent, sign) * x - bf16_number(patch.stand_in, sign) * x; });
-        });
-      } else {
-        // In the numbers that codes are multiplied as.
-        const float unit = TileOf::Bytes::kFolds ? 0x1p-132f : 0x1p-133f;
-        tile.for_each_patch([&](int row, int col, int delta) {
-          add(row, col, [&](float x) { return static_cast<float>(delta) * unit * x; });
-        });
-      }
-      LaneGroup::sync();
-      ECMV_GPU_UNROLL
-      for (int of = 0; of < kTiles; ++of) {
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < 4; ++i)
-          if (of == j) products[of][i] += own_sums[gpu::own_sum_number(i) * kLanes + gpu::own_sum_row(i)];
-      }
-      LaneGroup::sync();
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kFewTile; ++i) own_sums[i * kLanes + lane] = 0;
-      LaneGroup::sync();
-    }
+    if constexpr (kFloats)
+      add_float_patches(tile, own_pair + tile_col * gpu::kOwnTokenBytes, 2 * layout.pair_bytes, products);
+    else
+      add_integer_patches(tile, own_pair + tile_col * gpu::kOwnTokenBytes, 2 * layout.pair_bytes, products);
   };
 
   for (; group < matrix.row_groups;) {
@@ -216,7 +225,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
     }
     for (int number = 0; number < own_tiles;) {
       const int tile_col = number * tile_cols;
-      if (tile.has_patches()) add_patches(tile_col);
+      add_patches(tile_col);
       const gpu::Pointer<const std::byte> tile_inputs = own_inputs + tile_col * gpu::kOwnTokenBytes;
       gpu::uint2 held{};
       const auto multiply = [&](int segment, int quad, gpu::uint2 four) {
@@ -235,7 +244,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
       };
       if constexpr (kFloats)
         tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-          const FourFloats four = join(exponents, signs, lowest);
+          const FourFloats four = join(exponents, signs, lowest, hidden.exponent_unit);
           multiply(segment, quad, gpu::uint2{four.first, four.second});
         });
       else

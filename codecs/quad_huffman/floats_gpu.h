@@ -14,12 +14,12 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 struct FourFloats {
   uint32_t first, second;
 };
-// `lowest` in both halves, where exponents are.
-ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t lowest) {
+// `lowest` in both halves, where exponents are; `unit`: 128, or Hidden::exponent_unit.
+ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit = 128) {
   constexpr uint32_t kExponent = 0x7F807F80u;
-  return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * 128 + lowest,
+  return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x1100)),
-          gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * 128 + lowest,
+          gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
 }
 ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
@@ -29,23 +29,16 @@ ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
   return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
 }
 
-// Four numbers of a token, as float32.
-ECMV_GPU_DEVICE gpu::uint4 four_inputs(gpu::Pointer<const float> x) { return *gpu::cast<const gpu::uint4>(x); }
-ECMV_GPU_DEVICE gpu::uint4 four_inputs(gpu::Pointer<const uint16_t> x) {
-  const gpu::uint2 pairs = *gpu::cast<const gpu::uint2>(x);
-  return {pairs.x << 16, pairs.x & 0xFFFF0000u, pairs.y << 16, pairs.y & 0xFFFF0000u};
-}
 // One token's x to shared memory, zeros past the last column, where there are codes as well.
-template <typename Input>
-ECMV_GPU_DEVICE void load_token(gpu::Pointer<const Input> x, int cols, int stored_cols, gpu::Pointer<float> to) {
+ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int stored_cols, gpu::Pointer<float> to) {
   // Tokens have zeros past their last column, but not as many as there are columns of a segment.
   for (int col = gpu::thread_index() * 4; col < stored_cols; col += gpu::block_size() * 4)
-    *gpu::cast<gpu::uint4>(to + col) = col < cols ? four_inputs(x + col) : gpu::uint4{};
+    *gpu::cast<gpu::uint4>(to + col) = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
 }
 
 // The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
 template <typename TileOf>
-ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest,
+ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest, uint32_t unit,
                                       gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
@@ -56,7 +49,7 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   float products[2] = {};
   tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
     const gpu::uint4 input = own_inputs[segment * (TileOf::kSegmentCols / 4) + quad];
-    const FourFloats four = join(exponents, signs, lowest);
+    const FourFloats four = join(exponents, signs, lowest, unit);
     products[0] += gpu::float_of(four.first << 16) * gpu::float_of(input.x);
     products[1] += gpu::float_of(four.first & 0xFFFF0000u) * gpu::float_of(input.y);
     products[0] += gpu::float_of(four.second << 16) * gpu::float_of(input.z);
@@ -65,12 +58,11 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   return products[0] + products[1];
 }
 
-// One token, of float32 or, where bf16_tokens is not null, of bf16. Lane groups share rows as in the products of int8;
+// One token of float32. Lane groups share rows as in the products of int8;
 // each has sums of its own, which are added in order at the end.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
-                                                             gpu::TokenView tokens,
-                                                             gpu::Pointer<const uint16_t> bf16_tokens, int token) {
+                                                             gpu::TokenView tokens, int token) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -89,17 +81,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   gpu::sync_block();
   gpu::wait_for_previous();
   const int stored_cols = matrix.streams.row_segments * TileOf::kSegmentCols;
-  if (bf16_tokens != nullptr)
-    load_token(bf16_tokens + token * tokens.x_stride, matrix.cols, stored_cols, inputs);
-  else
-    load_token(tokens.x + token * tokens.x_stride, matrix.cols, stored_cols, inputs);
+  load_token(tokens.x + token * tokens.x_stride, matrix.cols, stored_cols, inputs);
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
   float product = 0;
   while (column < matrix.column_tiles) {
-    product += multiply_floats<TileOf>(tile, table, lowest, inputs, own_sums);
+    product += multiply_floats<TileOf>(tile, table, lowest, hidden.exponent_unit, inputs, own_sums);
     column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   }

@@ -71,6 +71,8 @@ constexpr RingPolicy kMatmulPolicies[] = {{{"waves16"}, 16, 32, 1, true},
                                           {{"waves32"}, 32, 32, 1, true},
                                           {{"waves8_fit2"}, 8, 32, 2, true},
                                           {{"waves16_in_order"}, 16, 32, 1, false}};
+constexpr RingPolicy kRingTokensPolicies[] = {
+    {{"waves32"}, 32, 32, 1, true}, {{"waves16"}, 16, 32, 1, true}, {{"waves16_fit2"}, 16, 32, 2, true}};
 constexpr RingPolicy kDecodePolicies[] = {
     {{"waves16"}, 16, 32, 1, false},
     {{"waves8_fit2"}, 8, 16, 2, false},
@@ -119,7 +121,7 @@ backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, 
 
 // --- products of bf16 -----------------------------------------------------------------------------------------------
 
-using MatmulKernel = void (*)(Matrix, Plan, Hidden, gpu::TokenView, gpu::Pointer<const uint16_t>, int);
+using MatmulKernel = void (*)(Matrix, Plan, Hidden, gpu::TokenView, int);
 
 // Token by token: the kernel is for one.
 struct MultiplyFloats {
@@ -129,7 +131,7 @@ struct MultiplyFloats {
   MatmulKernel kernel;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     for (int token = 0; token < args.batch; ++token)
-      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, gpu::tokens_of(args), args.x_bf16, token);
+      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, gpu::tokens_of(args), token);
   }
 };
 
@@ -147,12 +149,37 @@ backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, 
   const Matrix matrix = matrix_of(view, shape);
   const Plan plan = plan_of(policy, shape, view.shape, InputType::float32, place.device().shared_bytes);
   const MatmulKernel kernel = plan.lane_groups <= 16 ? matmul_kernel<512>(shape) : matmul_kernel<1024>(shape);
-  // Substitute exponents are multiplied too, and subtracted again.
-  const int largest = largest_stand_in(view);
-  const backends::ProductRounding rounding{.more_roundings = largest == 0 ? 0 : static_cast<int>(2 * view.shape.cols),
-                                           .offset = largest == 0 ? 0.0 : std::ldexp(2.0, largest + 1 - 127)};
   return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel},
-          {.rounding = rounding}};
+          {.rounding = rounding_of_patches(view, {}, view.shape.cols)}};
+}
+
+// A pair of tokens of bf16 after the other.
+struct MultiplyRingTokens {
+  Matrix matrix;
+  Plan plan;
+  gpu::LaunchShape launch_shape;
+  RingTokensKernel kernel;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int first = 0; first < args.batch; first += kRingTokens) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = std::min(kRingTokens, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      tokens.y = args.y + first * args.y_stride;
+      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, tokens);
+    }
+  }
+};
+
+backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const auto& policy = named.as<RingPolicy>();
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const Matrix matrix = matrix_of(view, shape);
+  const Plan plan = plan_of(policy, shape, view.shape, InputType::bf16_pair, place.device().shared_bytes);
+  return {MultiplyRingTokens{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()),
+                             ring_tokens_kernel(shape, plan.lane_groups * policy.blocks)},
+          {.rounding = rounding_of_patches(view, gpu::token_rounding(view.shape.cols, plan.lane_groups_of_rows),
+                                           view.shape.cols)}};
 }
 
 // --- decoding -------------------------------------------------------------------------------------------------------
@@ -200,7 +227,8 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
                     const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
   if (kInputs == InputType::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
-  if (kInputs == InputType::float32 && !has_floats(matrix)) return "The kernel multiplies bf16 elements.";
+  constexpr bool kFloats = has_float_sums(kInputs);
+  if (kFloats && !has_floats(matrix)) return "The kernel multiplies bf16 elements.";
   if (matrix.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
@@ -210,7 +238,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
                                   : plan_of(rings, shape, matrix.shape, kInputs, device.shared_bytes))
           .lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
-  if (kInputs == InputType::float32 && largest_stand_in(matrix) == 255)
+  if (kFloats && largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
 }
@@ -251,10 +279,10 @@ constexpr backends::Kernel kKernels[] = {
      .bind = bind_matmul},
     {.op = backends::Op::matmul,
      .variant = "rings",
-     .policies = kMatmulPolicies,
+     .policies = kRingTokensPolicies,
      .activations = backends::Activations::bf16,
-     .refuses = refuses<InputType::float32>,
-     .bind = bind_matmul},
+     .refuses = refuses<InputType::bf16_pair>,
+     .bind = bind_ring_tokens},
     {.op = backends::Op::matmul,
      .variant = "one_token",
      .policies = kOnePolicies,

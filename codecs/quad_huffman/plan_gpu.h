@@ -53,8 +53,24 @@ struct RingPolicy : backends::Policy {
 // Shared memory that every block needs besides its own.
 inline constexpr int64_t kSystemBytes = 1024;
 
-// What a kernel keeps of x in shared memory, in bytes a column. Sums of floats are each lane group's own.
-enum class InputType { none = 0, int8 = 1, float32 = 4 };
+inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
+  return (shared_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
+}
+
+// What a kernel keeps of x in shared memory. Sums of floats are each lane group's own.
+enum class InputType { none, int8, float32, bf16_pair };
+constexpr int bytes_of_column(InputType inputs) {
+  switch (inputs) {
+    case InputType::none: return 0;
+    case InputType::int8: return 1;
+    case InputType::float32:
+    case InputType::bf16_pair: return 4;
+  }
+  return 0;
+}
+constexpr bool has_float_sums(InputType inputs) {
+  return inputs == InputType::float32 || inputs == InputType::bf16_pair;
+}
 
 // Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
 // one fits. A kernel may have several tables.
@@ -80,15 +96,17 @@ inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
 // 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
 inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, InputType inputs,
                     int64_t block_bytes, int64_t own_bytes = 0) {
-  const int64_t shared_bytes = (block_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
+  const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
   const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols),
-                x_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
+                x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
                           segment_cols(shape.symbol_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, tiles);
     const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
-                  sums =
-                      (int64_t{lane_groups} / (inputs == InputType::float32 ? 1 : of_rows) * kLanes * 4 + 16) / 16 * 16;
+                  row_sums = inputs == InputType::bf16_pair ? 2 * lane_groups
+                             : has_float_sums(inputs)       ? lane_groups
+                                                            : lane_groups / of_rows,
+                  sums = (row_sums * kLanes * 4 + 16) / 16 * 16;
     Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
     if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;
     plan.sums = plan.rings + static_cast<int>(rings);

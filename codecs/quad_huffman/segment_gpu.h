@@ -119,24 +119,12 @@ class TileLanes {
   // decode().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
-    constexpr int kTogether = 4;
-    const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
-    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw);
     ECMV_GPU_NO_UNROLL
-    for (uint32_t first = 0; first < tile_.patches; first += kTogether * kLanes) {
-      FloatPatch patch[kTogether];
-      uint32_t sign[kTogether];
+    for (uint32_t first = 0; first < tile_.patches; first += kPatchesAhead * kLanes) {
+      const FloatPatches of = float_patches(first);
       ECMV_GPU_UNROLL
-      for (int k = 0; k < kTogether; ++k) {
-        const uint32_t bits = first + patch_of(k) < tile_.patches ? patches[first + patch_of(k)] : 0;
-        patch[k] = {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
-                    bits >> 24};
-      }
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kTogether; ++k) sign[k] = raw[sign_offset(patch[k].row, patch[k].col)];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kTogether; ++k)
-        if (first + patch_of(k) < tile_.patches) f(patch[k], sign[k]);
+      for (int k = 0; k < kPatchesAhead; ++k)
+        if (first + patch_of(k) < tile_.patches) f(float_patch(of.bits[k]), of.sign[k]);
     }
   }
 
@@ -156,16 +144,13 @@ class TileLanes {
   }
 
   ECMV_GPU_DEVICE int first_col() const { return first_col_; }
-  ECMV_GPU_DEVICE bool has_patches() const { return LaneGroup::uniform(static_cast<int32_t>(tile_.patches)) != 0; }
 
   // Calls f(row, column of the tile, what is added to the element) for the patches of the tile, of int8 elements, each of
   // one cell: an element may have several. The first ones have been loaded since begin().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
     const auto visit = [&](uint32_t i, uint32_t patch) {
-      f(static_cast<int>(patch % kLanes),
-        (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols),
-        patch >> 15 != 0 ? -(1 << Bytes::kCellBits) : 1 << Bytes::kCellBits);
+      f(patch_row(patch), patch_col(i, patch), patch_change(patch));
     };
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k)
@@ -179,6 +164,41 @@ class TileLanes {
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
         if (first + patch_of(k) < tile_.patches) visit(first + patch_of(k), patches[k]);
+    }
+  }
+  // The same, 32 at a time: calls f(whether this lane has one, its row, its column in the tile, what it adds to the
+  // element) in all lanes. Later ones are loaded while those before them are in use.
+  template <typename F>
+  ECMV_GPU_DEVICE void deal_patches(F f) const {
+    const uint32_t count = patch_count();
+    uint32_t ahead[kPatchesAhead];
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kPatchesAhead; ++k) ahead[k] = tile_.patches_ahead[k];
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
+      uint32_t patches[kPatchesAhead];
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kPatchesAhead; ++k) {
+        patches[k] = ahead[k];
+        if (const uint32_t next = first + kPatchesAhead * kLanes + patch_of(k); next < count)
+          ahead[k] = patches_[tile_.first_patch + next];
+      }
+      for_each_filled(count - first, [&](int k) {
+        const uint32_t i = first + patch_of(k), patch = picked(patches, k);
+        f(i < count, patch_row(patch), patch_col(i, patch), patch_change(patch));
+      });
+    }
+  }
+  // The same of bf16 elements: f(whether this lane has one, the patch, sign and mantissa of its element).
+  template <typename F>
+  ECMV_GPU_DEVICE void deal_float_patches(F f) const {
+    const uint32_t count = patch_count();
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
+      const FloatPatches of = float_patches(first);
+      for_each_filled(count - first, [&](int k) {
+        f(first + patch_of(k) < count, float_patch(picked(of.bits, k)), picked(of.sign, k));
+      });
     }
   }
   // decode() with what Cells::integers makes of a quad.
@@ -251,6 +271,10 @@ class TileLanes {
     if constexpr (kFloats) return gpu::cast<const uint32_t>(patches_)[tile_.first_patch + i];
     return patches_[tile_.first_patch + i];
   }
+  ECMV_GPU_DEVICE static int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
+  ECMV_GPU_DEVICE static int patch_change(uint32_t patch) {
+    return patch >> 15 != 0 ? -(1 << Bytes::kCellBits) : 1 << Bytes::kCellBits;
+  }
   ECMV_GPU_DEVICE int patch_col(uint32_t i, uint32_t patch) const {
     if constexpr (kFloats) return static_cast<int>(patch / kLanes % kMostTileCols);
     return (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols);
@@ -294,6 +318,43 @@ class TileLanes {
   static constexpr int kSegmentQuads = kSegmentCols / 4;
 
   static constexpr int kPatchesAhead = 4;
+  ECMV_GPU_DEVICE uint32_t patch_count() const {
+    return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
+  }
+  ECMV_GPU_DEVICE static FloatPatch float_patch(uint32_t bits) {
+    return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
+            bits >> 24};
+  }
+  // Four patches of bf16 elements a lane, from number `first` of the tile on, and signs and mantissas of their elements.
+  struct FloatPatches {
+    uint32_t bits[kPatchesAhead], sign[kPatchesAhead];
+  };
+  ECMV_GPU_DEVICE FloatPatches float_patches(uint32_t first) const {
+    const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
+    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw);
+    FloatPatches of;
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kPatchesAhead; ++k)
+      of.bits[k] = first + patch_of(k) < tile_.patches ? patches[first + patch_of(k)] : 0;
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kPatchesAhead; ++k) {
+      const FloatPatch patch = float_patch(of.bits[k]);
+      of.sign[k] = raw[sign_offset(patch.row, patch.col)];
+    }
+    return of;
+  }
+  // One copy of what is done for each, in place of four.
+  template <typename F>
+  ECMV_GPU_DEVICE static void for_each_filled(uint32_t left, F f) {
+    ECMV_GPU_NO_UNROLL
+    for (int k = 0; k < kPatchesAhead && static_cast<uint32_t>(k * kLanes) < left; ++k) f(k);
+  }
+  ECMV_GPU_DEVICE static uint32_t picked(const uint32_t (&words)[kPatchesAhead], int k) {
+    uint32_t word = words[0];
+    ECMV_GPU_UNROLL
+    for (int i = 1; i < kPatchesAhead; ++i) word = k == i ? words[i] : word;
+    return word;
+  }
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
   ECMV_GPU_DEVICE void add_patch(uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x,
                                  gpu::Pointer<int32_t> sums) const {

@@ -24,6 +24,8 @@ struct Streams {
 struct Hidden {
   int line_bytes_of_bit = kLineBytes / 32;
   uint32_t zero = 0;
+  uint32_t exponent_unit =
+      128;  // of bf16: multiplied by the multiplier, where a shift would be one more for the busier ALU
 };
 
 // This lane's copy of a table. The distance of entries is in bytes, so that an address is one multiply-add.

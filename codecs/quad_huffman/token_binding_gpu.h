@@ -7,10 +7,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "codecs/quad_huffman/one_token_gpu.h"
 #include "codecs/quad_huffman/plain_gpu.h"
-#include "codecs/quad_huffman/plan_gpu.h"
-#include "codecs/quad_huffman/tokens_gpu.h"
+#include "codecs/quad_huffman/token_kernels_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -20,7 +18,15 @@ inline int largest_stand_in(const codecs::CompressedView& matrix) {
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
 }
 
-using TokenKernel = void (*)(Matrix, Plan, TokenLayout, Hidden, gpu::Bf16Tokens);
+// Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
+inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,
+                                                     backends::ProductRounding rounding, int64_t cols) {
+  const int largest = largest_stand_in(matrix);
+  if (largest == 0) return rounding;
+  rounding.more_roundings += static_cast<int>(4 * cols);
+  rounding.offset = std::ldexp(2.0, largest + 1 - 127);
+  return rounding;
+}
 
 struct TokenGroupsPolicy : backends::Policy {
   int lane_groups, copies, shares;
@@ -96,38 +102,6 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   return planned;
 }
 
-// The kernel for a shape, null where there is none: symbols of four and eight columns with 2 to 4 raw bits and bf16
-// elements, two symbols a window. What is left out would double the compiling.
-template <int kTokenTiles, Multiply kMultiply>
-TokenKernel token_kernel(const Shape& shape) {
-  const auto of_form = [](auto symbol_cols, auto form) -> TokenKernel {
-    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
-    if constexpr (!is_float(kForm) && (raw_bits_of(kForm) < least_raw_bits(kSymbolCols, is_folded(kForm)) ||
-                                       raw_bits_of(kForm) > most_raw_bits(kSymbolCols, is_folded(kForm))))
-      return nullptr;
-    else
-      return token_product<kSymbolCols, kForm, 2, kTokenTiles, kMultiply, 512>;
-  };
-  const auto of_columns = [&](auto symbol_cols) -> TokenKernel {
-    switch (shape.form) {
-      case 2: return of_form(symbol_cols, Constant<2>{});
-      case 3: return of_form(symbol_cols, Constant<3>{});
-      case 4: return of_form(symbol_cols, Constant<4>{});
-      case kFolded + 2: return of_form(symbol_cols, Constant<kFolded + 2>{});
-      case kFolded + 3: return of_form(symbol_cols, Constant<kFolded + 3>{});
-      case kFolded + 4: return of_form(symbol_cols, Constant<kFolded + 4>{});
-    }
-    return nullptr;
-  };
-  if (is_float(shape.form)) {
-    if constexpr (kMultiply == Multiply::scaled) return nullptr;
-    return shape.symbol_cols == 4 ? of_form(Constant<4>{}, Constant<float_raw_bits(4)>{}) : nullptr;
-  }
-  return shape.symbol_cols == 4   ? of_columns(Constant<4>{})
-         : shape.symbol_cols == 8 ? of_columns(Constant<8>{})
-                                  : nullptr;
-}
-
 // --- up to 16 tokens, by lanes that own rows -------------------------------------------------------------------------
 
 struct FewPlanned {
@@ -137,9 +111,8 @@ struct FewPlanned {
 };
 inline int few_tiles(int tokens) { return tokens <= kFewTile ? 1 : kFewTiles; }
 // How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
-// whose blocks are done first. Lane groups of a multiprocessor take as long as kFewBusy of them at least. No lane groups
-// where nothing fits.
-inline constexpr int kFewBusy = 12;
+// whose blocks are done first. Lane groups of a multiprocessor take as long as three quarters of the most at least. No lane
+// groups where nothing fits.
 inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
                            int compute_units, int64_t shared_bytes) {
   const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols),
@@ -148,15 +121,15 @@ inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, dataset
   double least = 0;
   for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
     const int64_t shares = (columns + share_tiles - 1) / share_tiles,
-                  pair = share_tiles * shape.tile_cols * gpu::kOwnTokenBytes,
+                  pair = share_tiles * shape.tile_cols * gpu::kOwnTokenBytes + kPairPadding,
                   inputs = int64_t{tiles} * (kFewTile / 2) * pair;
     if (share_tiles != (columns + shares - 1) / shares) continue;
     for (int lane_groups = static_cast<int>(std::min<int64_t>(policy.lane_groups, groups)); lane_groups >= 1;
          --lane_groups) {
-      const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{lane_groups} * kFewTile * kLanes * 4;
+      const int64_t rings = int64_t{lane_groups} * kRingBytes;
       FewPlanned planned{};
       Plan& plan = planned.plan;
-      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - facts - inputs)) continue;
+      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - facts - inputs)) continue;
       const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                     at_once = std::clamp<int64_t>(compute_units / shares, 1, row_blocks),
                     rounds = (row_blocks + at_once - 1) / at_once * ((shares + compute_units - 1) / compute_units);
@@ -164,17 +137,17 @@ inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, dataset
       const double waits = plan.copies >= 8   ? 1
                            : plan.copies >= 2 ? 1.1
                                               : 1.2,
-                   time = static_cast<double>(rounds * share_tiles * std::max(lane_groups, kFewBusy)) * waits *
-                          (1 + 0.005 * static_cast<double>(shares));
+                   time =
+                       static_cast<double>(rounds * share_tiles * std::max(lane_groups, policy.lane_groups * 3 / 4)) *
+                       waits * (1 + 0.005 * static_cast<double>(shares));
       if (best.blocks > 0 && time >= least) continue;
       least = time;
       plan.lane_groups = lane_groups;
       plan.lane_groups_of_rows = 1;
       planned.layout = {.pair_bytes = static_cast<int>(pair),
-                        .sums = plan.rings + static_cast<int>(rings),
+                        .facts = plan.rings + static_cast<int>(rings),
                         .shares = static_cast<int>(shares),
                         .share_tiles = static_cast<int>(share_tiles)};
-      planned.layout.facts = planned.layout.sums + static_cast<int>(sums);
       planned.layout.tokens = planned.layout.facts + static_cast<int>(facts);
       plan.bytes = planned.layout.tokens + static_cast<int>(inputs);
       planned.blocks = at_once * shares;
@@ -184,21 +157,7 @@ inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, dataset
   return best;
 }
 
-inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves12"}, 12, 32, 1, true}};
-
-using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
-// Null where there is none: symbols of four and eight columns with 2 to 5 raw bits, and bf16 elements.
-template <int kTiles>
-FewKernel few_kernel(const Shape& shape) {
-  const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> FewKernel {
-    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
-    if constexpr (!is_float(kForm) && (kSymbolCols == 2 || raw_bits_of(kForm) < 2 || raw_bits_of(kForm) > 5))
-      return nullptr;
-    else
-      return few_tokens<kSymbolCols, kForm, decltype(symbols)::value, kTiles, 512>;
-  };
-  return is_float(shape.form) ? for_float_shape(shape, kernel) : for_shape(shape, kernel);
-}
+inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, kMostFewLaneGroups, 32, 1, true}};
 
 struct MultiplyFew {
   Matrix matrix;
@@ -219,7 +178,7 @@ struct MultiplyFew {
       float* const y = args.y + first * args.y_stride;
       const int shares = planned.layout.shares;
       tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      gpu::launch(tiles == 1 ? few_kernel<1>(shape) : few_kernel<kFewTiles>(shape),
+      gpu::launch(few_kernel(shape, tiles),
                   {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
                   planned.plan, planned.layout, Hidden{}, tokens);
       gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
@@ -229,7 +188,8 @@ struct MultiplyFew {
 
 // --- one token, by digits --------------------------------------------------------------------------------------------
 
-inline Plan plan_one(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t shared_bytes) {
+inline Plan plan_one(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t block_bytes) {
+  const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
   const int64_t inputs = row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols) * gpu::kDigits,
                 tiles = column_tiles(matrix.cols, shape.tile_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
@@ -246,15 +206,7 @@ inline Plan plan_one(const RingPolicy& policy, const Shape& shape, datasets::Sha
   return {};
 }
 
-inline constexpr RingPolicy kOnePolicies[] = {{{"waves16"}, 16, 32, 1, true}, {{"waves32"}, 32, 32, 1, true}};
-
-using OneKernel = void (*)(Matrix, Plan, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>);
-template <int kMostThreads>
-OneKernel one_kernel(const Shape& shape) {
-  return for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> OneKernel {
-    return one_token<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
-  });
-}
+inline constexpr RingPolicy kOnePolicies[] = {{{"waves32"}, 32, 32, 1, true}, {{"waves16"}, 16, 32, 1, true}};
 
 // Token by token: the kernel is for one.
 struct MultiplyOne {
@@ -298,13 +250,9 @@ struct MultiplyTokens {
       float* const y = args.y + first * args.y_stride;
       tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
       // A lane group alone multiplies two tiles of tokens even of one: few tokens have a kernel of their own.
-      using enum Multiply;
-      const bool few = gpu::token_tiles(tokens.batch, true) == 2;
-      const TokenKernel kernel = policy->multiply == alone    ? token_kernel<2, alone>(shape)
-                                 : policy->multiply == scaled ? token_kernel<2, scaled>(shape)
-                                 : few                        ? token_kernel<2, together>(shape)
-                                                              : token_kernel<8, together>(shape);
-      if (policy->multiply == together) {
+      const TokenKernel kernel =
+          token_kernel(shape, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
+      if (policy->together()) {
         const auto arrange = is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
                                                   : gpu::enqueue_token_blocks<gpu::Int8Elements>;
         arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
@@ -326,7 +274,7 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   const auto& policy = named.as<TokenGroupsPolicy>();
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
-  if ((scaled ? token_kernel<2, Multiply::scaled> : token_kernel<2, Multiply::alone>)(shape_of(matrix)) == nullptr)
+  if (token_kernel(shape_of(matrix), policy.multiply, 2) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
            "of four.";
   if (plan_tokens(policy, shape_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
@@ -357,8 +305,9 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   const Shape shape = shape_of(matrix);
-  if (few_kernel<1>(shape) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements.";
+  if (few_kernel(shape, 1) == nullptr)
+    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements in symbols "
+           "of four.";
   if (plan_few(policy.as<RingPolicy>(), shape, matrix.shape, kFewTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
@@ -382,9 +331,10 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
   const int shares = std::max(one.shares, all.shares),
             share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols;
   backends::ProductRounding rounding = gpu::token_rounding(share_cols, shares + kMostTokenGroups);
-  rounding.more_roundings += 4 * share_cols;  // patches of a row
-  if (const int largest = largest_stand_in(view); largest != 0) rounding.offset = std::ldexp(2.0, largest + 1 - 127);
-  if (!has_floats(view)) {
+  if (has_floats(view)) {
+    rounding = rounding_of_patches(view, rounding, share_cols);
+  } else {
+    rounding.more_roundings += 4 * share_cols;
     // An element that is patched is coded as another one of as many bits.
     const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
     rounding.offset = 2.0 * (std::abs(shape.lowest) + most);
@@ -399,6 +349,8 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
+  if (one_kernel(shape_of(matrix), 1) == nullptr)
+    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits.";
   if (plan_one(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, device.shared_bytes).lane_groups == 0)
     return "The table, the rings of two waves and a token's digits do not fit the shared memory of a thread block.";
   return "";
@@ -411,13 +363,13 @@ inline backends::BoundKernel bind_one(const backends::Policy& named, Layers laye
   const Shape shape = shape_of(view);
   const backends::DeviceInfo& device = place.device();
   const Matrix matrix = matrix_of(view, shape);
-  const Plan plan = plan_one(named.as<RingPolicy>(), shape, view.shape, device.shared_bytes);
+  const auto& policy = named.as<RingPolicy>();
+  const Plan plan = plan_one(policy, shape, view.shape, device.shared_bytes);
   const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
   const gpu::LaunchShape launch_shape{
-      std::min<int64_t>(device.compute_units, (matrix.row_groups + of_block - 1) / of_block), plan.lane_groups * kLanes,
-      plan.bytes, gpu::have_early_launches(device)};
-  return {MultiplyOne{matrix, plan, launch_shape,
-                      plan.lane_groups <= 16 ? one_kernel<512>(shape) : one_kernel<1024>(shape)},
+      std::min<int64_t>(int64_t{policy.blocks} * device.compute_units, (matrix.row_groups + of_block - 1) / of_block),
+      plan.lane_groups * kLanes, plan.bytes, gpu::have_early_launches(device)};
+  return {MultiplyOne{matrix, plan, launch_shape, one_kernel(shape, plan.lane_groups * policy.blocks)},
           {.rounding = {.more_roundings = 2, .offset = 4}}};
 }
 

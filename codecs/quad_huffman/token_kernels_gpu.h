@@ -1,0 +1,27 @@
+// The kernels of products with tokens of bf16, which tokens.cu has: the instance for a shape, null where there is none.
+#pragma once
+
+#include "codecs/quad_huffman/one_token_gpu.h"
+#include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/ring_tokens_gpu.h"
+#include "codecs/quad_huffman/tokens_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// Tiles of eight tokens: 2, or 8 where lane groups multiply together.
+using TokenKernel = void (*)(Matrix, Plan, TokenLayout, Hidden, gpu::Bf16Tokens);
+TokenKernel token_kernel(const Shape& shape, Multiply multiply, int token_tiles);
+
+// Tiles of four tokens: 1 or kFewTiles. More lane groups would not have the registers.
+inline constexpr int kMostFewLaneGroups = 16;
+using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
+FewKernel few_kernel(const Shape& shape, int tiles);
+
+using OneKernel = void (*)(Matrix, Plan, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>);
+OneKernel one_kernel(const Shape& shape, int lane_groups);
+
+// Up to kRingTokens of bf16, bf16 elements.
+using RingTokensKernel = void (*)(Matrix, Plan, Hidden, gpu::Bf16Tokens);
+RingTokensKernel ring_tokens_kernel(const Shape& shape, int lane_groups);
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,78 @@
+// Kernels of products with tokens of bf16, beside gpu.cu so that both compile at once.
+#include "codecs/quad_huffman/token_kernels_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
+
+// Null where there is none. Kernels are for symbols of four and eight columns with 2 raw bits or more, `most_raw` at most,
+// and for bf16 elements, two symbols a window: what is left out would double the compiling, twice.
+template <int kMostRaw, typename Make>
+auto for_token_shape(const Shape& shape, Make make) {
+  using Kernel = decltype(make(Constant<4>{}, Constant<2>{}));
+  const auto kernel = [&](auto symbol_cols, auto form, auto) -> Kernel {
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
+    if constexpr (kSymbolCols == 2 || (!is_float(kForm) && (raw_bits_of(kForm) < 2 || raw_bits_of(kForm) > kMostRaw)))
+      return nullptr;
+    else
+      return make(symbol_cols, form);
+  };
+  return is_float(shape.form) ? for_float_shape(shape, kernel) : for_shape(shape, kernel);
+}
+
+template <int kTokenTiles, Multiply kMultiply>
+TokenKernel token_kernel(const Shape& shape) {
+  return for_token_shape<4>(shape, [](auto symbol_cols, auto form) -> TokenKernel {
+    if constexpr (kMultiply == Multiply::scaled && is_float(decltype(form)::value))
+      return nullptr;
+    else
+      return token_product<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, kMultiply, 512>;
+  });
+}
+
+template <int kTiles, int kMostThreads>
+FewKernel few_kernel(const Shape& shape) {
+  return for_token_shape<5>(shape, [](auto symbol_cols, auto form) -> FewKernel {
+    return few_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
+  });
+}
+
+template <int kMostThreads>
+OneKernel one_kernel(const Shape& shape) {
+  return for_token_shape<5>(shape, [](auto symbol_cols, auto form) -> OneKernel {
+    if constexpr (is_float(decltype(form)::value))
+      return nullptr;
+    else
+      return one_token<decltype(symbol_cols)::value, decltype(form)::value, 2, kMostThreads>;
+  });
+}
+
+template <int kMostThreads>
+RingTokensKernel ring_tokens_kernel(const Shape& shape) {
+  return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> RingTokensKernel {
+    return ring_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+  });
+}
+
+}  // namespace
+
+TokenKernel token_kernel(const Shape& shape, Multiply multiply, int token_tiles) {
+  if (multiply == Multiply::alone) return token_kernel<2, Multiply::alone>(shape);
+  if (multiply == Multiply::scaled) return token_kernel<2, Multiply::scaled>(shape);
+  return token_tiles == 2 ? token_kernel<2, Multiply::together>(shape) : token_kernel<8, Multiply::together>(shape);
+}
+
+FewKernel few_kernel(const Shape& shape, int tiles) {
+  return tiles == 1 ? few_kernel<1, kMostFewLaneGroups * kLanes>(shape)
+                    : few_kernel<kFewTiles, kMostFewLaneGroups * kLanes>(shape);
+}
+
+// Up to 16 lane groups have twice the registers.
+OneKernel one_kernel(const Shape& shape, int lane_groups) {
+  return lane_groups <= 16 ? one_kernel<16 * kLanes>(shape) : one_kernel<32 * kLanes>(shape);
+}
+
+RingTokensKernel ring_tokens_kernel(const Shape& shape, int lane_groups) {
+  return lane_groups <= 16 ? ring_tokens_kernel<16 * kLanes>(shape) : ring_tokens_kernel<32 * kLanes>(shape);
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
