@@ -349,8 +349,7 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
-  if (one_kernel(shape_of(matrix), 1) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits.";
+  if (one_kernel(shape_of(matrix), 1) == nullptr) return "The kernel is for symbols of four or eight columns.";
   if (plan_one(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, device.shared_bytes).lane_groups == 0)
     return "The table, the rings of two waves and a token's digits do not fit the shared memory of a thread block.";
   return "";

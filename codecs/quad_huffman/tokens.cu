@@ -4,14 +4,15 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Null where there is none. Kernels are for symbols of four and eight columns with 2 raw bits or more, `most_raw` at most,
-// and for bf16 elements, two symbols a window: what is left out would double the compiling, twice.
-template <int kMostRaw, typename Make>
+// Null where there is none. Kernels are for symbols of four and eight columns with kLeastRaw to kMostRaw raw bits, and for bf16
+// elements, two symbols a window: what is left out would double the compiling, twice.
+template <int kLeastRaw, int kMostRaw, typename Make>
 auto for_token_shape(const Shape& shape, Make make) {
   using Kernel = decltype(make(Constant<4>{}, Constant<2>{}));
   const auto kernel = [&](auto symbol_cols, auto form, auto) -> Kernel {
     constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
-    if constexpr (kSymbolCols == 2 || (!is_float(kForm) && (raw_bits_of(kForm) < 2 || raw_bits_of(kForm) > kMostRaw)))
+    if constexpr (kSymbolCols == 2 ||
+                  (!is_float(kForm) && (raw_bits_of(kForm) < kLeastRaw || raw_bits_of(kForm) > kMostRaw)))
       return nullptr;
     else
       return make(symbol_cols, form);
@@ -21,7 +22,7 @@ auto for_token_shape(const Shape& shape, Make make) {
 
 template <int kTokenTiles, Multiply kMultiply>
 TokenKernel token_kernel(const Shape& shape) {
-  return for_token_shape<4>(shape, [](auto symbol_cols, auto form) -> TokenKernel {
+  return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> TokenKernel {
     if constexpr (kMultiply == Multiply::scaled && is_float(decltype(form)::value))
       return nullptr;
     else
@@ -31,14 +32,14 @@ TokenKernel token_kernel(const Shape& shape) {
 
 template <int kTiles, int kMostThreads>
 FewKernel few_kernel(const Shape& shape) {
-  return for_token_shape<5>(shape, [](auto symbol_cols, auto form) -> FewKernel {
+  return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> FewKernel {
     return few_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
   });
 }
 
 template <int kMostThreads>
 OneKernel one_kernel(const Shape& shape) {
-  return for_token_shape<5>(shape, [](auto symbol_cols, auto form) -> OneKernel {
+  return for_token_shape<0, 7>(shape, [](auto symbol_cols, auto form) -> OneKernel {
     if constexpr (is_float(decltype(form)::value))
       return nullptr;
     else
