@@ -83,6 +83,7 @@ struct Chosen {
 bool matches(const CaseRecord& record, const std::string& key, const std::string& value) {
   if (key == "record") return true;
   if (key == "rows") return std::to_string(record.data.rows) == value;
+  if (key == "cols") return std::to_string(record.data.cols) == value;
   if (key == "type") return record.data.type == value;
   if (key == "source") return record.data.source == value;
   if (const auto setting = record.codec.settings.find(key); setting != record.codec.settings.end())
