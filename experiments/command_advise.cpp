@@ -184,7 +184,7 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
       now.sample.batch = std::to_string(options.batch);
       records = measure(now, weights, line);
     }
-    rows = outlooks(records, {groups_of(weights.layers), type, options.batch, ""});
+    rows = outlooks(records, {groups_of(weights.layers), type, options.batch, options.sample.activations, ""});
     memory_bytes = memory_of(records, rows);
     found = advice(rows, type, memory_bytes);
   }
@@ -217,8 +217,9 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
   std::cout << "\n";
   if (!rows.empty()) {
     const std::string device = common_device(rows);
-    std::cout << fmt::format("A step of {} token{}{}:\n", options.batch, options.batch == 1 ? "" : "s",
-                             device.empty() ? "" : " on " + device)
+    const std::string& numbers = options.sample.activations;
+    std::cout << fmt::format("A step of {} token{}{}{}:\n", options.batch, options.batch == 1 ? "" : "s",
+                             numbers.empty() ? "" : " of " + numbers, device.empty() ? "" : " on " + device)
               << fitted_text(table, terminal_columns(120)) << "\n";
   }
   print(found.verdict);
@@ -247,6 +248,9 @@ void add_advise(CLI::App& app, CommandLine& line) {
   verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)");
   verb->add_option("--threads", options->sample.threads, "of a CPU (all)");
   verb->add_option("--batch", options->batch, "tokens of a step (1)")->check(CLI::Range(1, backends::kMaxBatch));
+  verb->add_option("--activations", options->sample.activations,
+                   "what the tokens are: f32, bf16 (f32; of --records any)")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   verb->add_option("--codec", options->sample.codecs,
                    "ID or ID:SETTING=VALUE,... that is measured; may be repeated (all that are lossless and quick)")
       ->allow_extra_args(false);

@@ -73,6 +73,7 @@ bool counts(const CaseRecord& r, const OutlookTask& task) {
   const std::string format = format_of(r);
   const bool of_type = format == task.type || (floats && (format != r.data.type || format == "bf16"));
   return r.status == reports::Status::ok && r.time.median_s > 0 && product && r.kernel.batch == task.batch && of_type &&
+         (task.activations.empty() || r.kernel.activations == task.activations) &&
          (task.device.empty() || reports::device_label(r) == task.device);
 }
 

@@ -38,7 +38,8 @@ struct OutlookTask {
   std::vector<LayerGroup> groups;
   std::string type;  // of the elements, as records name it: "bf16"
   int64_t batch = 1;
-  std::string device;  // only cases of this device; "": whatever the records have
+  std::string activations;  // only cases with tokens of "f32" or "bf16"; "": of any
+  std::string device;       // only cases of this device; "": whatever the records have
 };
 
 // Of each format, codec with its settings and device one, the fastest first. Every ok case of op `step` counts, and of

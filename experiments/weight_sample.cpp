@@ -103,6 +103,7 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
   options.ops = {"step"};
   options.backends = {request.backend};
   options.batches = {request.batch};
+  if (!request.activations.empty()) options.activations = {request.activations};
   options.repeats = {std::to_string(copies_of(weights, layers, rows, largest_cache(request.backend)))};
   if (!request.threads.empty()) options.threads = {request.threads};
   if (!request.device.empty()) options.gpus = {request.device};

@@ -14,6 +14,7 @@ struct SampleRequest {
   std::string backend = "best";
   std::string device = {}, threads = {};  // "": the first, all
   std::string batch = "1";
+  std::string activations = {};              // what the tokens are: f32, bf16; "": f32
   std::vector<std::string> codecs = {};      // as --codec; none: those with kernels that are built for speed
   std::vector<std::string> quantisers = {};  // as --quantise, besides the weights as they are
 };

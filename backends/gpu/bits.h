@@ -141,6 +141,15 @@ ECMV_GPU_DEVICE int popcount(uint64_t bits) {
 #endif
 }
 
+// words[k], of words in registers, which have no addresses.
+template <int kCount>
+ECMV_GPU_DEVICE uint32_t picked(const uint32_t (&words)[kCount], int k) {
+  uint32_t word = words[0];
+  ECMV_GPU_UNROLL
+  for (int i = 1; i < kCount; ++i) word = k == i ? words[i] : word;
+  return word;
+}
+
 // Zero bits below the lowest one, of which there is one.
 ECMV_GPU_DEVICE int trailing_zeros(uint32_t bits) { return popcount(~bits & (bits - 1)); }
 

@@ -109,7 +109,8 @@ ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int sto
 template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                    gpu::Pointer<int32_t> sums) {
-  tile.add_patches(gpu::cast<const int8_t>(inputs), sums);
+  const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs + tile.first_col());
+  tile.for_each_patch([&](int row, int col, int change) { gpu::atomic_add(sums + row, change * patched[col]); });
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   int32_t products[2] = {};
   gpu::uint4 input{};

@@ -22,9 +22,8 @@ inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLin
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 class TileLanes {
  public:
-  static constexpr int kSharedBytes = kRingBytes;
-  static constexpr int kSegmentCols = segment_cols(kSymbolCols);
-  static constexpr int kRawBits = raw_bits_of(kForm);
+  static constexpr int kSharedBytes = kRingBytes, kSegmentCols = segment_cols(kSymbolCols),
+                       kRawBits = raw_bits_of(kForm);
   static constexpr bool kFloats = is_float(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
 
@@ -77,44 +76,6 @@ class TileLanes {
     }
   }
 
-  // Adds what patches change to the sums of the rows; x is the whole vector. The first ones have been loaded since
-  // begin().
-  ECMV_GPU_DEVICE void add_patches(gpu::Pointer<const int8_t> x, gpu::Pointer<int32_t> sums) const {
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kPatchesAhead; ++k)
-      if (patch_of(k) < tile_.patches) add_patch(patch_of(k), tile_.patches_ahead[k], x, sums);
-    // As many loads at once: one at a time each would be waited for.
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t first = kPatchesAhead * kLanes; first < tile_.patches; first += kPatchesAhead * kLanes) {
-      uint16_t patches[kPatchesAhead];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < tile_.patches) patches[k] = patches_[tile_.first_patch + first + patch_of(k)];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < tile_.patches) add_patch(first + patch_of(k), patches[k], x, sums);
-    }
-  }
-
-  // Adds what patches change to the elements of the tile at `elements`, whose rows are `cols` apart. Patches of one
-  // element follow each other; the lane that has the first of them adds them all.
-  ECMV_GPU_DEVICE void patch_elements(gpu::Pointer<int8_t> elements, int cols) {
-    const auto place = [](uint32_t patch) { return patch & 0x7FFF; };
-    for (uint32_t i = static_cast<uint32_t>(LaneGroup::lane()); i < tile_.patches; i += kLanes) {
-      const uint32_t patch = patches_[tile_.first_patch + i];
-      if (i > 0 && i != tile_.left_patches && place(patches_[tile_.first_patch + i - 1]) == place(patch)) continue;
-      int delta = 0;
-      for (uint32_t next = i; next < tile_.patches && (next == i || next != tile_.left_patches); ++next) {
-        const uint32_t other = patches_[tile_.first_patch + next];
-        if (place(other) != place(patch)) break;
-        delta += other >> 15 != 0 ? -1 : 1;
-      }
-      const int col = (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(place(patch) / kLanes);
-      const gpu::Pointer<int8_t> element = elements + (static_cast<int64_t>(patch % kLanes) * cols + col);
-      *element = static_cast<int8_t>(*element + (delta << Bytes::kCellBits));
-    }
-  }
-
   // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 elements; before
   // decode().
   template <typename F>
@@ -149,12 +110,11 @@ class TileLanes {
   // one cell: an element may have several. The first ones have been loaded since begin().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
-    const auto visit = [&](uint32_t i, uint32_t patch) {
-      f(patch_row(patch), patch_col(i, patch), patch_change(patch));
-    };
+    const auto visit = [&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); };
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k)
       if (patch_of(k) < tile_.patches) visit(patch_of(k), tile_.patches_ahead[k]);
+    // As many loads at once: one at a time each would be waited for.
     ECMV_GPU_NO_UNROLL
     for (uint32_t first = kPatchesAhead * kLanes; first < tile_.patches; first += kPatchesAhead * kLanes) {
       uint16_t patches[kPatchesAhead];
@@ -184,7 +144,7 @@ class TileLanes {
           ahead[k] = patches_[tile_.first_patch + next];
       }
       for_each_filled(count - first, [&](int k) {
-        const uint32_t i = first + patch_of(k), patch = picked(patches, k);
+        const uint32_t i = first + patch_of(k), patch = gpu::picked(patches, k);
         f(i < count, patch_row(patch), patch_col(i, patch), patch_change(patch));
       });
     }
@@ -197,7 +157,7 @@ class TileLanes {
     for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
       const FloatPatches of = float_patches(first);
       for_each_filled(count - first, [&](int k) {
-        f(first + patch_of(k) < count, float_patch(picked(of.bits, k)), picked(of.sign, k));
+        f(first + patch_of(k) < count, float_patch(gpu::picked(of.bits, k)), gpu::picked(of.sign, k));
       });
     }
   }
@@ -315,15 +275,10 @@ class TileLanes {
                        kBatchQuads = kBatchCols / 4;
   static constexpr int kBatchWords = batch_words(kSymbolCols, kForm), kUnitWords = raw_unit_words(kSymbolCols, kForm);
   static_assert(kBatches % 2 == 0);
-  static constexpr int kSegmentQuads = kSegmentCols / 4;
 
   static constexpr int kPatchesAhead = 4;
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
-  }
-  ECMV_GPU_DEVICE static FloatPatch float_patch(uint32_t bits) {
-    return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
-            bits >> 24};
   }
   // Four patches of bf16 elements a lane, from number `first` of the tile on, and signs and mantissas of their elements.
   struct FloatPatches {
@@ -349,19 +304,7 @@ class TileLanes {
     ECMV_GPU_NO_UNROLL
     for (int k = 0; k < kPatchesAhead && static_cast<uint32_t>(k * kLanes) < left; ++k) f(k);
   }
-  ECMV_GPU_DEVICE static uint32_t picked(const uint32_t (&words)[kPatchesAhead], int k) {
-    uint32_t word = words[0];
-    ECMV_GPU_UNROLL
-    for (int i = 1; i < kPatchesAhead; ++i) word = k == i ? words[i] : word;
-    return word;
-  }
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
-  ECMV_GPU_DEVICE void add_patch(uint32_t i, uint32_t patch, gpu::Pointer<const int8_t> x,
-                                 gpu::Pointer<int32_t> sums) const {
-    const int32_t input =
-        x[first_col_ + (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols)];
-    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << Bytes::kCellBits);
-  }
 
   // Where the byte with sign and mantissa of an element is, from the tile's first raw byte.
   ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
@@ -507,11 +450,12 @@ class TileLanes {
     tile_.raw += next_segment;
   }
 
-  // Quad kQuad of the symbol of `entry`.
+  // What decode_integers() has decode() call.
   template <typename Visit>
   struct Integers {
     Visit visit;
   };
+  // Quad kQuad of the symbol of `entry`.
   template <int kQuad, typename Visit>
   ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t entry) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;

@@ -44,5 +44,9 @@ struct FloatPatch {
   int row, col;
   uint32_t exponent, stand_in;
 };
+ECMV_GPU_DEVICE FloatPatch float_patch(uint32_t bits) {
+  return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
+          bits >> 24};
+}
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

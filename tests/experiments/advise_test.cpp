@@ -43,10 +43,11 @@ reports::CaseRecord step_record(const std::string& codec, double bits, double me
 const std::vector<LayerGroup> kLayers = {{"q", 100, 50, 2}, {"down", 50, 200, 2}, {"lm_head", 400, 50, 1}};
 
 std::vector<Outlook> outlooks_of(const std::vector<reports::CaseRecord>& cases, const std::vector<LayerGroup>& groups,
-                                 int64_t batch = 1, const std::string& type = "bf16") {
+                                 int64_t batch = 1, const std::string& type = "bf16",
+                                 const std::string& activations = "") {
   reports::RecordSet records;
   records.cases = cases;
-  return outlooks(records, {groups, type, batch, ""});
+  return outlooks(records, {groups, type, batch, activations, ""});
 }
 
 Outlook outlook(const std::string& codec, bool uncompressed, double bytes, double step_s) {
@@ -96,6 +97,14 @@ TEST_CASE("outlooks are sorted by speed, of cases of that batch and type, and kn
   CHECK(found[0].codec == "coder");
   CHECK(found[1].uncompressed);
   CHECK(outlooks_of(cases, kLayers, 8).at(0).codec == "other");
+}
+
+TEST_CASE("outlooks are of cases with the tokens that are asked for") {
+  std::vector<reports::CaseRecord> cases = {step_record("raw_bf16", 16, 2e-3), step_record("raw_bf16", 16, 1e-3)};
+  cases[1].kernel.activations = "bf16";
+  CHECK_THAT(outlooks_of(cases, kLayers, 1, "bf16", "f32").at(0).step_s, WithinRel(2e-3, 1e-9));
+  CHECK_THAT(outlooks_of(cases, kLayers, 1, "bf16", "bf16").at(0).step_s, WithinRel(1e-3, 1e-9));
+  CHECK_THAT(outlooks_of(cases, kLayers).at(0).step_s, WithinRel(1e-3, 1e-9));
 }
 
 TEST_CASE("a quantised format is an outlook with loss, and rounding codecs are none without") {
@@ -218,7 +227,11 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   REQUIRE(ecmv({"advise", "tiny", "--records", "measured.jsonl"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("tiny: 15 layers") && ContainsSubstring("A step of 1 token on ") &&
                            ContainsSubstring("tokens/s") && ContainsSubstring("Shapes alone"));
-  // Records of one token say nothing of eight.
+  // Records of one token of float32 say nothing of one of bf16, and nothing of eight.
+  CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--activations", "bf16"}) == 6);
+  CHECK(ecmv({"advise", "tiny", "--codec", "raw_bf16", "--activations", "bf16"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("A step of 1 token of bf16 on "));
+  CHECK(ecmv({"advise", "tiny", "--codec", "raw_bf16", "--activations", "f16"}) == 2);
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--batch", "8"}) == 6);
   CHECK_THAT(ecmv.out, ContainsSubstring("There is no measured product of bf16 weights"));
 }
