@@ -133,7 +133,7 @@ class TileLanes {
     const uint32_t count = patch_count();
     uint32_t ahead[kPatchesAhead];
     ECMV_GPU_UNROLL
-    for (int k = 0; k < kPatchesAhead; ++k) ahead[k] = tile_.patches_ahead[k];
+    for (int k = 0; k < kPatchesAhead; ++k) ahead[k] = patch_of(k) < count ? tile_.patches_ahead[k] : 0u;
     ECMV_GPU_NO_UNROLL
     for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
       uint32_t patches[kPatchesAhead];
