@@ -69,7 +69,9 @@ class Exchange {
         words_of_buffer_(static_cast<int>(padded(words))) {}
 
   // Zero is no epoch: words are zero at first.
-  ECMV_GPU_DEVICE void begin() { epoch_ = *state_ + 1; }
+  ECMV_GPU_DEVICE uint32_t epoch() const { return *state_ + 1; }
+  ECMV_GPU_DEVICE void begin() { begin(epoch()); }
+  ECMV_GPU_DEVICE void begin(uint32_t epoch) { epoch_ = epoch; }
   // Hands out the four values at `position` of layer `layer`.
   ECMV_GPU_DEVICE void put(int layer, int64_t position, uint32_t values) const {
     store_exchanged(buffer(layer) + position, uint2{values, epoch_ + static_cast<uint32_t>(layer)});

@@ -17,6 +17,16 @@ struct Matrix {
   int cols, column_tiles;
 };
 
+// The columns of some column tiles: up to the matrix's last one, and as many as there are codes for.
+struct TileCols {
+  int first, end, stored;
+};
+ECMV_GPU_DEVICE TileCols cols_of_tiles(const Matrix& matrix, int first_tile, int tiles, int segment_cols) {
+  const int tile_cols = matrix.streams.tile_segments * segment_cols, first = first_tile * tile_cols,
+            left = matrix.streams.row_segments * segment_cols - first, all = tiles * tile_cols;
+  return {first, matrix.cols, left < all ? left : all};
+}
+
 // Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
 struct Plan {
   int copies = 0, copy_shift = 0;                // of the table

@@ -53,17 +53,13 @@ ECMV_GPU_DEVICE gpu::uint4 scaled(gpu::uint4 numbers, TokenFactors factors) {
   return {both(numbers.x), both(numbers.y), both(numbers.z), both(numbers.w)};
 }
 
-// The columns of a share: those of the matrix, and as many as there are codes for.
-struct ShareCols {
-  int first, end, stored;
-};
-ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, const ShareCols& cols, int col) {
+ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, const TileCols& cols, int col) {
   if (token >= x.batch || cols.first + col >= cols.end) return {};
   return *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + cols.first + col));
 }
 
 // The largest number and the sum of each token's columns, [tokens, 32] each, at 32 * token once all threads have met.
-ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const ShareCols& cols, int lane_groups,
+ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                     gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::group();
   const auto total_of = [](float own) {
@@ -107,7 +103,7 @@ ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const ShareCols& c
 // The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
 // many powers of two they are scaled.
 template <bool kScaled, typename ShiftOf>
-ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const ShareCols& cols, int pairs, int pair_bytes,
+ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int pairs, int pair_bytes,
                                      gpu::Pointer<std::byte> to, ShiftOf shift_of) {
   for (int pair = 0; pair < pairs; ++pair) {
     const auto factors = [&](int token) { return factors_of(token < x.batch ? shift_of(token) : 0); };
@@ -175,9 +171,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
             own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles,
-            tile_cols = matrix.streams.tile_segments * TileOf::kSegmentCols, first_col = first_tile * tile_cols,
-            cols_left = matrix.streams.row_segments * TileOf::kSegmentCols - first_col;
-  const ShareCols cols{first_col, matrix.cols, cols_left < own_tiles * tile_cols ? cols_left : own_tiles * tile_cols};
+            tile_cols = matrix.streams.tile_segments * TileOf::kSegmentCols;
+  const TileCols cols = cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols);
   // A block takes several row groups in turn: table and tokens are there once.
   const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
   int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;

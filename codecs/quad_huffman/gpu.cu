@@ -71,8 +71,6 @@ constexpr RingPolicy kMatmulPolicies[] = {{{"waves16"}, 16, 32, 1, true},
                                           {{"waves32"}, 32, 32, 1, true},
                                           {{"waves8_fit2"}, 8, 32, 2, true},
                                           {{"waves16_in_order"}, 16, 32, 1, false}};
-constexpr RingPolicy kRingTokensPolicies[] = {
-    {{"waves32"}, 32, 32, 1, true}, {{"waves16"}, 16, 32, 1, true}, {{"waves16_fit2"}, 16, 32, 2, true}};
 constexpr RingPolicy kDecodePolicies[] = {
     {{"waves16"}, 16, 32, 1, false},
     {{"waves8_fit2"}, 8, 16, 2, false},
@@ -153,35 +151,6 @@ backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, 
           {.rounding = rounding_of_patches(view, {}, view.shape.cols)}};
 }
 
-// A pair of tokens of bf16 after the other.
-struct MultiplyRingTokens {
-  Matrix matrix;
-  Plan plan;
-  gpu::LaunchShape launch_shape;
-  RingTokensKernel kernel;
-  void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int first = 0; first < args.batch; first += kRingTokens) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(kRingTokens, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      tokens.y = args.y + first * args.y_stride;
-      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, tokens);
-    }
-  }
-};
-
-backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const auto& policy = named.as<RingPolicy>();
-  const codecs::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
-  const Matrix matrix = matrix_of(view, shape);
-  const Plan plan = plan_of(policy, shape, view.shape, InputType::bf16_pair, place.device().shared_bytes);
-  return {MultiplyRingTokens{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()),
-                             ring_tokens_kernel(shape, plan.lane_groups * policy.blocks)},
-          {.rounding = rounding_of_patches(view, gpu::token_rounding(view.shape.cols, plan.lane_groups_of_rows),
-                                           view.shape.cols)}};
-}
-
 // --- decoding -------------------------------------------------------------------------------------------------------
 
 using DecodeKernel = void (*)(Matrix, Plan, Hidden, gpu::Pointer<std::byte>);
@@ -227,7 +196,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
                     const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
   if (kInputs == InputType::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
-  constexpr bool kFloats = has_float_sums(kInputs);
+  constexpr bool kFloats = kInputs == InputType::float32;
   if (kFloats && !has_floats(matrix)) return "The kernel multiplies bf16 elements.";
   if (matrix.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
@@ -281,7 +250,7 @@ constexpr backends::Kernel kKernels[] = {
      .variant = "rings",
      .policies = kRingTokensPolicies,
      .activations = backends::Activations::bf16,
-     .refuses = refuses<InputType::bf16_pair>,
+     .refuses = refuses_ring_tokens,
      .bind = bind_ring_tokens},
     {.op = backends::Op::matmul,
      .variant = "one_token",

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "codecs/quad_huffman/few_tokens_gpu.h"
+#include "codecs/quad_huffman/units_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -30,12 +31,14 @@ ECMV_GPU_DEVICE uint32_t largest_number(gpu::Pointer<const uint16_t> x, int cols
   return static_cast<uint32_t>(LaneGroup::reduce_max(lane < lane_groups ? static_cast<int32_t>(by_group[lane]) : 0));
 }
 
-// The token's digits to shared memory, zeros past the last column, and what is added up of each digit to sums[digit].
-ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, int cols, int stored_cols, int largest_exponent,
+// The digits of the token's columns `cols` to shared memory, zeros past the last column, and what is added up of each digit
+// to sums[digit].
+ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, const TileCols& cols, int largest_exponent,
                                  gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sums) {
   int32_t own[gpu::kDigits] = {};
-  for (int col = gpu::thread_index() * 8; col < stored_cols; col += gpu::block_size() * 8) {
-    const gpu::uint4 words = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
+  for (int col = gpu::thread_index() * 8; col < cols.stored; col += gpu::block_size() * 8) {
+    const gpu::uint4 words =
+        cols.first + col < cols.end ? *gpu::cast<const gpu::uint4>(x + (cols.first + col)) : gpu::uint4{};
     ECMV_GPU_UNROLL
     for (int quad = 0; quad < 2; ++quad) {
       uint32_t number[4];
@@ -68,88 +71,86 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
   return integer;
 }
 
-// plan.sums: [row groups of the block, digits, 32], then kDigitFactBytes; plan.inputs: the digits. Sums of digits fit 32 bits
-// up to 65535 columns, whose digits fit no shared memory.
+// plan.sums: the launch's epoch, [row groups of the block, digits, 32], kDigitFactBytes; plan.inputs: the digits of the share's
+// columns. What is subtracted from all elements is multiplied with the share's columns where the block has a row group's first
+// unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Hidden hidden,
-                                                                gpu::Pointer<const uint16_t> x, gpu::Pointer<float> y) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Division division, Hidden hidden,
+                                                                gpu::Pointer<const uint16_t> x, gpu::Pointer<float> y,
+                                                                gpu::Exchange exchange) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   using Bytes = typename TileOf::Bytes;
   constexpr int kRowSums = gpu::kDigits * kLanes;
-  const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
-            parts = plan.lane_groups / plan.lane_groups_of_rows;
-  // A block takes several row groups in turn: table and digits are there once.
-  const int64_t step = gpu::grid_size() * parts;
-  int64_t first_group = gpu::block_index() * parts;
-  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums),
-                              own_sums = sums + part * kRowSums, x_sums = sums + parts * kRowSums;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group());
+  const BlockUnits units(division, plan.lane_groups);
+  const gpu::Pointer<uint32_t> epoch = gpu::cast<uint32_t>(gpu::shared_memory() + plan.sums);
+  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + (plan.sums + kEpochBytes)),
+                              x_sums = sums + units.groups() * kRowSums;
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
+  const TileCols cols = cols_of_tiles(matrix, units.first_tile(), units.tiles(), TileOf::kSegmentCols);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  const int first_column = lane_group % plan.lane_groups_of_rows;
-  const auto begin = [&](int64_t group, int column) {
-    if (group < matrix.row_groups && column < matrix.column_tiles)
-      tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+  BlockUnits::Walk walk = units.walk(lane_group);
+  const auto begin = [&] {
+    if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  begin(first_group + part, first_column);
+  begin();
   fill_table(matrix, plan, own_entries);
-  for (int i = gpu::thread_index(); i < parts * kRowSums + gpu::kDigits; i += gpu::block_size()) sums[i] = 0;
+  for (int i = gpu::thread_index(); i < units.groups() * kRowSums + gpu::kDigits; i += gpu::block_size()) sums[i] = 0;
   gpu::wait_for_previous();
+  note_epoch(exchange, epoch);
   const int exponent = gpu::largest_exponent(
       largest_number(x, matrix.cols, plan.lane_groups, gpu::cast<uint32_t>(x_sums + gpu::kDigits)));
-  load_digits(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, exponent, inputs, x_sums);
+  load_digits(x, cols, exponent, inputs, x_sums);
   gpu::sync_block();
+  count_block(exchange, epoch);
 
   const Table table = table_of(matrix, plan);
   const bool reads = gpu::reads_digits();
   gpu::uint4 digits[2] = {};  // stay zero in lanes that read no digits
-  for (; first_group < matrix.row_groups; first_group += step) {
-    const int64_t group = first_group + part;
-    int column = group < matrix.row_groups ? first_column : matrix.column_tiles;
-    while (column < matrix.column_tiles) {
-      tile.for_each_patch([&](int row, int col, int delta) {
-        ECMV_GPU_UNROLL
-        for (int d = 0; d < gpu::kDigits; ++d) {
-          const int digit = *gpu::cast<const int8_t>(inputs + gpu::digit_place(d, tile.first_col() + col));
-          gpu::atomic_add(own_sums + (d * kLanes + row), delta * digit);
-        }
-      });
-      const gpu::Pointer<const std::byte> own_digits =
-          inputs + (tile.first_col() * gpu::kDigits + LaneGroup::lane() / 16 * 16);
-      int32_t products[2][4] = {};
-      uint32_t held[2] = {};
-      tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
-        if (quad % 4 < 2) {
-          held[quad % 2] = bytes;
-          return;
-        }
-        if (reads)
-          digits[quad % 2] =
-              *gpu::cast<const gpu::uint4>(own_digits + (segment * (TileOf::kSegmentCols * gpu::kDigits) +
-                                                         quad / 4 * gpu::kDigitBytes + quad % 2 * 32));
-        gpu::multiply_own_bytes<Bytes::kFolds>(digits[quad % 2], held[quad % 2], bytes, products[Bytes::sum_of(quad)]);
-      });
+  while (walk.left > 0) {
+    const gpu::Pointer<int32_t> own_sums = sums + (walk.group - units.first_group()) * kRowSums;
+    const int first_col = tile.first_col() - cols.first;
+    tile.for_each_patch([&](int row, int col, int delta) {
       ECMV_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int32_t both[2] = {products[0][i], products[1][i]};
-        gpu::atomic_add(own_sums + (gpu::own_sum_number(i) * kLanes + gpu::own_sum_row(i)), Bytes::product(both));
+      for (int d = 0; d < gpu::kDigits; ++d) {
+        const int digit = *gpu::cast<const int8_t>(inputs + gpu::digit_place(d, first_col + col));
+        gpu::atomic_add(own_sums + (d * kLanes + row), delta * digit);
       }
-      column += plan.lane_groups_of_rows;
-      begin(group, column);
+    });
+    const gpu::Pointer<const std::byte> own_digits = inputs + (first_col * gpu::kDigits + LaneGroup::lane() / 16 * 16);
+    int32_t products[2][4] = {};
+    uint32_t held[2] = {};
+    tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
+      if (quad % 4 < 2) {
+        held[quad % 2] = bytes;
+        return;
+      }
+      if (reads)
+        digits[quad % 2] =
+            *gpu::cast<const gpu::uint4>(own_digits + (segment * (TileOf::kSegmentCols * gpu::kDigits) +
+                                                       quad / 4 * gpu::kDigitBytes + quad % 2 * 32));
+      gpu::multiply_own_bytes<Bytes::kFolds>(digits[quad % 2], held[quad % 2], bytes, products[Bytes::sum_of(quad)]);
+    });
+    walk.next(units);
+    begin();
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int32_t both[2] = {products[0][i], products[1][i]};
+      gpu::atomic_add(own_sums + (gpu::own_sum_number(i) * kLanes + gpu::own_sum_row(i)), Bytes::product(both));
     }
-    begin(group + step, first_column);
-    gpu::sync_block();
-    for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
-      const int64_t row = first_group * kLanes + i;
-      const gpu::Pointer<int32_t> row_sums = sums + (i / kLanes * kRowSums + i % kLanes);
-      const int64_t integer = integer_of(row_sums, kLanes) + matrix.lowest * integer_of(x_sums, 1);
-      if (row < matrix.rows) y[row] = scaled(static_cast<float>(integer), gpu::digits_unit(exponent));
-      ECMV_GPU_UNROLL
-      for (int d = 0; d < gpu::kDigits; ++d) row_sums[d * kLanes] = 0;
-    }
-    gpu::sync_block();
+  }
+  gpu::sync_block();
+  exchange.begin(*epoch);
+  for (int i = gpu::thread_index(); i < units.groups() * kLanes; i += gpu::block_size()) {
+    const int of_block = i / kLanes, group = units.first_group() + of_block;
+    int64_t sum = integer_of(sums + (of_block * kRowSums + i % kLanes), kLanes);
+    if (units.has_first_of(group)) sum += matrix.lowest * integer_of(x_sums, 1);
+    const int64_t row = int64_t{group} * kLanes + i % kLanes;
+    if (units.complete<kLanes>(exchange, matrix.row_groups, group, i % kLanes, sum) && row < matrix.rows)
+      y[row] = scaled(static_cast<float>(sum), gpu::digits_unit(exponent));
   }
 }
 

@@ -58,18 +58,14 @@ inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
 }
 
 // What a kernel keeps of x in shared memory. Sums of floats are each lane group's own.
-enum class InputType { none, int8, float32, bf16_pair };
+enum class InputType { none, int8, float32 };
 constexpr int bytes_of_column(InputType inputs) {
   switch (inputs) {
     case InputType::none: return 0;
     case InputType::int8: return 1;
-    case InputType::float32:
-    case InputType::bf16_pair: return 4;
+    case InputType::float32: return 4;
   }
   return 0;
-}
-constexpr bool has_float_sums(InputType inputs) {
-  return inputs == InputType::float32 || inputs == InputType::bf16_pair;
 }
 
 // Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
@@ -103,9 +99,7 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, tiles);
     const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
-                  row_sums = inputs == InputType::bf16_pair ? 2 * lane_groups
-                             : has_float_sums(inputs)       ? lane_groups
-                                                            : lane_groups / of_rows,
+                  row_sums = inputs == InputType::float32 ? lane_groups : lane_groups / of_rows,
                   sums = (row_sums * kLanes * 4 + 16) / 16 * 16;
     Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
     if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;

@@ -4,38 +4,42 @@
 #pragma once
 
 #include "codecs/quad_huffman/few_tokens_gpu.h"
+#include "codecs/quad_huffman/units_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 // Tokens at a time: what one pair of shared memory holds.
 inline constexpr int kRingTokens = 2;
 
-// plan.sums: [lane groups, kRingTokens, 32]; plan.inputs: the pair of tokens, whole.
+inline constexpr int kRingSums = kRingTokens * kLanes;
+
+// plan.sums: the launch's epoch and [slots of BlockUnits, kRingSums]; plan.inputs: the share's columns of the pair of tokens.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix, Plan plan, Hidden hidden,
-                                                                  gpu::Bf16Tokens tokens) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix, Plan plan, Division division,
+                                                                  Hidden hidden, gpu::Bf16Tokens tokens,
+                                                                  gpu::Exchange exchange) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  constexpr int kGroupSums = kRingTokens * kLanes;
-  const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
-            part = lane_group / plan.lane_groups_of_rows, parts = plan.lane_groups / plan.lane_groups_of_rows;
-  const int64_t group = gpu::block_index() * parts + part;
-  const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + plan.sums),
-                            own_sums = sums + lane_group * kGroupSums;
+  const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group());
+  const BlockUnits units(division, plan.lane_groups);
+  const gpu::Pointer<uint32_t> epoch = gpu::cast<uint32_t>(gpu::shared_memory() + plan.sums);
+  const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + (plan.sums + kEpochBytes));
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
+  const TileCols cols = cols_of_tiles(matrix, units.first_tile(), units.tiles(), TileOf::kSegmentCols);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
+  BlockUnits::Walk walk = units.walk(lane_group);
   const auto begin = [&] {
-    if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+    if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
   begin();
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
-  load_few_tokens<false>(tokens, {0, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols}, 1, 0, inputs,
-                         [](int) { return 0; });
+  note_epoch(exchange, epoch);
+  load_few_tokens<false>(tokens, cols, 1, 0, inputs, [](int) { return 0; });
   gpu::sync_block();
+  count_block(exchange, epoch);
 
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
@@ -43,8 +47,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
   const bool has_sums = lane < 16, reads = has_sums && gpu::reads_tokens();
   gpu::uint4 operand{};  // stays zero in lanes that read no tokens
   float products[1][4] = {};
-  while (column < matrix.column_tiles) {
-    const gpu::Pointer<const std::byte> pair = inputs + tile.first_col() * gpu::kOwnTokenBytes,
+  while (walk.left > 0) {
+    const gpu::Pointer<const std::byte> pair = inputs + (tile.first_col() - cols.first) * gpu::kOwnTokenBytes,
                                         own_inputs = pair + gpu::own_pair_half() * 16;
     add_float_patches(tile, pair, 0, products);
     gpu::uint2 held{};
@@ -59,22 +63,28 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
             own_inputs + (segment * (TileOf::kSegmentCols * gpu::kOwnTokenBytes) + quad / 2 * 32));
       gpu::multiply_own_rows(operand, held, {four.first, four.second}, products[0]);
     });
-    column += plan.lane_groups_of_rows;
+    const int slot = units.slot(lane_group, walk.group);
+    const bool ends = walk.ends_row_group(units);
+    walk.next(units);
     begin();
+    if (!ends) continue;
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (has_sums) sums[slot * kRingSums + i / 2 * kLanes + gpu::own_sum_row(i)] = products[0][i];
+      products[0][i] = 0;
+    }
   }
-  LaneGroup::sync();
-  ECMV_GPU_UNROLL
-  for (int i = 0; i < 4; ++i)
-    if (has_sums) own_sums[i / 2 * kLanes + gpu::own_sum_row(i)] = products[0][i];
   gpu::sync_block();
-  for (int i = gpu::thread_index(); i < parts * kGroupSums; i += gpu::block_size()) {
-    const int token = i / kLanes % kRingTokens, of_part = i / kGroupSums;
-    const int64_t row = (gpu::block_index() * parts + of_part) * kLanes + i % kLanes;
-    if (row >= matrix.rows || token >= tokens.batch) continue;
+  exchange.begin(*epoch);
+  for (int i = gpu::thread_index(); i < units.groups() * kRingSums; i += gpu::block_size()) {
+    const int group = units.first_group() + i / kRingSums, number = i % kRingSums, token = number / kLanes;
+    if (token >= tokens.batch) continue;
     float sum = 0;
-    for (int w = 0; w < plan.lane_groups_of_rows; ++w)
-      sum += sums[(of_part * plan.lane_groups_of_rows + w) * kGroupSums + i % kGroupSums];
-    tokens.y[token * tokens.rows + row] = sum;
+    for (int slot = units.first_slot(group); slot <= units.last_slot(group); ++slot)
+      sum += sums[slot * kRingSums + number];
+    const int64_t row = int64_t{group} * kLanes + number % kLanes;
+    if (units.complete<kRingSums>(exchange, matrix.row_groups, group, number, sum) && row < matrix.rows)
+      tokens.y[token * tokens.rows + row] = sum;
   }
 }
 

@@ -186,39 +186,113 @@ struct MultiplyFew {
   }
 };
 
-// --- one token, by digits --------------------------------------------------------------------------------------------
+// --- up to two tokens, by units of work ------------------------------------------------------------------------------
 
-inline Plan plan_one(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t block_bytes) {
-  const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
-  const int64_t inputs = row_segments(matrix.cols, shape.symbol_cols) * segment_cols(shape.symbol_cols) * gpu::kDigits,
-                tiles = column_tiles(matrix.cols, shape.tile_cols);
+struct UnitsPolicy : RingPolicy {
+  int shares;  // at most
+};
+struct UnitsPlanned {
+  Plan plan;
+  Division division;
+  gpu::LaunchShape launch_shape;
+};
+
+// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane groups, row
+// groups of a block). No lane groups where nothing fits.
+template <typename SumsBytes>
+UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets::Shape matrix,
+                        const backends::DeviceInfo& device, SumsBytes sums_bytes) {
+  constexpr int kInputBytes = 4;  // of a column
+  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols);
+  int shares = std::min(policy.shares, device.compute_units);
+  while (tiles % shares != 0) --shares;
+  UnitsPlanned planned{};
+  Division& division = planned.division;
+  division.shares = shares;
+  division.share_tiles = static_cast<int>(tiles / shares);
+  const int64_t units = groups * division.share_tiles,
+                inputs = int64_t{division.share_tiles} * shape.tile_cols * kInputBytes,
+                shared_bytes = bytes_of_block(device.shared_bytes, policy);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
-    const int of_rows = lane_groups_of_rows(lane_groups, tiles);
-    const int64_t rings = int64_t{lane_groups} * kRingBytes,
-                  sums = (int64_t{lane_groups} / of_rows * gpu::kDigits * kLanes * 4 + kDigitFactBytes + 15) / 16 * 16;
-    Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
-    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - inputs)) continue;
-    plan.sums = plan.rings + static_cast<int>(rings);
-    plan.inputs = plan.sums + static_cast<int>(sums);
-    plan.bytes = plan.inputs + static_cast<int>(inputs);
-    return plan;
+    for (int rounds = 1; rounds <= 64; rounds *= 2) {
+      const int64_t at_once = int64_t{device.compute_units} * policy.blocks * rounds / shares;
+      division.blocks = static_cast<int>(std::min(at_once, units));
+      division.runs = runs_of(static_cast<int>(units), division.blocks);
+      const int64_t rings = int64_t{lane_groups} * kRingBytes,
+                    sums = (kEpochBytes + sums_bytes(lane_groups, division.most_groups()) + 15) / 16 * 16;
+      Plan& plan = planned.plan;
+      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - inputs)) continue;
+      plan.lane_groups = lane_groups;
+      plan.sums = plan.rings + static_cast<int>(rings);
+      plan.inputs = plan.sums + static_cast<int>(sums);
+      plan.bytes = plan.inputs + static_cast<int>(inputs);
+      planned.launch_shape = {int64_t{shares} * division.blocks, lane_groups * kLanes, plan.bytes,
+                              policy.early && gpu::have_early_launches(device)};
+      return planned;
+    }
   }
   return {};
 }
+inline gpu::Exchange exchange_of(const UnitsPlanned& planned, datasets::Shape matrix, int group_words,
+                                 backends::Place& place) {
+  const int64_t words = planned.division.words(row_groups(matrix.rows), group_words);
+  return {place.zeroed(gpu::Exchange::bytes(words)), words};
+}
+// Numbers are added up tile by tile at most, and block by block.
+inline int most_parts(const Division& division) { return 2 * division.shares * division.share_tiles; }
 
-inline constexpr RingPolicy kOnePolicies[] = {{{"waves32"}, 32, 32, 1, true}, {{"waves16"}, 16, 32, 1, true}};
+inline UnitsPlanned plan_one(const backends::Policy& policy, const Shape& shape, datasets::Shape matrix,
+                             const backends::DeviceInfo& device) {
+  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device, [](int, int64_t groups) {
+    return groups * gpu::kDigits * kLanes * 4 + kDigitFactBytes;
+  });
+}
+inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Shape& shape, datasets::Shape matrix,
+                                     const backends::DeviceInfo& device) {
+  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device, [](int lane_groups, int64_t groups) {
+    return (lane_groups + groups - 1) * kRingSums * 4;
+  });
+}
+
+inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1},
+                                               {{{"waves32_shares4"}, 32, 32, 1, true}, 4},
+                                               {{{"waves16"}, 16, 32, 1, true}, 1},
+                                               {{{"waves16_fit2"}, 16, 32, 2, true}, 4}};
+inline constexpr UnitsPolicy kRingTokensPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1},
+                                                      {{{"waves32_shares2"}, 32, 32, 1, true}, 2},
+                                                      {{{"waves32_shares4"}, 32, 32, 1, true}, 4},
+                                                      {{{"waves16"}, 16, 32, 1, true}, 1},
+                                                      {{{"waves16_fit2"}, 16, 32, 2, true}, 4}};
 
 // Token by token: the kernel is for one.
 struct MultiplyOne {
   Matrix matrix;
-  Plan plan;
-  gpu::LaunchShape launch_shape;
+  UnitsPlanned planned;
   OneKernel kernel;
+  gpu::Exchange exchange;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     for (int token = 0; token < args.batch; ++token)
-      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{},
+      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, Hidden{},
                   gpu::Pointer<const uint16_t>(args.x_bf16 + token * args.x_stride),
-                  gpu::Pointer<float>(args.y + token * args.y_stride));
+                  gpu::Pointer<float>(args.y + token * args.y_stride), exchange);
+  }
+};
+
+// A pair of tokens after the other.
+struct MultiplyRingTokens {
+  Matrix matrix;
+  UnitsPlanned planned;
+  RingTokensKernel kernel;
+  gpu::Exchange exchange;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int first = 0; first < args.batch; first += kRingTokens) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = std::min(kRingTokens, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      tokens.y = args.y + first * args.y_stride;
+      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, Hidden{}, tokens,
+                  exchange);
+    }
   }
 };
 
@@ -344,14 +418,16 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows), .rounding = rounding}};
 }
 
+inline constexpr const char* kRefusesUnits =
+    "The table, the rings of two waves, sums and a token do not fit the shared memory of a thread block.";
+
 inline std::string refuses_one(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                                const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
   if (one_kernel(shape_of(matrix), 1) == nullptr) return "The kernel is for symbols of four or eight columns.";
-  if (plan_one(policy.as<RingPolicy>(), shape_of(matrix), matrix.shape, device.shared_bytes).lane_groups == 0)
-    return "The table, the rings of two waves and a token's digits do not fit the shared memory of a thread block.";
+  if (plan_one(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return "";
 }
 
@@ -360,16 +436,33 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
 inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, backends::Place& place) {
   const codecs::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
-  const backends::DeviceInfo& device = place.device();
-  const Matrix matrix = matrix_of(view, shape);
-  const auto& policy = named.as<RingPolicy>();
-  const Plan plan = plan_one(policy, shape, view.shape, device.shared_bytes);
-  const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
-  const gpu::LaunchShape launch_shape{
-      std::min<int64_t>(int64_t{policy.blocks} * device.compute_units, (matrix.row_groups + of_block - 1) / of_block),
-      plan.lane_groups * kLanes, plan.bytes, gpu::have_early_launches(device)};
-  return {MultiplyOne{matrix, plan, launch_shape, one_kernel(shape, plan.lane_groups * policy.blocks)},
+  const UnitsPlanned planned = plan_one(named, shape, view.shape, place.device());
+  return {MultiplyOne{matrix_of(view, shape), planned,
+                      one_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
+                      exchange_of(planned, view.shape, kLanes * 2, place)},
           {.rounding = {.more_roundings = 2, .offset = 4}}};
+}
+
+inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                                       const backends::Policy& policy) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
+  if (!has_floats(matrix)) return "The kernel multiplies bf16 elements.";
+  if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
+  if (largest_stand_in(matrix) == 255)
+    return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  return "";
+}
+
+inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const UnitsPlanned planned = plan_ring_tokens(named, shape, view.shape, place.device());
+  return {MultiplyRingTokens{matrix_of(view, shape), planned,
+                             ring_tokens_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
+                             exchange_of(planned, view.shape, kRingSums, place)},
+          {.rounding = rounding_of_patches(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
+                                           view.shape.cols)}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

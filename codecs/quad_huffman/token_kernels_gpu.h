@@ -17,11 +17,12 @@ inline constexpr int kMostFewLaneGroups = 16;
 using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
 FewKernel few_kernel(const Shape& shape, int tiles);
 
-using OneKernel = void (*)(Matrix, Plan, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>);
+using OneKernel = void (*)(Matrix, Plan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
+                           gpu::Exchange);
 OneKernel one_kernel(const Shape& shape, int lane_groups);
 
 // Up to kRingTokens of bf16, bf16 elements.
-using RingTokensKernel = void (*)(Matrix, Plan, Hidden, gpu::Bf16Tokens);
+using RingTokensKernel = void (*)(Matrix, Plan, Division, Hidden, gpu::Bf16Tokens, gpu::Exchange);
 RingTokensKernel ring_tokens_kernel(const Shape& shape, int lane_groups);
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
