@@ -41,6 +41,14 @@ struct Plan {
 template <int kCount>
 struct OwnEntries {
   uint32_t entry[kCount];
+
+  // What depends on all of them.
+  ECMV_GPU_DEVICE uint32_t all() const {
+    uint32_t all = 0;
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kCount; ++k) all |= entry[k];
+    return all;
+  }
 };
 template <int kCount>
 ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, int further = 0) {

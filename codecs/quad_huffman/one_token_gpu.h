@@ -91,12 +91,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, P
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   BlockUnits::Walk walk = units.walk(lane_group);
-  const auto begin = [&] {
-    if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols);
+  const auto begin = [&](uint32_t after) {
+    if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  begin();
+  begin(own_entries.all());
   fill_table(matrix, plan, own_entries);
   for (int i = gpu::thread_index(); i < units.groups() * kRowSums + gpu::kDigits; i += gpu::block_size()) sums[i] = 0;
   gpu::wait_for_previous();
@@ -135,7 +135,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, P
       gpu::multiply_own_bytes<Bytes::kFolds>(digits[quad % 2], held[quad % 2], bytes, products[Bytes::sum_of(quad)]);
     });
     walk.next(units);
-    begin();
+    begin(0);
     ECMV_GPU_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int32_t both[2] = {products[0][i], products[1][i]};

@@ -28,12 +28,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   BlockUnits::Walk walk = units.walk(lane_group);
-  const auto begin = [&] {
-    if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols);
+  const auto begin = [&](uint32_t after) {
+    if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  begin();
+  begin(own_entries.all());
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
   note_epoch(exchange, epoch);
@@ -66,7 +66,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     const int slot = units.slot(lane_group, walk.group);
     const bool ends = walk.ends_row_group(units);
     walk.next(units);
-    begin();
+    begin(0);
     if (!ends) continue;
     ECMV_GPU_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -80,8 +80,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     const int group = units.first_group() + i / kRingSums, number = i % kRingSums, token = number / kLanes;
     if (token >= tokens.batch) continue;
     float sum = 0;
-    for (int slot = units.first_slot(group); slot <= units.last_slot(group); ++slot)
-      sum += sums[slot * kRingSums + number];
+    const int last = units.last_slot(group);
+    for (int slot = units.first_slot(group); slot <= last; ++slot) sum += sums[slot * kRingSums + number];
     const int64_t row = int64_t{group} * kLanes + number % kLanes;
     if (units.complete<kRingSums>(exchange, matrix.row_groups, group, number, sum) && row < matrix.rows)
       tokens.y[token * tokens.rows + row] = sum;

@@ -30,9 +30,10 @@ class TileLanes {
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
-  // Starts the loads and copies of what comes first of the tiles of a stack. Row groups beyond the last one are the
-  // last one again.
-  ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols) {
+  // Starts the loads and copies of what comes first of a tile, once `after` is there: what is waited for later than the loads
+  // that begin here is waited for with them.
+  ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
+                             uint32_t after = 0) {
     const int lane = LaneGroup::lane();
     patches_ = streams.patches;
     const int tile_cols = streams.tile_segments * kSegmentCols;
@@ -41,10 +42,14 @@ class TileLanes {
     segments_ = LaneGroup::uniform((cols_of_tile + kSegmentCols - 1) / kSegmentCols);
     const int64_t number = group * column_tiles + column;
     const gpu::uint4 index = streams.tiles[number];
+    tile_.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
     tile_.first_patch = index.y;
     tile_.left_patches = index.z;
     tile_.patches = gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y;
-    const uint32_t lines = LaneGroup::pick(index.w, 0);
+    const uint32_t lines = LaneGroup::pick(index.w | (after & hidden_.zero), 0);
+    int blocks[kAhead];  // known before loads begin that would be waited for as well
+    ECMV_GPU_UNROLL
+    for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
     tile_.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
     const int partial = static_cast<int>(lines >> 16);
     tile_.lines = tile_.full + partial;
@@ -53,7 +58,6 @@ class TileLanes {
     tile_.codes = masks + (partial + 3) / 4 * kUnitBytes;
     tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
                                kSegmentRawBytes);
-    tile_.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
     tile_.fetched = 0;
     tile_.position = 0;
     if constexpr (!kFloats) {
@@ -71,7 +75,7 @@ class TileLanes {
     LaneGroup::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) {
-      fetch_codes(s);
+      fetch_codes(blocks[s]);
       gpu::commit_copies();
     }
   }
@@ -96,7 +100,7 @@ class TileLanes {
     for (int s = 0; s < segments_; ++s) {
       if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
       LaneGroup::sync();
-      fetch_codes(s + kAhead);
+      fetch_codes(blocks_of(s + kAhead));
       gpu::commit_copies();
       gpu::wait_copies<kAhead>();
       LaneGroup::sync();
@@ -173,7 +177,7 @@ class TileLanes {
   ECMV_GPU_DEVICE static void wait_for_segment() { gpu::wait_copies<kAhead - 1>(); }
   ECMV_GPU_DEVICE void fetch(int s) {
     if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
-    fetch_codes(s + kAhead);
+    fetch_codes(blocks_of(s + kAhead));
   }
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_one(const Table& table, int s, Visit visit) {
@@ -360,17 +364,20 @@ class TileLanes {
   // H200, d = 16384, TMAC/s without, batch by batch, segment by segment: K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B =
   // 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17.
   // Folded: K = 8, B = 4: 6.6, 5.36, 5.85; B = 3: 5.55, 5.26, 5.4
-  static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 ? 0 : kRawBits <= 3 ? kBatches : 1;
+  static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 || kFloats ? 0 : kRawBits <= 3 ? kBatches : 1;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (LaneGroup::lane() != 0) return;
     gpu::prefetch_l2(tile_.raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
-  // Moves lagging positions forward and starts the copies of the codes of segment s, if there is tile_.
-  ECMV_GPU_DEVICE void fetch_codes(int s) {
-    const int blocks = s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0,
-              left = (tile_.full - tile_.fetched) / kBlockLines,
+  // Blocks of lines that segment s needs; 0 beyond the last one.
+  ECMV_GPU_DEVICE int blocks_of(int s) const {
+    return s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0;
+  }
+  // Moves lagging positions forward and starts the copies of the next blocks.
+  ECMV_GPU_DEVICE void fetch_codes(int blocks) {
+    const int left = (tile_.full - tile_.fetched) / kBlockLines,
               full = left < 0        ? 0
                      : blocks < left ? blocks
                                      : left;

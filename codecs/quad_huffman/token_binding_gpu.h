@@ -189,7 +189,8 @@ struct MultiplyFew {
 // --- up to two tokens, by units of work ------------------------------------------------------------------------------
 
 struct UnitsPolicy : RingPolicy {
-  int shares;  // at most
+  int shares;   // at most
+  bool splits;  // row groups are divided among blocks, too
 };
 struct UnitsPlanned {
   Plan plan;
@@ -216,8 +217,10 @@ UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets:
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     for (int rounds = 1; rounds <= 64; rounds *= 2) {
       const int64_t at_once = int64_t{device.compute_units} * policy.blocks * rounds / shares;
-      division.blocks = static_cast<int>(std::min(at_once, units));
-      division.runs = runs_of(static_cast<int>(units), division.blocks);
+      division.step = policy.splits ? 1 : division.share_tiles;
+      const int steps = static_cast<int>(units / division.step);
+      division.blocks = static_cast<int>(std::min<int64_t>(at_once, steps));
+      division.runs = runs_of(steps, division.blocks);
       const int64_t rings = int64_t{lane_groups} * kRingBytes,
                     sums = (kEpochBytes + sums_bytes(lane_groups, division.most_groups()) + 15) / 16 * 16;
       Plan& plan = planned.plan;
@@ -254,15 +257,19 @@ inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Shape
   });
 }
 
-inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1},
-                                               {{{"waves32_shares4"}, 32, 32, 1, true}, 4},
-                                               {{{"waves16"}, 16, 32, 1, true}, 1},
-                                               {{{"waves16_fit2"}, 16, 32, 2, true}, 4}};
-inline constexpr UnitsPolicy kRingTokensPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1},
-                                                      {{{"waves32_shares2"}, 32, 32, 1, true}, 2},
-                                                      {{{"waves32_shares4"}, 32, 32, 1, true}, 4},
-                                                      {{{"waves16"}, 16, 32, 1, true}, 1},
-                                                      {{{"waves16_fit2"}, 16, 32, 2, true}, 4}};
+inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
+                                               {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
+                                               {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
+                                               {{{"waves16"}, 16, 32, 1, true}, 1, false},
+                                               {{{"waves16_split"}, 16, 32, 1, true}, 1, true},
+                                               {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false}};
+inline constexpr UnitsPolicy kRingTokensPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
+                                                      {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
+                                                      {{{"waves32_shares2"}, 32, 32, 1, true}, 2, false},
+                                                      {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
+                                                      {{{"waves16"}, 16, 32, 1, true}, 1, false},
+                                                      {{{"waves16_split"}, 16, 32, 1, true}, 1, true},
+                                                      {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false}};
 
 // Token by token: the kernel is for one.
 struct MultiplyOne {

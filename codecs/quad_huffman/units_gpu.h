@@ -30,7 +30,11 @@ ECMV_GPU_BOTH Runs runs_of(int count, int runs) { return {count / runs, count % 
 struct Division {
   int shares = 1, share_tiles = 0;
   int blocks = 0;  // of a share
-  Runs runs;       // a block's units
+  int step = 1;    // units that stay together: 1, or share_tiles where no row group is in several blocks
+  Runs runs;       // a block's steps
+
+  ECMV_GPU_BOTH int begin(int block) const { return runs.begin(block) * step; }
+  ECMV_GPU_BOTH int block_of(int unit) const { return runs.run_of(unit / step); }
 
   // Words of the exchange: those that a block hands out for the row group that goes on in the next one, and those of every
   // row group of every share but the last.
@@ -39,7 +43,7 @@ struct Division {
   }
   // Row groups that a block has units of, at most.
   int most_groups() const {
-    const int units = runs.whole + (runs.longer > 0 ? 1 : 0);
+    const int units = (runs.whole + (runs.longer > 0 ? 1 : 0)) * step;
     return units == 0 ? 0 : (units + share_tiles - 2) / share_tiles + 1;
   }
 };
@@ -64,8 +68,8 @@ class BlockUnits {
     const int block = static_cast<int>(gpu::block_index());
     share_ = block / division.blocks;
     block_ = block % division.blocks;
-    begin_ = division.runs.begin(block_);
-    const int count = division.runs.begin(block_ + 1) - begin_;
+    begin_ = division.begin(block_);
+    const int count = division.begin(block_ + 1) - begin_;
     first_group_ = begin_ / division.share_tiles;
     groups_ = (begin_ + count - 1) / division.share_tiles + 1 - first_group_;
     lane_groups_ = runs_of(count, lane_groups);
@@ -102,7 +106,7 @@ class BlockUnits {
     return slot(lane_groups_.run_of(first > 0 ? first : 0), group);
   }
   ECMV_GPU_DEVICE int last_slot(int group) const {
-    const int last = (group + 1) * division_.share_tiles - 1 - begin_, count = division_.runs.begin(block_ + 1) - begin_;
+    const int last = (group + 1) * division_.share_tiles - 1 - begin_, count = division_.begin(block_ + 1) - begin_;
     return slot(lane_groups_.run_of(last < count ? last : count - 1), group);
   }
 
@@ -117,7 +121,8 @@ class BlockUnits {
     const auto of_share = [&](int share) {
       return (int64_t{division_.shares} * division_.blocks + share * row_groups + group) * kGroupWords + number * kWords;
     };
-    const int last = division_.runs.run_of((group + 1) * division_.share_tiles - 1);
+    if (division_.step > 1 && division_.shares == 1) return true;
+    const int last = division_.block_of((group + 1) * division_.share_tiles - 1);
     if (block_ < last) {
       put(exchange, of_block(share_, block_), sum);
       return false;
@@ -126,7 +131,7 @@ class BlockUnits {
       put(exchange, of_share(share_), sum);
       return false;
     }
-    const int first = division_.runs.run_of(group * division_.share_tiles);
+    const int first = division_.block_of(group * division_.share_tiles);
     Sum all{};
     for (int share = 0; share < division_.shares; ++share) {
       for (int block = first; block < last; ++block) all += get<Sum>(exchange, of_block(share, block));
