@@ -30,8 +30,7 @@ class TileLanes {
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
-  // Starts the loads and copies of what comes first of a tile, once `after` is there: what is waited for later than the loads
-  // that begin here is waited for with them.
+  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with them.
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
     const int lane = LaneGroup::lane();
@@ -47,8 +46,7 @@ class TileLanes {
     tile_.left_patches = index.z;
     tile_.patches = gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y;
     const uint32_t lines = LaneGroup::pick(index.w | (after & hidden_.zero), 0);
-    int blocks[kAhead];  // known before loads begin that would be waited for as well
-    ECMV_GPU_UNROLL
+    int blocks[kAhead];  // known before more loads begin, which would be waited for as well
     for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
     tile_.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
     const int partial = static_cast<int>(lines >> 16);
@@ -359,11 +357,7 @@ class TileLanes {
     }
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded, for the registers of all lane groups
-  // hold what memory delivers in about its latency under load (some 1.3 us, by the waits in a profile), and no more.
-  // H200, d = 16384, TMAC/s without, batch by batch, segment by segment: K = 4, B = 3: 5.55, 5.74, 5.94;   K = 4, B =
-  // 4: 4.95, 5.22, 5.11;   K = 8, B = 4: 6.33, 5.4 to 5.95, 5.77; two segments before: 5.17.
-  // Folded: K = 8, B = 4: 6.6, 5.36, 5.85; B = 3: 5.55, 5.26, 5.4
+  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
   static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 || kFloats ? 0 : kRawBits <= 3 ? kBatches : 1;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
@@ -483,8 +477,7 @@ class TileLanes {
     }
   }
 
-  // The next 64 bits of this lane's codes. The last ones may be of a line that is not there yet, which has none of the
-  // codes that they are used for.
+  // The next 64 bits of this lane's codes. The last ones may be of a line that is not there yet: they are not used then.
   struct Windows {
     uint32_t first, second;
   };

@@ -261,14 +261,11 @@ inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 
                                                {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
                                                {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
                                                {{{"waves16"}, 16, 32, 1, true}, 1, false},
-                                               {{{"waves16_split"}, 16, 32, 1, true}, 1, true},
                                                {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false}};
 inline constexpr UnitsPolicy kRingTokensPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
                                                       {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
-                                                      {{{"waves32_shares2"}, 32, 32, 1, true}, 2, false},
                                                       {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
                                                       {{{"waves16"}, 16, 32, 1, true}, 1, false},
-                                                      {{{"waves16_split"}, 16, 32, 1, true}, 1, true},
                                                       {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false}};
 
 // Token by token: the kernel is for one.

@@ -170,6 +170,15 @@ TEST_CASE("a uniform step for a target entropy has it, of tensors and of rows") 
   CHECK(dataset.scales[0].stored.size() == (group == "row" ? 256 : 1) * sizeof(uint16_t));
 }
 
+TEST_CASE("the step of a large matrix, found from some of its rows, gives the entropy of all") {
+  const std::string group = GENERATE("tensor", "row");
+  Matrix matrix = gaussian({2100, 2048}).layers[0];
+  float* const numbers = reinterpret_cast<float*>(matrix.elements.data());
+  for (size_t i = 0; i < 2100 * 2048; ++i) numbers[i] *= 1 + static_cast<float>(i / 2048) / 2100;
+  const Dataset dataset = quantised(matrix, {"uniform", {{"entropy", 3.25}}, {{"group", group}}});
+  CHECK_THAT(entropy_bits_per_element(dataset.layers[0].view()), WithinAbs(3.25, 0.002));
+}
+
 TEST_CASE("rows of very different size have steps of their own") {
   Matrix matrix = gaussian({2, 4096}).layers[0];
   for (size_t i = 0; i < 4096; ++i) {
