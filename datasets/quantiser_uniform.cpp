@@ -14,6 +14,7 @@ namespace {
 constexpr double kGreatestInteger = 127;
 constexpr double kRootOf2PiE = 4.132731354122493;
 constexpr double kEntropyMiss = 0.05;  // bits that the entropy may miss
+constexpr double kEntropyOfRounding = 0.006;  // bits that a step rounded to bf16 may move it
 // Of larger matrices the step is first looked for in some of their rows: quantising all of 16384 x 16384 takes seconds, and
 // halving the interval needs it twelve times.
 constexpr int64_t kSampledElements = int64_t{1} << 22;
@@ -95,7 +96,7 @@ class Uniform {
     for (int i = 0; i < 4; ++i) {
       Quantised result = quantised(step);
       const double over = entropy_bits_per_element(result.matrix.view()) - bits;
-      if (std::fabs(over) < 0.002) return result;
+      if (std::fabs(over) < kEntropyOfRounding) return result;
       step *= std::exp2(over);
     }
     return std::nullopt;

@@ -176,7 +176,7 @@ TEST_CASE("the step of a large matrix, found from some of its rows, gives the en
   float* const numbers = reinterpret_cast<float*>(matrix.elements.data());
   for (size_t i = 0; i < 2100 * 2048; ++i) numbers[i] *= 1 + static_cast<float>(i / 2048) / 2100;
   const Dataset dataset = quantised(matrix, {"uniform", {{"entropy", 3.25}}, {{"group", group}}});
-  CHECK_THAT(entropy_bits_per_element(dataset.layers[0].view()), WithinAbs(3.25, 0.002));
+  CHECK_THAT(entropy_bits_per_element(dataset.layers[0].view()), WithinAbs(3.25, 0.006));
 }
 
 TEST_CASE("rows of very different size have steps of their own") {
