@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kGreatestInteger = 127;
 constexpr double kRootOf2PiE = 4.132731354122493;
-constexpr double kEntropyMiss = 0.05;  // bits that the entropy may miss
+constexpr double kEntropyMiss = 0.05;         // bits that the entropy may miss
 constexpr double kEntropyOfRounding = 0.006;  // bits that a step rounded to bf16 may move it
 // Of larger matrices the step is first looked for in some of their rows: quantising all of 16384 x 16384 takes seconds, and
 // halving the interval needs it twelve times.

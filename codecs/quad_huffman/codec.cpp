@@ -52,7 +52,8 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
     return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
   const std::string_view cells = settings.text("cells");
   if (!floats && number_of(settings, "tile_cols") == least_tile_cols(true))
-    return "quad_huffman has tiles of 128 columns for bf16 elements, not for int8 ones, of which a segment may have 256.";
+    return "quad_huffman has tiles of 128 columns for bf16 elements, not for int8 ones, of which a segment may have "
+           "256.";
   if (floats && cells == "folded") return "quad_huffman folds cells of int8 elements, not those of exponents.";
   return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), cells);
 }
@@ -67,7 +68,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .folded = cells != "contiguous"};
   const Model model = make_model(matrix, wanted, aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  encode_sections(matrix, model, tile_cols_for(matrix.shape, matrix.type == datasets::ElementType::bf16, settings), compressed);
+  encode_sections(matrix, model, tile_cols_for(matrix.shape, matrix.type == datasets::ElementType::bf16, settings),
+                  compressed);
   if (settings.text("fallback") != "plain" ||
       compressed.stored_bytes() <= static_cast<int64_t>(matrix.elements.size()) + kPlainHeaderBytes)
     return compressed;

@@ -75,9 +75,9 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
 // columns. What is subtracted from all elements is multiplied with the share's columns where the block has a row group's first
 // unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Division division, Hidden hidden,
-                                                                gpu::Pointer<const uint16_t> x, gpu::Pointer<float> y,
-                                                                gpu::Exchange exchange) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Division division,
+                                                                Hidden hidden, gpu::Pointer<const uint16_t> x,
+                                                                gpu::Pointer<float> y, gpu::Exchange exchange) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   using Bytes = typename TileOf::Bytes;
   constexpr int kRowSums = gpu::kDigits * kLanes;
@@ -129,9 +129,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, P
         return;
       }
       if (reads)
-        digits[quad % 2] =
-            *gpu::cast<const gpu::uint4>(own_digits + (segment * (TileOf::kSegmentCols * gpu::kDigits) +
-                                                       quad / 4 * gpu::kDigitBytes + quad % 2 * 32));
+        digits[quad % 2] = *gpu::cast<const gpu::uint4>(own_digits + (segment * (TileOf::kSegmentCols * gpu::kDigits) +
+                                                                      quad / 4 * gpu::kDigitBytes + quad % 2 * 32));
       gpu::multiply_own_bytes<Bytes::kFolds>(digits[quad % 2], held[quad % 2], bytes, products[Bytes::sum_of(quad)]);
     });
     walk.next(units);

@@ -17,13 +17,16 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 using LaneGroup = gpu::Lanes<kLanes>;
 
 // A ring's first lines are repeated after its last one, so that the other words of two windows need no wrap.
-inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLines) * kLineBytes;
+inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLines) * kLineBytes,
+                     kScheduleBytes = kLanes;
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
+// kLean, for kernels of 64 registers: the schedule is in shared memory instead of a register (spilled ones are waited for with
+// the loads under way), and raw bits of bf16 elements are not brought to the L2 cache before they are loaded.
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kLean = false>
 class TileLanes {
  public:
-  static constexpr int kSharedBytes = kRingBytes, kSegmentCols = segment_cols(kSymbolCols),
-                       kRawBits = raw_bits_of(kForm);
+  static constexpr int kSharedBytes = kRingBytes + (kLean ? kScheduleBytes : 0),
+                       kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm);
   static constexpr bool kFloats = is_float(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
 
@@ -46,6 +49,10 @@ class TileLanes {
     tile_.left_patches = index.z;
     tile_.patches = gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y;
     const uint32_t lines = LaneGroup::pick(index.w | (after & hidden_.zero), 0);
+    if constexpr (kLean) {
+      gpu::cast<uint8_t>(ring_ + kRingBytes)[lane] = static_cast<uint8_t>(tile_.schedule);
+      LaneGroup::sync();
+    }
     int blocks[kAhead];  // known before more loads begin, which would be waited for as well
     for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
     tile_.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
@@ -182,15 +189,7 @@ class TileLanes {
     decode_segment(table, s, visit);
   }
 
-  // The tile's patches in the order of their columns, 32 at a time, a lane each, and the 32 after them.
-  struct PatchWalk {
-    uint32_t first = 0;                    // of the 32
-    uint32_t patch = 0, ahead = 0;         // this lane's
-    int col = kNoCol;                      // its column in the tile, kNoCol once it is applied
-    int applied = 0;                       // of the 32
-    bool is_first = true, is_last = true;  // of its element's
-  };
-  static constexpr int kNoCol = 1 << 20;
+  using PatchWalk = quad_huffman::ECMV_GPU_NAMESPACE::PatchWalk;
   ECMV_GPU_DEVICE PatchWalk patch_walk() const {
     PatchWalk walk;
     walk.patch = patch_bits(static_cast<uint32_t>(LaneGroup::lane()));
@@ -233,7 +232,6 @@ class TileLanes {
     if constexpr (kFloats) return gpu::cast<const uint32_t>(patches_)[tile_.first_patch + i];
     return patches_[tile_.first_patch + i];
   }
-  ECMV_GPU_DEVICE static int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
   ECMV_GPU_DEVICE static int patch_change(uint32_t patch) {
     return patch >> 15 != 0 ? -(1 << Bytes::kCellBits) : 1 << Bytes::kCellBits;
   }
@@ -358,7 +356,10 @@ class TileLanes {
   }
 
   // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
-  static constexpr int kPrefetched = kSymbolCols != 4 || kRawBits == 0 || kFloats ? 0 : kRawBits <= 3 ? kBatches : 1;
+  static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && kLean) ? 0
+                                     : kRawBits > 3                         ? 1
+                                     : kRawBits > 0                         ? kBatches
+                                                                            : 0;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (LaneGroup::lane() != 0) return;
@@ -367,14 +368,13 @@ class TileLanes {
 
   // Blocks of lines that segment s needs; 0 beyond the last one.
   ECMV_GPU_DEVICE int blocks_of(int s) const {
-    return s < segments_ ? static_cast<int>(LaneGroup::pick(tile_.schedule, s)) : 0;
+    if (s >= segments_) return 0;
+    if constexpr (!kLean) return static_cast<int>(LaneGroup::pick(tile_.schedule, s));
+    return LaneGroup::uniform(static_cast<int>(gpu::cast<const uint8_t>(ring_ + kRingBytes)[s]));
   }
   // Moves lagging positions forward and starts the copies of the next blocks.
   ECMV_GPU_DEVICE void fetch_codes(int blocks) {
-    const int left = (tile_.full - tile_.fetched) / kBlockLines,
-              full = left < 0        ? 0
-                     : blocks < left ? blocks
-                                     : left;
+    const int left = (tile_.full - tile_.fetched) / kBlockLines, full = left < 0 ? 0 : blocks < left ? blocks : left;
     fetch_full_lines(full);
     ECMV_GPU_NO_UNROLL
     for (int b = full; b < blocks; ++b) fetch_partial_lines();

@@ -39,6 +39,17 @@ struct Table {
   }
 };
 
+// A tile's patches in the order of their columns, 32 at a time, a lane each, and the 32 after them.
+inline constexpr int kNoCol = 1 << 20;
+struct PatchWalk {
+  uint32_t first = 0;                    // of the 32
+  uint32_t patch = 0, ahead = 0;         // this lane's
+  int col = kNoCol;                      // its column in the tile, kNoCol once it is applied
+  int applied = 0;                       // of the 32
+  bool is_first = true, is_last = true;  // of its element's
+};
+ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
+
 // Where the element is, its exponent, and the coded tile_.
 struct FloatPatch {
   int row, col;

@@ -221,7 +221,7 @@ UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets:
       const int steps = static_cast<int>(units / division.step);
       division.blocks = static_cast<int>(std::min<int64_t>(at_once, steps));
       division.runs = runs_of(steps, division.blocks);
-      const int64_t rings = int64_t{lane_groups} * kRingBytes,
+      const int64_t rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
                     sums = (kEpochBytes + sums_bytes(lane_groups, division.most_groups()) + 15) / 16 * 16;
       Plan& plan = planned.plan;
       if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - inputs)) continue;
@@ -246,15 +246,13 @@ inline int most_parts(const Division& division) { return 2 * division.shares * d
 
 inline UnitsPlanned plan_one(const backends::Policy& policy, const Shape& shape, datasets::Shape matrix,
                              const backends::DeviceInfo& device) {
-  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device, [](int, int64_t groups) {
-    return groups * gpu::kDigits * kLanes * 4 + kDigitFactBytes;
-  });
+  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device,
+                    [](int, int64_t groups) { return groups * gpu::kDigits * kLanes * 4 + kDigitFactBytes; });
 }
 inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Shape& shape, datasets::Shape matrix,
                                      const backends::DeviceInfo& device) {
-  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device, [](int lane_groups, int64_t groups) {
-    return (lane_groups + groups - 1) * kRingSums * 4;
-  });
+  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device,
+                    [](int lane_groups, int64_t groups) { return (lane_groups + groups - 1) * kRingSums * 4; });
 }
 
 inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},

@@ -66,13 +66,14 @@ class BlockUnits {
  public:
   ECMV_GPU_DEVICE BlockUnits(const Division& division, int lane_groups) : division_(division) {
     const int block = static_cast<int>(gpu::block_index());
-    share_ = block / division.blocks;
-    block_ = block % division.blocks;
+    share_ = LaneGroup::uniform(block / division.blocks);
+    block_ = block - share_ * division.blocks;
     begin_ = division.begin(block_);
     const int count = division.begin(block_ + 1) - begin_;
-    first_group_ = begin_ / division.share_tiles;
-    groups_ = (begin_ + count - 1) / division.share_tiles + 1 - first_group_;
-    lane_groups_ = runs_of(count, lane_groups);
+    first_group_ = LaneGroup::uniform(begin_ / division.share_tiles);
+    groups_ = LaneGroup::uniform((begin_ + count - 1) / division.share_tiles + 1 - first_group_);
+    lane_groups_.whole = LaneGroup::uniform(count / lane_groups);
+    lane_groups_.longer = count - lane_groups_.whole * lane_groups;
   }
   ECMV_GPU_DEVICE int first_tile() const { return share_ * division_.share_tiles; }
   ECMV_GPU_DEVICE int tiles() const { return division_.share_tiles; }
@@ -94,7 +95,8 @@ class BlockUnits {
     }
   };
   ECMV_GPU_DEVICE Walk walk(int lane_group) const {
-    const int first = lane_groups_.begin(lane_group), unit = begin_ + first, group = unit / division_.share_tiles;
+    const int first = lane_groups_.begin(lane_group), unit = begin_ + first,
+              group = LaneGroup::uniform(unit / division_.share_tiles);
     return {group, first_tile() + unit - group * division_.share_tiles, lane_groups_.begin(lane_group + 1) - first};
   }
 
@@ -113,13 +115,15 @@ class BlockUnits {
   // What a row group's sum takes part in: if this block's is the last, all of the sum, else nothing, and what there is has
   // been handed on. `number` of kNumbers that a row group has.
   template <int kNumbers, typename Sum>
-  ECMV_GPU_DEVICE bool complete(const gpu::Exchange& exchange, int64_t row_groups, int group, int number, Sum& sum) const {
+  ECMV_GPU_DEVICE bool complete(const gpu::Exchange& exchange, int64_t row_groups, int group, int number,
+                                Sum& sum) const {
     constexpr int kWords = sizeof(Sum) / 4, kGroupWords = kNumbers * kWords;
     const auto of_block = [&](int share, int block) {
       return (int64_t{share} * division_.blocks + block) * kGroupWords + number * kWords;
     };
     const auto of_share = [&](int share) {
-      return (int64_t{division_.shares} * division_.blocks + share * row_groups + group) * kGroupWords + number * kWords;
+      return (int64_t{division_.shares} * division_.blocks + share * row_groups + group) * kGroupWords +
+             number * kWords;
     };
     if (division_.step > 1 && division_.shares == 1) return true;
     const int last = division_.block_of((group + 1) * division_.share_tiles - 1);
@@ -151,8 +155,10 @@ class BlockUnits {
   }
   template <typename Sum>
   static ECMV_GPU_DEVICE Sum get(const gpu::Exchange& exchange, int64_t place) {
-    if constexpr (sizeof(Sum) == 4) return gpu::float_of(exchange.get(0, place));
-    else return static_cast<int64_t>(uint64_t{exchange.get(0, place + 1)} << 32 | exchange.get(0, place));
+    if constexpr (sizeof(Sum) == 4)
+      return gpu::float_of(exchange.get(0, place));
+    else
+      return static_cast<int64_t>(uint64_t{exchange.get(0, place + 1)} << 32 | exchange.get(0, place));
   }
 
   const Division& division_;
