@@ -258,7 +258,6 @@ inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Shape
 inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
                                                {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
                                                {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
-                                               {{{"waves16"}, 16, 32, 1, true}, 1, false},
                                                {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false}};
 inline constexpr UnitsPolicy kRingTokensPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
                                                       {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
@@ -428,7 +427,7 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
-  if (one_kernel(shape_of(matrix), 1) == nullptr) return "The kernel is for symbols of four or eight columns.";
+  if (one_kernel(shape_of(matrix)) == nullptr) return "The kernel is for symbols of four or eight columns.";
   if (plan_one(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return "";
 }
@@ -439,8 +438,7 @@ inline backends::BoundKernel bind_one(const backends::Policy& named, Layers laye
   const codecs::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const UnitsPlanned planned = plan_one(named, shape, view.shape, place.device());
-  return {MultiplyOne{matrix_of(view, shape), planned,
-                      one_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
+  return {MultiplyOne{matrix_of(view, shape), planned, one_kernel(shape),
                       exchange_of(planned, view.shape, kLanes * 2, place)},
           {.rounding = {.more_roundings = 2, .offset = 4}}};
 }

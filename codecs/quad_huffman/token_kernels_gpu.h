@@ -19,7 +19,7 @@ FewKernel few_kernel(const Shape& shape, int tiles);
 
 using OneKernel = void (*)(Matrix, Plan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
                            gpu::Exchange);
-OneKernel one_kernel(const Shape& shape, int lane_groups);
+OneKernel one_kernel(const Shape& shape);
 
 // Up to kRingTokens of bf16, bf16 elements.
 using RingTokensKernel = void (*)(Matrix, Plan, Division, Hidden, gpu::Bf16Tokens, gpu::Exchange);

@@ -38,16 +38,6 @@ FewKernel few_kernel(const Shape& shape) {
 }
 
 template <int kMostThreads>
-OneKernel one_kernel(const Shape& shape) {
-  return for_token_shape<0, 7>(shape, [](auto symbol_cols, auto form) -> OneKernel {
-    if constexpr (is_float(decltype(form)::value))
-      return nullptr;
-    else
-      return one_token<decltype(symbol_cols)::value, decltype(form)::value, 2, kMostThreads>;
-  });
-}
-
-template <int kMostThreads>
 RingTokensKernel ring_tokens_kernel(const Shape& shape) {
   return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> RingTokensKernel {
     return ring_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
@@ -67,11 +57,16 @@ FewKernel few_kernel(const Shape& shape, int tiles) {
                     : few_kernel<kFewTiles, kMostFewLaneGroups * kLanes>(shape);
 }
 
-// Up to 16 lane groups have twice the registers.
-OneKernel one_kernel(const Shape& shape, int lane_groups) {
-  return lane_groups <= 16 ? one_kernel<16 * kLanes>(shape) : one_kernel<32 * kLanes>(shape);
+OneKernel one_kernel(const Shape& shape) {
+  return for_token_shape<0, 7>(shape, [](auto symbol_cols, auto form) -> OneKernel {
+    if constexpr (is_float(decltype(form)::value))
+      return nullptr;
+    else
+      return one_token<decltype(symbol_cols)::value, decltype(form)::value, 2, 32 * kLanes>;
+  });
 }
 
+// Up to 16 lane groups have twice the registers.
 RingTokensKernel ring_tokens_kernel(const Shape& shape, int lane_groups) {
   return lane_groups <= 16 ? ring_tokens_kernel<16 * kLanes>(shape) : ring_tokens_kernel<32 * kLanes>(shape);
 }
