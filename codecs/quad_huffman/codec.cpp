@@ -20,9 +20,9 @@ constexpr int64_t kMostElements = int64_t{1} << 40;
 
 int number_of(const Settings& settings, std::string_view name) { return static_cast<int>(settings.integer(name)); }
 
-int tile_cols_for(datasets::Shape shape, bool floats, const Settings& settings) {
+int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   const int tile_cols = number_of(settings, "tile_cols");
-  return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols, floats);
+  return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
 }
 
 // Of settings that are not open.
@@ -51,9 +51,6 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
   const std::string_view cells = settings.text("cells");
-  if (!floats && number_of(settings, "tile_cols") == least_tile_cols(true))
-    return "quad_huffman has tiles of 128 columns for bf16 elements, not for int8 ones, of which a segment may have "
-           "256.";
   if (floats && cells == "folded") return "quad_huffman folds cells of int8 elements, not those of exponents.";
   return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), cells);
 }
@@ -68,8 +65,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .folded = cells != "contiguous"};
   const Model model = make_model(matrix, wanted, aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  encode_sections(matrix, model, tile_cols_for(matrix.shape, matrix.type == datasets::ElementType::bf16, settings),
-                  compressed);
+  encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
   if (settings.text("fallback") != "plain" ||
       compressed.stored_bytes() <= static_cast<int64_t>(matrix.elements.size()) + kPlainHeaderBytes)
     return compressed;
@@ -131,8 +127,7 @@ Stored open_checked(const CompressedView& view) {
   const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]),
             log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
-  require(1 << log_cols >= least_tile_cols(floats) && log_cols <= 11,
-          "The tiles of a quad_huffman stream have 256 to 2048 columns, of bf16 elements 128 to 2048.");
+  require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
   if (floats)
     require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_raw_bits(stored.symbol_cols),
@@ -323,7 +318,7 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
             most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
   const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits),
             least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
-  const int tile_cols = std::max(tile_cols_for(shape, false, settings), least_tile_cols(false));
+  const int tile_cols = tile_cols_for(shape, settings);
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
   // Lanes are moved only where others are longer, so the longest codes of all are a bound of any schedule.
   const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
@@ -338,7 +333,7 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
 // take less than int8 elements with all of theirs, but for what is rounded up to whole segments and tiles of them.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const datasets::Shape halves{shape.rows, (shape.cols + 1) / 2};
-  const int tile_cols = tile_cols_for(halves, true, settings);
+  const int tile_cols = tile_cols_for(halves, settings);
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols),
                 segments = groups * row_segments(halves.cols, kLeastSymbolCols);
   const int64_t floats = kFloatHeaderBytes + (int64_t{4} << kMostTableBits) +
@@ -377,7 +372,7 @@ const Codec& codec() {
                     .unit = "column",
                     .help = "columns of a tile; 0: as many as leave about 3500 tiles",
                     .default_value = int64_t{0},
-                    .values = {0, 128, 256, 512, 1024, 2048}},
+                    .values = {0, 256, 512, 1024, 2048}},
                    {.name = "symbol_cols",
                     .unit = "column",
                     .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",

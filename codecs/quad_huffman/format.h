@@ -201,17 +201,13 @@ inline constexpr int raw_word_offset(int symbol_cols, int form, int group, int j
   return word / unit * unit * kLineBytes + word % unit * 4;
 }
 
-inline constexpr int least_tile_cols(bool floats) { return floats ? kMostSegmentCols / 2 : kMostSegmentCols; }
 // Columns of a tile for a matrix of that shape where the setting is 0: so wide that there are still some 3500 tiles, 27 for
 // each of 132 multiprocessors; every lane of a tile ends in a word that is half empty, so wide ones are smaller. (H200, bf16,
-// us for 14336 x 4096 and 4096 x 14336: 3584 tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.) The narrowest
-// tiles of bf16 are for matrices of less than eight a multiprocessor (4096 x 4096: 2048 tiles of 256 columns 13.6, 4096 of 128
-// 14.8; 1024 x 4096: 512 of 256 10.4, 1024 of 128 8.5).
-inline constexpr int default_tile_cols(int64_t rows, int64_t cols, bool floats) {
-  const auto tiles = [&](int tile_cols) { return row_groups(rows) * column_tiles(cols, tile_cols); };
+// us for 14336 x 4096 and 4096 x 14336: 3584 tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.)
+inline constexpr int default_tile_cols(int64_t rows, int64_t cols) {
   int tile_cols = kMostTileCols;
-  while (tile_cols > least_tile_cols(false) && tiles(tile_cols) < 3500) tile_cols /= 2;
-  return floats && tiles(tile_cols) < 1000 ? least_tile_cols(true) : tile_cols;
+  while (tile_cols > kMostSegmentCols && row_groups(rows) * column_tiles(cols, tile_cols) < 3500) tile_cols /= 2;
+  return tile_cols;
 }
 
 }  // namespace ecmv::codecs::quad_huffman
