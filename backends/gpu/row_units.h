@@ -20,7 +20,7 @@ ECMV_GPU_DEVICE int own_sum_row(int i) {
 
 // What lanes hold of rows in any order goes to the lanes that have those rows' sums: calls f(from, takes, i) in all lanes until
 // every lane that `has` something of `row` has been `from` for the two lanes which take it, into their sums[i] and sums[i +
-// 2]. Lanes may take at the same time what is of different rows; Six ballots tell each what is its own.
+// 2]. Lanes may take at the same time what is of different rows. Six ballots tell each what is its own.
 template <typename F>
 ECMV_GPU_DEVICE void deal_to_sums(bool has, int row, F f) {
   using LaneGroup = Lanes<32>;

@@ -16,7 +16,8 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 using LaneGroup = gpu::Lanes<kLanes>;
 
-// A ring's first lines are repeated after its last one, so that the other words of two windows need no wrap.
+// A ring's first lines are repeated after its last one, so that the other words of two windows need no wrap. A lean
+// lane group has its tile's schedule behind its ring, a byte a segment.
 inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLines) * kLineBytes,
                      kScheduleBytes = kLanes;
 
@@ -298,7 +299,6 @@ class TileLanes {
     }
     return of;
   }
-  // One copy of what is done for each, in place of four.
   template <typename F>
   ECMV_GPU_DEVICE static void for_each_filled(uint32_t left, F f) {
     ECMV_GPU_NO_UNROLL

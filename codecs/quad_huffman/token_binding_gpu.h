@@ -199,7 +199,8 @@ struct UnitsPlanned {
 };
 
 // All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane groups, row
-// groups of a block). No lane groups where nothing fits.
+// groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane groups where nothing
+// fits.
 template <typename SumsBytes>
 UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets::Shape matrix,
                         const backends::DeviceInfo& device, SumsBytes sums_bytes) {
