@@ -11,6 +11,7 @@ struct Matrix {
   gpu::Pointer<const uint32_t> table;
   Streams streams;
   int entries;  // 2^T
+  bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
   int64_t row_groups;
   int64_t rows;
@@ -82,7 +83,7 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntri
     for (int k = 0; k < kCount; ++k) {
       const int number = first + (done + k) * gpu::block_size();
       if (number >= matrix.entries) break;
-      const uint32_t entry = own.entry[k];
+      const uint32_t entry = matrix.exponent_quads ? exponent_quads(own.entry[k]) : own.entry[k];
       const gpu::Pointer<std::byte> to = table + number * bytes;
       for (int i = 0; i < chunks; i += sharers)
         gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = gpu::uint4{entry, entry, entry, entry};
@@ -97,8 +98,9 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntri
 ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan,
                                gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4;
-  return {gpu::SharedWords(table + kEntryBytes * (LaneGroup::lane() & (plan.copies - 1))),
-          static_cast<uint32_t>(matrix.entries - 1), kEntryBytes * plan.copies};
+  const uint32_t distance = kEntryBytes * static_cast<uint32_t>(plan.copies);
+  return {table, static_cast<uint32_t>(matrix.entries - 1) * distance, distance,
+          static_cast<uint32_t>(kEntryBytes * (LaneGroup::lane() & (plan.copies - 1)))};
 }
 
 ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) {

@@ -239,7 +239,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
       };
       if constexpr (kFloats)
         tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-          const FourFloats four = join(exponents, signs, lowest, hidden.exponent_unit);
+          const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
           multiply(segment, quad, gpu::uint2{four.first, four.second});
         });
       else

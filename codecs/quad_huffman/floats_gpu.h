@@ -14,13 +14,17 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 struct FourFloats {
   uint32_t first, second;
 };
-// `lowest` in both halves, where exponents are; `unit`: 128, or Hidden::exponent_unit.
-ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit = 128) {
+// `lowest` in both halves, where exponents are; `unit`: Cells::kExponentUnit, which the compiler may not know.
+ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
   constexpr uint32_t kExponent = 0x7F807F80u;
   return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x1100)),
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
+}
+template <typename TileOf>
+ECMV_GPU_DEVICE uint32_t exponent_unit(const Hidden& hidden) {
+  return hidden.exponent_unit * (TileOf::Bytes::kExponentUnit / Hidden{}.exponent_unit);
 }
 ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
   return static_cast<uint32_t>(lowest) << 7 | static_cast<uint32_t>(lowest) << 23;
@@ -88,7 +92,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   const uint32_t lowest = in_both_halves(matrix.lowest);
   float product = 0;
   while (column < matrix.column_tiles) {
-    product += multiply_floats<TileOf>(tile, table, lowest, hidden.exponent_unit, inputs, own_sums);
+    product += multiply_floats<TileOf>(tile, table, lowest, exponent_unit<TileOf>(hidden), inputs, own_sums);
     column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   }

@@ -87,7 +87,7 @@ struct Multiply {
   gpu::LaunchShape launch_shape;
   MatvecKernel kernel;
   void operator()(void* stream, const backends::MatvecArgs& args) const {
-    gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, args.x, gpu::epilogue_of(args));
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), args.x, gpu::epilogue_of(args));
   }
 };
 
@@ -129,7 +129,7 @@ struct MultiplyFloats {
   MatmulKernel kernel;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     for (int token = 0; token < args.batch; ++token)
-      gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, gpu::tokens_of(args), token);
+      gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), gpu::tokens_of(args), token);
   }
 };
 
@@ -161,7 +161,7 @@ struct Decode {
   gpu::LaunchShape launch_shape;
   DecodeKernel kernel;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(kernel, launch_shape, stream, matrix, plan, Hidden{}, args.out);
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), args.out);
   }
 };
 

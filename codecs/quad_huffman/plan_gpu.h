@@ -34,6 +34,7 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
                       .row_segments = static_cast<int>(row_segments(view.shape.cols, shape.symbol_cols)),
                       .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
           .entries = 1 << shape.table_bits,
+          .exponent_quads = has_exponent_quads(shape.symbol_cols, shape.form),
           .lowest = shape.lowest,
           .row_groups = row_groups(view.shape.rows),
           .rows = view.shape.rows,
@@ -81,6 +82,8 @@ inline bool place_table(Plan& plan, const Shape& shape, int most, int64_t bytes,
   }
   return false;
 }
+
+inline Hidden hidden_of(const Plan& plan) { return {.ring_bits = kRingBits + 2 + plan.copy_shift}; }
 
 // As many lane groups share rows as there are tiles for; a block's are a multiple of them.
 inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {

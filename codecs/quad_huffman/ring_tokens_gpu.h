@@ -53,7 +53,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     add_float_patches(tile, pair, 0, products);
     gpu::uint2 held{};
     tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-      const FourFloats four = join(exponents, signs, lowest, hidden.exponent_unit);
+      const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
       if (quad % 2 == 0) {
         held = {four.first, four.second};
         return;

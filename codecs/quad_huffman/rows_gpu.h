@@ -37,7 +37,7 @@ struct RowsPiece {
     const auto put = [&](int quad) { put_chunk(tile, s, quad, chunk, patches, use); };
     if constexpr (kFloats) {
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-        const FourFloats four = join(exponents, signs, lowest);
+        const FourFloats four = join(exponents, signs, lowest, TileOf::Bytes::kExponentUnit);
         if (quad % 2 == 0) {
           chunk.x = four.first, chunk.y = four.second;
         } else {

@@ -30,6 +30,9 @@ class TileLanes {
                        kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm);
   static constexpr bool kFloats = is_float(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
+  // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
+  static constexpr bool kShifted = kSymbolsOfWindow == 2;
+  static_assert(2 * kMostTableBits + 2 + 4 <= 32 && 2 * 12 + 2 + 5 <= 32);
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
@@ -65,7 +68,7 @@ class TileLanes {
     tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
                                kSegmentRawBytes);
     tile_.fetched = 0;
-    tile_.position = 0;
+    tile_.position = static_cast<uint32_t>(kRingBits - ring_bits());
     if constexpr (!kFloats) {
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
@@ -320,12 +323,14 @@ class TileLanes {
                        static_cast<int>(end - begin) * 16);
   }
 
+  ECMV_GPU_DEVICE int ring_bits() const { return kShifted ? hidden_.ring_bits : kRingBits; }
+
   struct Tile {
     gpu::Pointer<const std::byte> codes;  // the next lines
     gpu::Pointer<const std::byte> raw;    // of the segment in work
     uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
     uint32_t first_patch, left_patches, patches;
-    uint32_t position;  // in bits
+    uint32_t position;  // in bits; of shifted windows less the shift
     uint32_t mask;      // of partial line number `lane`
     uint16_t patches_ahead[kPatchesAhead];
     int full, lines, fetched;
@@ -379,7 +384,7 @@ class TileLanes {
     ECMV_GPU_NO_UNROLL
     for (int b = full; b < blocks; ++b) fetch_partial_lines();
     const int reach = tile_.fetched < tile_.lines ? tile_.fetched : tile_.lines;
-    const int least = 32 * (reach - kRingLines);
+    const int least = 32 * reach - ring_bits();
     if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
   }
 
@@ -437,7 +442,8 @@ class TileLanes {
         used_before = used;
         used = 0;
       }
-      entry = table[i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used)];
+      const uint32_t left = i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used);
+      entry = kShifted ? table.at_shifted(left) : table[left];
       used = Bytes::add_length(entry, used);
       if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1)
         tile_.position += Bytes::bits_of(used_before + used);
@@ -477,7 +483,8 @@ class TileLanes {
     }
   }
 
-  // The next 64 bits of this lane's codes. The last ones may be of a line that is not there yet: they are not used then.
+  // The next 64 bits of this lane's codes, of shifted windows after some that nobody uses. First and last ones may be of a
+  // line that is not there yet, or not any more: they are not used then.
   struct Windows {
     uint32_t first, second;
   };
@@ -485,7 +492,7 @@ class TileLanes {
     const uint32_t position = tile_.position;
     const int line = static_cast<int>(position & (32 * (kRingLines - 1))) * hidden_.line_bytes_of_bit;
     const uint32_t middle = lane_ring_.template at<kLineBytes>(line);
-    return {gpu::funnel_shift_right(lane_ring_.at(line), middle, position),
+    return {gpu::funnel_shift_right(lane_ring_.template arriving_at<0>(line), middle, position),
             gpu::funnel_shift_right(middle, lane_ring_.template arriving_at<2 * kLineBytes>(line), position)};
   }
 

@@ -21,22 +21,26 @@ struct Streams {
 
 // Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three
 // instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend on.
+inline constexpr int kRingBits = 32 * kRingLines;
 struct Hidden {
   int line_bytes_of_bit = kLineBytes / 32;
   uint32_t zero = 0;
-  uint32_t exponent_unit =
-      128;  // of bf16: multiplied by the multiplier, where a shift would be one more for the busier ALU
+  int ring_bits = 0;  // kRingBits and log2 of Table::distance; the sum of both would take a register
+  // Of bf16 exponents in quads: multiplied by the multiplier, where a shift would be one more for the busier ALU.
+  uint32_t exponent_unit = 16;
 };
 
-// This lane's copy of a table. The distance of entries is in bytes, so that an address is one multiply-add.
+// This lane's copy of a table, and a mask of entries' distances in bytes. Windows that have the next code's first bit where the
+// mask begins are masked and moved to this lane's copy by one operation; the base is part of the load. Others are multiplied
+// first.
 struct Table {
-  gpu::SharedWords words;
-  uint32_t mask;
-  int distance;
+  gpu::Pointer<const std::byte> bytes;
+  uint32_t mask, distance, lane;
 
-  ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const {
-    return words.at(static_cast<int>(window & mask) * distance);
+  ECMV_GPU_DEVICE uint32_t at_shifted(uint32_t window) const {
+    return *gpu::cast<const uint32_t>(bytes + static_cast<int>((window & mask) | lane));
   }
+  ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const { return at_shifted(window * distance); }
 };
 
 // A tile's patches in the order of their columns, 32 at a time, a lane each, and the 32 after them.

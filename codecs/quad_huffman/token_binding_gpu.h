@@ -180,7 +180,7 @@ struct MultiplyFew {
       tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
       gpu::launch(few_kernel(shape, tiles),
                   {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
-                  planned.plan, planned.layout, Hidden{}, tokens);
+                  planned.plan, planned.layout, hidden_of(planned.plan), tokens);
       gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
   }
@@ -189,8 +189,9 @@ struct MultiplyFew {
 // --- up to two tokens, by units of work ------------------------------------------------------------------------------
 
 struct UnitsPolicy : RingPolicy {
-  int shares;   // at most
-  bool splits;  // row groups are divided among blocks, too
+  int shares;             // at most
+  bool splits;            // row groups are divided among blocks, too
+  bool overlaps = false;  // a launch leaves room for half of the blocks that fit: the next one's, which begin beside it
 };
 struct UnitsPlanned {
   Plan plan;
@@ -217,7 +218,8 @@ UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets:
                 shared_bytes = bytes_of_block(device.shared_bytes, policy);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     for (int rounds = 1; rounds <= 64; rounds *= 2) {
-      const int64_t at_once = int64_t{device.compute_units} * policy.blocks * rounds / shares;
+      const int64_t at_once =
+          int64_t{device.compute_units} * policy.blocks / (policy.overlaps ? 2 : 1) * rounds / shares;
       division.step = policy.splits ? 1 : division.share_tiles;
       const int steps = static_cast<int>(units / division.step);
       division.blocks = static_cast<int>(std::min<int64_t>(at_once, steps));
@@ -259,7 +261,8 @@ inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Shape
 inline constexpr UnitsPolicy kOnePolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
                                                {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
                                                {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
-                                               {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false}};
+                                               {{{"waves16_fit2"}, 16, 32, 2, true}, 1, false},
+                                               {{{"waves16_overlap_split"}, 16, 32, 2, true}, 1, true, true}};
 inline constexpr UnitsPolicy kRingTokensPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, 1, false},
                                                       {{{"waves32_split"}, 32, 32, 1, true}, 1, true},
                                                       {{{"waves32_shares4"}, 32, 32, 1, true}, 4, false},
@@ -274,7 +277,7 @@ struct MultiplyOne {
   gpu::Exchange exchange;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     for (int token = 0; token < args.batch; ++token)
-      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, Hidden{},
+      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, hidden_of(planned.plan),
                   gpu::Pointer<const uint16_t>(args.x_bf16 + token * args.x_stride),
                   gpu::Pointer<float>(args.y + token * args.y_stride), exchange);
   }
@@ -292,7 +295,7 @@ struct MultiplyRingTokens {
       tokens.batch = std::min(kRingTokens, args.batch - first);
       tokens.x = args.x_bf16 + first * args.x_stride;
       tokens.y = args.y + first * args.y_stride;
-      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, Hidden{}, tokens,
+      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, hidden_of(planned.plan), tokens,
                   exchange);
     }
   }
@@ -337,7 +340,7 @@ struct MultiplyTokens {
       gpu::launch(
           kernel,
           {(matrix.row_groups + of_block - 1) / of_block * shares, plan.lane_groups * kLanes, plan.bytes, early},
-          stream, matrix, plan, layout, Hidden{}, tokens);
+          stream, matrix, plan, layout, hidden_of(plan), tokens);
       gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
   }
