@@ -10,7 +10,7 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 struct Matrix {
   gpu::Pointer<const uint32_t> table;
   Streams streams;
-  int entries;  // 2^T
+  int entries;          // 2^T
   bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
   int64_t row_groups;

@@ -37,7 +37,8 @@ struct Chain {
   gpu::LaunchShape launch_shape;
   ChainKernel kernel;
   void operator()(void* stream, const backends::ChainArgs& args) const {
-    gpu::launch(kernel, launch_shape, stream, layers, count, gpu::Exchange(exchange, words), args.x, plan, hidden_of(plan));
+    gpu::launch(kernel, launch_shape, stream, layers, count, gpu::Exchange(exchange, words), args.x, plan,
+                hidden_of(plan));
   }
 };
 

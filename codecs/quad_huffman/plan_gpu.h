@@ -70,11 +70,11 @@ constexpr int bytes_of_column(InputType inputs) {
 }
 
 // Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
-// one fits. A kernel may have several tables.
+// one fits. A kernel may have several tables. Windows of two symbols have room for Table's shift.
 inline bool place_table(Plan& plan, const Shape& shape, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << shape.table_bits) * copies;
-    if (table > bytes) continue;
+    if (table > bytes || 2 * shape.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
     plan.copies = copies;
     plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
     plan.rings = static_cast<int>(table);

@@ -2,7 +2,8 @@
 // symbols. Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W
 // symbols a window:
 //   two windows: 1 and, 1 multiply-add, 3 loads, 3 funnel shifts, 2 additions
-//   a symbol: 1 and, 1 multiply-add, 1 load, 1 and, 1 dot product (length), 1 - 1 / W shifts
+//   a symbol: 1 logic operation (W = 2) or 1 multiply and 1 logic operation, 1 load, 1 and (unless lengths are sums), 1 dot product
+//   (length), 1 - 1 / W shifts
 //   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
 #pragma once
 
@@ -32,7 +33,6 @@ class TileLanes {
   using Bytes = Cells<kSymbolCols, kForm>;
   // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
   static constexpr bool kShifted = kSymbolsOfWindow == 2;
-  static_assert(2 * kMostTableBits + 2 + 4 <= 32 && 2 * 12 + 2 + 5 <= 32);
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
@@ -434,7 +434,7 @@ class TileLanes {
     for (int i = 0; i < kSegmentSymbols; ++i) {
       const uint32_t before = entry;  // of pairs, the first one's
       if (i % (2 * kSymbolsOfWindow) == 0) {
-        windows = windows_of();
+        windows = windows_of(lane_ring_, tile_.position, hidden_);
         window = windows.first;
         used = used_before = 0;
       } else if (i % kSymbolsOfWindow == 0) {
@@ -481,19 +481,6 @@ class TileLanes {
     } else {
       visit(s, quad, Bytes::template join<kQuad>(word, quad % 8, entry));
     }
-  }
-
-  // The next 64 bits of this lane's codes, of shifted windows after some that nobody uses. First and last ones may be of a
-  // line that is not there yet, or not any more: they are not used then.
-  struct Windows {
-    uint32_t first, second;
-  };
-  ECMV_GPU_DEVICE Windows windows_of() const {
-    const uint32_t position = tile_.position;
-    const int line = static_cast<int>(position & (32 * (kRingLines - 1))) * hidden_.line_bytes_of_bit;
-    const uint32_t middle = lane_ring_.template at<kLineBytes>(line);
-    return {gpu::funnel_shift_right(lane_ring_.template arriving_at<0>(line), middle, position),
-            gpu::funnel_shift_right(middle, lane_ring_.template arriving_at<2 * kLineBytes>(line), position)};
   }
 
   gpu::Pointer<const uint16_t> patches_;

@@ -19,13 +19,14 @@ struct Streams {
   int row_segments, tile_segments;
 };
 
+inline constexpr int kRingBits = 32 * kRingLines;
+
 // Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three
 // instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend on.
-inline constexpr int kRingBits = 32 * kRingLines;
 struct Hidden {
   int line_bytes_of_bit = kLineBytes / 32;
   uint32_t zero = 0;
-  int ring_bits = 0;  // kRingBits and log2 of Table::distance; the sum of both would take a register
+  int ring_bits = 0;  // kRingBits + log2 of Table::distance, as one number: to add them took a register, spilled
   // Of bf16 exponents in quads: multiplied by the multiplier, where a shift would be one more for the busier ALU.
   uint32_t exponent_unit = 16;
 };
@@ -43,6 +44,18 @@ struct Table {
   ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const { return at_shifted(window * distance); }
 };
 
+// The next 64 bits of a lane's codes, from its position on, which may be a few bits before them. First and last ones may be of a
+// line that is not in the ring any more, or not yet: they are not used then.
+struct Windows {
+  uint32_t first, second;
+};
+ECMV_GPU_DEVICE Windows windows_of(const gpu::SharedWords& ring, uint32_t position, const Hidden& hidden) {
+  const int line = static_cast<int>(position & (32 * (kRingLines - 1))) * hidden.line_bytes_of_bit;
+  const uint32_t middle = ring.at<kLineBytes>(line);
+  return {gpu::funnel_shift_right(ring.arriving_at<0>(line), middle, position),
+          gpu::funnel_shift_right(middle, ring.arriving_at<2 * kLineBytes>(line), position)};
+}
+
 // A tile's patches in the order of their columns, 32 at a time, a lane each, and the 32 after them.
 inline constexpr int kNoCol = 1 << 20;
 struct PatchWalk {
@@ -54,7 +67,7 @@ struct PatchWalk {
 };
 ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
 
-// Where the element is, its exponent, and the coded tile_.
+// Where the element is, its exponent, and the one that is coded in its place.
 struct FloatPatch {
   int row, col;
   uint32_t exponent, stand_in;

@@ -295,8 +295,8 @@ struct MultiplyRingTokens {
       tokens.batch = std::min(kRingTokens, args.batch - first);
       tokens.x = args.x_bf16 + first * args.x_stride;
       tokens.y = args.y + first * args.y_stride;
-      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, hidden_of(planned.plan), tokens,
-                  exchange);
+      gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, hidden_of(planned.plan),
+                  tokens, exchange);
     }
   }
 };
