@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "datasets/file_bytes.h"
+#include "datasets/joined_layers.h"
 #include "datasets/llm_like.h"
 #include "datasets/model_shape.h"
 #include "datasets/prepare.h"
@@ -27,6 +28,12 @@ constexpr ParameterInfo kModelParameters[] = {
      .min = 1,
      .max = 1000,
      .is_integer = true},
+    {.name = "joined",
+     .help =
+         "1: q, k and v of a block are one matrix, gate and up another, as inference engines hold them; 0 if left out",
+     .min = 0,
+     .max = 1,
+     .is_integer = true},
     kRows,
     kRoundTo};
 
@@ -41,6 +48,8 @@ extern const DataSource kModelSource{"model",    "linear layers of a language mo
                                      check_model};
 
 namespace {
+
+bool is_joined(const Parameters& parameters) { return parameters.has("joined") && parameters.integer("joined") == 1; }
 
 int64_t blocks_of(const Parameters& parameters) { return parameters.has("blocks") ? parameters.integer("blocks") : 0; }
 
@@ -134,6 +143,7 @@ SourceFacts check_model(const SourceRequest& request) {
     return facts;
   }
   for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) { check_tensor(tensor, facts); });
+  if (is_joined(parameters) && facts.group_cols > 0) throw DatasetError(kScalesAreNotJoined);
   return facts;
 }
 
@@ -152,6 +162,7 @@ Dataset load_model(const SourceRequest& request) {
     for_each_tensor(model, blocks_of(parameters),
                     [&](const TensorView& tensor) { append_prepared(tensor, parameters, dataset); });
   }
+  if (is_joined(parameters)) join_layers(dataset);
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
   return dataset;
 }

@@ -89,6 +89,53 @@ TEST_CASE("rows takes the first rows of each matrix") {
   std::filesystem::remove(config);
 }
 
+TEST_CASE("joined layers have the rows of q, k and v, and of gate and up") {
+  const TemporaryFile text(to_bytes(kTiny));
+  const std::string config = text.path() + ".json";
+  std::filesystem::copy_file(text.path(), config);
+  SourceRequest request;
+  request.texts["model"] = config;
+  const Dataset apart = load("model", request);
+  request.numbers["joined"] = 1;
+  const Dataset joined = load("model", request);
+  REQUIRE(joined.layers.size() == 9);
+  const auto rows_of = [&](std::initializer_list<size_t> layers) {
+    std::vector<std::byte> rows;
+    for (const size_t i : layers)
+      rows.insert(rows.end(), apart.layers[i].elements.begin(), apart.layers[i].elements.end());
+    return rows;
+  };
+  CHECK(joined.layers[0].name == "model.layers.0.self_attn.qkv_proj.weight");
+  CHECK(joined.layers[0].shape == Shape{16, 8});
+  CHECK(joined.layers[0].elements == rows_of({0, 1, 2}));
+  CHECK(joined.layers[0].content_hash == content_hash(joined.layers[0].view()));
+  CHECK(joined.layers[1].elements == apart.layers[3].elements);
+  CHECK(joined.layers[2].name == "model.layers.0.mlp.gate_up_proj.weight");
+  CHECK(joined.layers[2].elements == rows_of({4, 5}));
+  CHECK(joined.layers[3].name == apart.layers[6].name);
+  CHECK(joined.layers[6].elements == rows_of({11, 12}));
+  CHECK(joined.layers[8].name == "lm_head.weight");
+  CHECK(find_source("model")->check(request).bytes == 2 * (2 * (2 * 64 + 2 * 32 + 3 * 96) + 160));
+  std::filesystem::remove(config);
+}
+
+TEST_CASE("layers are joined where all of them follow each other, of one width and without scales") {
+  const auto tensor = [](const char* name, uint64_t cols = 2, uint32_t type = kF32) {
+    return GgufTensor{name, {cols, 2}, type, std::string(static_cast<size_t>(cols) * 8, '\1')};
+  };
+  const TemporaryFile file(to_bytes(GgufFile{
+      {tensor("blk.0.attn_q.weight"), tensor("blk.0.attn_k.weight"), tensor("blk.1.attn_q.weight"),
+       tensor("blk.1.attn_k.weight"), tensor("blk.1.attn_v.weight"), tensor("blk.1.ffn_gate.weight"),
+       tensor("blk.1.ffn_up.weight", 4)},
+      {}}.bytes()));
+  SourceRequest request;
+  request.texts["model"] = file.path();
+  request.numbers["joined"] = 1;
+  CHECK(names_of(load("model", request)) == std::vector<std::string>{"blk.0.attn_q.weight", "blk.0.attn_k.weight",
+                                                                     "blk.1.attn_qkv.weight", "blk.1.ffn_gate.weight",
+                                                                     "blk.1.ffn_up.weight"});
+}
+
 TEST_CASE("the layers of weights are known without their elements, of shapes and of files") {
   const WeightLayers named = weight_layers("llama_3_70b");
   CHECK(named.source == "model");
