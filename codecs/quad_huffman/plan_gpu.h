@@ -70,7 +70,7 @@ constexpr int bytes_of_column(InputType inputs) {
 }
 
 // Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
-// one fits. A kernel may have several tables. Windows of two symbols have room for Table's shift.
+// one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
 inline bool place_table(Plan& plan, const Shape& shape, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << shape.table_bits) * copies;

@@ -32,8 +32,8 @@ struct Hidden {
 };
 
 // This lane's copy of a table, and a mask of entries' distances in bytes. Windows that have the next code's first bit where the
-// mask begins are masked and moved to this lane's copy by one operation; the base is part of the load. Others are multiplied
-// first.
+// mask begins are masked and moved to this lane's copy by one operation. The base is the same for all lanes, which nvcc 13 makes a
+// part of the load. Other windows are multiplied first.
 struct Table {
   gpu::Pointer<const std::byte> bytes;
   uint32_t mask, distance, lane;

@@ -2,6 +2,7 @@
 #include "datasets/model_shape.h"
 #include "datasets/weight_layers.h"
 #include "tests/datasets/temporary_file.h"
+#include "tests/gguf_blocks.h"
 #include "tests/weight_files.h"
 
 using namespace ecmv::datasets;
@@ -11,6 +12,24 @@ namespace {
 
 const char* const kTiny = R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
   "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 20, "rope_scaling": {"factor": 8.0}})";
+
+// A config.json of kTiny.
+class TinyConfig {
+ public:
+  TinyConfig() { std::filesystem::copy_file(text_.path(), path_); }
+  TinyConfig(const TinyConfig&) = delete;
+  TinyConfig& operator=(const TinyConfig&) = delete;
+  ~TinyConfig() { std::filesystem::remove(path_); }
+  SourceRequest request() const {
+    SourceRequest request;
+    request.texts["model"] = path_;
+    return request;
+  }
+
+ private:
+  TemporaryFile text_{to_bytes(kTiny)};
+  std::string path_ = text_.path() + ".json";
+};
 
 std::vector<std::string> names_of(const Dataset& dataset) {
   std::vector<std::string> names;
@@ -52,11 +71,8 @@ TEST_CASE("named shapes have the numbers of weights that their models are known 
 }
 
 TEST_CASE("a shape is filled with llm_like weights, the same for the same seed and whatever the blocks are") {
-  const TemporaryFile text(to_bytes(kTiny));
-  const std::string config = text.path() + ".json";
-  std::filesystem::copy_file(text.path(), config);
-  SourceRequest request;
-  request.texts["model"] = config;
+  const TinyConfig config;
+  SourceRequest request = config.request();
   const Dataset all = load("model", request);
   REQUIRE(all.layers.size() == 15);
   CHECK(all.layers[0].type == ElementType::bf16);
@@ -68,15 +84,11 @@ TEST_CASE("a shape is filled with llm_like weights, the same for the same seed a
   REQUIRE(first.layers.size() == 8);
   CHECK(first.layers[6].elements == all.layers[6].elements);
   CHECK(first.layers[7].name == "lm_head.weight");
-  std::filesystem::remove(config);
 }
 
 TEST_CASE("rows takes the first rows of each matrix") {
-  const TemporaryFile text(to_bytes(kTiny));
-  const std::string config = text.path() + ".json";
-  std::filesystem::copy_file(text.path(), config);
-  SourceRequest request;
-  request.texts["model"] = config;
+  const TinyConfig config;
+  SourceRequest request = config.request();
   request.numbers["rows"] = 5;
   const Dataset some = load("model", request);
   CHECK(some.layers[0].shape == Shape{5, 8});
@@ -86,15 +98,11 @@ TEST_CASE("rows takes the first rows of each matrix") {
   int64_t elements = 0;
   for (const Matrix& matrix : some.layers) elements += matrix.shape.elements();
   CHECK(find_source("model")->check(request).bytes == 2 * elements);
-  std::filesystem::remove(config);
 }
 
 TEST_CASE("joined layers have the rows of q, k and v, and of gate and up") {
-  const TemporaryFile text(to_bytes(kTiny));
-  const std::string config = text.path() + ".json";
-  std::filesystem::copy_file(text.path(), config);
-  SourceRequest request;
-  request.texts["model"] = config;
+  const TinyConfig config;
+  SourceRequest request = config.request();
   const Dataset apart = load("model", request);
   request.numbers["joined"] = 1;
   const Dataset joined = load("model", request);
@@ -116,7 +124,6 @@ TEST_CASE("joined layers have the rows of q, k and v, and of gate and up") {
   CHECK(joined.layers[6].elements == rows_of({11, 12}));
   CHECK(joined.layers[8].name == "lm_head.weight");
   CHECK(find_source("model")->check(request).bytes == 2 * (2 * (2 * 64 + 2 * 32 + 3 * 96) + 160));
-  std::filesystem::remove(config);
 }
 
 TEST_CASE("layers are joined where all of them follow each other, of one width and without scales") {
@@ -134,6 +141,14 @@ TEST_CASE("layers are joined where all of them follow each other, of one width a
   CHECK(names_of(load("model", request)) == std::vector<std::string>{"blk.0.attn_q.weight", "blk.0.attn_k.weight",
                                                                      "blk.1.attn_qkv.weight", "blk.1.ffn_gate.weight",
                                                                      "blk.1.ffn_up.weight"});
+  const TemporaryFile blocks(to_bytes(GgufFile{
+      {blocks_tensor("blk.0.attn_q.weight", {32, 2}, kQ8_0).tensor,
+       blocks_tensor("blk.0.attn_k.weight", {32, 2}, kQ8_0).tensor,
+       blocks_tensor("blk.0.attn_v.weight", {32, 2}, kQ8_0).tensor},
+      {}}.bytes()));
+  request.texts["model"] = blocks.path();
+  REQUIRE_DATASET_ERROR(load("model", request), "scales of their own are not joined");
+  REQUIRE_DATASET_ERROR(find_source("model")->check(request), "scales of their own are not joined");
 }
 
 TEST_CASE("the layers of weights are known without their elements, of shapes and of files") {
