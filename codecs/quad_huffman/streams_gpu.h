@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backends/gpu/bits.h"
 #include "backends/gpu/memory.h"
 #include "codecs/quad_huffman/format.h"
 
