@@ -28,7 +28,7 @@ struct TensorSummary {
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
 
   // For elements of one and two bytes: how many patterns occur, and their order-0 entropy in bits per element. Each
-  // matrix counts by itself: a tensor [n, rows, cols] is n of them, as for the sources that read it.
+  // matrix counts by itself: a stack of n (matrices_of) is n of them, as for the sources that read it.
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
 

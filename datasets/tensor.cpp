@@ -92,6 +92,17 @@ std::string_view dtype_of(ElementType type) {
                      ".");
 }
 
+MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape) {
+  constexpr int64_t kWiderThanKernels = 8;
+  MatrixStack found;
+  found.is_stack = tensor_shape.size() == 3 && tensor_shape[1] > 1 && tensor_shape[2] >= kWiderThanKernels;
+  if (found.is_stack) found.matrices = tensor_shape[0];
+  found.shape.rows = tensor_shape[found.is_stack ? 1 : 0];
+  const int64_t elements = tensor_elements("", tensor_shape);
+  found.shape.cols = elements == 0 ? 0 : elements / found.matrices / found.shape.rows;
+  return found;
+}
+
 std::string why_no_matrices(const TensorView& tensor, Elements elements) {
   if (!wanted(tensor.dtype, elements)) {
     const char* const are_read = elements == Elements::int8     ? "only I8 and U8 are wanted"
@@ -99,9 +110,8 @@ std::string why_no_matrices(const TensorView& tensor, Elements elements) {
                                                                 : "which are not read";
     return "it has elements of type " + tensor.dtype + (elements == Elements::any ? ", " : ", and ") + are_read;
   }
-  if (tensor.shape.size() != 2 && tensor.shape.size() != 3) {
+  if (tensor.shape.size() < 2)
     return "its shape " + shape_text(tensor.shape) + " is neither [rows, cols] nor [matrices, rows, cols]";
-  }
   if (tensor.bytes.empty()) return "its shape " + shape_text(tensor.shape) + " has no elements";
   return "";
 }
@@ -116,12 +126,10 @@ std::vector<Matrix> to_matrices(const TensorView& stored) {
   if (const std::string reason = why_no_matrices(stored, Elements::any); !reason.empty()) {
     throw DatasetError("The tensor \"" + stored.name + "\" gives no matrix: " + reason + ".");
   }
-  const bool stack = stored.shape.size() == 3;
-  const int64_t count = stack ? stored.shape[0] : 1;
+  const auto [count, shape, is_stack] = matrices_of(stored.shape);
   expect_few_matrices(static_cast<size_t>(count));
   std::vector<std::byte> room;
   const TensorView tensor = unpack(stored, room);
-  const Shape shape{tensor.shape[stack ? 1 : 0], tensor.shape[stack ? 2 : 1]};
   if (tensor_bytes(tensor.name, tensor.dtype, tensor.shape) != int64_t(tensor.bytes.size())) {
     throw DatasetError("The tensor \"" + tensor.name + "\" of shape " + shape_text(tensor.shape) + " has " +
                        std::to_string(tensor.bytes.size()) + " bytes, which is not its size.");
@@ -132,7 +140,7 @@ std::vector<Matrix> to_matrices(const TensorView& stored) {
   for (size_t i = 0; i < matrices.size(); ++i) {
     const auto bytes = tensor.bytes.subspan(i * matrix_bytes, matrix_bytes);
     Matrix& matrix = matrices[i];
-    matrix.name = stack ? tensor.name + "." + std::to_string(i) : tensor.name;
+    matrix.name = is_stack ? tensor.name + "." + std::to_string(i) : tensor.name;
     matrix.shape = shape;
     matrix.type = type;
     matrix.elements.assign(bytes.begin(), bytes.end());

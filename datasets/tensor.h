@@ -46,8 +46,18 @@ std::string shape_text(const std::vector<int64_t>& shape);
 // Which element types are wanted.
 enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all that ElementType has
 
+// How a tensor of two or more dimensions is read: [rows, cols] is a matrix, [matrices, rows, cols] a stack of them. Kernels of
+// convolutions, [outputs, inputs, width] or [outputs, inputs, height, width] and the like, are one matrix [outputs, all the
+// others], which is how a convolution multiplies them; three dimensions are that where the last is below 8, or the second 1.
+struct MatrixStack {
+  int64_t matrices = 1;
+  Shape shape;  // of each
+  bool is_stack = false;
+};
+MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape);
+
 // Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type (of blocks:
-// of what is unpacked), of two dimensions [rows, cols] or three [matrices, rows, cols], and not empty.
+// of what is unpacked), of two dimensions or more, and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
 // Matrices that are held together: more than any model's file has, and each costs kilobytes wherever it is stored,
@@ -55,8 +65,8 @@ std::string why_no_matrices(const TensorView& tensor, Elements elements);
 inline constexpr size_t kMostMatrices = 8192;
 void expect_few_matrices(size_t count);
 
-// The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; three dimensions give name.0, name.1,
-// ... Throws DatasetError with the reason for any other tensor.
+// The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; a stack gives name.0, name.1, ...
+// Throws DatasetError with the reason for any other tensor.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 
 }  // namespace ecmv::datasets

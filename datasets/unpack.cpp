@@ -170,12 +170,13 @@ std::vector<Scales> scales_of_matrices(const TensorView& tensor) {
   std::vector<std::span<const std::byte>> parts = {block_scales(tensor, rooms[0]).bytes};
   if (format->has_minimum) parts.push_back(block_minimums(tensor, rooms[1]).bytes);
   for (const std::span<const std::byte> part : parts) expect_finite(tensor, part);
-  std::vector<Scales> found(size_t(tensor.shape.size() == 3 ? tensor.shape[0] : 1));
+  const auto [matrices, shape, is_stack] = matrices_of(tensor.shape);
+  std::vector<Scales> found(static_cast<size_t>(matrices));
   for (size_t i = 0; i < found.size(); ++i) {
     Scales& scales = found[i];
     scales.type = ScaleType::f16;
-    scales.rows = tensor.shape[tensor.shape.size() - 2];
-    scales.groups = tensor.shape.back() / format->elements;
+    scales.rows = shape.rows;
+    scales.groups = shape.cols / format->elements;
     scales.group_cols = format->elements;
     scales.has_minimums = format->has_minimum;
     const size_t bytes = size_t(scales.rows * scales.groups * kF16Bytes);

@@ -9,9 +9,7 @@
 namespace ecmv::datasets {
 
 void append_layers(const TensorView& tensor, std::vector<WeightLayer>& layers) {
-  const size_t dimensions = tensor.shape.size();
-  const int64_t matrices = dimensions > 2 ? tensor.shape[0] : 1;
-  const Shape shape{tensor.shape[dimensions - 2], tensor.shape[dimensions - 1]};
+  const auto [matrices, shape, is_stack] = matrices_of(tensor.shape);
   const int64_t bytes = tensor_bytes(tensor.name, tensor.dtype, tensor.shape) / std::max<int64_t>(1, matrices);
   expect_few_matrices(layers.size() + size_t(matrices));
   for (int64_t i = 0; i < matrices; ++i)

@@ -31,7 +31,7 @@ WeightLayers weight_layers(const std::string& path);
 std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn);
 std::vector<WeightLayer> file_layers(const std::string& path);
 
-// The matrices of a tensor of two or three dimensions.
+// The matrices of a tensor of two or more dimensions.
 void append_layers(const TensorView& tensor, std::vector<WeightLayer>& layers);
 
 }  // namespace ecmv::datasets

@@ -1,4 +1,5 @@
 // ecmv inspect: what weights hold, tensor by tensor and by kind of layer, and how they are run.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -75,22 +76,54 @@ nlohmann::ordered_json tensors_json(const reports::Table& table, const std::vect
   return rows;
 }
 
+// Of models with many biases and constants the first table would be about these.
+bool is_small(const TensorSummary& tensor, int64_t elements_of_file) {
+  constexpr int64_t kSmall = 4096, kSmallPart = 10000;
+  return tensor.elements < std::min(kSmall, elements_of_file / kSmallPart);
+}
+
+// The tensors that are shown, and a sentence about those that are not.
+std::pair<std::vector<TensorSummary>, std::string> without_small(const std::vector<TensorSummary>& tensors) {
+  int64_t elements = 0, hidden = 0;
+  for (const TensorSummary& tensor : tensors) elements += tensor.elements;
+  std::vector<TensorSummary> shown;
+  for (const TensorSummary& tensor : tensors) {
+    if (is_small(tensor, elements))
+      hidden += tensor.elements;
+    else
+      shown.push_back(tensor);
+  }
+  const size_t count = tensors.size() - shown.size();
+  if (count < 4 || shown.empty()) return {tensors, ""};
+  return {std::move(shown),
+          fmt::format("and {} small tensors, {} elements together: --all lists them\n", count, hidden)};
+}
+
 std::string run_command(const std::string& path, datasets::WeightFormat format) {
   return fmt::format("ecmv run --source {} --param {} --codec all --op size",
                      format == datasets::WeightFormat::matvans ? "matvans" : "weights", shell_word("file=" + path));
 }
 
-void inspect(const std::string& path, nlohmann::ordered_json* json) {
+void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) {
   const datasets::WeightFiles files = datasets::open_weights(path);
   const std::vector<TensorSummary> tensors = datasets::summarize_all(files.tensors);
-  const reports::Table all = table_of_tensors(path, tensors), kinds = table_of_kinds(tensors);
-  const std::string command = run_command(path, files.format);
+  const reports::Table kinds = table_of_kinds(tensors);
+  const std::string command = tensors.empty() ? "" : run_command(path, files.format);
   if (json != nullptr) {
-    (*json)[path] = {{"tensors", tensors_json(all, tensors)}, {"kinds", table_json(kinds)}, {"run", command}};
+    (*json)[path] = {{"tensors", tensors_json(table_of_tensors(path, tensors), tensors)},
+                     {"kinds", table_json(kinds)},
+                     {"run", command}};
+    return;
+  }
+  if (tensors.empty()) {
+    std::cout << path << " holds no tensors.\n";
     return;
   }
   const size_t columns = terminal_columns(1000);  // a line a tensor for other programs
-  std::cout << fitted_text(all, columns) << "\n" << fitted_text(kinds, columns) << "\n" << command << "\n";
+  const auto [shown, others] = every ? std::pair(tensors, std::string()) : without_small(tensors);
+  std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
+            << fitted_text(kinds, columns) << "\n"
+            << command << "\n";
 }
 
 }  // namespace
@@ -98,7 +131,7 @@ void inspect(const std::string& path, nlohmann::ordered_json* json) {
 void add_inspect(CLI::App& app, CommandLine& line) {
   struct Options {
     std::vector<std::string> paths;
-    bool json = false;
+    bool every = false, json = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
@@ -112,11 +145,13 @@ void add_inspect(CLI::App& app, CommandLine& line) {
       "Scales of blocks count as they are, and so does what has no figure. Codes with more models (of rows, blocks,\n"
       "contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
   verb->add_option("paths", options->paths, "FILE or FOLDER...")->required();
-  verb->add_flag("--json", options->json, "JSON on stdout");
+  verb->add_flag("--all", options->every,
+                 "a line for each small tensor, too (fewer than 4096 elements and 0.01 % of all)");
+  verb->add_flag("--json", options->json, "JSON on stdout, of every tensor");
   verb->callback([options, &line] {
     line.action = [options] {
       nlohmann::ordered_json all = nlohmann::ordered_json::object();
-      for (const std::string& path : options->paths) inspect(path, options->json ? &all : nullptr);
+      for (const std::string& path : options->paths) inspect(path, options->every, options->json ? &all : nullptr);
       if (options->json) std::cout << json_text(all) << "\n";
       return static_cast<int>(kFine);
     };

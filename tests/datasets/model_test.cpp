@@ -159,19 +159,19 @@ TEST_CASE("the layers of weights are known without their elements, of shapes and
   CHECK(named.layers[6].kind == LayerKind::down);
   CHECK(named.layers[6].shape == Shape{8192, 28672});
   CHECK(named.layers[6].stored_bytes == 2 * 8192 * 28672);
-  const TemporaryFile file(to_bytes(safetensors_file({{"first", "F32", "[2, 3, 4]", std::string(96, '\0')}})));
+  const TemporaryFile file(to_bytes(safetensors_file({{"first", "F32", "[2, 3, 8]", std::string(192, '\0')}})));
   const WeightLayers layers = weight_layers(file.path());
   CHECK(layers.source == "weights");
   CHECK_FALSE(layers.drawn);
   REQUIRE(layers.layers.size() == 2);
-  CHECK(layers.layers[0].shape == Shape{3, 4});
-  CHECK(layers.layers[0].stored_bytes == 48);
+  CHECK(layers.layers[0].shape == Shape{3, 8});
+  CHECK(layers.layers[0].stored_bytes == 96);
   CHECK(layers.layers[0].dtype == "F32");
   REQUIRE_DATASET_ERROR(weight_layers("lama_3_8b"), "is neither a file or folder nor one of");
   SourceRequest request;
   request.texts["file"] = file.path();
   request.numbers["rows"] = 2;
-  CHECK(load("weights", request).layers.at(1).shape == Shape{2, 4});
+  CHECK(load("weights", request).layers.at(1).shape == Shape{2, 8});
 }
 
 TEST_CASE("the weights of a model come in the order of a decoding step, whatever their order in the file is") {

@@ -167,6 +167,31 @@ TEST_CASE("no damage to a safetensors container makes the reader read outside it
   CHECK(accepted < 10'000);
 }
 
+TEST_CASE("kernels of convolutions are one matrix, as convolutions multiply them") {
+  const auto expect = [](const std::vector<int64_t>& tensor, int64_t matrices, Shape shape) {
+    CAPTURE(shape_text(tensor));
+    const MatrixStack found = matrices_of(tensor);
+    CHECK(found.matrices == matrices);
+    CHECK(found.shape == shape);
+  };
+  expect({5, 3}, 1, {5, 3});
+  expect({4, 6, 8}, 4, {6, 8});      // experts
+  expect({64, 32, 3}, 1, {64, 96});  // [outputs, inputs, width]
+  expect({258, 1, 256}, 1, {258, 256});
+  expect({16, 3, 5, 7}, 1, {16, 105});
+  expect({16, 3, 2, 14, 14}, 1, {16, 1176});
+  expect({0, 1 << 30, 1 << 30, 1 << 30}, 1, {0, 0});
+
+  std::vector<std::byte> data(36);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(i);
+  const TemporaryFile file(write_safetensors(std::vector<TensorView>{{"conv.weight", "I8", {3, 2, 2, 3}, data}}));
+  const Dataset convolution = load("safetensors", file_request(file.path()));
+  REQUIRE(convolution.layers.size() == 1);
+  CHECK(convolution.layers[0].name == "conv.weight");
+  CHECK(convolution.layers[0].shape == Shape{3, 12});
+  CHECK(convolution.layers[0].elements == data);
+}
+
 TEST_CASE("the safetensors source reads int8 matrices in the order of the file") {
   std::vector<std::byte> data(100);
   for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(i);
@@ -174,7 +199,7 @@ TEST_CASE("the safetensors source reads int8 matrices in the order of the file")
   const TemporaryFile file(write_safetensors(std::vector<TensorView>{{"layer.2.weight", "I8", {3, 4}, bytes.first(12)},
                                                                      {"layer.2.scale", "F32", {3}, bytes.first(12)},
                                                                      {"layer.10.weight", "U8", {4, 3}, bytes.last(12)},
-                                                                     {"stack", "I8", {2, 3, 5}, bytes.subspan(20, 30)},
+                                                                     {"stack", "I8", {2, 3, 8}, bytes.subspan(20, 48)},
                                                                      {"half", "BF16", {3, 4}, bytes.first(24)}}));
   const Dataset all = load("safetensors", file_request(file.path()));
   REQUIRE(all.layers.size() == 4);
@@ -182,8 +207,8 @@ TEST_CASE("the safetensors source reads int8 matrices in the order of the file")
   CHECK(all.layers[1].name == "layer.10.weight");
   CHECK(all.layers[1].type == ElementType::u8);
   CHECK(all.layers[3].name == "stack.1");
-  CHECK(all.layers[3].shape == Shape{3, 5});
-  CHECK(all.layers[3].elements.front() == std::byte{35});
+  CHECK(all.layers[3].shape == Shape{3, 8});
+  CHECK(all.layers[3].elements.front() == std::byte{44});
   CHECK(all.layers[3].content_hash == content_hash(all.layers[3].view()));
   CHECK(all.initial_vector.size() == 4);
 

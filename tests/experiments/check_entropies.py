@@ -125,8 +125,9 @@ def entropy(matrix):
 
 
 def mean_entropy(values):
-    """Each matrix by itself; a tensor of three dimensions is a stack of them."""
-    return float(np.mean([entropy(m) for m in values])) if values.ndim == 3 else entropy(values)
+    """Each matrix by itself; three dimensions are a stack of them, but for kernels of convolutions."""
+    is_stack = values.ndim == 3 and values.shape[1] > 1 and values.shape[2] >= 8
+    return float(np.mean([entropy(m) for m in values])) if is_stack else entropy(values)
 
 
 def check(ecmv, path):

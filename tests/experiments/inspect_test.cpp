@@ -118,6 +118,26 @@ TEST_CASE("inspect ends with the command that runs the weights, whatever their p
   CHECK_THAT(shell.out, ContainsSubstring("raw_int8"));
 }
 
+TEST_CASE(
+    "inspect counts a model's many small tensors in one line unless all are wanted, and says that a file has none") {
+  Command ecmv;
+  std::string tensors =
+      onnx_initializer(onnx_tensor("fc1.weight", {256, 256}, kInt8, proto_bytes(9, some_bytes(65536, 7))));
+  for (const char* name : {"one", "two", "three", "four", "five"})
+    tensors += onnx_initializer(onnx_tensor(name, {2}, kInt8, proto_bytes(9, "ab")));
+  write(ecmv, "w.onnx", onnx_model(tensors));
+  REQUIRE(ecmv({"inspect", "w.onnx"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("fc1.weight") && !ContainsSubstring("three") &&
+                           ContainsSubstring("and 5 small tensors, 10 elements together"));
+  REQUIRE(ecmv({"inspect", "w.onnx", "--all"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("three") && !ContainsSubstring("small tensors"));
+  CHECK(inspected(ecmv, "w.onnx")["tensors"].size() == 6);
+
+  write(ecmv, "none.gguf", GgufFile{{}, {}}.bytes());
+  REQUIRE(ecmv({"inspect", "none.gguf"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("none.gguf holds no tensors.") && !ContainsSubstring("ecmv run"));
+}
+
 TEST_CASE("weights of every format run, from a config too, and several tensors may be chosen") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
