@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "datasets/gguf.h"
@@ -22,6 +23,19 @@ WeightFormat format_of(std::span<const std::byte> bytes, const std::string& path
   if (looks_like_safetensors(bytes)) return WeightFormat::safetensors;
   if (path.ends_with(".onnx") || looks_like_onnx(bytes)) return WeightFormat::onnx;
   return WeightFormat::matvans;  // which has no magic either
+}
+
+// What people keep weights in that is not read: most need a program of Python's to be unpacked.
+std::string unread_container(std::span<const std::byte> bytes) {
+  static constexpr std::pair<std::string_view, std::string_view> kContainers[] = {
+      {"PK\3\4", "a zip archive, as torch.save, torch.jit and numpy.savez write them"},
+      {"\x80\2", "a pickle, as PyTorch wrote them before 1.6"},
+      {"\x89HDF", "an HDF5 file, as Keras writes them"}};
+  const std::string_view start(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 8));
+  for (const auto& [magic, what] : kContainers)
+    if (start.starts_with(magic))
+      return std::string(what) + ", which is not read; save its tensors as safetensors or npy.";
+  return "";
 }
 
 std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
@@ -68,6 +82,8 @@ void add_file(const std::string& path, const std::vector<std::string>& names, We
   } catch (const DatasetError& error) {
     if (wanted != WeightFormat::any || format != WeightFormat::matvans)
       throw DatasetError("In the file \"" + path + "\": " + error.what());
+    if (const std::string container = unread_container(file.bytes()); !container.empty())
+      throw DatasetError("The file \"" + path + "\" is " + container);
     throw DatasetError("The file \"" + path +
                        "\" is neither safetensors nor npy, GGUF or ONNX, nor an uncompressed MatVANS file. (" +
                        error.what() + ")");

@@ -117,6 +117,8 @@ TEST_CASE("the content decides how a file is read, and a file of no format says 
   CHECK(open_weights(bin.path()).format == WeightFormat::matvans);
   const TemporaryFile text(to_bytes("just a text, and a long one at that"));
   REQUIRE_DATASET_ERROR(open_weights(text.path()), "neither safetensors nor npy, GGUF or ONNX");
+  const TemporaryFile zip(to_bytes(std::string("PK\3\4\0\0", 6)));
+  REQUIRE_DATASET_ERROR(open_weights(zip.path()), "is a zip archive, as torch.save, torch.jit and numpy.savez");
   REQUIRE_DATASET_ERROR(load("npy", request_for(container.path())), "does not begin with the npy magic");
 }
 
