@@ -8,12 +8,14 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-Layout layout_of(datasets::Shape shape, const Settings& settings) {
+Layout layout_of(datasets::Shape shape, datasets::ElementType type, const Settings& settings) {
   Layout layout{.rows = shape.rows, .cols = shape.cols};
   if (shape.elements() == 0) return layout;
   int64_t elements = settings.integer("block_elements");
-  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements; 8 blocks are work for 8 threads.
-  if (elements == 0) elements = std::clamp<int64_t>(shape.elements() / 8, int64_t{1} << 18, int64_t{1} << 22);
+  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements; 8 blocks are work for 8 threads. Of bf16, of
+  // which more is stored beside the codes, 0.012 bits at 1 Mi elements are as little.
+  const int64_t most = int64_t{1} << (type == datasets::ElementType::bf16 ? 20 : 22);
+  if (elements == 0) elements = std::clamp(shape.elements() / 8, int64_t{1} << 18, most);
   layout.rows_per_block = std::min(shape.rows, std::max<int64_t>(1, elements / shape.cols));
   layout.blocks = (shape.rows + layout.rows_per_block - 1) / layout.rows_per_block;
   return layout;
@@ -22,7 +24,8 @@ Layout layout_of(datasets::Shape shape, const Settings& settings) {
 namespace {
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
-  if (matrix.type != datasets::ElementType::i8) return "rans_byte_planes stores int8 elements only.";
+  if (matrix.type != datasets::ElementType::i8 && matrix.type != datasets::ElementType::bf16)
+    return "rans_byte_planes stores int8 and bf16 elements.";
   const int64_t values = settings.integer("values_per_symbol"), raw_bits = settings.integer("raw_bits");
   if (values != 0 && raw_bits > max_raw_bits(static_cast<int>(values)))
     return "rans_byte_planes with values_per_symbol=" + std::to_string(values) + " has at most " +
@@ -32,9 +35,12 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
 
 // The lengths and tables that kernels rely on without looking.
 void check_sections(const CompressedView& compressed, const Layout& layout) {
-  if (compressed.sections.size() != kSectionCount)
-    throw MalformedStream("A rans_byte_planes matrix has seven sections.");
-  const auto size = [&](SectionNumber n) { return compressed.sections[n].bytes.size(); };
+  const bool floats = compressed.type == datasets::ElementType::bf16;
+  if (compressed.sections.size() != size_t(kSectionCount + (floats ? 1 : 0)))
+    throw MalformedStream("A rans_byte_planes matrix has seven sections, and of bf16 one more.");
+  const auto size = [&](int n) { return compressed.sections[static_cast<size_t>(n)].bytes.size(); };
+  if (floats && size(kFractions) != static_cast<uint64_t>(layout.rows * layout.cols + kFractionPadding))
+    throw MalformedStream("A rans_byte_planes matrix of bf16 must hold a byte beside each exponent.");
   if (size(kTables) < sizeof(Header)) throw MalformedStream("The tables of a rans_byte_planes matrix have no header.");
   Header header;
   std::memcpy(&header, compressed.sections[kTables].bytes.data(), sizeof header);
@@ -89,22 +95,30 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
     throw MalformedStream("The index of a rans_byte_planes matrix does not end where its sections end.");
 }
 
-void decode(const CompressedView& compressed, std::span<std::byte> out) {
-  const Layout layout = layout_of(compressed.shape, *compressed.settings);
-  check_sections(compressed, layout);
+// The coded bytes: elements of int8, or exponents.
+void decode_bytes(const CompressedView& compressed, const Layout& layout, std::span<int8_t> out) {
   const Sections sections(compressed);
   if (sections.header.models == 0) {
     if (!out.empty()) std::memcpy(out.data(), compressed.sections[kElements].bytes.data(), out.size());
     return;
   }
   for (int64_t b = 0; b < layout.blocks; ++b)
-    decode_block<true>(sections, layout, b,
-                       reinterpret_cast<int8_t*>(out.data()) + b * layout.rows_per_block * layout.cols);
+    decode_block<true>(sections, layout, b, out.data() + b * layout.rows_per_block * layout.cols);
 }
 
-// What grows larger than the matrix is stored as it is.
+void decode(const CompressedView& compressed, std::span<std::byte> out) {
+  const Layout layout = layout_of(compressed.shape, compressed.type, *compressed.settings);
+  check_sections(compressed, layout);
+  if (compressed.type == datasets::ElementType::i8)
+    return decode_bytes(compressed, layout, {reinterpret_cast<int8_t*>(out.data()), out.size()});
+  std::vector<int8_t> exponents(out.size() / 2);
+  decode_bytes(compressed, layout, exponents);
+  join(exponents.data(), StoredMatrix(compressed).fractions, static_cast<int64_t>(exponents.size()), out.data());
+}
+
+// What grows larger than the matrix is stored as it is. The shape is that of bytes.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
-  return shape.elements() + static_cast<int64_t>(sizeof(Header));
+  return shape.elements() + static_cast<int64_t>(sizeof(Header)) + kFractionPadding;
 }
 
 }  // namespace
@@ -125,11 +139,12 @@ const Codec& codec() {
                     0,
                     0,
                     {"auto", "7", "8"}},
-                   {"excess", "per mille", "size above the order-0 entropy that may be spent on speed", int64_t{10}, 0,
-                    1000},
+                   {"excess", "per mille",
+                    "size above the order-0 entropy (of bf16: of the exponents) that may be spent on speed",
+                    int64_t{10}, 0, 1000},
                    {"block_elements", "elements",
                     "elements of an independently decodable block, in whole rows; its states cost 1 KiB; 0: an eighth "
-                    "of the matrix, 2^18 to 2^22",
+                    "of the matrix, 2^18 to 2^22 (of bf16 to 2^20)",
                     int64_t{0}, 0, 1 << 30}},
       .refuses = refuses,
       .encode = encode,

@@ -24,6 +24,26 @@ struct Decode {
   }
 };
 
+// Exponents of a block in scratch, then elements.
+struct DecodeFloats {
+  StoredMatrix matrix;
+  Layout layout;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const auto [begin, end] = args.rows;
+    const Sections sections(matrix);
+    if (layout.blocks == 0 || begin >= end) return;
+    const int64_t first = begin * layout.cols;
+    if (sections.header.models == 0)
+      return join(matrix.elements + first, matrix.fractions + first, (end - begin) * layout.cols, args.out);
+    int8_t* exponents = reinterpret_cast<int8_t*>(args.scratch);
+    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
+      const int64_t block = row / layout.rows_per_block, at = row * layout.cols;
+      decode_block<false>(sections, layout, block, exponents);
+      join(exponents, matrix.fractions + at, layout.block_rows(block) * layout.cols, args.out + 2 * (at - first));
+    }
+  }
+};
+
 struct Multiply {
   StoredMatrix matrix;
   Layout layout;
@@ -48,18 +68,27 @@ struct Multiply {
 };
 
 backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const Layout layout = layout_of(layers[0].matrix->shape, *layers[0].matrix->settings);
-  return {Decode{*layers[0].matrix, layout}, {.rows_per_block = layout.rows_per_block}};
+  const CompressedView& matrix = *layers[0].matrix;
+  const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
+  if (matrix.type == datasets::ElementType::i8)
+    return {Decode{matrix, layout}, {.rows_per_block = layout.rows_per_block}};
+  return {DecodeFloats{matrix, layout},
+          {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
 backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const Layout layout = layout_of(layers[0].matrix->shape, *layers[0].matrix->settings);
-  return {Multiply{*layers[0].matrix, layout},
+  const CompressedView& matrix = *layers[0].matrix;
+  const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
+  return {Multiply{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
+}
+
+std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return matrix.type == datasets::ElementType::i8 ? "" : "The kernel multiplies int8 elements.";
 }
 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "planes", .bind = bind_decode},
-    {.op = backends::Op::matvec, .variant = "planes", .bind = bind_matvec},
+    {.op = backends::Op::matvec, .variant = "planes", .refuses = refuses_matvec, .bind = bind_matvec},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct StoredMatrix {
   const uint8_t* raw;
   const std::byte* exceptions;
   const int8_t* elements;
+  const uint8_t* fractions;  // nullptr: elements are int8
 
   StoredMatrix(const CompressedView& compressed)
       : tables(bytes_of<std::byte>(compressed, kTables)),
@@ -25,7 +26,10 @@ struct StoredMatrix {
         stream(bytes_of<uint8_t>(compressed, kStream)),
         raw(bytes_of<uint8_t>(compressed, kRaw)),
         exceptions(bytes_of<std::byte>(compressed, kExceptions)),
-        elements(bytes_of<int8_t>(compressed, kElements)) {}
+        elements(bytes_of<int8_t>(compressed, kElements)),
+        fractions(compressed.type == datasets::ElementType::i8
+                      ? nullptr
+                      : reinterpret_cast<const uint8_t*>(compressed.sections[kFractions].bytes.data())) {}
 
  private:
   template <typename Byte>
@@ -43,13 +47,15 @@ struct Sections {
   const uint8_t* stream = nullptr;
   const uint8_t* raw = nullptr;
   const std::byte* exceptions = nullptr;
+  bool empty_heads = false;  // of bf16: exceptions are put in as elements are made, before the head is known
 
   explicit Sections(const StoredMatrix& matrix)
       : index(matrix.index),
         states(matrix.states),
         stream(matrix.stream),
         raw(matrix.raw),
-        exceptions(matrix.exceptions) {
+        exceptions(matrix.exceptions),
+        empty_heads(matrix.fractions != nullptr) {
     std::memcpy(&header, matrix.tables, sizeof header);
     if (header.models > 0) std::memcpy(models, matrix.tables + sizeof header, header.models * sizeof(Model));
   }
@@ -94,6 +100,14 @@ struct Sections {
     return (header.models == 1 ? rows : rows * header.first_share / 256) * layout.cols;
   }
 };
+
+// Elements of bf16, to any address.
+inline void join(const int8_t* exponents, const uint8_t* fractions, int64_t count, std::byte* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t element = bf16_of(exponents[i], fractions[i]);
+    std::memcpy(out + 2 * i, &element, sizeof(element));
+  }
+}
 
 // Decodes a block to `out`, row-major. kChecked: throws MalformedStream where the stream ends early or is left over.
 template <bool kChecked>
@@ -151,6 +165,9 @@ void decode_block(const Sections& sections, const Layout& layout, int64_t number
         throw MalformedStream("A rans_byte_planes block does not end in a state that its encoder can begin with.");
     head[i] = static_cast<std::byte>(state[i]);
   }
+  if constexpr (kChecked)
+    if (sections.empty_heads && !sections.ends_head(head, 0))
+      throw MalformedStream("A rans_byte_planes block of bf16 has exceptions in its head.");
   int64_t at = 0;
   sections.each_exception(head, here, next, [&](Sections::Exception exception) {
     at += exception.gap;

@@ -42,10 +42,9 @@ struct Exception {
 
 class Encoder {
  public:
-  Encoder(datasets::MatrixView matrix, const Settings& settings, const Choice& choice)
-      : elements_(matrix.i8()),
-        layout_(layout_of(matrix.shape, settings)),
-        histogram_(modelling::histogram(elements_)) {
+  // `heads`: the first exceptions of a block stand in its head.
+  Encoder(std::span<const int8_t> elements, const Layout& layout, bool heads, const Choice& choice)
+      : elements_(elements), layout_(layout), heads_(heads), histogram_(modelling::histogram(elements_)) {
     header_.models = static_cast<uint8_t>(choice.forms.size());
     header_.first_share = static_cast<uint16_t>(choice.first_share);
     for (const Form form : choice.forms) {
@@ -65,7 +64,7 @@ class Encoder {
       const uint64_t begin = packing.first_entry[scanned.first_exception],
                      end = packing.first_entry[scanned.end_exception];
       std::vector<uint32_t> head(packing.entries.begin() + begin,
-                                 packing.entries.begin() + std::min(end, begin + in_head));
+                                 packing.entries.begin() + std::min(end, begin + (heads_ ? in_head : 0)));
       index_.push_back({stream_.size(), scanned.first_raw, later.size()});
       later.insert(later.end(), packing.entries.begin() + begin + head.size(), packing.entries.begin() + end);
       head.resize(in_head, nothing);
@@ -395,6 +394,7 @@ class Encoder {
 
   std::span<const int8_t> elements_;
   Layout layout_;
+  bool heads_;
   modelling::Histogram histogram_;
   Header header_{};
   std::vector<Form> forms_;
@@ -411,19 +411,20 @@ class Encoder {
   std::vector<Scanned> scanned_;
 };
 
-CompressedMatrix store_raw(datasets::MatrixView matrix, const Settings& settings) {
+CompressedMatrix store_raw(datasets::MatrixView matrix, std::span<const int8_t> bytes, const Settings& settings) {
   CompressedMatrix out = make_compressed(matrix, settings);
   std::vector<std::byte> tables(sizeof(Header), std::byte{0});
   out.sections.push_back({"tables", Role::table, 64, std::move(tables)});
   for (const char* name : {"index", "states", "stream", "raw", "exceptions"})
     out.sections.push_back({name, std::string_view(name) == "index" ? Role::index : Role::payload, 64, {}});
-  out.sections.push_back({"elements", Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
+  const std::span<const std::byte> stored = std::as_bytes(bytes);
+  out.sections.push_back({"elements", Role::payload, 64, {stored.begin(), stored.end()}});
   return out;
 }
 
-}  // namespace
-
-CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+// `bytes`: what is coded of the matrix, one an element.
+CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_t> bytes, const Settings& settings) {
+  const Layout layout = layout_of(matrix.shape, matrix.type, settings);
   const std::string& prob_bits = settings.text("prob_bits");
   const Constraints constraints{.values = static_cast<int>(settings.integer("values_per_symbol")),
                                 .raw_bits = static_cast<int>(settings.integer("raw_bits")),
@@ -431,12 +432,12 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                                              : prob_bits == "7"  ? 7
                                                                  : 8,
                                 .excess_per_mille = settings.integer("excess"),
-                                .block_elements = layout_of(matrix.shape, settings).rows_per_block * matrix.shape.cols};
-  const modelling::Histogram histogram = modelling::histogram(matrix.i8());
+                                .block_elements = layout.rows_per_block * matrix.shape.cols};
+  const modelling::Histogram histogram = modelling::histogram(bytes);
   // Forms are chosen by estimates; where the bytes miss the limit, they are chosen again under a corrected one.
   const double limit = size_limit(histogram, constraints.excess_per_mille);
   const double elements = static_cast<double>(matrix.shape.elements());
-  const CompressedMatrix raw = store_raw(matrix, settings);
+  const CompressedMatrix raw = store_raw(matrix, bytes, settings);
   CompressedMatrix best = raw;
   double tried = limit, best_cycles = 0;
   bool within = false;
@@ -446,7 +447,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     if (choice.forms.empty() || choice == last) break;
     last = choice;
     CompressedMatrix out = make_compressed(matrix, settings);
-    Encoder(matrix, settings, choice).run(out);
+    Encoder(bytes, layout, matrix.type == datasets::ElementType::i8, choice).run(out);
     const double bits = 8.0 * static_cast<double>(out.stored_bytes()) / elements;
     const bool fits = bits <= limit;
     // Within the limit the fastest, otherwise the smallest. Small or unruly matrices can come out larger than they are.
@@ -460,6 +461,24 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     tried *= limit / bits * 0.9999;
   }
   return best;
+}
+
+}  // namespace
+
+CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
+  if (matrix.type == datasets::ElementType::i8) return encode_bytes(matrix, matrix.i8(), settings);
+  const size_t count = static_cast<size_t>(matrix.shape.elements());
+  std::vector<int8_t> exponents(count);
+  std::vector<std::byte> fractions(count + kFractionPadding, std::byte{0});
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t element;
+    std::memcpy(&element, &matrix.elements[2 * i], sizeof(element));
+    exponents[i] = coded_exponent(element);
+    fractions[i] = static_cast<std::byte>(fraction(element));
+  }
+  CompressedMatrix out = encode_bytes(matrix, exponents, settings);
+  out.sections.push_back({"fractions", Role::payload, 64, std::move(fractions), kFractionPadding});
+  return out;
 }
 
 }  // namespace ecmv::codecs::rans_byte_planes

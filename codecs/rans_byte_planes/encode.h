@@ -6,7 +6,7 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-// Deterministic; an i8 matrix of any shape. What would come out larger than the matrix is stored as it is.
+// Deterministic; an i8 or bf16 matrix of any shape. What would come out larger than the matrix is stored as it is.
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings);
 
 }  // namespace ecmv::codecs::rans_byte_planes

@@ -1,6 +1,7 @@
 // Policies of rans_byte_planes on CPUs with SIMD.
 #pragma once
 
+#include "backends/cpu/panel_product.h"
 #include "backends/kernel.h"
 
 namespace ecmv::codecs::rans_byte_planes {
@@ -16,5 +17,18 @@ inline constexpr PlanesPolicy kPlanesPolicies[] = {{{"prefetch2k"}, 2048, false}
                                                    {{"no_prefetch"}, 0, false},
                                                    {{"halves_prefetch2k"}, 2048, true},
                                                    {{"halves_prefetch4k"}, 4096, true}};
+
+// Products of bf16: how tokens are multiplied (one and two of `pairs` as `widened`), and which lanes share a register.
+struct FloatPolicy : backends::Policy {
+  backends::cpu::PanelForm form;
+  bool halves;
+};
+inline constexpr FloatPolicy kFloatPolicies[] = {{{"widened"}, backends::cpu::PanelForm::widened, false},
+                                                 {{"halves_widened"}, backends::cpu::PanelForm::widened, true}};
+inline constexpr FloatPolicy kBf16Policies[] = {{{"widened"}, backends::cpu::PanelForm::widened, false},
+                                                {{"pairs"}, backends::cpu::PanelForm::pairs, false},
+                                                {{"pair_dots"}, backends::cpu::PanelForm::pair_dots, false},
+                                                {{"halves_pairs"}, backends::cpu::PanelForm::pairs, true},
+                                                {{"halves_pair_dots"}, backends::cpu::PanelForm::pair_dots, true}};
 
 }  // namespace ecmv::codecs::rans_byte_planes

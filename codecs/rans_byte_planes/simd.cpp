@@ -6,9 +6,12 @@
 //   4. planes apart   5. a zero high byte draws the next byte   6. raw bits join the class bits, which look up the
 //      value
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "backends/cpu/panel_product.h"
 #include "backends/kernel.h"
 #include "codecs/rans_byte_planes/decode_block.h"
 #include "codecs/rans_byte_planes/format.h"
@@ -31,6 +34,7 @@ namespace cpu = backends::cpu::HWY_NAMESPACE;
 constexpr bool kByteExpand = true;
 
 #include "codecs/rans_byte_planes/decode_rounds.inc"
+#include "codecs/rans_byte_planes/floats.inc"
 
 #else
 constexpr bool kByteExpand = false;
@@ -57,9 +61,8 @@ struct Decode {
     for (int64_t row = begin; row < end; row += layout.rows_per_block) {
       const int64_t block = row / layout.rows_per_block;
       int8_t* out = reinterpret_cast<int8_t*>(args.out) + (row - begin) * layout.cols;
-      Product none{};
       std::byte head[kHeadBytes + kExceptionPadding] = {};
-      DecodeBlock<Order, false>(sections, layout, block, out, none, ahead, head);
+      DecodeBlock<Order, Use::store>(sections, layout, block, out, {}, ahead, head);
       int64_t at = 0;
       sections.each_exception(head, sections.block(block), sections.block(block + 1),
                               [&](Sections::Exception exception) {
@@ -107,7 +110,7 @@ struct Multiply {
       const int64_t block = row / layout.rows_per_block;
       Product product{.x = x, .y = args.y + row, .cols = cols};
       std::byte head[kHeadBytes + kExceptionPadding] = {};
-      DecodeBlock<Order, true>(sections, layout, block, nullptr, product, ahead, head);
+      DecodeBlock<Order, Use::multiply>(sections, layout, block, nullptr, product, ahead, head);
       int64_t at_row = 0, at_col = 0;
       sections.each_exception(head, sections.block(block), sections.block(block + 1),
                               [&](Sections::Exception exception) {
@@ -125,13 +128,97 @@ struct Multiply {
   }
 };
 
+template <class Order>
+struct DecodeFloats {
+  StoredMatrix matrix;
+  Layout layout;
+  int64_t ahead;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const auto [begin, end] = args.rows;
+    if (layout.blocks == 0 || begin >= end) return;
+#if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
+    const Sections sections(matrix);
+    StoredElements stored{reinterpret_cast<uint8_t*>(args.out)};
+    for (int64_t row = begin; row < end; row += layout.rows_per_block)
+      UseBlock<Order>(matrix, sections, layout, row / layout.rows_per_block, ahead, StoredElements::Use, &stored);
+#endif
+  }
+};
+
+// The scratch holds a tile of rows for panels, and tokens.
+template <class Order>
+struct MultiplyFloats {
+  static constexpr int64_t kAhead = 2048;
+  StoredMatrix matrix;
+  Layout layout;
+  backends::cpu::PanelForm form;
+
+  int64_t tile_bytes() const { return (2 * backends::cpu::kPanelSumRows * layout.cols + 63) / 64 * 64; }
+  // Those of one or two tokens take at most 16 bytes a column and some vectors.
+  int64_t scratch_bytes() const {
+    return tile_bytes() + std::max(backends::cpu::packed_bytes(layout.cols), int64_t{2048} + 16 * layout.cols);
+  }
+
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    const auto [begin, end] = args.rows;
+    if (begin >= end) return;
+    if (layout.cols == 0) {
+      for (int t = 0; t < args.batch; ++t) std::fill_n(args.y + t * args.y_stride + begin, end - begin, 0.0f);
+      return;
+    }
+#if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
+    const bool dots = form == backends::cpu::PanelForm::pair_dots;
+    if (args.batch > backends::cpu::kFewTokens) return Many(args);
+    if (args.batch == 2) return dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);
+    return dots ? Few<PairDots, 1>(args) : Few<Widened, 1>(args);
+  }
+
+  template <class Form, int kTokens>
+  void Few(const backends::MatmulArgs& args) const {
+    float* tokens = reinterpret_cast<float*>(args.scratch + tile_bytes());
+    Form::Prepare(args, layout.cols, tokens);
+    FewTokens<Form, kTokens> product{tokens, layout.cols, args.y + args.rows.begin, args.y_stride};
+    product.Clear();
+    UseBlocks(args.rows, FewTokens<Form, kTokens>::Use, &product);
+  }
+  void Many(const backends::MatmulArgs& args) const {
+    std::byte* tokens = args.scratch + tile_bytes();
+    backends::cpu::pack_tokens(form, args, layout.cols, tokens);
+    ManyTokens product{form, tokens, args.scratch, layout.cols, args, args.y + args.rows.begin};
+    UseBlocks(args.rows, ManyTokens::Use, &product);
+    product.Multiply();
+  }
+  void UseBlocks(backends::Rows rows, FloatBuffer::Function use, void* user) const {
+    const Sections sections(matrix);
+    for (int64_t row = rows.begin; row < rows.end; row += layout.rows_per_block)
+      UseBlock<Order>(matrix, sections, layout, row / layout.rows_per_block, kAhead, use, user);
+#endif
+  }
+};
+
 // The scratch is for the last rows of a matrix stored as it is.
 template <typename Body>
 backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t scratch_bytes) {
-  const Layout layout = layout_of(matrix.shape, *matrix.settings);
+  const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   return {Body{matrix, layout, ahead}, {.rows_per_block = layout.rows_per_block, .scratch_bytes = scratch_bytes}};
 }
+template <class Order>
+backends::BoundKernel BindFloats(const CompressedView& matrix, backends::cpu::PanelForm form) {
+  const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
+  const MultiplyFloats<Order> body{matrix, layout, form};
+  return {body,
+          {.rows_per_block = layout.rows_per_block,
+           .scratch_bytes = body.scratch_bytes(),
+           .rounding = backends::cpu::panel_rounding(form)}};
+}
+backends::BoundKernel BindMatmul(const CompressedView& matrix, const FloatPolicy& policy) {
+  return policy.halves ? BindFloats<Halves>(matrix, policy.form) : BindFloats<Quarters>(matrix, policy.form);
+}
 backends::BoundKernel BindDecode(const CompressedView& matrix, const PlanesPolicy& policy) {
+  if (matrix.type == datasets::ElementType::bf16) {
+    return policy.halves ? Bind<DecodeFloats<Halves>>(matrix, policy.ahead, 0)
+                         : Bind<DecodeFloats<Quarters>>(matrix, policy.ahead, 0);
+  }
   return policy.halves ? Bind<Decode<Halves>>(matrix, policy.ahead, 0)
                        : Bind<Decode<Quarters>>(matrix, policy.ahead, 0);
 }
@@ -152,11 +239,24 @@ namespace {
 HWY_EXPORT(HasByteExpand);
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
+HWY_EXPORT(BindMatmul);
 
 std::string refuses(const CompressedView&, const backends::DeviceInfo&, const backends::Policy&) {
   if (HWY_DYNAMIC_DISPATCH(HasByteExpand)()) return "";
   return "The register form needs the byte permutes and the byte expansion of AVX-512 VBMI and VBMI2 (AVX3_DL, "
          "AVX3_ZEN4 or AVX3_SPR).";
+}
+
+std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (matrix.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
+  return refuses(matrix, device, policy);
+}
+std::string refuses_matmul(const CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (matrix.type != datasets::ElementType::bf16) return "The kernel multiplies elements of bf16.";
+  const std::string reason = refuses(matrix, device, policy);
+  return reason.empty() ? backends::cpu::why_not(policy.as<FloatPolicy>().form) : reason;
 }
 
 backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
@@ -168,6 +268,11 @@ backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<cons
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix, policy.as<PlanesPolicy>());
 }
 
+backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix, policy.as<FloatPolicy>());
+}
+
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode,
      .variant = "planes",
@@ -177,8 +282,19 @@ constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::matvec,
      .variant = "planes",
      .policies = kPlanesPolicies,
-     .refuses = refuses,
+     .refuses = refuses_matvec,
      .bind = bind_matvec},
+    {.op = backends::Op::matmul,
+     .variant = "planes",
+     .policies = kFloatPolicies,
+     .refuses = refuses_matmul,
+     .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "planes",
+     .policies = kBf16Policies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_matmul,
+     .bind = bind_matmul},
 };
 
 }  // namespace

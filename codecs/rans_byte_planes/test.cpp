@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -179,6 +180,92 @@ TEST_CASE("rans_byte_planes: what does not fit the model is exact, in every form
           check_reference(matrix, with({{"values_per_symbol", std::to_string(values)},
                                         {"raw_bits", std::to_string(raw_bits)},
                                         {"prob_bits", prob_bits}}));
+}
+
+TEST_CASE("rans_byte_planes: bf16 of every pattern is exact, and its kernels decode it on every instruction set") {
+  const auto of = [](const char* name, datasets::Shape shape, const auto& bits) {
+    return tests::make_typed_matrix(name, datasets::ElementType::bf16, shape, bits);
+  };
+  const std::vector<datasets::Matrix> matrices = {
+      tests::bf16_matrix({40, 500}),
+      tests::bf16_matrix({7, 1537}),
+      tests::bf16_matrix({3, 33}, 1e-30),
+      of("all_patterns", {256, 256}, [](int64_t i) { return static_cast<uint16_t>(i); }),
+      of("scattered", {61, 190}, [](int64_t i) { return static_cast<uint16_t>(uint64_t(i) * 2654435761u >> 11); }),
+      of("zeros", {64, 100}, [](int64_t i) { return static_cast<uint16_t>(i % 2 << 15); }),
+      of("rare", {200, 1000}, [](int64_t i) { return static_cast<uint16_t>(i % 977 == 3 ? i : 0x3c80 + i % 300); })};
+  for (const datasets::Matrix& matrix : matrices)
+    for (const char* excess : {"0", "60", "1000"})
+      for (const char* block : {"0", "4096"}) {
+        const Settings settings = with({{"excess", excess}, {"block_elements", block}});
+        check_reference(matrix, settings);
+        const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
+        for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+          hwy::SetSupportedTargetsForTest(target);
+          for (const auto kernels : {entry().cpu_kernels, entry().simd_kernels})
+            for (const backends::Kernel& kernel : kernels)
+              for (const backends::Policy& policy : kernel.policies) {
+                if (kernel.op != backends::Op::decode || !kernel.refuses(compressed.view(), {}, policy).empty())
+                  continue;
+                INFO(hwy::TargetName(target)
+                     << " " << matrix.name << " " << policy.name << " " << settings.to_string());
+                const backends::BoundKernel bound = tests::bind_on_cpu(kernel, policy, compressed.view());
+                std::vector<std::byte> scratch(bound.facts.scratch_bytes), decoded(matrix.elements.size() + 1);
+                decoded.back() = std::byte{99};
+                const int64_t step = bound.facts.rows_per_block;
+                for (int64_t row = 0; row < matrix.shape.rows; row += step)
+                  bound.enqueue(nullptr, backends::DecodeArgs{.rows = {row, std::min(matrix.shape.rows, row + step)},
+                                                              .out = decoded.data() + 2 * row * matrix.shape.cols,
+                                                              .scratch = scratch.data()});
+                CHECK(decoded.back() == std::byte{99});
+                decoded.pop_back();
+                CHECK(decoded == matrix.elements);
+              }
+        }
+        hwy::SetSupportedTargetsForTest(0);
+      }
+}
+
+TEST_CASE("rans_byte_planes: a block of bf16 with exceptions in its head is refused, for kernels would not see them") {
+  const Settings settings = with({{"block_elements", "65536"}, {"values_per_symbol", "2"}, {"raw_bits", "1"}});
+  const datasets::Matrix floats = tests::bf16_matrix({256, 256});
+  const auto exponent = [&](int64_t i) {
+    uint16_t element;
+    std::memcpy(&element, &floats.elements[static_cast<size_t>(2 * i)], 2);
+    return static_cast<int>(planes::coded_exponent(element));
+  };
+  const datasets::Matrix exponents = tests::make_matrix("exponents", floats.shape, exponent);
+  CompressedMatrix stored = encode_matrix(entry(), floats.view(), settings);
+  const CompressedMatrix bytes = encode_matrix(entry(), exponents.view(), settings);
+  std::vector<std::byte> decoded(floats.elements.size());
+  entry().codec->decode(stored.view(), decoded);
+  CHECK(decoded == floats.elements);
+  for (size_t s = 0; s < planes::kSectionCount; ++s) stored.sections[s] = bytes.sections[s];
+  CHECK_THROWS_AS(entry().codec->decode(stored.view(), decoded), MalformedStream);
+  // The parts of each alone are whole.
+  std::vector<std::byte> decoded_exponents(exponents.elements.size());
+  entry().codec->decode(bytes.view(), decoded_exponents);
+  CHECK(decoded_exponents == exponents.elements);
+}
+
+TEST_CASE("rans_byte_planes: of bf16 only exponents are coded, near their entropy") {
+  const datasets::Matrix matrix = tests::bf16_matrix({1024, 2048});
+  std::map<int, double> counts;
+  for (size_t i = 0; i < matrix.elements.size(); i += 2) {
+    uint16_t element;
+    std::memcpy(&element, &matrix.elements[i], 2);
+    ++counts[element >> 7 & 255];
+    CHECK(planes::bf16_of(planes::coded_exponent(element), planes::fraction(element)) == element);
+  }
+  const double elements = static_cast<double>(matrix.shape.elements());
+  double entropy = 0;
+  for (const auto& [exponent, count] : counts) entropy -= count / elements * std::log2(count / elements);
+  for (const auto& [excess, limit] : {std::pair("10", 1.011), {"60", 1.061}}) {
+    const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), with({{"excess", excess}}));
+    const double bits = 8.0 * static_cast<double>(compressed.stored_bytes()) / elements;
+    INFO(excess << ": " << bits << " bits, entropy of exponents " << entropy);
+    CHECK(bits - 8 < limit * entropy + 0.03);  // states of blocks of 256 Ki elements: 0.031 bits
+  }
 }
 
 TEST_CASE("rans_byte_planes: every kernel agrees with plain loops on every instruction set") {

@@ -1,5 +1,7 @@
 // SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is rows
 // at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
+#include <bit>
+
 #include "backends/cpu/blas.h"
 #include "backends/cpu/panel_product.h"
 #include "codecs/raw_bf16/copy.h"
@@ -29,12 +31,35 @@ struct Multiply {
   }
 };
 
-backends::BoundKernel BindMatmul(const backends::Policy& policy, const CompressedView& matrix) {
-  const Product product = backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
+// Tokens of bf16 are widened into the scratch once a call.
+struct MultiplyHalves {
+  const uint16_t* elements;
+  int64_t cols;
+  Product product;
+  static int64_t stride(int64_t cols) { return (cols + 31) / 16 * 16; }  // a vector past the columns may be read
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    float* const x = reinterpret_cast<float*>(args.scratch);
+    for (int t = 0; t < args.batch; ++t)
+      for (int64_t c = 0; c < stride(cols); ++c)
+        x[t * stride(cols) + c] =
+            std::bit_cast<float>(c < cols ? uint32_t{args.x_bf16[t * args.x_stride + c]} << 16 : 0);
+    product(elements + args.rows.begin * cols, args.rows.count(), cols, x, stride(cols), args.batch,
+            args.y + args.rows.begin, args.y_stride);
+  }
+};
+
+Product ProductOf(const backends::Policy& policy) {
+  return backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
     constexpr ProductPolicy kPolicy = kProductPolicies[i];
     return cpu::DenseMatmul<cpu::Bf16Elements, kPolicy.rows, kPolicy.prefetch_bytes>;
   });
-  return Multiply{elements_of(matrix), matrix.shape.cols, product};
+}
+backends::BoundKernel BindMatmul(const backends::Policy& policy, const CompressedView& matrix) {
+  return Multiply{elements_of(matrix), matrix.shape.cols, ProductOf(policy)};
+}
+backends::BoundKernel BindHalves(const backends::Policy& policy, const CompressedView& matrix) {
+  const int64_t cols = matrix.shape.cols, bytes = MultiplyHalves::stride(cols) * static_cast<int64_t>(sizeof(float));
+  return {MultiplyHalves{elements_of(matrix), cols, ProductOf(policy)}, {.scratch_bytes = backends::kMaxBatch * bytes}};
 }
 
 }  // namespace ecmv::codecs::raw_bf16::HWY_NAMESPACE
@@ -45,10 +70,16 @@ namespace ecmv::codecs::raw_bf16 {
 namespace {
 
 HWY_EXPORT(BindMatmul);
+HWY_EXPORT(BindHalves);
 
 backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy, *layers[0].matrix);
+}
+
+backends::BoundKernel bind_halves(const backends::Policy& policy, std::span<const backends::Layer> layers,
+                                  backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindHalves)(policy, *layers[0].matrix);
 }
 
 backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
@@ -85,6 +116,11 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const 
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
     {.op = backends::Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
+    {.op = backends::Op::matmul,
+     .variant = "rows",
+     .policies = kProductPolicies,
+     .activations = backends::Activations::bf16,
+     .bind = bind_halves},
     {.op = backends::Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kFloatPanels,
