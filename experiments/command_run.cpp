@@ -314,7 +314,7 @@ void add_run(CLI::App& app, CommandLine& line) {
   add_codec_libraries(*verb, line);
   CLI::Option* mpi = verb->add_flag(
       "--mpi", options->mpi,
-      "under mpirun: the processes share the rows of each matvec (ranks), the first one does everything else");
+      "under mpirun: the processes share each product (ranks, split), the first one does everything else");
   verb->add_flag("--torchrun", options->torchrun,
                  "the same under torchrun, or what sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as it does")
       ->excludes(mpi);

@@ -221,7 +221,7 @@ void add_verify(CLI::App& app, CommandLine& line) {
   CLI::App* verb = app.add_subcommand(
       "verify", "checks every codec and kernel at small sizes, or chain files of other programs; no timing");
   verb->add_option("what", options->what,
-                   "CONFIG.yaml... (files, or names of 'ecmv list configs') or chain files (MatVANS); nothing: the "
+                   "CONFIG.yaml... (files, or names of 'ecmv list configs') chain files (MatVANS) or containers of float modules (DFloat11); nothing: the "
                    "built-in smoke config");
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
