@@ -220,9 +220,10 @@ void add_verify(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<VerifyVerbOptions>();
   CLI::App* verb = app.add_subcommand(
       "verify", "checks every codec and kernel at small sizes, or chain files of other programs; no timing");
-  verb->add_option("what", options->what,
-                   "CONFIG.yaml... (files, or names of 'ecmv list configs') chain files (MatVANS) or containers of float modules (DFloat11); nothing: the "
-                   "built-in smoke config");
+  verb->add_option(
+      "what", options->what,
+      "CONFIG.yaml... (files, or names of 'ecmv list configs'), chain files (MatVANS) or containers of float modules "
+      "(DFloat11); nothing: the built-in smoke config");
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
   verb->add_flag("--full-size", options->full_size, "the config's own sizes instead of at most 512 x 512 and 2 layers");
