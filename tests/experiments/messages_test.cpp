@@ -43,6 +43,21 @@ size_t widest_line(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("the config that the documentation shows is one") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  const std::string page = text_of(fs::path(ECMV_SOURCE_DIR) / "experiments" / "README.md");
+  const std::string begin = "```yaml\nschema: 1\nname: example";
+  const size_t from = page.find(begin);
+  REQUIRE(from != page.npos);
+  const size_t first = from + std::string("```yaml\n").size();
+  Command ecmv;
+  std::ofstream(ecmv.folder / "example.yaml") << page.substr(first, page.find("```", first) - first);
+  const int code = ecmv({"run", "example.yaml", "--dry-run"});
+  INFO(ecmv.err);
+  CHECK(code == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("raw_int8") && ContainsSubstring("rans"));
+}
+
 TEST_CASE("what is wrong on the command line is told by its flag") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Command ecmv;
