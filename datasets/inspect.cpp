@@ -227,7 +227,10 @@ TensorSummary summarize(const TensorView& stored) {
   summary.kind = layer_kind(stored.name);
   summary.dtype = stored.dtype;
   summary.shape = stored.shape;
-  summary.stored_bytes = int64_t(stored.bytes.size());
+  // Of numbers that the file keeps one by one, as varints of ONNX, what their type takes.
+  summary.stored_bytes = stored.layout == Layout::varints && dtype_bits(stored.dtype) > 0
+                             ? tensor_bytes(stored.name, stored.dtype, stored.shape)
+                             : int64_t(stored.bytes.size());
   summary.scale_bytes = scale_bytes(stored);
   std::vector<std::byte> room;
   const TensorView tensor = unpack(stored, room);

@@ -68,8 +68,15 @@ ModelShape parse_model_config(std::string_view text) {
   model.heads = model_size(config, "num_attention_heads");
   model.kv_heads = model_size(config, "num_key_value_heads", model.heads);
   model.vocabulary = model_size(config, "vocab_size");
-  if (!config.contains("head_dim") && model.hidden % model.heads != 0)
+  const auto head_dim = config.find("head_dim");
+  if ((head_dim == config.end() || head_dim->is_null()) && model.hidden % model.heads != 0)
     bad_config("its \"hidden_size\" is no multiple of its \"num_attention_heads\".");
+  if (model.heads % model.kv_heads != 0)
+    bad_config("its \"num_attention_heads\" is no multiple of its \"num_key_value_heads\".");
+  for (const char* experts : {"num_local_experts", "num_experts", "n_routed_experts"})
+    if (model_size(config, experts, 1) > 1)
+      bad_config("it is a mixture of " + std::to_string(model_size(config, experts)) + " experts (\"" + experts +
+                 "\"), whose shapes are not made up; give weights.");
   model.head_dim = model_size(config, "head_dim", model.hidden / model.heads);
   for (const int64_t heads : {model.heads, model.kv_heads})
     if (heads * model.head_dim > kLargestSize)
@@ -81,7 +88,7 @@ ModelShape parse_model_config(std::string_view text) {
 bool ties_embeddings(std::string_view text) {
   const nlohmann::json config = config_tree(text);
   const auto found = config.find("tie_word_embeddings");
-  return found != config.end() && found->is_boolean() && found->get<bool>();
+  return found == config.end() || !found->is_boolean() || found->get<bool>();  // true where nothing is said
 }
 
 std::vector<LinearLayer> linear_layers(const ModelShape& model, int64_t blocks) {

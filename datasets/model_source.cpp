@@ -67,6 +67,19 @@ auto of_config(const std::filesystem::path& config, const auto& read) {
   }
 }
 
+// A folder that is taken for a shape has no weights, which would be left out silently.
+void expect_no_weights(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string kind = entry.path().extension().string();
+    if (kind == ".safetensors" || kind == ".bin" || kind == ".gguf" || kind == ".onnx" || kind == ".pth")
+      throw DatasetError(
+          "The folder \"" + folder.string() + "\" has weights, \"" + entry.path().filename().string() +
+          "\", but neither model.safetensors nor model.safetensors.index.json; give that file itself, or "
+          "config.json for the shape alone.");
+  }
+}
+
 // The shape that a name or a config.json gives; nothing for a path that has weights.
 std::optional<ModelShape> shape_of(const std::string& model) {
   for (const NamedModelShape& named : named_model_shapes())
@@ -83,6 +96,7 @@ std::optional<ModelShape> shape_of(const std::string& model) {
   if (fs::is_directory(config, error)) {
     if (fs::exists(config / "model.safetensors", error) || fs::exists(config / "model.safetensors.index.json", error))
       return std::nullopt;
+    expect_no_weights(config);
     config /= "config.json";
   }
   if (config.extension() != ".json") return std::nullopt;

@@ -81,9 +81,11 @@ std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all
   if (!pattern.empty()) throw DatasetError("No tensor's name matches \"" + pattern + "\".");
   if (all.empty()) throw DatasetError("The file holds no tensors.");
   const TensorView& first = all.front();
+  std::string reason = why_no_matrices(first, Elements::any);
+  if (reason.empty()) reason = why_no_matrices(first, Elements::floats) + "; the parameter \"tensors\" can ask for it";
   throw DatasetError("None of the " + std::to_string(all.size()) +
                      " tensors is a matrix of int8 or of floats; the first, \"" + first.name + "\", is not because " +
-                     why_no_matrices(first, Elements::any) + ".");
+                     reason + ".");
 }
 
 // Calls use(the tensors that the request means) while the files are open.

@@ -104,7 +104,12 @@ YAML::Node shape_list(const std::vector<std::string>& shapes) {
 }  // namespace
 
 void add_ad_hoc(CLI::App& verb, AdHoc& options) {
-  const std::string group = "Without a config file";
+  static const std::string group = "Without a config file";
+  options.first_flag = [&verb] {
+    for (const CLI::Option* option : verb.get_options())
+      if (option->get_group() == group && option->count() > 0) return option->get_name();
+    return std::string();
+  };
   const auto list = [&](const char* name, std::vector<std::string>& values, const char* help) {
     verb.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->group(group);
   };

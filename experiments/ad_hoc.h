@@ -2,6 +2,7 @@
 // same way as every config.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,10 @@ struct AdHoc {
   std::vector<std::string> backends, simd_targets, threads, ops, batches, activations, repeats, variants, tunings,
       launches, gpus, ranks, devices, engines, splits;
   std::string unfused, repetitions, min_time;
-  // Whether anything of this was given.
+  // Whether a run without a config is meant.
   bool given() const { return !codecs.empty(); }
+  // The first of the flags that was given, or "".
+  std::function<std::string()> first_flag = [] { return std::string(); };
 };
 
 void add_ad_hoc(CLI::App& verb, AdHoc& options);

@@ -156,8 +156,29 @@ void expect_config_or_codec(bool config, bool codec, std::string_view verb, cons
                    (line.list_advice.empty() ? "-a and --set change a config." : line.list_advice));
 }
 
+void expect_no_flag_of_others(bool config, const std::string& flag) {
+  if (config && !flag.empty())
+    throw UsageError(fmt::format("{} is for runs without a config; -a and --set change a config.", flag));
+}
+
+void expect_no_input(std::string_view flag, const std::string& file, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs)
+    if (std::error_code error;
+        file != "-" && std::filesystem::equivalent(file, input, error) && std::filesystem::is_regular_file(file, error))
+      throw UsageError(fmt::format("{} is read, so that {} cannot replace it.", file, flag));
+}
+
+static bool holds_records(const std::string& file) {
+  static constexpr std::string_view kStart = "{\"schema\":1,\"kind\":";
+  std::string start(kStart.size(), '\0');
+  std::ifstream stream(file, std::ios::binary);
+  return stream.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kStart;
+}
+
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
   if (file == "-") return write(std::cout);
+  if (holds_records(file))
+    throw UsageError(fmt::format("The file {} holds records, which nothing else replaces.", file));
   std::ofstream stream(file);
   if (stream) write(stream);
   stream.close();

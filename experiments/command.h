@@ -75,11 +75,16 @@ void add_selection(CLI::App& verb, Selection& selection);
 
 // Throws UsageError unless there is one of the two, and says what was probably meant.
 void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);
+// Throws UsageError where a flag for runs without a config (or "") stands beside one, which would not hear of it.
+void expect_no_flag_of_others(bool config, const std::string& flag);
 
 // An argument as a shell reads it.
 std::string shell_word(const std::string& argument);
 
-// Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written.
+// Throws UsageError where what `flag` writes would replace one of the files that are read.
+void expect_no_input(std::string_view flag, const std::string& file, const std::vector<std::string>& inputs);
+
+// Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written or holds records.
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write);
 
 }  // namespace ecmv::experiments

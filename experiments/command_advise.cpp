@@ -183,6 +183,10 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
       now.sample.path = path;
       now.sample.batch = std::to_string(options.batch);
       records = measure(now, weights, line);
+      if (interrupted()) {
+        std::cerr << "ecmv: interrupted; there is no advice from a part of the measurements.\n";
+        return kInterrupted;
+      }
     }
     rows = outlooks(records, {groups_of(weights.layers), type, options.batch, options.sample.activations, ""});
     memory_bytes = memory_of(records, rows);

@@ -1,5 +1,6 @@
 // ecmv compare: two sets of records, case by case, or the codecs of one set with a baseline.
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 
@@ -124,6 +125,10 @@ void add_compare(CLI::App& app, CommandLine& line) {
         throw UsageError(
             "'ecmv compare' takes two record files. Those of several shards are one after 'cat': before.jsonl, "
             "now.jsonl.");
+      if (options->json == "-" && options->markdown == "-")
+        throw UsageError("Only one of --json and --md can go to stdout.");
+      if (std::isnan(options->limits.confidence) || std::isnan(options->limits.smallest_change))
+        throw UsageError("--confidence and --smallest-change are numbers.");
       reports::RecordSet base = reports::read_records(options->base), other;
       reports::ComparisonResult result;
       if (options->baseline.empty()) {

@@ -22,6 +22,7 @@ struct ExportVerbOptions {
 
 std::vector<Experiment> experiments_of(const ExportVerbOptions& options, const CommandLine& line) {
   expect_config_or_codec(!options.configs.empty(), options.ad_hoc.given(), "export", line);
+  expect_no_flag_of_others(!options.configs.empty(), options.ad_hoc.first_flag());
   const auto codecs = codecs::all_codecs();
   std::vector<Experiment> experiments;
   if (options.configs.empty()) experiments.push_back(ad_hoc_experiment(options.ad_hoc, options.selection.edits));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "datasets/inspect.h"
+#include "datasets/source.h"
 #include "experiments/command.h"
 #include "experiments/table_json.h"
 #include "experiments/terminal_table.h"
@@ -99,16 +100,26 @@ std::pair<std::vector<TensorSummary>, std::string> without_small(const std::vect
           fmt::format("and {} small tensors, {} elements together: --all lists them\n", count, hidden)};
 }
 
-std::string run_command(const std::string& path, datasets::WeightFormat format) {
-  return fmt::format("ecmv run --source {} --param {} --codec all --op size",
-                     format == datasets::WeightFormat::matvans ? "matvans" : "weights", shell_word("file=" + path));
+// "" and why where nothing of the file would run.
+std::string run_command(const std::string& path, datasets::WeightFormat format, std::string& why_not) {
+  const std::string_view source = format == datasets::WeightFormat::matvans ? "matvans" : "weights";
+  try {
+    datasets::SourceRequest request;
+    request.texts["file"] = path;
+    datasets::find_source(source)->check(request);
+  } catch (const datasets::DatasetError& error) {
+    why_not = error.what();
+    return "";
+  }
+  return fmt::format("ecmv run --source {} --param {} --codec all --op size", source, shell_word("file=" + path));
 }
 
 void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) {
   const datasets::WeightFiles files = datasets::open_weights(path);
   const std::vector<TensorSummary> tensors = datasets::summarize_all(files.tensors);
   const reports::Table kinds = table_of_kinds(tensors);
-  const std::string command = tensors.empty() ? "" : run_command(path, files.format);
+  std::string why_not;
+  const std::string command = run_command(path, files.format, why_not);
   if (json != nullptr) {
     (*json)[path] = {{"tensors", tensors_json(table_of_tensors(path, tensors), tensors)},
                      {"kinds", table_json(kinds)},
@@ -123,7 +134,7 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
   const auto [shown, others] = every ? std::pair(tensors, std::string()) : without_small(tensors);
   std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
             << fitted_text(kinds, columns) << "\n"
-            << command << "\n";
+            << (command.empty() ? "Nothing of it runs. " + why_not : command) << "\n";
 }
 
 }  // namespace

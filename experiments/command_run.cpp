@@ -46,6 +46,7 @@ struct RunVerbOptions {
 // `nothing_left` says why there is no case, where there is none.
 Experiment experiment_of(const RunVerbOptions& options, const CommandLine& line, std::string& nothing_left) {
   expect_config_or_codec(!options.config.empty(), options.ad_hoc.given(), "run", line);
+  expect_no_flag_of_others(!options.config.empty(), options.ad_hoc.first_flag());
   Experiment experiment = options.config.empty()
                               ? ad_hoc_experiment(options.ad_hoc, options.selection.edits)
                               : load_experiment(options.config, options.selection.edits, codecs::all_codecs());

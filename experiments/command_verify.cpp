@@ -185,6 +185,7 @@ class Verification {
 };
 
 int verify(const VerifyVerbOptions& options) {
+  expect_no_input("--junit", options.junit, options.what);
   catch_interrupts();
   // Reading past the end shows here, and only here: buffers that end where memory ends cost time to make.
   backends::cpu::GuardedBuffer::fence(true);

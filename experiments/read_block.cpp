@@ -334,6 +334,7 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
     for (const std::string_view key : kExcludeKeys)
       if (const YAML::Node value = child(rule, key); value.IsDefined())
         values[std::string(key)] = read_text(value, key, errors).value_or("");
+    if (rule.size() == 0) errors.add(rule, "A rule of 'exclude' has at least one key.");
     if (!values.empty()) rules.push_back(values);
   }
   return rules;
@@ -354,6 +355,8 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     errors.add(block, "A block needs 'codecs', a list of ids.");
   else if (!list.IsSequence())
     read_codec(list, codecs, specs, errors);
+  else if (list.size() == 0)
+    errors.add(list, "The list 'codecs' is empty.");
   else
     for (const YAML::Node& node : list) read_codec(node, codecs, specs, errors);
   const KernelChoice choice = read_kernels(child(block, "kernels"), errors);

@@ -23,6 +23,8 @@ void read_quantiser(const YAML::Node& node, std::vector<YAML::Node>& values, Nam
     known[id] = {};
     return values.push_back(node);
   }
+  if (id == kNone)
+    return errors.add(node, fmt::format("'{}' leaves the floats as they are and has no parameters.", id));
   const datasets::Quantiser* quantiser = datasets::find_quantiser(id);
   if (quantiser == nullptr) {
     std::vector<std::string_view> ids = {kNone};

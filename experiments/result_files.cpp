@@ -1,6 +1,7 @@
 // See result_files.h.
 #include "experiments/result_files.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <ostream>
@@ -63,6 +64,13 @@ void check_places(const fs::path& records, const Experiment& experiment, const T
   std::vector<Place> places = {{"the records", records}};
   for (const auto& [what, file] : {std::pair("--json", files.json), {"--csv", files.csv}, {"--md", files.markdown}})
     if (!file.empty() && file != "-") places.push_back({what, file});
+  if ((files.json == "-") + (files.csv == "-") + (files.markdown == "-") > 1)
+    throw UsageError("Only one of --json, --csv and --md can go to stdout.");
+  std::vector<std::string> read;
+  for (const Case& one : experiment.cases)
+    for (const auto& [name, text] : one.data.texts)
+      if (std::ranges::find(read, text) == read.end()) read.push_back(text);
+  for (const auto& [what, path] : places) expect_no_input(what, path.string(), read);
   for (size_t i = 0; i < places.size(); ++i) {
     const auto& [what, path] = places[i];
     if (same_place(path, experiment.config_name))

@@ -1,4 +1,9 @@
 // Claims about models as data: which matrices a shape or a folder gives, and in which order.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
 #include "datasets/model_shape.h"
 #include "datasets/weight_layers.h"
 #include "tests/datasets/temporary_file.h"
@@ -149,6 +154,34 @@ TEST_CASE("layers are joined where all of them follow each other, of one width a
   request.texts["model"] = blocks.path();
   REQUIRE_DATASET_ERROR(load("model", request), "scales of their own are not joined");
   REQUIRE_DATASET_ERROR(find_source("model")->check(request), "scales of their own are not joined");
+}
+
+TEST_CASE("a config.json is refused where its shapes would be made up, and a folder of weights is no shape") {
+  const auto config = [](const std::string& more) {
+    return R"({"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":100)" +
+           more + "}";
+  };
+  CHECK(parse_model_config(config(R"(,"head_dim":null)")).head_dim == 16);
+  CHECK(parse_model_config(config(R"(,"num_experts":1,"num_local_experts":null)")).blocks == 2);
+  REQUIRE_DATASET_ERROR(parse_model_config(config(R"(,"num_local_experts":8)")), "mixture of 8 experts");
+  REQUIRE_DATASET_ERROR(parse_model_config(config(R"(,"num_key_value_heads":3)")), "\"num_key_value_heads\"");
+  REQUIRE_DATASET_ERROR(parse_model_config(R"({"hidden_size":2,"intermediate_size":128,"num_attention_heads":4,)"
+                                           R"("num_hidden_layers":2,"vocab_size":100,"head_dim":null})"),
+                        "no multiple of its \"num_attention_heads\"");
+  CHECK(ties_embeddings("{}"));
+  CHECK_FALSE(ties_embeddings(R"({"tie_word_embeddings":false})"));
+
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("ecmv_model_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  std::ofstream(folder / "config.json") << config("");
+  CHECK(weight_layers(folder.string()).drawn);
+  std::ofstream(folder / "model-00001-of-00002.safetensors") << "x";
+  SourceRequest request;
+  request.texts["model"] = folder.string();
+  REQUIRE_DATASET_ERROR(find_source("model")->check(request), "has weights, \"model-00001-of-00002.safetensors\"");
+  REQUIRE_DATASET_ERROR(weight_layers(folder.string()), "a file of another name can be given itself");
+  fs::remove_all(folder);
 }
 
 TEST_CASE("the layers of weights are known without their elements, of shapes and of files") {

@@ -133,6 +133,16 @@ TEST_CASE(
   CHECK_THAT(ecmv.out, ContainsSubstring("three") && !ContainsSubstring("small tensors"));
   CHECK(inspected(ecmv, "w.onnx")["tensors"].size() == 6);
 
+  write(ecmv, "double.safetensors", safetensors_file({{"w", "F64", "[4, 4]", std::string(128, '\1')}}));
+  CHECK(inspected(ecmv, "double.safetensors")["run"] == "");
+  REQUIRE(ecmv({"inspect", "double.safetensors"}) == 0);
+  CHECK_THAT(ecmv.out,
+             ContainsSubstring("Nothing of it runs.") && ContainsSubstring("the parameter \"tensors\" can ask"));
+  // 2000 as a varint has two bytes, as the int16 that it is too, and 1 has one.
+  write(ecmv, "varints.onnx",
+        onnx_model(onnx_initializer(onnx_tensor("w", {1, 2}, 5, proto_bytes(5, "\xD0\x0F\x01")))));
+  CHECK(inspected(ecmv, "varints.onnx")["tensors"][0]["stored_bytes"] == 4);
+
   write(ecmv, "none.gguf", GgufFile{{}, {}}.bytes());
   REQUIRE(ecmv({"inspect", "none.gguf"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("none.gguf holds no tensors.") && !ContainsSubstring("ecmv run"));

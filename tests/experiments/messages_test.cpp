@@ -16,6 +16,7 @@
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
+#include "tests/weight_files.h"
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
@@ -42,6 +43,52 @@ size_t widest_line(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("flags for runs without a config are refused beside one, and empty lists and rules are no lists") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  const auto config = [&](const std::string& codecs, const std::string& exclude) {
+    std::ofstream(ecmv.folder / "c.yaml")
+        << "schema: 1\nname: x\nexperiments:\n  - data: {source: gaussian, sigma: 4, d: 64}\n"
+           "    codecs: "
+        << codecs << "\n    exclude: " << exclude << "\n";
+  };
+  config("[raw_int8]", "[{codec: rans}]");
+  CHECK(ecmv({"run", "c.yaml", "--dry-run"}) == 0);
+  CHECK(ecmv({"run", "c.yaml", "--dry-run", "--d", "32"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("--d is for runs without a config; -a and --set change a config"));
+  CHECK(ecmv({"export", "c.yaml", "-o", "streams", "--sigma", "3"}) == 2);
+  config("[]", "[{codec: rans}]");
+  CHECK(ecmv({"run", "c.yaml", "--dry-run"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("The list 'codecs' is empty."));
+  config("[raw_int8]", "[{}]");
+  CHECK(ecmv({"run", "c.yaml", "--dry-run"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("at least one key"));
+}
+
+TEST_CASE("what is read is never replaced by what is written") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"-o", "a.jsonl"})) == 0);
+  const std::string records = text_of(ecmv.folder / "a.jsonl");
+  std::filesystem::copy_file(ecmv.folder / "a.jsonl", ecmv.folder / "b.jsonl");
+  CHECK(ecmv({"compare", "a.jsonl", "b.jsonl", "--json", "b.jsonl"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("holds records"));
+  CHECK(ecmv({"report", "a.jsonl", "--google-benchmark", "a.jsonl"}) == 2);
+  CHECK(text_of(ecmv.folder / "a.jsonl") == records);
+  CHECK(text_of(ecmv.folder / "b.jsonl") == records);
+  CHECK(ecmv({"compare", "a.jsonl", "b.jsonl", "--json", "-", "--md", "-"}) == 2);
+  std::ofstream(ecmv.folder / "c.yaml") << "schema: 1\nname: x\nexperiments: []\n";
+  CHECK(ecmv({"verify", "c.yaml", "--junit", "c.yaml"}) == 2);
+  CHECK_THAT(text_of(ecmv.folder / "c.yaml"), StartsWith("schema: 1"));
+  std::ofstream(ecmv.folder / "w.npy", std::ios::binary)
+      << ecmv::tests::npy_file("{'descr': '|i1', 'fortran_order': False, 'shape': (8, 8)}", std::string(64, 'a'));
+  const std::string weights = text_of(ecmv.folder / "w.npy");
+  CHECK(ecmv({"run", "--source", "npy", "--param", "file=w.npy", "--codec", "raw_int8", "--op", "size", "--csv",
+              "w.npy"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("is read, so that --csv cannot replace it"));
+  CHECK(text_of(ecmv.folder / "w.npy") == weights);
+}
 
 TEST_CASE("the config that the documentation shows is one") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
