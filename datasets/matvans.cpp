@@ -54,7 +54,16 @@ MatvansFile parse_container(std::span<const std::byte> bytes) {
   const int64_t cols = matrices->shape[2];
   require(file, "matrices", "I8", {count, cols, cols});
   MatvansFile result;
-  result.layers = to_matrices(*matrices);
+  expect_few_matrices(static_cast<size_t>(count));
+  // A stack however narrow its matrices are.
+  const size_t bytes_of_layer = static_cast<size_t>(cols * cols);
+  for (int64_t layer = 0; layer < count; ++layer)
+    result.layers.push_back(
+        std::move(to_matrices({"matrices." + std::to_string(layer),
+                               "I8",
+                               {cols, cols},
+                               matrices->bytes.subspan(static_cast<size_t>(layer) * bytes_of_layer, bytes_of_layer)})
+                      .front()));
   result.initial_vector = to_i8(require(file, "initial_vector", "I8", {cols}).bytes);
   for (const uint32_t bits : to_u32(require(file, "scales", "F32", {count}).bytes)) {
     result.scales.push_back(std::bit_cast<float>(bits));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -37,6 +38,16 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
 
 }  // namespace
 
+// One of the codecs at least must be there: else every comparison would be missing, and nothing would say why.
+static void expect_baseline(const std::string& baseline, const reports::RecordSet& records) {
+  const std::vector<std::string> wanted = CLI::detail::split(baseline, ',');
+  std::set<std::string> there;
+  for (const reports::CaseRecord& record : records.cases) there.insert(record.codec.id);
+  if (std::ranges::none_of(wanted, [&](const std::string& id) { return there.contains(id); }))
+    throw UsageError(fmt::format("No record is of the codec '{}' that --baseline names; they are of {}.", baseline,
+                                 fmt::join(there, ", ")));
+}
+
 void add_report(CLI::App& app, CommandLine& line) {
   struct Options {
     std::vector<std::string> records, facets, rows;
@@ -49,8 +60,9 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("-o,--output", options->directory, "folder to write to");
   verb->add_option("--google-benchmark", options->google_benchmark,
                    "FILE: the samples as Google Benchmark writes them, for its compare.py; '-' is stdout");
-  verb->add_option("--baseline", options->baseline,
-                   "codecs that the others are compared with (" + options->baseline + "); '' for none");
+  CLI::Option* baseline =
+      verb->add_option("--baseline", options->baseline,
+                       "codecs that the others are compared with (" + options->baseline + "); '' for none");
   verb->add_option("--title", options->title, "title of the page");
   verb->add_option("--row", options->rows,
                    "KEY: a row of results.tex, may be repeated; keys stand in results.csv (the fastest of each codec)")
@@ -60,14 +72,15 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("--series", options->series, "field that its lines stand for (codec)")->needs(x);
   verb->add_option("--facet", options->facets, "fields: one figure for each combination")->delimiter(',')->needs(x);
   verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
-  verb->callback([options, &line] {
-    line.action = [options] {
+  verb->callback([options, baseline, &line] {
+    line.action = [options, baseline] {
       if (!options->x.empty()) expect_known("--x", options->x, true);
       if (!options->y.empty()) expect_known("--y", options->y, true);
       expect_known("--series", options->series, false);
       for (const std::string& facet : options->facets) expect_known("--facet", facet, false);
       reports::RecordSet records;
       for (const std::string& file : options->records) records.append(reports::read_records(file));
+      if (baseline->count() > 0 && !options->baseline.empty()) expect_baseline(options->baseline, records);
       if (options->directory.empty() && options->google_benchmark.empty())
         throw UsageError("Give -o FOLDER for the report, or --google-benchmark FILE.");
       if (!options->google_benchmark.empty())

@@ -94,7 +94,7 @@ Outlook outlook_of(const CaseRecord& r, const OutlookTask& task) {
                   .codec = reports::codec_label(r),
                   .device = reports::device_label(r),
                   .kernel = reports::kernel_label(r),
-                  .uncompressed = is_listed(r.codec.id, kDefaultBaseline) || r.codec.id == "raw_fp32",
+                  .uncompressed = is_listed(r.codec.id, kDefaultBaseline),
                   .snr_db = r.distortion.snr_db,
                   .batch = r.kernel.batch,
                   .disturbed = reports::is_disturbed(r)};
