@@ -1,4 +1,5 @@
 // Portable kernels of rans_byte_planes: a block decoded in plain loops, to memory or to scratch and multiplied there.
+#include "backends/cpu/dense_matmul.h"
 #include "backends/cpu/piece_product.h"
 #include "backends/kernel.h"
 #include "codecs/rans_byte_planes/decode_block.h"
@@ -44,6 +45,33 @@ struct DecodeFloats {
   }
 };
 
+// Exponents of a block in scratch, then row after row of elements.
+struct MultiplyFloats {
+  StoredMatrix matrix;
+  Layout layout;
+  int64_t row_offset() const { return (layout.rows_per_block * layout.cols + 63) / 64 * 64; }
+  void operator()(void*, const backends::MatmulArgs& args) const {
+    const auto [begin, end] = args.rows;
+    const Sections sections(matrix);
+    const int64_t cols = layout.cols;
+    std::byte* elements = args.scratch + row_offset();
+    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
+      const int64_t rows = std::min(layout.rows_per_block, end - row);
+      const int8_t* exponents = matrix.elements + row * cols;
+      if (layout.blocks > 0 && sections.header.models > 0) {
+        int8_t* decoded = reinterpret_cast<int8_t*>(args.scratch);
+        decode_block<false>(sections, layout, row / layout.rows_per_block, decoded);
+        exponents = decoded;
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        join(exponents + r * cols, matrix.fractions + (row + r) * cols, cols, elements);
+        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride,
+                                           args.batch, args.y + row + r, args.y_stride);
+      }
+    }
+  }
+};
+
 struct Multiply {
   StoredMatrix matrix;
   Layout layout;
@@ -82,6 +110,16 @@ backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backe
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
 
+backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const CompressedView& matrix = *layers[0].matrix;
+  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings)};
+  return {body,
+          {.rows_per_block = body.layout.rows_per_block, .scratch_bytes = body.row_offset() + 2 * body.layout.cols}};
+}
+
+std::string refuses_matmul(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+  return matrix.type == datasets::ElementType::bf16 ? "" : "The kernel multiplies elements of bf16.";
+}
 std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return matrix.type == datasets::ElementType::i8 ? "" : "The kernel multiplies int8 elements.";
 }
@@ -89,6 +127,7 @@ std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceI
 constexpr backends::Kernel kKernels[] = {
     {.op = backends::Op::decode, .variant = "planes", .bind = bind_decode},
     {.op = backends::Op::matvec, .variant = "planes", .refuses = refuses_matvec, .bind = bind_matvec},
+    {.op = backends::Op::matmul, .variant = "planes", .refuses = refuses_matmul, .bind = bind_matmul},
 };
 
 }  // namespace
