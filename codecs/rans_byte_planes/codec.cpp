@@ -12,8 +12,8 @@ Layout layout_of(datasets::Shape shape, datasets::ElementType type, const Settin
   Layout layout{.rows = shape.rows, .cols = shape.cols};
   if (shape.elements() == 0) return layout;
   int64_t elements = settings.integer("block_elements");
-  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements; 8 blocks are work for 8 threads. Of bf16, of
-  // which more is stored beside the codes, 0.012 bits at 1 Mi elements are as little.
+  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements; 8 blocks are work for 8 threads. A block
+  // of bf16 has an empty head, too: 0.012 bits at 1 Mi elements, of 10.6 bits that an element takes.
   const int64_t most = int64_t{1} << (type == datasets::ElementType::bf16 ? 20 : 22);
   if (elements == 0) elements = std::clamp(shape.elements() / 8, int64_t{1} << 18, most);
   layout.rows_per_block = std::min(shape.rows, std::max<int64_t>(1, elements / shape.cols));

@@ -171,8 +171,10 @@ struct MultiplyFloats {
     if (args.batch > backends::cpu::kFewTokens) return Many(args);
     if (args.batch == 2) return dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);
     return dots ? Few<PairDots, 1>(args) : Few<Widened, 1>(args);
+#endif
   }
 
+#if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
   template <class Form, int kTokens>
   void Few(const backends::MatmulArgs& args) const {
     float* tokens = reinterpret_cast<float*>(args.scratch + tile_bytes());
@@ -192,8 +194,8 @@ struct MultiplyFloats {
     const Sections sections(matrix);
     for (int64_t row = rows.begin; row < rows.end; row += layout.rows_per_block)
       UseBlock<Order>(matrix, sections, layout, row / layout.rows_per_block, kAhead, use, user);
-#endif
   }
+#endif
 };
 
 // The scratch is for the last rows of a matrix stored as it is.
