@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "codecs/quad_huffman/encode.h"
+#include "codecs/quad_huffman/fragments.h"
 #include "codecs/quad_huffman/model.h"
 #include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/raw_planes.h"
@@ -17,12 +18,19 @@ namespace ecmv::codecs::quad_huffman {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int kMostFragmentTileCols = 1024;
 
 int number_of(const Settings& settings, std::string_view name) { return static_cast<int>(settings.integer(name)); }
 
+bool wants_fragments(const Settings& settings) { return settings.text("layout") == "fragments"; }
+
+// Of the stored matrix, which is of `shape`. Fragments are multiplied with many tokens, whose numbers for a tile's columns
+// have to fit the shared memory of a thread block.
 int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   const int tile_cols = number_of(settings, "tile_cols");
-  return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
+  if (tile_cols != 0) return tile_cols;
+  const int wide = default_tile_cols(shape.rows, shape.cols);
+  return wants_fragments(settings) ? std::min(wide, kMostFragmentTileCols) : wide;
 }
 
 // Of settings that are not open.
@@ -63,9 +71,13 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .table_bits = number_of(settings, "table_bits"),
                       .contiguous = cells != "folded",
                       .folded = cells != "contiguous"};
-  const Model model = make_model(matrix, wanted, aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
+  const bool fragments = wants_fragments(settings);
+  const std::vector<std::byte> elements = fragments ? to_fragments(matrix) : std::vector<std::byte>();
+  const datasets::MatrixView stored =
+      fragments ? datasets::MatrixView{fragments_shape(matrix.shape), matrix.type, elements} : matrix;
+  encode_sections(stored, make_model(stored, wanted, aim), tile_cols_for(stored.shape, settings), compressed);
+  if (fragments) compressed.sections[kHeader].bytes[4] |= std::byte{kFragments};
   if (settings.text("fallback") != "plain" ||
       compressed.stored_bytes() <= static_cast<int64_t>(matrix.elements.size()) + kPlainHeaderBytes)
     return compressed;
@@ -124,7 +136,7 @@ Stored open_checked(const CompressedView& view) {
   require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8 or bf16 elements.");
   require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes),
           "The header of a quad_huffman stream has 6 bytes, of bf16 elements 7.");
-  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]),
+  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
             log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
@@ -295,7 +307,9 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
       for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row)
         for (int64_t col = 0; col < stored.cols_of(column); ++col) {
           const int lane = static_cast<int>(row - group * kLanes);
-          const size_t number = static_cast<size_t>(row * stored.cols + column * stored.tile_cols + col);
+          const ElementPlace place = stored.place_of(row, column * stored.tile_cols + col);
+          if (place.row >= stored.size.rows || place.col >= stored.size.cols) continue;
+          const size_t number = static_cast<size_t>(place.row * stored.size.cols + place.col);
           if (stored.floats()) {
             const uint16_t bits = tile.float_at(lane, static_cast<int>(col));
             out[2 * number] = static_cast<std::byte>(bits & 0xff),
@@ -332,7 +346,9 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
 // The shape is that of bytes, and says nothing of their type: bf16 rows of half as many elements, each with a patch,
 // take less than int8 elements with all of theirs, but for what is rounded up to whole segments and tiles of them.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  const datasets::Shape halves{shape.rows, (shape.cols + 1) / 2};
+  const auto stored = [&](datasets::Shape of) { return wants_fragments(settings) ? fragments_shape(of) : of; };
+  const datasets::Shape halves = stored({shape.rows, (shape.cols + 1) / 2});
+  shape = stored(shape);
   const int tile_cols = tile_cols_for(halves, settings);
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols),
                 segments = groups * row_segments(halves.cols, kLeastSymbolCols);
@@ -385,6 +401,12 @@ const Codec& codec() {
                         "which the sign is raw; any: chosen for `optimise`",
                     .default_value = "any",
                     .choices = {"any", "contiguous", "folded"}},
+                   {.name = "layout",
+                    .unit = "",
+                    .help = "what a GPU lane decodes: a row, or what it has of the operands of matrix units "
+                            "(fragments), for products with tokens of bf16",
+                    .default_value = "rows",
+                    .choices = {"rows", "fragments"}},
                    {.name = "optimise",
                     .unit = "",
                     .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",
