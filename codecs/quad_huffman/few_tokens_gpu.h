@@ -58,37 +58,48 @@ ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, co
   return *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + cols.first + col));
 }
 
-// The largest number and the sum of each token's columns, [tokens, 32] each, at 32 * token once all threads have met.
+// The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads have met.
+// Several lane groups look at a token, and all tokens are looked at at once. (One token after the other took 1 us each.)
 ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                     gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
-  const int lane = LaneGroup::lane(), lane_group = LaneGroup::group();
+  constexpr int kLoads = 4;  // under way
+  const int lane = LaneGroup::lane(), lane_group = LaneGroup::group(),
+            tokens = x.batch < lane_groups ? x.batch : lane_groups, parts = lane_groups / tokens,
+            part = lane_group / tokens;
   const auto total_of = [](float own) {
     ECMV_GPU_UNROLL
     for (int distance = kLanes / 2; distance > 0; distance /= 2) own += LaneGroup::shuffle_xor(own, distance);
     return own;
   };
-  for (int token = 0; token < x.batch; ++token) {
-    uint32_t most = 0;
-    float total = 0;
-    for (int col = gpu::thread_index() * 8; col < cols.stored; col += gpu::block_size() * 8) {
-      const gpu::uint4 words = eight_numbers(x, token, cols, col);
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        const uint32_t half = gpu::word_of(words, i / 2) >> (i % 2 * 16) & 0xFFFF;
-        most = (half & 0x7FFF) > most ? half & 0x7FFF : most;
-        total += gpu::float_of(half << 16);
+  if (part < parts) {
+    for (int token = lane_group % tokens; token < x.batch; token += tokens) {
+      uint32_t most = 0;
+      float total = 0;
+      const int step = parts * kLanes * 8;
+      ECMV_GPU_NO_UNROLL
+      for (int col = (part * kLanes + lane) * 8; col < cols.stored; col += kLoads * step) {
+        gpu::uint4 words[kLoads];
+        ECMV_GPU_UNROLL
+        for (int k = 0; k < kLoads; ++k)
+          words[k] = col + k * step < cols.stored ? eight_numbers(x, token, cols, col + k * step) : gpu::uint4{};
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < 8 * kLoads; ++i) {
+          const uint32_t half = gpu::word_of(words[i / 8], i % 8 / 2) >> (i % 2 * 16) & 0xFFFF;
+          most = (half & 0x7FFF) > most ? half & 0x7FFF : most;
+          total += gpu::float_of(half << 16);
+        }
       }
-    }
-    most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
-    total = total_of(total);
-    if (lane == 0) {
-      largest[token * kLanes + lane_group] = most;
-      totals[token * kLanes + lane_group] = total;
+      most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
+      total = total_of(total);
+      if (lane == 0) {
+        largest[token * kLanes + part] = most;
+        totals[token * kLanes + part] = total;
+      }
     }
   }
   gpu::sync_block();
   for (int token = lane_group; token < x.batch; token += lane_groups) {
-    const bool is_there = lane < lane_groups;
+    const bool is_there = lane < parts;
     const int32_t most = is_there ? static_cast<int32_t>(largest[token * kLanes + lane]) : 0,
                   most_of_all = LaneGroup::reduce_max(most);
     const float total = total_of(is_there ? totals[token * kLanes + lane] : 0);

@@ -30,7 +30,7 @@ inline FragmentsPlanned plan_fragments(const RingPolicy& policy, const Shape& sh
           of.blocks};
 }
 
-inline constexpr RingPolicy kFragmentPolicies[] = {{{"waves32"}, 32, 32, 1, true}, {{"waves16"}, 16, 32, 1, true}};
+inline constexpr RingPolicy kFragmentPolicies[] = {{{"waves32"}, 32, 32, 1, true}, {{"waves24"}, 24, 32, 1, true}};
 
 struct MultiplyFragments {
   Matrix matrix;

@@ -92,7 +92,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   const auto begin = [&](int number, uint32_t after) {
-    tile.begin(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
+    tile.template begin<true>(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
@@ -115,6 +115,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   while (group < matrix.row_groups) {
     const int tile_at = (tile.first_col() - cols.first / 2) / kFragmentCols * kEach;
     add_patches_of_tile(tile, SharedNumbers<kTiles>(inputs + tile_at), sums);
+    tile.begin_raw();
     const gpu::Pointer<const std::byte> tile_inputs = own_inputs + tile_at;
     decode_fragments(tile, table, lowest, hidden, [&](int segment, int unit, gpu::uint4 a) {
       const gpu::Pointer<const std::byte> at = tile_inputs + (segment * kOfSegment + unit * kEach);

@@ -44,7 +44,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   const auto begin = [&](int number, uint32_t after) {
-    tile.begin(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
+    tile.template begin<true>(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
   const auto copy_tokens = [&](int number) {
     if (number < own_tiles * steps)
@@ -64,6 +64,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   float sums[kTokenTiles][4] = {};
   for (int number = 0, slice = 0; number < own_tiles; ++number) {
     add_patches_of_tile(tile, StoredNumbers{tokens, tile.first_col() * 2}, sums);
+    tile.begin_raw();
     const int segments = tile.segments();
     for (int s = 0; s < segments; ++s, ++slice) {
       TileOf::wait_for_segment();

@@ -38,6 +38,8 @@ class TileLanes {
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
   // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with them.
+  // Where kRawLater, begin_raw() comes before decode().
+  template <bool kRawLater = false>
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
     const int lane = LaneGroup::lane();
@@ -74,7 +76,10 @@ class TileLanes {
       for (int k = 0; k < kPatchesAhead; ++k)
         if (patch_of(k) < tile_.patches) tile_.patches_ahead[k] = streams.patches[tile_.first_patch + patch_of(k)];
     }
-    load_batch(0, 0, 0);
+    if constexpr (!kRawLater)
+      load_batch(0, 0, 0);
+    else if (kRawBits > 0)
+      prefetch_raw(0, 1);
     if constexpr (kFloats) prefetch_float_patches();
     // Nothing else hides the raw bits of a tile of one segment.
     if (kRawBits > 0 && segments_ == 1)
@@ -88,6 +93,9 @@ class TileLanes {
       gpu::commit_copies();
     }
   }
+
+  // Raw bits to registers, which what comes between begin() and this may use for itself.
+  ECMV_GPU_DEVICE void begin_raw() { load_batch(0, 0, 0); }
 
   // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 elements; before
   // decode().

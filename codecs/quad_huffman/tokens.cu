@@ -75,8 +75,8 @@ FewKernel few_kernel(const Shape& shape, int tiles) {
 }
 
 FragmentsKernel fragments_kernel(const Shape& shape, int tiles, int lane_groups) {
-  if (lane_groups <= 16)
-    return tiles == 1 ? fragments_kernel<1, 16 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 16 * kLanes>(shape);
+  if (lane_groups <= 24)
+    return tiles == 1 ? fragments_kernel<1, 24 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 24 * kLanes>(shape);
   return tiles == 1 ? fragments_kernel<1, 32 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 32 * kLanes>(shape);
 }
 
