@@ -31,19 +31,6 @@ struct SharedNumbers {
   }
 };
 
-// The same in memory. Tokens that do not exist are the last one again, for sums that nobody stores.
-struct StoredNumbers {
-  const gpu::Bf16Tokens& tokens;
-  int first_col;  // the tile's, of the matrix
-  ECMV_GPU_DEVICE static uint32_t place(int row, int col) {
-    return static_cast<uint32_t>(col / kFragmentCols * kUnitCols + row % 4 * 4 + col % 4);
-  }
-  ECMV_GPU_DEVICE uint32_t number(uint32_t place, int j) const {
-    const int token = 8 * j + LaneGroup::lane() / 4, last = tokens.batch - 1;
-    return tokens.x[(token < last ? token : last) * tokens.x_stride + first_col + static_cast<int>(place)];
-  }
-};
-
 // The row of a unit that an element of a stored row and column is in, and the one of no unit.
 ECMV_GPU_DEVICE uint32_t unit_row(int row, int col) { return static_cast<uint32_t>(row / 4 + col / 4 % 2 * 8); }
 inline constexpr uint32_t kNoUnitRow = kUnitRows, kUnitRowBits = 5;

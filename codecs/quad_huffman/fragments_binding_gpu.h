@@ -113,14 +113,16 @@ inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shap
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                   shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
                   // Blocks of tokens lie at multiples of their alignment.
-                  rings = (int64_t{lane_groups} * (kRingBytes + kScheduleBytes) + gpu::kBlockAlignment - 1) /
-                          gpu::kBlockAlignment * gpu::kBlockAlignment;
+                  lists = int64_t{lane_groups} * kListedBytes,
+                  rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
+                  before = (rings + lists + gpu::kBlockAlignment - 1) / gpu::kBlockAlignment * gpu::kBlockAlignment;
     TogetherPlanned planned{};
     Plan& plan = planned.plan;
-    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - slices)) continue;
+    if (!place_table(plan, shape, policy.copies, shared_bytes - before - slices)) continue;
     plan.lane_groups = lane_groups;
     plan.lane_groups_of_rows = 1;
-    planned.layout.tokens = plan.rings + static_cast<int>(rings);
+    planned.layout.patches = plan.rings + static_cast<int>(rings);
+    planned.layout.tokens = plan.rings + static_cast<int>(before);
     planned.layout.share_tiles = static_cast<int>((tiles + shares - 1) / shares);
     planned.layout.shares = static_cast<int>((tiles + planned.layout.share_tiles - 1) / planned.layout.share_tiles);
     plan.bytes = planned.layout.tokens + static_cast<int>(slices);

@@ -15,6 +15,7 @@ struct FragmentPairs {
 };
 
 struct TogetherLayout {
+  int patches = 0;                  // of each lane group, [kListedBytes]
   int tokens = 0;                   // two slices, behind gpu::first_block_offset()
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
@@ -22,6 +23,92 @@ struct TogetherLayout {
 // Bytes of the tokens' slice for a segment: blocks of 64 columns of the matrix.
 template <int kSegmentCols, int kTokenTiles>
 inline constexpr int kSliceBytes = 2 * kSegmentCols / gpu::kBlockCols * (8 * kTokenTiles * gpu::kBlockTokenBytes);
+
+inline constexpr int kListedBytes = 2 * kLanes * 8;
+
+// The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time, and patches of
+// a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers from memory as a tile
+// begins, 8 loads waited for one after the other, a product took 275 us, and 208 with half as many patches.)
+template <int kTokenTiles, int kSegmentCols>
+class ListedPatches {
+ public:
+  static constexpr int kMost = 2 * kLanes, kBytes = kListedBytes;
+
+  explicit ECMV_GPU_DEVICE ListedPatches(gpu::Pointer<std::byte> list) : list_(list) {}
+
+  // Those of a tile, from number `first` on, before segment `segment` is decoded; all lanes of the lane group.
+  template <typename TileOf>
+  ECMV_GPU_DEVICE void read(const TileOf& tile, uint32_t first, int segment) {
+    uint32_t cols[2];
+    first_ = first;
+    next_ = 0;
+    LaneGroup::sync();
+    tile.read_float_patches(first, segment, [&](int k, bool has, const FloatPatch& patch, uint32_t sign) {
+      const uint32_t others = (sign & 0x80) << 8 | (sign & 0x7F);
+      const int col = patch.col % kSegmentCols / kFragmentCols * kUnitCols + patch.row % 4 * 4 + patch.col % 4,
+                pair = FragmentPairs::unit_pair(col % gpu::kBlockCols / 2);
+      const uint32_t place = static_cast<uint32_t>(col / gpu::kBlockCols * kBlockBytes + pair % 4 * 4 + col % 2 * 2),
+                     facts = place << (kUnitRowBits + 3) | static_cast<uint32_t>(pair / 4) << kUnitRowBits |
+                             (has ? unit_row(patch.row, patch.col) : kNoUnitRow),
+                     gains = others | patch.exponent << 7, loses = others | patch.stand_in << 7;
+      *gpu::cast<gpu::uint2>(list_ + (k * kLanes + LaneGroup::lane()) * 8) =
+          gpu::uint2{facts, gains | (loses ^ 0x8000) << 16};
+      cols[k] = has ? static_cast<uint32_t>(patch.col) : kNoCol;
+    });
+    cols_ = cols[0] | cols[1] << 16;
+    LaneGroup::sync();
+  }
+
+  // Adds those of segment s, before it is decoded; its tokens are at `slice`.
+  template <typename TileOf>
+  ECMV_GPU_DEVICE void add(const TileOf& tile, int s, gpu::Pointer<const std::byte> slice,
+                           float (&sums)[kTokenTiles][4]) {
+    const uint32_t end_col = static_cast<uint32_t>((s + 1) * kSegmentCols);
+    for (;;) {
+      const int end = gpu::popcount(LaneGroup::ballot((cols_ & 0xFFFF) < end_col)) +
+                      gpu::popcount(LaneGroup::ballot(cols_ >> 16 < end_col));
+      ECMV_GPU_NO_UNROLL
+      for (; next_ < end; next_ += kAtOnce) add_some(end, slice, sums);
+      next_ = end;
+      if (end < kMost || first_ + kMost >= tile.patch_count()) return;
+      read(tile, first_ + kMost, s);
+    }
+  }
+
+ private:
+  static constexpr int kAtOnce = 8;
+  static constexpr int kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
+  static constexpr uint32_t kNoCol = 0xFFFF;
+  gpu::Pointer<std::byte> list_;  // [kMost] facts and numbers, as of add_float_patches()
+  uint32_t cols_ = 0;             // of patches number `lane` and 32 further
+  uint32_t first_ = 0;            // of the tile's
+  int next_ = 0;                  // of the list's
+
+  ECMV_GPU_DEVICE void add_some(int end, gpu::Pointer<const std::byte> slice, float (&sums)[kTokenTiles][4]) const {
+    const int lane = LaneGroup::lane(), t = lane % 4;
+    const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8;
+    const gpu::Pointer<const std::byte> own = slice + lane / 4 * gpu::kBlockTokenBytes;
+    gpu::uint2 of[2];
+    int at[2];
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const int number = next_ + 4 * k + t;
+      of[k] = *gpu::cast<const gpu::uint2>(list_ + (number < kMost ? number : 0) * 8);
+      if (number >= end) of[k].x = kNoUnitRow;
+      const uint32_t part = (of[k].x >> kUnitRowBits & 7) ^ above;
+      at[k] = static_cast<int>((of[k].x >> (kUnitRowBits + 3)) + part * 16);
+    }
+    const auto in_row = [&](int k, uint32_t row) { return (of[k].x & (2 * kUnitRows - 1)) == row ? of[k].y : 0; };
+    const gpu::uint4 a{in_row(0, above), in_row(0, below), in_row(1, above), in_row(1, below)};
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTokenTiles; ++j) {
+      const auto both = [&](int k) {
+        return *gpu::cast<const uint16_t>(own + (at[k] + j * (8 * gpu::kBlockTokenBytes))) * 0x10001u;
+      };
+      gpu::multiply_tokens(a, gpu::uint2{both(0), both(1)}, sums[j]);
+    }
+  }
+};
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix matrix, Plan plan,
@@ -43,6 +130,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   const gpu::Pointer<std::byte> slices = gpu::shared_memory() + (layout.tokens + gpu::first_block_offset());
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  using Patches = ListedPatches<kTokenTiles, TileOf::kSegmentCols>;
+  Patches patches(gpu::shared_memory() + (layout.patches + lane_group * Patches::kBytes));
   const auto begin = [&](int number, uint32_t after) {
     tile.template begin<true>(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
@@ -63,7 +152,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   const uint32_t lowest = in_both_halves(matrix.lowest);
   float sums[kTokenTiles][4] = {};
   for (int number = 0, slice = 0; number < own_tiles; ++number) {
-    add_patches_of_tile(tile, StoredNumbers{tokens, tile.first_col() * 2}, sums);
+    patches.read(tile, 0, 0);
     tile.begin_raw();
     const int segments = tile.segments();
     for (int s = 0; s < segments; ++s, ++slice) {
@@ -74,6 +163,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
       tile.fetch(s);
       gpu::commit_copies();
       const gpu::Pointer<const std::byte> own_slice = slices + slice % 2 * kBytes;
+      patches.add(tile, s, own_slice, sums);
       // Those of one block of columns are multiplied while the next ones are decoded.
       gpu::uint4 operands[2][kBatch];
       gpu::uint2 above{};

@@ -103,7 +103,7 @@ class TileLanes {
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     ECMV_GPU_NO_UNROLL
     for (uint32_t first = 0; first < tile_.patches; first += kPatchesAhead * kLanes) {
-      const FloatPatches of = float_patches(first);
+      const FloatPatches<kPatchesAhead> of = float_patches(first);
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
         if (first + patch_of(k) < tile_.patches) f(float_patch(of.bits[k]), of.sign[k]);
@@ -176,11 +176,22 @@ class TileLanes {
     const uint32_t count = patch_count();
     ECMV_GPU_NO_UNROLL
     for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
-      const FloatPatches of = float_patches(first);
+      const FloatPatches<kPatchesAhead> of = float_patches(first);
       for_each_filled(count - first, [&](int k) {
         f(first + patch_of(k) < count, float_patch(gpu::picked(of.bits, k)), gpu::picked(of.sign, k));
       });
     }
+  }
+  // The same 2 x 32 at once, from number `first` on, before segment `segment` is decoded: f(0 or 1, ...).
+  template <typename F>
+  ECMV_GPU_DEVICE void read_float_patches(uint32_t first, int segment, F f) const {
+    const FloatPatches<2> of = float_patches<2>(first, segment);
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < 2; ++k)
+      f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
+  }
+  ECMV_GPU_DEVICE uint32_t patch_count() const {
+    return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
   }
   // decode() with what Cells::integers makes of a quad.
   template <typename Visit>
@@ -289,22 +300,22 @@ class TileLanes {
   static_assert(kBatches % 2 == 0);
 
   static constexpr int kPatchesAhead = 4;
-  ECMV_GPU_DEVICE uint32_t patch_count() const {
-    return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
-  }
-  // Four patches of bf16 elements a lane, from number `first` of the tile on, and signs and mantissas of their elements.
+  // Some patches of bf16 elements a lane, from number `first` of the tile on, and signs and mantissas of their elements;
+  // before segment `segment` is decoded.
+  template <int kCount>
   struct FloatPatches {
-    uint32_t bits[kPatchesAhead], sign[kPatchesAhead];
+    uint32_t bits[kCount], sign[kCount];
   };
-  ECMV_GPU_DEVICE FloatPatches float_patches(uint32_t first) const {
+  template <int kCount = kPatchesAhead>
+  ECMV_GPU_DEVICE FloatPatches<kCount> float_patches(uint32_t first, int segment = 0) const {
     const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
-    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw);
-    FloatPatches of;
+    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw) - segment * kSegmentRawBytes;
+    FloatPatches<kCount> of;
     ECMV_GPU_UNROLL
-    for (int k = 0; k < kPatchesAhead; ++k)
+    for (int k = 0; k < kCount; ++k)
       of.bits[k] = first + patch_of(k) < tile_.patches ? patches[first + patch_of(k)] : 0;
     ECMV_GPU_UNROLL
-    for (int k = 0; k < kPatchesAhead; ++k) {
+    for (int k = 0; k < kCount; ++k) {
       const FloatPatch patch = float_patch(of.bits[k]);
       of.sign[k] = raw[sign_offset(patch.row, patch.col)];
     }
