@@ -13,7 +13,7 @@
 namespace ecmv::codecs::quad_huffman {
 namespace {
 
-// A segment's w - lowest; of floats exponent - lowest, and the byte of sign and mantissa.
+// A segment's w - lowest; of floats exponent - lowest, and Stored::sign_of.
 struct SegmentBytes {
   std::array<int16_t, kMostSegmentCols> offsets;
   std::array<uint8_t, kMostSegmentCols> signs;
@@ -37,7 +37,7 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
     std::array<uint32_t, 8> quads;
     stored.unpack(words.data(), quads.data());
     if (stored.floats())
-      for (int i = 0; i < 32; ++i) signs[32 * group + i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+      for (int i = 0; i < 32; ++i) signs[32 * group + i] = stored.sign_of(words.data(), i);
     for (int i = 0; i < 32; ++i) {
       int16_t& offset = offsets[32 * group + i];
       offset = static_cast<int16_t>(stored.offset_of(offset, static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff)));
@@ -110,19 +110,22 @@ struct DecodeFloats {
   void operator()(void*, const backends::DecodeArgs& args) const {
     if (args.rows.count() <= 0) return;
     const Stored stored = bound;
-    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - 2 * args.rows.begin * stored.cols;
+    const int64_t bytes = stored.element_bytes();
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - bytes * args.rows.begin * stored.cols;
     const auto store = [&](int64_t row, int64_t col, int exponent, int sign) {
-      int8_t* to = decoded + 2 * (row * stored.cols + col);
-      to[0] = static_cast<int8_t>(exponent << 7 | (sign & 0x7f)),
-      to[1] = static_cast<int8_t>((sign & 0x80) | exponent >> 1);
+      int8_t* to = decoded + bytes * (row * stored.cols + col);
+      const uint16_t bits = stored.float_bits(exponent, sign);
+      to[0] = static_cast<int8_t>(bits);
+      if (bytes == 2) to[1] = static_cast<int8_t>(bits >> 8);
     };
     for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
       for (int64_t i = 0; i < count; ++i) store(row, col + i, stored.lowest + bytes.offsets[i], bytes.signs[i]);
     });
     for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex&) {
       const FloatPatch patch = stored.float_patch(i);
-      const int8_t* at = decoded + 2 * ((first_row + patch.row) * stored.cols + first_col + patch.col);
-      store(first_row + patch.row, first_col + patch.col, patch.exponent, (at[1] & 0x80) | (at[0] & 0x7f));
+      const int8_t* at = decoded + bytes * ((first_row + patch.row) * stored.cols + first_col + patch.col);
+      store(first_row + patch.row, first_col + patch.col, patch.exponent,
+            bytes == 2 ? (at[1] & 0x80) | (at[0] & 0x7f) : at[0] & 0x87);
     });
   }
 };

@@ -148,8 +148,9 @@ template <typename TileOf, int kTiles>
 ECMV_GPU_DEVICE void add_float_patches(const TileOf& tile, gpu::Pointer<const std::byte> tokens, int tile_bytes,
                                        float (&products)[kTiles][4]) {
   tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
-    add_patches(has, patch.row, patch.col, bf16_number(patch.exponent, sign) - bf16_number(patch.stand_in, sign),
-                tokens, tile_bytes, products);
+    add_patches(has, patch.row, patch.col,
+                number_of<TileOf>(patch.exponent, sign) - number_of<TileOf>(patch.stand_in, sign), tokens, tile_bytes,
+                products);
   });
 }
 // In the numbers that codes are multiplied as.
@@ -239,7 +240,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
       };
       if constexpr (kFloats)
         tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-          const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+          const FourFloats four = numbers_of<TileOf>(quad, exponents, signs, lowest, exponent_unit<TileOf>(hidden));
           multiply(segment, quad, gpu::uint2{four.first, four.second});
         });
       else

@@ -1,5 +1,5 @@
-// From entries to elements of bf16: 32 columns of a row, eight quads, get their exponents from entries and a plane of
-// raw bits, and their signs and mantissas as bytes. Per-target header.
+// From entries to elements of bf16 and f8: 32 columns of a row, eight quads, get their exponents from entries (of bf16 and a
+// plane of raw bits), and their signs and mantissas as bytes (of f8: nibbles). Per-target header.
 #if defined(ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
 #undef ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
@@ -13,6 +13,7 @@
 
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/pieces-inl.h"
+#include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/walk.h"
 #include "hwy/highway.h"
 
@@ -50,23 +51,29 @@ HWY_INLINE FloatOrigin OriginOf(int lowest) {
   return {hn::Set(d8, static_cast<uint8_t>(lowest >> 1)), hn::Set(d8, static_cast<uint8_t>(lowest % 2 != 0 ? 255 : 0))};
 }
 
+// The high parts of the quads of a vector as bytes, from the kernels' entries.
+HWY_INLINE V8 HighsOf(const uint32_t* HWY_RESTRICT entries) {
+  const D8 d8;
+  const D16 d16;
+  alignas(32) static constexpr uint8_t kHighs[32] = {2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15,
+                                                     2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15};
+  const V8 quads = hn::BitCast(d8, hn::LoadU(D32(), entries));
+  // A byte twice: the lower one keeps its low nibble, of the upper one the high nibble comes down.
+  const auto twice = hn::BitCast(d16, hn::TableLookupBytes(quads, hn::Load(d8, kHighs)));
+  return hn::BitCast(
+      d8, hn::Or(hn::And(twice, hn::Set(d16, 0x000f)), hn::And(hn::ShiftRight<4>(twice), hn::Set(d16, 0x0f00))));
+}
+
 // 32 columns: entries[8], words[9].
 HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
                            const FloatOrigin& origin, uint16_t* HWY_RESTRICT decoded) {
   const D8 d8;
-  const D16 d16;
   const D32 d32;
-  alignas(32) static constexpr uint8_t kHighs[32] = {2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15,
-                                                     2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15};
   alignas(32) static constexpr uint8_t kBits[32] = {1,  1,  1,  1,  2,  2,  2,  2,  4,  4,  4,  4,  8,   8,   8,   8,
                                                     16, 16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 64, 128, 128, 128, 128};
   const V8 plane = hn::BitCast(d8, hn::Set(d32, words[kSignMantissaBits]));
   for (int part = 0; part < kParts; ++part) {
-    const V8 quads = hn::BitCast(d8, hn::LoadU(d32, entries + kVectorQuads * part));
-    // A byte twice: the lower one keeps its low nibble, of the upper one the high nibble comes down.
-    const auto twice = hn::BitCast(d16, hn::TableLookupBytes(quads, hn::Load(d8, kHighs)));
-    const V8 high = hn::BitCast(
-        d8, hn::Or(hn::And(twice, hn::Set(d16, 0x000f)), hn::And(hn::ShiftRight<4>(twice), hn::Set(d16, 0x0f00))));
+    const V8 high = HighsOf(entries + kVectorQuads * part);
     const V8 bits = hn::Load(d8, kBits + 4 * kVectorQuads * part);
     const V8 raw = hn::VecFromMask(d8, hn::Eq(hn::And(plane, bits), bits));
     const V8 upper = hn::Sub(hn::Add(high, origin.upper), hn::And(raw, origin.odd));
@@ -83,6 +90,42 @@ HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t*
       hn::StoreU(lower_half, d8, to);
       hn::StoreU(upper_half, d8, to + 16);
     }
+  }
+}
+
+inline constexpr int kF8GroupBytes = 4 * kLanes * kF8SignMantissaBits;  // raw words of 32 columns, 16 bytes a lane
+static_assert(raw_unit_words(kF8SymbolCols, kF8Form) == kF8SignMantissaBits);
+
+// The same of f8: entries[8], four words. Columns 0 and 1 of four have what they have in high nibbles, 2 and 3 in low ones.
+HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT words,
+                        uint8_t* HWY_RESTRICT decoded) {
+  struct Bytes {
+    alignas(32) uint8_t of_mantissa[32], of_sign[32], is_high[32];
+  };
+  static constexpr Bytes kBytes = [] {
+    Bytes bytes{};
+    for (int col = 0; col < 32; ++col) {
+      bytes.of_mantissa[col] = static_cast<uint8_t>(col / 8 * 4 + f8_mantissa_nibble(col % 8) / 2);
+      bytes.of_sign[col] = static_cast<uint8_t>(col / 8 * 4 + f8_sign_nibble(col % 8) / 2);
+      bytes.is_high[col] = f8_mantissa_nibble(col % 8) % 2 == 1 ? 255 : 0;
+    }
+    return bytes;
+  }();
+  static_assert(f8_mantissa_nibble(0) % 2 == f8_sign_nibble(0) % 2);
+  const D8 d8;
+  const D16 d16;
+  const V8 all = hn::LoadDup128(d8, words);
+  for (int part = 0; part < kParts; ++part) {
+    const int first = 4 * kVectorQuads * part;
+    const V8 high = hn::BitCast(d8, hn::ShiftLeft<3>(hn::BitCast(d16, HighsOf(entries + kVectorQuads * part))));
+    const V8 mantissas = hn::TableLookupBytes(all, hn::Load(d8, kBytes.of_mantissa + first)),
+             signs = hn::TableLookupBytes(all, hn::Load(d8, kBytes.of_sign + first));
+    const auto is_high = hn::Ne(hn::Load(d8, kBytes.is_high + first), hn::Zero(d8));
+    const V8 down = hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, mantissas))),
+             up = hn::BitCast(d8, hn::ShiftLeft<4>(hn::BitCast(d16, signs)));
+    const V8 mantissa = hn::And(hn::IfThenElse(is_high, down, mantissas), hn::Set(d8, 7)),
+             sign = hn::And(hn::IfThenElse(is_high, signs, up), hn::Set(d8, 0x80));
+    hn::StoreU(hn::Or3(high, mantissa, sign), d8, decoded + first);
   }
 }
 

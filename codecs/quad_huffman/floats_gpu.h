@@ -1,11 +1,16 @@
-// Products of bf16 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
+// Products of bf16 and f8 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
 // and mantissa from their raw bits. Two elements are made at once, as halves of a word: bytes of exponents spread to
 // halves, one multiply-add that shifts them and adds the lowest, bytes of sign and mantissa doubled to halves, one
 // selection of bits. Operations for four columns beyond the look-ups: 2 for the exponents' lowest bits (K = 4), 8 for
 // the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
+//
+// Of f8 the raw words' halves have sign and mantissa in place once they are rotated (format.h), so that no bytes are doubled.
+// What comes out has f8's exponent: it is 2^-120 times the number, subnormal ones included, and one multiplication of each
+// two elements makes it that. Operations: 1.5 rotations, 6 for the halves, 2 multiplications. What f8 calls NaN becomes 480.
 #pragma once
 
 #include "backends/gpu/dense_matmul.h"
+#include "backends/gpu/token_units.h"
 #include "codecs/quad_huffman/block_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -22,6 +27,23 @@ ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t low
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
 }
+// The same of f8, quad number `quad` of its segment, a constant once the loops around are unrolled; `word` is the raw word of
+// this quad and its neighbour.
+ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t unit) {
+  constexpr uint32_t kExponent = ~gpu::kF8Raw;
+  const auto rotated = [&](int bits) { return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(bits)); };
+  const int bits = quad % 2 * 8;
+  return {
+      gpu::scaled_f8(gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit,
+                                      bits == 0 ? word : rotated(bits))),
+      gpu::scaled_f8(gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit, rotated(bits + 4)))};
+}
+// Four elements as numbers of bf16, of what TileOf's decode() gives.
+template <typename TileOf>
+ECMV_GPU_DEVICE FourFloats numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
+  if constexpr (TileOf::kF8) return join_f8(quad, exponents, signs, unit);
+  return join(exponents, signs, lowest, unit);
+}
 template <typename TileOf>
 ECMV_GPU_DEVICE uint32_t exponent_unit(const Hidden& hidden) {
   return hidden.exponent_unit * (TileOf::Bytes::kExponentUnit / Hidden{}.exponent_unit);
@@ -31,6 +53,13 @@ ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
 }
 ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
   return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
+}
+
+// The number of an element of TileOf with that exponent; `sign`: what for_each_float_patch() gives with it.
+template <typename TileOf>
+ECMV_GPU_DEVICE float number_of(uint32_t exponent, uint32_t sign) {
+  if constexpr (TileOf::kF8) return gpu::float_of(((sign & gpu::kF8Raw) | exponent << 7) << 16) * 0x1p120f;
+  return bf16_number(exponent, sign);
 }
 
 // One token's x to shared memory, zeros past the last column, where there are codes as well.
@@ -47,13 +76,13 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
     gpu::atomic_add(sums + patch.row,
-                    bf16_number(patch.exponent, sign) * input - bf16_number(patch.stand_in, sign) * input);
+                    number_of<TileOf>(patch.exponent, sign) * input - number_of<TileOf>(patch.stand_in, sign) * input);
   });
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   float products[2] = {};
   tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
     const gpu::uint4 input = own_inputs[segment * (TileOf::kSegmentCols / 4) + quad];
-    const FourFloats four = join(exponents, signs, lowest, unit);
+    const FourFloats four = numbers_of<TileOf>(quad, exponents, signs, lowest, unit);
     products[0] += gpu::float_of(four.first << 16) * gpu::float_of(input.x);
     products[1] += gpu::float_of(four.first & 0xFFFF0000u) * gpu::float_of(input.y);
     products[0] += gpu::float_of(four.second << 16) * gpu::float_of(input.z);

@@ -34,7 +34,7 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
                       .row_segments = static_cast<int>(row_segments(view.shape.cols, shape.symbol_cols)),
                       .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
           .entries = 1 << shape.table_bits,
-          .exponent_quads = has_exponent_quads(shape.symbol_cols, shape.form),
+          .exponent_shift = exponent_shift(shape.symbol_cols, shape.form),
           .lowest = shape.lowest,
           .row_groups = row_groups(view.shape.rows),
           .rows = view.shape.rows,
@@ -42,8 +42,8 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
           .column_tiles = static_cast<int>(column_tiles(view.shape.cols, shape.tile_cols))};
 }
 
-// Whether the elements are bf16; those products are `matmul`.
-inline bool has_floats(const codecs::CompressedView& view) { return view.type == datasets::ElementType::bf16; }
+// Whether the elements are bf16 or f8; those products are `matmul`.
+inline bool has_floats(const codecs::CompressedView& view) { return view.type != datasets::ElementType::i8; }
 
 // Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor, early launches.
 struct RingPolicy : backends::Policy {
@@ -157,9 +157,10 @@ auto for_shape(const Shape& shape, F f) {
   return Kernel{};
 }
 
-// The same of bf16 elements.
+// The same of bf16 elements, and of f8, whose windows always have two symbols: its kernels are fewer so.
 template <typename F>
 auto for_float_shape(const Shape& shape, F f) {
+  if (is_f8(shape.form)) return f(Constant<kF8SymbolCols>{}, Constant<kF8Form>{}, Constant<2>{});
   const auto for_window = [&](auto symbol_cols) {
     constexpr Constant<float_raw_bits(symbol_cols)> kBits;
     if (shape.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});

@@ -1,4 +1,4 @@
-// Products of bf16 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
+// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
 // units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the 17 operations for four columns
 // that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5 matrix products, 0.5 loads of x.
 #pragma once
@@ -53,7 +53,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     add_float_patches(tile, pair, 0, products);
     gpu::uint2 held{};
     tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-      const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+      const FourFloats four = numbers_of<TileOf>(quad, exponents, signs, lowest, exponent_unit<TileOf>(hidden));
       if (quad % 2 == 0) {
         held = {four.first, four.second};
         return;

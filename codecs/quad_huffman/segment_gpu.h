@@ -23,13 +23,13 @@ inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLin
                      kScheduleBytes = kLanes;
 
 // kLean, for kernels of 64 registers: the schedule is in shared memory instead of a register (spilled ones are waited for with
-// the loads under way), and raw bits of bf16 elements are not brought to the L2 cache before they are loaded.
+// the loads under way), and raw bits of bf16 and f8 elements are not brought to the L2 cache before they are loaded.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kLean = false>
 class TileLanes {
  public:
   static constexpr int kSharedBytes = kRingBytes + (kLean ? kScheduleBytes : 0),
                        kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm);
-  static constexpr bool kFloats = is_float(kForm);
+  static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
   // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
   static constexpr bool kShifted = kSymbolsOfWindow == 2;
@@ -89,8 +89,8 @@ class TileLanes {
     }
   }
 
-  // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 elements; before
-  // decode().
+  // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 or f8 elements; before
+  // decode(). Of bf16 these are a byte, of f8 bits 15 and 6..4, as a bf16 has them in its upper byte.
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     ECMV_GPU_NO_UNROLL
@@ -103,7 +103,7 @@ class TileLanes {
   }
 
   // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa.
+  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -162,7 +162,7 @@ class TileLanes {
       });
     }
   }
-  // The same of bf16 elements: f(whether this lane has one, the patch, sign and mantissa of its element).
+  // The same of bf16 and f8 elements: f(whether this lane has one, the patch, sign and mantissa of its element).
   template <typename F>
   ECMV_GPU_DEVICE void deal_float_patches(F f) const {
     const uint32_t count = patch_count();
@@ -201,7 +201,7 @@ class TileLanes {
     return walk;
   }
   // Applies the patches of columns before `end_col` of the tile: f(row, column of the tile, what is added to an int8
-  // element or what a bf16 exponent is).
+  // element or what the exponent is).
   template <typename F>
   ECMV_GPU_DEVICE void apply_patches(PatchWalk& walk, int end_col, F f) const {
     for (;;) {
@@ -284,13 +284,12 @@ class TileLanes {
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
   }
-  // Four patches of bf16 elements a lane, from number `first` of the tile on, and signs and mantissas of their elements.
+  // Four patches of floats a lane, from number `first` of the tile on, and signs and mantissas of their elements.
   struct FloatPatches {
     uint32_t bits[kPatchesAhead], sign[kPatchesAhead];
   };
   ECMV_GPU_DEVICE FloatPatches float_patches(uint32_t first) const {
     const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
-    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw);
     FloatPatches of;
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k)
@@ -298,9 +297,15 @@ class TileLanes {
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k) {
       const FloatPatch patch = float_patch(of.bits[k]);
-      of.sign[k] = raw[sign_offset(patch.row, patch.col)];
+      of.sign[k] = sign_of(patch.row, patch.col);
     }
     return of;
+  }
+  ECMV_GPU_DEVICE uint32_t sign_of(int row, int col) const {
+    const gpu::Pointer<const std::byte> at = tile_.raw + sign_offset(row, col);
+    if constexpr (!kF8) return *gpu::cast<const uint8_t>(at);
+    const uint32_t word = *gpu::cast<const uint32_t>(at);
+    return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(col % 8 / 2 * 4 + col % 2 * 16));
   }
   template <typename F>
   ECMV_GPU_DEVICE static void for_each_filled(uint32_t left, F f) {
@@ -309,11 +314,12 @@ class TileLanes {
   }
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
 
-  // Where the byte with sign and mantissa of an element is, from the tile's first raw byte.
+  // Where the byte with sign and mantissa of an element is, of f8 the word, from the tile's first raw byte.
+  static constexpr int kWordCols = kF8 ? 8 : 4;
   ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
-    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / 4;
+    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / kWordCols;
     return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes +
-           word % kUnitWords * 4 + row * 4 * kUnitWords + col % 4;
+           word % kUnitWords * 4 + row * 4 * kUnitWords + (kF8 ? 0 : col % 4);
   }
   // Patches of floats to the L2, but for parts of 16 bytes at both ends.
   ECMV_GPU_DEVICE void prefetch_float_patches() const {
@@ -472,8 +478,8 @@ class TileLanes {
       prefetch_raw(batch + 2, 1);
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {
-      const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
-      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8));
+      const auto cell_word = [&](int j) { return word(sign_mantissa_bits(kForm) + j); };
+      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8 * 4 / kWordCols));
     } else if constexpr (requires { visit.visit; }) {
       uint32_t first, second;
       Bytes::template integers<kQuad>(word, quad % 8, entry, first, second);

@@ -109,7 +109,7 @@ HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch&
   const FloatOrigin origin = OriginOf(stored.lowest);
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
                 end = std::min(cols, first_col + count * kSegmentCols);
-  uint16_t* HWY_RESTRICT rows = launch.floats.at(group * kLanes + first_lane, first_col);
+  uint16_t* HWY_RESTRICT rows = launch.floats.at<uint16_t>(group * kLanes + first_lane, first_col);
   const uint8_t* HWY_RESTRICT raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
   for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
     CopyFloatWords(raw, scratch.float_words);
@@ -122,6 +122,27 @@ HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch&
         FloatGroup(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
                    scratch.float_words[lane].data() + kFloatForm * g, origin, here + 32 * g);
       if (left < kSegmentCols) std::memcpy(to, here, 2 * static_cast<size_t>(left));
+    }
+  }
+}
+
+// The same of f8.
+HWY_NOINLINE void StoreF8(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
+  const Stored& stored = launch.stored;
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kF8SymbolCols), kLaneBytesOfRaw = 4 * kF8SignMantissaBits;
+  const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols,
+                end = std::min(stored.cols, first_col + count * kSegmentCols);
+  uint8_t* HWY_RESTRICT row = launch.floats.at<uint8_t>(group * kLanes + first_lane, first_col);
+  const uint8_t* HWY_RESTRICT raw_of_lane =
+      stored.raw_of(group, column * stored.tile_segments + segment) + kLaneBytesOfRaw * first_lane;
+  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += kLaneBytesOfRaw, row += launch.floats.stride) {
+    const uint8_t* HWY_RESTRICT raw = raw_of_lane;
+    const uint32_t* HWY_RESTRICT entries = scratch.entries[lane].data();
+    for (int64_t col = 0, left = end - first_col; left > 0; col += 32, left -= 32, raw += kF8GroupBytes, entries += 8) {
+      uint8_t* HWY_RESTRICT here = left >= 32 ? row + col : reinterpret_cast<uint8_t*>(scratch.last_cols.data());
+      F8Group(entries, raw, here);
+      if (left < 32) std::memcpy(row + col, here, static_cast<size_t>(left));
     }
   }
 }
@@ -147,12 +168,17 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
 HWY_INLINE void PutFloatPatches(const Launch& launch, int64_t group, int64_t column) {
   const Stored& stored = launch.stored;
   const int64_t number = group * stored.column_tiles + column;
-  uint16_t* HWY_RESTRICT tile = launch.floats.at(group * kLanes, column * stored.tile_cols);
   const int64_t first = stored.tile(number).first_patch, end = stored.first_patch(number + 1);
   for (int64_t i = first; i < end; ++i) {
     const FloatPatch patch = stored.float_patch(i);
-    uint16_t& element = tile[patch.row * launch.floats.stride + patch.col];
-    element = static_cast<uint16_t>((element & 0x807f) | patch.exponent << 7);
+    const int64_t row = group * kLanes + patch.row, col = column * stored.tile_cols + patch.col;
+    if (is_f8(stored.form)) {
+      uint8_t& element = *launch.floats.at<uint8_t>(row, col);
+      element = static_cast<uint8_t>((element & 0x87) | patch.exponent << 3);
+    } else {
+      uint16_t& element = *launch.floats.at<uint16_t>(row, col);
+      element = static_cast<uint16_t>((element & 0x807f) | patch.exponent << 7);
+    }
   }
 }
 
@@ -175,6 +201,8 @@ HWY_INLINE void Tile(const Launch& launch, int64_t group, int64_t column, Scratc
   else if (!patched)
     AddPatches<kStores>(launch, group, column);
 }
+
+UseFunction StoreOf(const Stored& stored) { return is_f8(stored.form) ? StoreF8 : StoreFloats; }
 
 template <bool kStores>
 void Groups(const Launch& launch) {
@@ -262,7 +290,7 @@ struct Decode {
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
     if (launch.stored.floats())
-      launch.floats = {reinterpret_cast<uint16_t*>(args.out), launch.stored.cols, args.rows.begin, 0, true};
+      launch.floats = {args.out, launch.stored.cols, args.rows.begin, 0, true};
     else
       launch.decoded = reinterpret_cast<int8_t*>(args.out);
     launch.past_caches = past_caches;
@@ -280,9 +308,10 @@ struct MultiplyFloats {
     if (args.rows.count() <= 0) return;
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
-    launch.use_entries = StoreFloats;
     const Stored& stored = launch.stored;
-    uint16_t* const tile = reinterpret_cast<uint16_t*>(args.scratch + tile_offset);
+    launch.use_entries = StoreOf(stored);
+    const auto type = is_f8(stored.form) ? datasets::ElementType::f8_e4m3 : datasets::ElementType::bf16;
+    std::byte* const tile = args.scratch + tile_offset;
     std::byte* const packed = args.scratch + packed_offset;
     backends::cpu::pack_tokens(form, args, stored.cols, packed);
     Scratch scratch;
@@ -295,8 +324,7 @@ struct MultiplyFloats {
         launch.floats = {tile, stored.tile_cols, group * kLanes, first_col};
         Tile<true>(launch, group, column, scratch);
         backends::cpu::add_panels(form,
-                                  {datasets::ElementType::bf16, reinterpret_cast<const std::byte*>(tile),
-                                   2 * stored.tile_cols, rows, stored.cols_of(column)},
+                                  {type, tile, stored.element_bytes() * stored.tile_cols, rows, stored.cols_of(column)},
                                   {packed, stored.cols, first_col}, args.batch, sums);
       }
       backends::cpu::store_sums(sums, rows, args.batch, args.y + group * kLanes, args.y_stride);
@@ -316,7 +344,7 @@ backends::BoundKernel BindMatvec(const CompressedView& matrix) {
 
 backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedView& matrix) {
   const Octets octets = OctetsOf(matrix);
-  const UseFunction store = octets.stored.floats() ? StoreFloats : UseEntriesOf<Use::store>(octets.stored);
+  const UseFunction store = octets.stored.floats() ? StoreOf(octets.stored) : UseEntriesOf<Use::store>(octets.stored);
   return {Decode{octets, store, policy.past_caches}, FactsOf(matrix)};
 }
 
@@ -369,14 +397,17 @@ std::string refuses_matvec(const CompressedView& view, const backends::DeviceInf
 }
 std::string refuses_matmul(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
-  if (view.type == datasets::ElementType::i8) return "The kernel multiplies elements of bf16.";
+  if (view.type == datasets::ElementType::i8) return "The kernel multiplies elements of bf16 and f8.";
+  const backends::cpu::PanelForm form = policy.as<backends::cpu::PanelPolicy>().form;
+  if (view.type == datasets::ElementType::f8_e4m3 && form != backends::cpu::PanelForm::widened)
+    return "Pairs of elements are multiplied where they are of bf16.";
   const std::string reason = refuses(view, device, policy);
-  return reason.empty() ? backends::cpu::why_not(policy.as<backends::cpu::PanelPolicy>().form) : reason;
+  return reason.empty() ? backends::cpu::why_not(form) : reason;
 }
 std::string refuses_decode(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   if (view.type != datasets::ElementType::i8 && policy.as<DecodePolicy>().past_caches && !is_plain(view))
-    return "Elements of bf16 go through the caches, where their patches are put in.";
+    return "Elements of bf16 and f8 go through the caches, where their patches are put in.";
   return refuses(view, device, policy);
 }
 

@@ -12,7 +12,7 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Of bf16 elements, 0 of others.
+// Of bf16 and f8 elements, 0 of others.
 inline int largest_stand_in(const codecs::CompressedView& matrix) {
   if (!has_floats(matrix)) return 0;
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
@@ -22,9 +22,10 @@ inline int largest_stand_in(const codecs::CompressedView& matrix) {
 inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
   const int largest = largest_stand_in(matrix);
-  if (largest == 0) return rounding;
+  const bool f8 = is_f8(shape_of(matrix).form);
+  if (f8 ? matrix.sections[kPatches].bytes.empty() : largest == 0) return rounding;
   rounding.more_roundings += static_cast<int>(4 * cols);
-  rounding.offset = std::ldexp(2.0, largest + 1 - 127);
+  rounding.offset = std::ldexp(2.0, f8 ? std::max(largest, 1) + 1 - 7 : largest + 1 - 127);
   return rounding;
 }
 
@@ -81,10 +82,10 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   planned.layout.shares = division.shares;
   planned.layout.share_tiles = division.share_tiles;
   Plan& plan = planned.plan;
-  const bool floats = is_float(shape.form);
+  const bool halves = is_float(shape.form) && !is_f8(shape.form);
   const int segment_bytes = 2 * segment_cols(shape.symbol_cols);
-  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 every other 16.
-  planned.layout.token_bytes = segment_bytes + (floats ? 64 : 16);
+  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 and f8 every other 16.
+  planned.layout.token_bytes = segment_bytes + (halves ? 64 : 16);
   const int64_t part_bytes = policy.together() ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
                                                      gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
                                                : int64_t{batch} * planned.layout.token_bytes;
@@ -332,8 +333,9 @@ struct MultiplyTokens {
       const TokenKernel kernel =
           token_kernel(shape, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
       if (policy->together()) {
-        const auto arrange = is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
-                                                  : gpu::enqueue_token_blocks<gpu::Int8Elements>;
+        const auto arrange = is_f8(shape.form)      ? gpu::enqueue_token_blocks<gpu::F8Elements>
+                             : is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
+                                                    : gpu::enqueue_token_blocks<gpu::Int8Elements>;
         arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
                 args.scratch + gpu::share_scratch_bytes(shares, size.rows), compute_units, early);
       }
@@ -354,8 +356,8 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
   if (token_kernel(shape_of(matrix), policy.multiply, 2) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
-           "of four.";
+    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 and f8 elements in "
+           "symbols of four.";
   if (plan_tokens(policy, shape_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
           .plan.lane_groups == 0)
     return "The table, the rings of the lane groups and a slice of a token do not fit the shared memory of a block.";
@@ -385,8 +387,8 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
   if (is_plain(matrix)) return kRefusesPlain;
   const Shape shape = shape_of(matrix);
   if (few_kernel(shape, 1) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements in symbols "
-           "of four.";
+    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 and f8 elements in "
+           "symbols of four.";
   if (plan_few(policy.as<RingPolicy>(), shape, matrix.shape, kFewTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
@@ -451,7 +453,7 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
                                        const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
-  if (!has_floats(matrix)) return "The kernel multiplies bf16 elements.";
+  if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
   if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   if (largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";

@@ -4,8 +4,8 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Null where there is none. Kernels are for symbols of four and eight columns with kLeastRaw to kMostRaw raw bits, and for bf16
-// elements, two symbols a window: what is left out would double the compiling, twice.
+// Null where there is none. Kernels are for symbols of four and eight columns with kLeastRaw to kMostRaw raw bits, and for bf16 and
+// f8 elements, two symbols a window: what is left out would double the compiling, twice.
 template <int kLeastRaw, int kMostRaw, typename Make>
 auto for_token_shape(const Shape& shape, Make make) {
   using Kernel = decltype(make(Constant<4>{}, Constant<2>{}));

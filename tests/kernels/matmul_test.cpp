@@ -143,8 +143,11 @@ datasets::Matrix weights(datasets::ElementType type, datasets::Shape shape) {
 std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shapes) {
   using enum datasets::ElementType;
   std::vector<datasets::Matrix> out;
-  for (const datasets::Shape shape : shapes)
+  for (const datasets::Shape shape : shapes) {
     for (const auto type : {bf16, i8, f8_e4m3, f8_e5m2, f16}) out.push_back(weights(type, shape));
+    out.push_back(
+        f8_matrix(shape));  // the others have every exponent as often as any, which codes would only make larger
+  }
   return out;
 }
 
@@ -198,7 +201,8 @@ TEST_CASE("matmul kernels keep the bound over several blocks of rows") {
   Devices all = devices(Place::cpu, 3);
   if (!has_matmul(entry, all)) return;
   const int batches[] = {1, 16};
-  for (const datasets::Matrix& matrix : {bf16_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)})
+  for (const datasets::Matrix& matrix :
+       {bf16_matrix({384, 4096}), f8_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)})
     run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
 }
 
@@ -224,7 +228,8 @@ TEST_CASE("matmul kernels keep the bound on this machine's GPUs with thousands o
   const codecs::CodecEntry& entry = each_codec();
   if (!has_matmul(entry, all)) return;
   const int batches[] = {1, 16, 64};
-  for (const datasets::Matrix& matrix : {bf16_matrix({2048, 8192}), gaussian_matrix({2048, 8192}, 4)})
+  for (const datasets::Matrix& matrix :
+       {bf16_matrix({2048, 8192}), f8_matrix({2048, 8192}), gaussian_matrix({2048, 8192}, 4)})
     run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
 }
 
