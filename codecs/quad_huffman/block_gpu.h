@@ -10,8 +10,8 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 struct Matrix {
   gpu::Pointer<const uint32_t> table;
   Streams streams;
-  int entries;         // 2^T
-  int exponent_shift;  // of exponent_quads(), which entries are made in shared memory; 0: they stay
+  int entries;          // 2^T
+  bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
   int64_t row_groups;
   int64_t rows;
@@ -83,8 +83,7 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntri
     for (int k = 0; k < kCount; ++k) {
       const int number = first + (done + k) * gpu::block_size();
       if (number >= matrix.entries) break;
-      const uint32_t entry =
-          matrix.exponent_shift != 0 ? exponent_quads(own.entry[k], matrix.exponent_shift) : own.entry[k];
+      const uint32_t entry = matrix.exponent_quads ? exponent_quads(own.entry[k]) : own.entry[k];
       const gpu::Pointer<std::byte> to = table + number * bytes;
       for (int i = 0; i < chunks; i += sharers)
         gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = gpu::uint4{entry, entry, entry, entry};

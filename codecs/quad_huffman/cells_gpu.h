@@ -15,15 +15,12 @@ namespace gpu = backends::gpu;
 ECMV_GPU_DEVICE constexpr uint32_t low_bits(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
 // Quads of exponents have more bits of their bytes free than the stored entries use: in shared memory byte k is 16 h of
-// column k, bit 3 is where the raw bit goes (of f8, which has none, the byte is 8 h), and bits 0 and 1 of bytes 0 to 2 make the
-// weighted sum of the bytes the length (as of folded cells, format.h), which costs an operation less than one length bit a
-// byte does. `shift`: exponent_shift(), which is 0 where entries stay as they are.
-inline constexpr int exponent_shift(int symbol_cols, int form) {
-  return !is_float(form) || symbol_cols != 4 ? 0 : is_f8(form) ? 2 : 3;
-}
+// column k, bit 3 is where the raw bit goes, and bits 0 and 1 of bytes 0 to 2 make the weighted sum of the bytes the length
+// (as of folded cells, format.h), which costs an operation less than one length bit a byte does.
+inline constexpr bool has_exponent_quads(int symbol_cols, int form) { return is_float(form) && symbol_cols == 4; }
 inline constexpr int32_t kQuadLengthWeights = static_cast<int32_t>(length_weights(4));
-ECMV_GPU_DEVICE uint32_t exponent_quads(uint32_t stored, int shift) {
-  const uint32_t cells = (stored & 0x1E1E1E1Eu) << shift;
+ECMV_GPU_DEVICE uint32_t exponent_quads(uint32_t stored) {
+  const uint32_t cells = (stored & 0x1E1E1E1Eu) << 3;
   const int32_t length = gpu::dot4_unsigned_signed(stored & 0x01010101u, 0x08040201, 0);
   const auto left = static_cast<uint32_t>(length - gpu::dot4_unsigned_signed(cells, kQuadLengthWeights, 0));
   return cells | (left & 3) | (left & 12) << 6 | (left & 48) << 12;
@@ -34,14 +31,14 @@ struct Cells {
   static constexpr int kCellBits = cell_bits(kForm), kShift = entry_shift(kSymbolCols, kForm);
   static constexpr bool kFolds = is_folded(kForm), kPacked = has_packed_entries(kSymbolCols, kForm),
                         kNibbles = has_nibble_entries(kSymbolCols, kForm),
-                        kExponentQuads = exponent_shift(kSymbolCols, kForm) != 0,
+                        kExponentQuads = has_exponent_quads(kSymbolCols, kForm),
                         kSummed = has_summed_lengths(kSymbolCols, kForm) || kExponentQuads;
   static constexpr uint32_t kLengthWeights = length_weights(kSymbolCols);
   static constexpr Planes kPlanes = planes_of(is_float(kForm) ? kCellBits : raw_bits_of(kForm), kFolds);
-  // Bytes of exponents e - lowest times this are bits 7 and higher of a half, below which is anything; of f8 bits 0 to 3 are 0.
+  // Bytes of exponents e - lowest times this are bits 7 and higher of a half, below which is anything.
   static constexpr uint32_t kExponentUnit = kExponentQuads ? 16 : 128;
   // Whether bytes are twice w - lowest.
-  static constexpr bool kDoubled = !kPacked && !is_float(kForm) && kShift > kCellBits;
+  static constexpr bool kDoubled = !kPacked && kShift > kCellBits;
   // A cell with its raw bits in both nibbles of each byte, and the raw bits there.
   static constexpr uint32_t kCellOfNibbles = 0x11111111u * ((4u << kShift) - 1 - (kDoubled ? 1 : 0)),
                             kRawOfNibbles = 0x11111111u * ((1u << kCellBits) - 1);
@@ -76,8 +73,6 @@ struct Cells {
       if constexpr (kCellBits > 0)
         both = gpu::select_bits(kRawOfNibbles, word(quad / 2 * kCellBits / 4) >> (quad / 2 * kCellBits % 4), entry);
       return both & kCellOfNibbles & (kQuad == 0 ? 0x0F0F0F0Fu : 0xF0F0F0F0u);
-    } else if constexpr (is_f8(kForm)) {
-      return entry;
     } else if constexpr (kExponentQuads) {
       const uint32_t raw_bits = quad <= 3 ? word(0) << (3 - quad) : word(0) >> (quad - 3);
       return gpu::select_bits(0x08080808u, raw_bits, entry);

@@ -135,7 +135,7 @@ Stored open_checked(const CompressedView& view) {
   if (floats)
     require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_form(stored.symbol_cols, f8) &&
                 (!f8 || stored.symbol_cols == kF8SymbolCols),
-            "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9, of f8 4 and 4.");
+            "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9, of f8 4 and 5.");
   else
     require(stored.form < 2 * kFolded && stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
                 stored.raw_bits() <= most_raw_bits(stored.symbol_cols, stored.folded()),
@@ -143,9 +143,7 @@ Stored open_checked(const CompressedView& view) {
             "columns without folded cells could have more).");
   require(stored.table_bits >= kLeastTableBits && stored.table_bits <= kMostTableBits,
           "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
-  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (f8       ? 0
-                                                                    : floats ? 255
-                                                                             : 127),
+  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? most_exponent(stored.form) : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
   require(bytes(kTable) == int64_t{4} << stored.table_bits,
           "The table of a quad_huffman stream has a wrong size (before format 4, symbols of 8 columns without folded "

@@ -24,15 +24,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr int kFloatCols = 4;                      // columns of a symbol
 inline constexpr int kFloatForm = kSignMantissaBits + 1;  // with cells of two exponents
 inline constexpr int kFloatGroups = segment_cols(kFloatCols) / 32;
-inline constexpr int kFloatWords = kFloatGroups * kFloatForm;  // raw words of a segment and lane
-static_assert(raw_unit_words(kFloatCols, kFloatForm) == 2 && kFloatWords % 4 == 0);
+static_assert(kF8SymbolCols == kFloatCols);
+// Raw words of a segment and lane.
+inline constexpr int float_words(int form) { return kFloatGroups * raw_bits_of(form); }
 
 // A segment's raw words, one lane's after the other's: its units of two words lie lane by lane.
-using FloatWords = std::array<std::array<uint32_t, kFloatWords>, kWalkLanes>;
+using FloatWords = std::array<std::array<uint32_t, float_words(kFloatForm)>, kWalkLanes>;
+template <int kForm>
 HWY_INLINE void CopyFloatWords(const uint8_t* HWY_RESTRICT raw, FloatWords& words) {
+  static_assert(raw_unit_words(kFloatCols, kForm) == 2 && float_words(kForm) % 4 == 0);
   const hn::FixedTag<uint64_t, 2> d;
   for (int lane = 0; lane < kWalkLanes; lane += 2)
-    for (int unit = 0; unit < kFloatWords / 2; unit += 2) {
+    for (int unit = 0; unit < float_words(kForm) / 2; unit += 2) {
       const auto* from = reinterpret_cast<const uint64_t*>(raw + unit * kLanes * 8 + lane * 8);
       const auto first = hn::LoadU(d, from), second = hn::LoadU(d, from + kLanes);
       const auto to = [&](int of) HWY_ATTR { return reinterpret_cast<uint64_t*>(words[of].data() + 2 * unit); };
@@ -64,18 +67,24 @@ HWY_INLINE V8 HighsOf(const uint32_t* HWY_RESTRICT entries) {
       d8, hn::Or(hn::And(twice, hn::Set(d16, 0x000f)), hn::And(hn::ShiftRight<4>(twice), hn::Set(d16, 0x0f00))));
 }
 
+// All ones in bytes whose raw bit is set: of the quads of `part` by the group's plane of one bit.
+HWY_INLINE V8 RawOf(V8 plane, int part) {
+  const D8 d8;
+  alignas(32) static constexpr uint8_t kBits[32] = {1,  1,  1,  1,  2,  2,  2,  2,  4,  4,  4,  4,  8,   8,   8,   8,
+                                                    16, 16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 64, 128, 128, 128, 128};
+  const V8 bits = hn::Load(d8, kBits + 4 * kVectorQuads * part);
+  return hn::VecFromMask(d8, hn::Eq(hn::And(plane, bits), bits));
+}
+
 // 32 columns: entries[8], words[9].
 HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
                            const FloatOrigin& origin, uint16_t* HWY_RESTRICT decoded) {
   const D8 d8;
   const D32 d32;
-  alignas(32) static constexpr uint8_t kBits[32] = {1,  1,  1,  1,  2,  2,  2,  2,  4,  4,  4,  4,  8,   8,   8,   8,
-                                                    16, 16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 64, 128, 128, 128, 128};
   const V8 plane = hn::BitCast(d8, hn::Set(d32, words[kSignMantissaBits]));
   for (int part = 0; part < kParts; ++part) {
     const V8 high = HighsOf(entries + kVectorQuads * part);
-    const V8 bits = hn::Load(d8, kBits + 4 * kVectorQuads * part);
-    const V8 raw = hn::VecFromMask(d8, hn::Eq(hn::And(plane, bits), bits));
+    const V8 raw = RawOf(plane, part);
     const V8 upper = hn::Sub(hn::Add(high, origin.upper), hn::And(raw, origin.odd));
     const V8 signs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(words) + 4 * kVectorQuads * part);
     const V8 sign = hn::Set(d8, 0x80);
@@ -93,11 +102,8 @@ HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t*
   }
 }
 
-inline constexpr int kF8GroupBytes = 4 * kLanes * kF8SignMantissaBits;  // raw words of 32 columns, 16 bytes a lane
-static_assert(raw_unit_words(kF8SymbolCols, kF8Form) == kF8SignMantissaBits);
-
-// The same of f8: entries[8], four words. Columns 0 and 1 of four have what they have in high nibbles, 2 and 3 in low ones.
-HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT words,
+// The same of f8: entries[8], words[5]. Columns 0 and 1 of four have what they have in high nibbles, 2 and 3 in low ones.
+HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, V8 lowest,
                         uint8_t* HWY_RESTRICT decoded) {
   struct Bytes {
     alignas(32) uint8_t of_mantissa[32], of_sign[32], is_high[32];
@@ -114,10 +120,13 @@ HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY
   static_assert(f8_mantissa_nibble(0) % 2 == f8_sign_nibble(0) % 2);
   const D8 d8;
   const D16 d16;
-  const V8 all = hn::LoadDup128(d8, words);
+  const V8 all = hn::LoadDup128(d8, reinterpret_cast<const uint8_t*>(words)),
+           plane = hn::BitCast(d8, hn::Set(D32(), words[kF8SignMantissaBits]));
   for (int part = 0; part < kParts; ++part) {
     const int first = 4 * kVectorQuads * part;
-    const V8 high = hn::BitCast(d8, hn::ShiftLeft<3>(hn::BitCast(d16, HighsOf(entries + kVectorQuads * part))));
+    const V8 high = HighsOf(entries + kVectorQuads * part),
+             exponent = hn::Sub(hn::Add(hn::Add(high, high), lowest), RawOf(plane, part)),
+             above = hn::And(hn::BitCast(d8, hn::ShiftLeft<3>(hn::BitCast(d16, exponent))), hn::Set(d8, 0x78));
     const V8 mantissas = hn::TableLookupBytes(all, hn::Load(d8, kBytes.of_mantissa + first)),
              signs = hn::TableLookupBytes(all, hn::Load(d8, kBytes.of_sign + first));
     const auto is_high = hn::Ne(hn::Load(d8, kBytes.is_high + first), hn::Zero(d8));
@@ -125,7 +134,7 @@ HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY
              up = hn::BitCast(d8, hn::ShiftLeft<4>(hn::BitCast(d16, signs)));
     const V8 mantissa = hn::And(hn::IfThenElse(is_high, down, mantissas), hn::Set(d8, 7)),
              sign = hn::And(hn::IfThenElse(is_high, signs, up), hn::Set(d8, 0x80));
-    hn::StoreU(hn::Or3(high, mantissa, sign), d8, decoded + first);
+    hn::StoreU(hn::Or3(above, mantissa, sign), d8, decoded + first);
   }
 }
 

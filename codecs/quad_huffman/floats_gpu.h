@@ -29,19 +29,19 @@ ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t low
 }
 // The same of f8, quad number `quad` of its segment, a constant once the loops around are unrolled; `word` is the raw word of
 // this quad and its neighbour.
-ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t unit) {
+ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t lowest, uint32_t unit) {
   constexpr uint32_t kExponent = ~gpu::kF8Raw;
   const auto rotated = [&](int bits) { return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(bits)); };
   const int bits = quad % 2 * 8;
-  return {
-      gpu::scaled_f8(gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit,
-                                      bits == 0 ? word : rotated(bits))),
-      gpu::scaled_f8(gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit, rotated(bits + 4)))};
+  return {gpu::scaled_f8(gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit + lowest,
+                                          bits == 0 ? word : rotated(bits))),
+          gpu::scaled_f8(
+              gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4)))};
 }
 // Four elements as numbers of bf16, of what TileOf's decode() gives.
 template <typename TileOf>
 ECMV_GPU_DEVICE FourFloats numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
-  if constexpr (TileOf::kF8) return join_f8(quad, exponents, signs, unit);
+  if constexpr (TileOf::kF8) return join_f8(quad, exponents, signs, lowest, unit);
   return join(exponents, signs, lowest, unit);
 }
 template <typename TileOf>

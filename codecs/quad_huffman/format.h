@@ -65,11 +65,11 @@
 // from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
 // exponent that stands in for another one, 0 if there are no patches.
 //
-// f8 elements (e4m3), s eeee mmm: the same with K = 4, h the exponent, `lowest` 0 and B = 4, all of them sign and mantissa.
-// Those of eight columns c = 2 p + i are a word: nibble (1 + p + 4 i) % 8 has the mantissa of column c in its lower three
-// bits, nibble (3 + p + 4 i) % 8 its sign as the highest bit. So the word rotated right by 4 p bits has sign and mantissa of
-// column 2 p where a bf16 in the word's lower half has its sign and its highest mantissa bits, and those of the next column
-// in the upper half.
+// f8 elements (e4m3), s eeee mmm: the same with K = 4, exponents of 0..15 and B = 5, four for sign and mantissa and one plane
+// as of bf16. Signs and mantissas of eight columns c = 2 p + i are a word: nibble (1 + p + 4 i) % 8 has the mantissa of
+// column c in its lower three bits, nibble (3 + p + 4 i) % 8 its sign as the highest bit. So the word rotated right by 4 p
+// bits has sign and mantissa of column 2 p where a bf16 in the word's lower half has its sign and its highest mantissa bits,
+// and those of the next column in the upper half. What stands in for an exponent may be 16.
 //
 // Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they
 // are, row-major, and the other sections are empty.
@@ -101,8 +101,8 @@ inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 3
 
 // A form is the header's first byte: raw bits of an element, and kFolded where cells are folded.
 inline constexpr int kFolded = 16;
-// Of f8, whose form is this and the bits of sign and mantissa; forms of bf16 are theirs and a cell's.
-inline constexpr int kF8 = 64, kF8Form = kF8 + kF8SignMantissaBits, kF8SymbolCols = 4;
+// Of f8, whose form is this and its raw bits.
+inline constexpr int kF8 = 64, kF8Form = kF8 + kF8SignMantissaBits + 1, kF8SymbolCols = 4;
 // The header of a matrix that is stored as it is, and all of it; plain.h.
 inline constexpr int kPlain = 32;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
@@ -178,7 +178,7 @@ inline constexpr uint32_t summed_length_bits(int symbol_cols, uint32_t number) {
 // Bits by which h is shifted inside a table entry that is not packed. Where lengths are in the bytes' lowest bits,
 // matrices without raw bits below h have twice the elements there.
 inline constexpr int entry_shift(int symbol_cols, int form) {
-  return cell_bits(form) == 0 && symbol_cols > 2 ? 1 : cell_bits(form);
+  return cell_bits(form) == 0 && !is_float(form) && symbol_cols > 2 ? 1 : cell_bits(form);
 }
 
 // Where h of column k begins in an entry of 8 columns.

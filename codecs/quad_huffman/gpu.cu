@@ -136,7 +136,8 @@ struct MultiplyFloats {
 template <int kMostThreads>
 MatmulKernel matmul_kernel(const Shape& shape) {
   return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatmulKernel {
-    return matmul<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+    constexpr int kThreads = most_threads(decltype(form)::value, kMostThreads);
+    return matmul<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
   });
 }
 

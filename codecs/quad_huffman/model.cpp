@@ -45,7 +45,7 @@ double order0_bits(std::span<const uint64_t> counts) {
 // - 128 where elements are floats.
 struct Cells {
   int symbol_cols = 4, raw_bits = 0, lowest = 0;
-  bool floats = false, folded = false, f8 = false;
+  bool floats = false, folded = false;
   // As of int8: of floats raw_bits are those of exponents.
   int form() const { return raw_bits + (folded ? kFolded : 0); }
   int width() const { return 1 << cell_bits(form()); }
@@ -65,9 +65,8 @@ uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) 
 }
 
 // Of contiguous cells -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign. Of folded
-// ones the centre. The cells of f8 have all of its exponents.
+// ones the centre.
 int best_lowest(const modelling::Histogram& elements, Cells cells) {
-  if (cells.f8) return -128;
   int smallest = -128, largest = 127;
   while (smallest < 127 && elements[smallest + 128] == 0) ++smallest;
   while (largest > smallest && elements[largest + 128] == 0) --largest;
@@ -215,7 +214,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
     double least = -1;  // of these
     for (int b = least_raw_bits(k, folded); b <= most; ++b) {
       if (raw_bits >= 0 && b != raw_bits) continue;
-      Cells cells{k, b, 0, floats, folded, model.f8};
+      Cells cells{k, b, 0, floats, folded};
       cells.lowest = best_lowest(elements, cells);
       const double rest = static_cast<double>(b + (floats ? sign_mantissa_bits(form) : 0)) * elements_in_all +
                           static_cast<double>(outside_bits(elements, cells));
@@ -380,8 +379,7 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   Parameters parameters{{.symbol_cols = wanted.symbol_cols == 0 ? 4 : wanted.symbol_cols,
                          .raw_bits = std::max(wanted.raw_bits, 0),
                          .lowest = model.f8 ? -128 : 0,
-                         .floats = model.floats,
-                         .f8 = model.f8},
+                         .floats = model.floats},
                         std::max(wanted.table_bits, kLeastTableBits)};
   Cells& cells = parameters.cells;
   if (model.floats) cells.raw_bits = cell_bits(float_form(cells.symbol_cols, model.f8));

@@ -34,7 +34,7 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
                       .row_segments = static_cast<int>(row_segments(view.shape.cols, shape.symbol_cols)),
                       .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
           .entries = 1 << shape.table_bits,
-          .exponent_shift = exponent_shift(shape.symbol_cols, shape.form),
+          .exponent_quads = has_exponent_quads(shape.symbol_cols, shape.form),
           .lowest = shape.lowest,
           .row_groups = row_groups(view.shape.rows),
           .rows = view.shape.rows,
@@ -169,6 +169,9 @@ auto for_float_shape(const Shape& shape, F f) {
   if (shape.symbol_cols == 2) return for_window(Constant<2>{});
   return for_window(Constant<4>{});
 }
+
+// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer registers.
+constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
 
 using Layers = std::span<const backends::Layer>;
 

@@ -9,6 +9,14 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+// Four elements of f8; exponents are bits 6..3 of bytes. With its first column's mantissa in bits 2..0, a raw word has the next one's in byte 2, both signs in bit 3
+// of the bytes after them, and what the other two columns have a nibble above that.
+ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
+  const uint32_t raw = gpu::funnel_shift_right(word, word, static_cast<uint32_t>(4 + quad % 2 * 8)),
+                 mantissas = gpu::byte_permute(raw, raw >> 4, 0x6420), signs = gpu::byte_permute(raw << 4, raw, 0x7531);
+  return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
+}
+
 template <typename TileOf, int kRowBytesOfPiece>
 struct RowsPiece {
   static constexpr bool kFloats = TileOf::kFloats;
@@ -23,6 +31,7 @@ struct RowsPiece {
   uint32_t lowest;                // as in_all_elements() makes it
 
   static ECMV_GPU_DEVICE uint32_t in_all_elements(int lowest) {
+    if (TileOf::kF8) return 0x08080808u * static_cast<uint32_t>(lowest);
     return kFloats ? in_both_halves(lowest) : 0x01010101u * (static_cast<uint32_t>(lowest) & 0xFF);
   }
 
@@ -37,7 +46,7 @@ struct RowsPiece {
     const auto put = [&](int quad) { put_chunk(tile, s, quad, chunk, patches, use); };
     if constexpr (TileOf::kF8) {
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-        set_word(chunk, quad, f8_bytes(quad, exponents, signs));
+        set_word(chunk, quad, f8_bytes(quad, exponents + lowest, signs));
         if (quad % 4 == 3) put(quad);
       });
     } else if constexpr (kFloats) {
@@ -65,20 +74,12 @@ struct RowsPiece {
     if (quad % 4 == 2) chunk.z = word;
     if (quad % 4 == 3) chunk.w = word;
   }
-  // Four elements of f8. With its first column's mantissa in bits 2..0, a raw word has the next one's in byte 2, both signs in bit 3
-  // of the bytes after them, and what the other two columns have a nibble above that.
-  static ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
-    const uint32_t raw = gpu::funnel_shift_right(word, word, static_cast<uint32_t>(4 + quad % 2 * 8)),
-                   mantissas = gpu::byte_permute(raw, raw >> 4, 0x6420),
-                   signs = gpu::byte_permute(raw << 4, raw, 0x7531);
-    return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
-  }
   // `quad` is the last one of a chunk.
   template <typename Use>
   ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, typename TileOf::PatchWalk& patches,
                                  Use use) {
     const int end_col = s * TileOf::kSegmentCols + quad * 4 + 4, in_piece = (end_col - 1) % kCols;
-    if (!kFloats && lowest != 0)  // of f8 it is 0
+    if (!kFloats && lowest != 0)
       chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
                          gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
     *gpu::cast<gpu::uint4>(bytes + place(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;

@@ -101,50 +101,44 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
-// The same of bf16.
-HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+// The same of bf16 or f8: Group makes 32 elements of entries and raw words.
+template <int kForm, class Bits, class Group>
+HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& scratch, const Group& make_group) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
-  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols);
-  const FloatOrigin origin = OriginOf(stored.lowest);
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols), kRawBits = raw_bits_of(kForm);
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
                 end = std::min(cols, first_col + count * kSegmentCols);
-  uint16_t* HWY_RESTRICT rows = launch.floats.at<uint16_t>(group * kLanes + first_lane, first_col);
+  Bits* HWY_RESTRICT rows = launch.floats.at<Bits>(group * kLanes + first_lane, first_col);
   const uint8_t* HWY_RESTRICT raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
   for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
-    CopyFloatWords(raw, scratch.float_words);
-    raw += raw_bytes_of_segment(kFloatCols, kFloatForm);
+    CopyFloatWords<kForm>(raw, scratch.float_words);
+    raw += raw_bytes_of_segment(kFloatCols, kForm);
     const int64_t left = end - first_col - col;
     for (int lane = 0; lane < lanes; ++lane) {
-      uint16_t* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
-      uint16_t* HWY_RESTRICT here = left >= kSegmentCols ? to : scratch.last_floats.data();
+      Bits* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
+      Bits* HWY_RESTRICT here = left >= kSegmentCols ? to : reinterpret_cast<Bits*>(scratch.last_floats.data());
       for (int g = 0; g < kFloatGroups; ++g)
-        FloatGroup(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
-                   scratch.float_words[lane].data() + kFloatForm * g, origin, here + 32 * g);
-      if (left < kSegmentCols) std::memcpy(to, here, 2 * static_cast<size_t>(left));
+        make_group(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
+                   scratch.float_words[lane].data() + kRawBits * g, here + 32 * g);
+      if (left < kSegmentCols) std::memcpy(to, here, sizeof(Bits) * static_cast<size_t>(left));
     }
   }
 }
 
-// The same of f8.
+HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const FloatOrigin origin = OriginOf(launch.stored.lowest);
+  StoreGroups<kFloatForm, uint16_t>(
+      launch, chunk, scratch,
+      [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, uint16_t* HWY_RESTRICT to)
+          HWY_ATTR { FloatGroup(entries, words, origin, to); });
+}
+
 HWY_NOINLINE void StoreF8(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
-  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
-  const Stored& stored = launch.stored;
-  constexpr int kSegmentCols = quad_huffman::segment_cols(kF8SymbolCols), kLaneBytesOfRaw = 4 * kF8SignMantissaBits;
-  const int64_t first_col = column * stored.tile_cols + segment * kSegmentCols,
-                end = std::min(stored.cols, first_col + count * kSegmentCols);
-  uint8_t* HWY_RESTRICT row = launch.floats.at<uint8_t>(group * kLanes + first_lane, first_col);
-  const uint8_t* HWY_RESTRICT raw_of_lane =
-      stored.raw_of(group, column * stored.tile_segments + segment) + kLaneBytesOfRaw * first_lane;
-  for (int lane = 0; lane < lanes; ++lane, raw_of_lane += kLaneBytesOfRaw, row += launch.floats.stride) {
-    const uint8_t* HWY_RESTRICT raw = raw_of_lane;
-    const uint32_t* HWY_RESTRICT entries = scratch.entries[lane].data();
-    for (int64_t col = 0, left = end - first_col; left > 0; col += 32, left -= 32, raw += kF8GroupBytes, entries += 8) {
-      uint8_t* HWY_RESTRICT here = left >= 32 ? row + col : reinterpret_cast<uint8_t*>(scratch.last_cols.data());
-      F8Group(entries, raw, here);
-      if (left < 32) std::memcpy(row + col, here, static_cast<size_t>(left));
-    }
-  }
+  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(launch.stored.lowest));
+  StoreGroups<kF8Form, uint8_t>(launch, chunk, scratch,
+                                [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
+                                    uint8_t* HWY_RESTRICT to) HWY_ATTR { F8Group(entries, words, lowest, to); });
 }
 
 template <bool kStores>

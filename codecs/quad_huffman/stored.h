@@ -84,7 +84,7 @@ struct Stored {
   }
   // The bits of an element with such a byte.
   uint16_t float_bits(int exponent, int sign) const {
-    if (is_f8(form)) return static_cast<uint16_t>(sign | exponent << 3);
+    if (is_f8(form)) return static_cast<uint16_t>(sign | (exponent & 15) << 3);  // what stands in may be 16
     return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
   }
   int element_bytes() const { return floats() && !is_f8(form) ? 2 : 1; }

@@ -355,6 +355,8 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   const auto& policy = named.as<TokenGroupsPolicy>();
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
+  if (policy.multiply == Multiply::alone && is_f8(shape_of(matrix).form))
+    return "Lane groups that multiply alone take no f8 elements: for few tokens of bf16 there is few_tokens.";
   if (token_kernel(shape_of(matrix), policy.multiply, 2) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 and f8 elements in "
            "symbols of four.";

@@ -23,7 +23,8 @@ auto for_token_shape(const Shape& shape, Make make) {
 template <int kTokenTiles, Multiply kMultiply>
 TokenKernel token_kernel(const Shape& shape) {
   return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> TokenKernel {
-    if constexpr (kMultiply == Multiply::scaled && is_float(decltype(form)::value))
+    constexpr int kForm = decltype(form)::value;
+    if constexpr ((kMultiply == Multiply::scaled && is_float(kForm)) || (kMultiply == Multiply::alone && is_f8(kForm)))
       return nullptr;
     else
       return token_product<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, kMultiply, 512>;
@@ -40,7 +41,8 @@ FewKernel few_kernel(const Shape& shape) {
 template <int kMostThreads>
 RingTokensKernel ring_tokens_kernel(const Shape& shape) {
   return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> RingTokensKernel {
-    return ring_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+    constexpr int kThreads = most_threads(decltype(form)::value, kMostThreads);
+    return ring_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
   });
 }
 
