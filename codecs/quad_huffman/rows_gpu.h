@@ -9,8 +9,8 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Four elements of f8; exponents are bits 6..3 of bytes. With its first column's mantissa in bits 2..0, a raw word has the next one's in byte 2, both signs in bit 3
-// of the bytes after them, and what the other two columns have a nibble above that.
+// Four elements of f8, of exponents in bits 6..3 of bytes. With the first column's mantissa in bits 2..0 a raw word has the next
+// one's in byte 2, the signs of both in bit 3 of the bytes after these, and what the other two columns have a nibble above.
 ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
   const uint32_t raw = gpu::funnel_shift_right(word, word, static_cast<uint32_t>(4 + quad % 2 * 8)),
                  mantissas = gpu::byte_permute(raw, raw >> 4, 0x6420), signs = gpu::byte_permute(raw << 4, raw, 0x7531);
