@@ -28,7 +28,8 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kLean = false>
 class TileLanes {
  public:
   static constexpr int kSharedBytes = kRingBytes + (kLean ? kScheduleBytes : 0),
-                       kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm);
+                       kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm),
+                       kSignWords = sign_mantissa_bits(kForm);  // of floats: of the raw words of 32 columns
   static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
   // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
@@ -284,7 +285,7 @@ class TileLanes {
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
   }
-  // Four patches of floats a lane, from number `first` of the tile on, and signs and mantissas of their elements.
+  // Four patches a lane, from number `first` of the tile on, and signs and mantissas of their elements.
   struct FloatPatches {
     uint32_t bits[kPatchesAhead], sign[kPatchesAhead];
   };
@@ -478,7 +479,7 @@ class TileLanes {
       prefetch_raw(batch + 2, 1);
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {
-      const auto cell_word = [&](int j) { return word(sign_mantissa_bits(kForm) + j); };
+      const auto cell_word = [&](int j) { return word(kSignWords + j); };
       visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8 * 4 / kWordCols));
     } else if constexpr (requires { visit.visit; }) {
       uint32_t first, second;
