@@ -90,8 +90,8 @@ class TileLanes {
     }
   }
 
-  // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 or f8 elements; before
-  // decode(). Of bf16 these are a byte, of f8 bits 15 and 6..4, as a bf16 has them in its upper byte.
+  // Calls f(lane's patch, sign and mantissa of its element: a byte, of f8 bits 15 and 6..4 of a half) for the patches of the
+  // tile, of bf16 or f8 elements; before decode().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     ECMV_GPU_NO_UNROLL
