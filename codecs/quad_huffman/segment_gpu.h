@@ -316,9 +316,8 @@ class TileLanes {
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
 
   // Where the byte with sign and mantissa of an element is, of f8 the word, from the tile's first raw byte.
-  static constexpr int kWordCols = kF8 ? 8 : 4;
   ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
-    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / kWordCols;
+    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / (kF8 ? 8 : 4);
     return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes +
            word % kUnitWords * 4 + row * 4 * kUnitWords + (kF8 ? 0 : col % 4);
   }
@@ -480,7 +479,7 @@ class TileLanes {
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {
       const auto cell_word = [&](int j) { return word(kSignWords + j); };
-      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8 * 4 / kWordCols));
+      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8 / (kF8 ? 2 : 1)));
     } else if constexpr (requires { visit.visit; }) {
       uint32_t first, second;
       Bytes::template integers<kQuad>(word, quad % 8, entry, first, second);
