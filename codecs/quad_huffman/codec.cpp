@@ -145,6 +145,8 @@ Stored open_checked(const CompressedView& view) {
           "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
   require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? most_exponent(stored.form) : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
+  require(!floats || stored.largest_stand_in <= most_stand_in(stored.form),
+          "What stands in for an exponent of a quad_huffman stream is more than the type's exponents and one.");
   require(bytes(kTable) == int64_t{4} << stored.table_bits,
           "The table of a quad_huffman stream has a wrong size (before format 4, symbols of 8 columns without folded "
           "cells had entries of 8 bytes).");

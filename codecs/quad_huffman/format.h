@@ -116,6 +116,7 @@ inline constexpr int cell_bits(int form) {
   return is_float(form) ? raw_bits_of(form) - sign_mantissa_bits(form) : is_folded(form) ? raw_bits_of(form) - 1 : form;
 }
 inline constexpr int most_exponent(int form) { return is_f8(form) ? 15 : 255; }
+inline constexpr int most_stand_in(int form) { return is_f8(form) ? 16 : 255; }
 inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits + (symbol_cols == 4 ? 1 : 0); }
 inline constexpr int float_form(int symbol_cols, bool f8) { return f8 ? kF8Form : float_raw_bits(symbol_cols); }
 inline constexpr int most_float_symbol_cols() { return 4; }

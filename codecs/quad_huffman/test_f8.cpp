@@ -185,6 +185,7 @@ TEST_CASE("quad_huffman refuses f8 streams that lead outside", "[quad_huffman]")
   refused(format::kHeader, 2, 16);    // no exponent
   refused(format::kHeader, 5, 1);     // 2 columns
   refused(format::kHeader, 6, 0);     // a stand-in that is larger than the largest
+  refused(format::kHeader, 6, 17);    // or more than its cells have
   refused(format::kPatches, 2, 16);   // an exponent of five bits
   refused(format::kPatches, 3, 0);    // replaces what is not there
   refused(format::kPatches, 1, 255);  // a column past the last
