@@ -5,8 +5,9 @@
 // the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
 //
 // Of f8 the raw words' halves have sign and mantissa in place once they are rotated (format.h), so that no bytes are doubled.
-// What comes out has f8's exponent: it is 2^-120 times the number, subnormal ones included, and one multiplication of each
-// two elements makes it that. Operations: 1.5 rotations, 6 for the halves, 2 multiplications. What f8 calls NaN becomes 480.
+// What comes out has f8's exponent: as a bf16 it is 2^-120 times the number, subnormal ones included. One multiplication of
+// each two elements makes it the number, or tokens are scaled up in return. Operations: 1.5 rotations, 6 for the halves, 2
+// multiplications. What f8 calls NaN becomes 480.
 #pragma once
 
 #include "backends/gpu/dense_matmul.h"
@@ -27,22 +28,35 @@ ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t low
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
 }
-// The same of f8, quad number `quad` of its segment, a constant once the loops around are unrolled; `word` is the raw word of
-// this quad and its neighbour.
+// The same of f8, numbers less a factor of 2^kF8Shift; `quad`: of the segment, a constant once the loops around are unrolled;
+// `word`: the raw word of this quad and its neighbour.
+inline constexpr int kF8Shift = 120;
 ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t lowest, uint32_t unit) {
   constexpr uint32_t kExponent = ~gpu::kF8Raw;
   const auto rotated = [&](int bits) { return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(bits)); };
   const int bits = quad % 2 * 8;
-  return {gpu::scaled_f8(gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit + lowest,
-                                          bits == 0 ? word : rotated(bits))),
-          gpu::scaled_f8(
-              gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4)))};
+  return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit + lowest,
+                           bits == 0 ? word : rotated(bits)),
+          gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4))};
 }
-// Four elements as numbers of bf16, of what TileOf's decode() gives.
+// Four elements of what TileOf's decode() gives, as numbers of bf16 to be multiplied with numbers scaled up by
+// 2^unscaled<TileOf>().
 template <typename TileOf>
-ECMV_GPU_DEVICE FourFloats numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
+constexpr int unscaled() {
+  return TileOf::kF8 ? kF8Shift : 0;
+}
+template <typename TileOf>
+ECMV_GPU_DEVICE FourFloats unscaled_numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest,
+                                               uint32_t unit) {
   if constexpr (TileOf::kF8) return join_f8(quad, exponents, signs, lowest, unit);
   return join(exponents, signs, lowest, unit);
+}
+// The same as what they are.
+template <typename TileOf>
+ECMV_GPU_DEVICE FourFloats numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
+  const FourFloats four = unscaled_numbers_of<TileOf>(quad, exponents, signs, lowest, unit);
+  if constexpr (TileOf::kF8) return {gpu::scaled_f8(four.first), gpu::scaled_f8(four.second)};
+  return four;
 }
 template <typename TileOf>
 ECMV_GPU_DEVICE uint32_t exponent_unit(const Hidden& hidden) {
@@ -55,11 +69,15 @@ ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
   return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
 }
 
-// The number of an element of TileOf with that exponent; `sign`: what for_each_float_patch() gives with it.
+// The same of an element with that exponent; `sign`: what for_each_float_patch() gives with it.
+template <typename TileOf>
+ECMV_GPU_DEVICE float unscaled_number_of(uint32_t exponent, uint32_t sign) {
+  if constexpr (TileOf::kF8) return gpu::float_of(((sign & gpu::kF8Raw) | exponent << 7) << 16);
+  return bf16_number(exponent, sign);
+}
 template <typename TileOf>
 ECMV_GPU_DEVICE float number_of(uint32_t exponent, uint32_t sign) {
-  if constexpr (TileOf::kF8) return gpu::float_of(((sign & gpu::kF8Raw) | exponent << 7) << 16) * 0x1p120f;
-  return bf16_number(exponent, sign);
+  return unscaled_number_of<TileOf>(exponent, sign) * (TileOf::kF8 ? 0x1p120f : 1.0f);
 }
 
 // One token's x to shared memory, zeros past the last column, where there are codes as well.

@@ -29,6 +29,16 @@ inline backends::ProductRounding rounding_of_patches(const codecs::CompressedVie
   return rounding;
 }
 
+// Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the sum is
+// scaled back.
+inline backends::ProductRounding rounding_of_scaling(const codecs::CompressedView& matrix,
+                                                     backends::ProductRounding rounding) {
+  if (!is_f8(shape_of(matrix).form)) return rounding;
+  rounding.more_roundings += 2;
+  rounding.offset = std::max(rounding.offset, 0x1p-100);
+  return rounding;
+}
+
 struct TokenGroupsPolicy : backends::Policy {
   int lane_groups, copies, shares;
   Multiply multiply;
@@ -415,7 +425,7 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
             share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols;
   backends::ProductRounding rounding = gpu::token_rounding(share_cols, shares + kMostTokenGroups);
   if (has_floats(view)) {
-    rounding = rounding_of_patches(view, rounding, share_cols);
+    rounding = rounding_of_scaling(view, rounding_of_patches(view, rounding, share_cols));
   } else {
     rounding.more_roundings += 4 * share_cols;
     // An element that is patched is coded as another one of as many bits.
@@ -469,8 +479,9 @@ inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Lay
   return {MultiplyRingTokens{matrix_of(view, shape), planned,
                              ring_tokens_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
                              exchange_of(planned, view.shape, kRingSums, place)},
-          {.rounding = rounding_of_patches(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
-                                           view.shape.cols)}};
+          {.rounding = rounding_of_scaling(
+               view, rounding_of_patches(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
+                                         view.shape.cols))}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

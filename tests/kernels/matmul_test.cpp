@@ -214,6 +214,44 @@ TEST_CASE("every matmul kernel keeps the bound in the emulator with every settin
   run_every_setting(each_codec(), devices_or_skip(Place::emulator));
 }
 
+// Kernels may scale tokens by their largest number, which no other one must then overflow or vanish for.
+void run_every_scale(const codecs::CodecEntry& entry, Devices devices) {
+  const datasets::Matrix matrix = f8_matrix({64, 512});
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) return;
+  Product product = multiply(matrix);
+  for (TokenProducts* of : {&product.f32, &product.bf16}) {
+    for (size_t i = 0; i < of->tokens.size(); ++i) {
+      const int token = static_cast<int>(i / 512), col = static_cast<int>(i % 512);
+      of->tokens[i] = std::ldexp(of->tokens[i], (token % 7 - 3) * 30 - col % 3 * 10);
+    }
+    of->exact = backends::exact_product(matrix.view(), of->tokens, backends::kMaxBatch);
+    REQUIRE(of->exact.refused == "");
+  }
+  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  for (auto& device : devices) {
+    const auto uploaded = device->upload(compressed);
+    for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
+      for (const backends::Policy& policy : kernel.policies) {
+        if (kernel.op != backends::Op::matmul) continue;
+        INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().backend);
+        for (const int batch : {1, 16}) product_is_right(*device, kernel, policy, *uploaded, product, batch);
+      }
+  }
+}
+
+TEST_CASE("matmul kernels keep the bound for tokens of any scale") {
+  run_every_scale(each_codec(), devices(Place::cpu, 1));
+}
+
+TEST_CASE("matmul kernels keep the bound for tokens of any scale in the emulator", "[emulator]") {
+  run_every_scale(each_codec(), devices_or_skip(Place::emulator));
+}
+
+TEST_CASE("matmul kernels keep the bound for tokens of any scale on this machine's GPUs", "[gpu]") {
+  run_every_scale(each_codec(), devices_or_skip(Place::gpu));
+}
+
 TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs, default settings", "[gpu]") {
   run_every_shape(each_codec(), devices_or_skip(Place::gpu));
 }
