@@ -14,8 +14,8 @@ struct Matrix {
   bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
   int64_t row_groups;
-  int64_t rows;
-  int cols, column_tiles;
+  int64_t rows;            // of the matrix
+  int cols, column_tiles;  // of what is stored
 };
 
 // The columns of some column tiles: up to the matrix's last one, and as many as there are codes for.

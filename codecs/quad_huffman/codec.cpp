@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "codecs/quad_huffman/encode.h"
+#include "codecs/quad_huffman/fragments.h"
 #include "codecs/quad_huffman/model.h"
 #include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/raw_planes.h"
@@ -17,12 +18,19 @@ namespace ecmv::codecs::quad_huffman {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int kMostFragmentTileCols = 1024;
 
 int number_of(const Settings& settings, std::string_view name) { return static_cast<int>(settings.integer(name)); }
 
+bool wants_fragments(const Settings& settings) { return settings.text("layout") == "fragments"; }
+
+// Of the stored matrix, which is of `shape`. Fragments are multiplied with many tokens, whose numbers for a tile's columns
+// have to fit the shared memory of a thread block.
 int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   const int tile_cols = number_of(settings, "tile_cols");
-  return tile_cols != 0 ? tile_cols : default_tile_cols(shape.rows, shape.cols);
+  if (tile_cols != 0) return tile_cols;
+  const int wide = default_tile_cols(shape.rows, shape.cols);
+  return wants_fragments(settings) ? std::min(wide, kMostFragmentTileCols) : wide;
 }
 
 // Of settings that are not open.
@@ -50,6 +58,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const int symbol_cols = number_of(settings, "symbol_cols");
   if (floats && symbol_cols > most_float_symbol_cols())
     return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
+  if (f8 && wants_fragments(settings)) return "quad_huffman stores rows of f8, not fragments.";
   if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 columns of f8 as a symbol, not of 2.";
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 and f8 elements are not open; with raw_bits = -1 it takes them.";
@@ -66,9 +75,13 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .table_bits = number_of(settings, "table_bits"),
                       .contiguous = cells != "folded",
                       .folded = cells != "contiguous"};
-  const Model model = make_model(matrix, wanted, aim);
   CompressedMatrix compressed = make_compressed(matrix, settings);
-  encode_sections(matrix, model, tile_cols_for(matrix.shape, settings), compressed);
+  const bool fragments = wants_fragments(settings);
+  const std::vector<std::byte> elements = fragments ? to_fragments(matrix) : std::vector<std::byte>();
+  const datasets::MatrixView stored =
+      fragments ? datasets::MatrixView{fragments_shape(matrix.shape), matrix.type, elements} : matrix;
+  encode_sections(stored, make_model(stored, wanted, aim), tile_cols_for(stored.shape, settings), compressed);
+  if (fragments) compressed.sections[kHeader].bytes[4] |= std::byte{kFragments};
   if (settings.text("fallback") != "plain" ||
       compressed.stored_bytes() <= static_cast<int64_t>(matrix.elements.size()) + kPlainHeaderBytes)
     return compressed;
@@ -127,11 +140,12 @@ Stored open_checked(const CompressedView& view) {
   require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8, bf16 or f8 elements.");
   require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes),
           "The header of a quad_huffman stream has 6 bytes, of bf16 and f8 elements 7.");
-  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]),
+  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
             log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
+  require(!f8 || !stored.fragments, "A quad_huffman stream of f8 has rows, not fragments.");
   if (floats)
     require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_form(stored.symbol_cols, f8) &&
                 (!f8 || stored.symbol_cols == kF8SymbolCols),
@@ -301,7 +315,9 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
       for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row)
         for (int64_t col = 0; col < stored.cols_of(column); ++col) {
           const int lane = static_cast<int>(row - group * kLanes);
-          const size_t number = static_cast<size_t>(row * stored.cols + column * stored.tile_cols + col);
+          const ElementPlace place = stored.place_of(row, column * stored.tile_cols + col);
+          if (place.row >= stored.size.rows || place.col >= stored.size.cols) continue;
+          const size_t number = static_cast<size_t>(place.row * stored.size.cols + place.col);
           if (stored.floats()) {
             const uint16_t bits = tile.float_at(lane, static_cast<int>(col));
             const auto bytes = static_cast<size_t>(stored.element_bytes());
@@ -338,7 +354,9 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
 // The shape is that of bytes, and says nothing of their type. f8 elements with a patch each take less than int8 elements with
 // all of theirs; so do bf16 rows of half as many elements, but for what is rounded up to whole segments and tiles of them.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  const datasets::Shape halves{shape.rows, (shape.cols + 1) / 2};
+  const auto stored = [&](datasets::Shape of) { return wants_fragments(settings) ? fragments_shape(of) : of; };
+  const datasets::Shape halves = stored({shape.rows, (shape.cols + 1) / 2});
+  shape = stored(shape);
   const int tile_cols = tile_cols_for(halves, settings);
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols),
                 segments = groups * row_segments(halves.cols, kLeastSymbolCols);
@@ -392,6 +410,12 @@ const Codec& codec() {
                         "which the sign is raw; any: chosen for `optimise`",
                     .default_value = "any",
                     .choices = {"any", "contiguous", "folded"}},
+                   {.name = "layout",
+                    .unit = "",
+                    .help = "what a GPU lane decodes: a row, or what it has of the operands of matrix units "
+                            "(fragments), for products with tokens of bf16",
+                    .default_value = "rows",
+                    .choices = {"rows", "fragments"}},
                    {.name = "optimise",
                     .unit = "",
                     .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",

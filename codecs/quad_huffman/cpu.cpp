@@ -45,20 +45,21 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
   }
 }
 
-// Calls f(row, col, columns within the matrix, bytes) for every segment of the rows.
+// Calls f(row, col, columns of what is stored, bytes) for every segment of the stored rows that have any of `rows`.
 template <class F>
 void for_each_segment(const Stored& stored, backends::Rows rows, F f) {
   SegmentBytes bytes;
   std::array<int64_t, kMostSegments> reach;
   const int segment_cols = stored.segment_cols();
-  for (int64_t group = rows.begin / kLanes; group * kLanes < rows.end; ++group)
+  for (int64_t group = rows.begin / stored.tile_rows(); group * stored.tile_rows() < rows.end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column, segments = stored.segments_of(column);
       const TileCodes codes(stored, stored.tile(tile));
       int64_t blocks = 0;
       for (int64_t s = 0; s < segments; ++s)
         reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
-      for (int64_t row = group * kLanes; row < std::min(rows.end, (group + 1) * kLanes); ++row) {
+      const int64_t end = stored.fragments ? stored.rows : std::min(stored.rows, rows.end);
+      for (int64_t row = group * kLanes; row < std::min(end, (group + 1) * kLanes); ++row) {
         const int lane = static_cast<int>(row % kLanes);
         int64_t position = 0;
         for (int64_t s = 0; s < segments; ++s) {
@@ -73,16 +74,33 @@ void for_each_segment(const Stored& stored, backends::Rows rows, F f) {
     }
 }
 
+// Calls f(row, column, first, count) for runs of `count` columns from number `first` of a segment on, which are in the matrix
+// at `row`, `column`; the segment begins at `stored_row`, `col`.
+template <class F>
+void for_each_run(const Stored& stored, backends::Rows rows, int64_t stored_row, int64_t col, int64_t count, F f) {
+  if (!stored.fragments) return f(stored_row, col, 0, count);
+  for (int64_t first = 0; first < count; first += 4) {
+    const ElementPlace place = place_of_fragment(stored_row, col + first);
+    if (place.row < std::min(rows.end, stored.size.rows) && place.col < stored.size.cols)
+      f(place.row, place.col, first, std::min<int64_t>(4, stored.size.cols - place.col));
+  }
+}
+
 // Calls f(number of the patch, first row and column of its tile, index of the tile) for every patch of the rows.
 template <class F>
 void for_each_patch(const Stored& stored, backends::Rows rows, F f) {
-  for (int64_t group = rows.begin / kLanes; group * kLanes < rows.end; ++group)
+  for (int64_t group = rows.begin / stored.tile_rows(); group * stored.tile_rows() < rows.end; ++group)
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       const int64_t tile = group * stored.column_tiles + column;
       const TileIndex index = stored.tile(tile);
       for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i)
         f(i, group * kLanes, column * stored.tile_cols, index);
     }
+}
+
+// Patches may be of what repeats the last row or column.
+bool is_there(const Stored& stored, backends::Rows rows, const ElementPlace& place) {
+  return place.row < std::min(rows.end, stored.size.rows) && place.col < stored.size.cols;
 }
 
 // The bodies copy what is stored, so that stores through byte pointers cannot change it and it stays in registers.
@@ -92,14 +110,19 @@ struct Decode {
   void operator()(void*, const backends::DecodeArgs& args) const {
     if (args.rows.count() <= 0) return;
     const Stored stored = bound;
-    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - args.rows.begin * stored.cols;
+    const int64_t cols = stored.size.cols;
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - args.rows.begin * cols;
     for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
-      for (int64_t i = 0; i < count; ++i)
-        decoded[row * stored.cols + col + i] = static_cast<int8_t>(bytes.offsets[i] + stored.lowest);
+      for_each_run(stored, args.rows, row, col, count, [&](int64_t to_row, int64_t to_col, int64_t first, int64_t run) {
+        for (int64_t i = 0; i < run; ++i)
+          decoded[to_row * cols + to_col + i] = static_cast<int8_t>(bytes.offsets[first + i] + stored.lowest);
+      });
     });
     for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
       const Patch patch = stored.patch(tile, i);
-      int8_t& element = decoded[(first_row + patch.row) * stored.cols + first_col + patch.col];
+      const ElementPlace place = stored.place_of(first_row + patch.row, first_col + patch.col);
+      if (!is_there(stored, args.rows, place)) return;
+      int8_t& element = decoded[place.row * cols + place.col];
       element = static_cast<int8_t>(element + patch.delta);
     });
   }
@@ -110,22 +133,26 @@ struct DecodeFloats {
   void operator()(void*, const backends::DecodeArgs& args) const {
     if (args.rows.count() <= 0) return;
     const Stored stored = bound;
-    const int64_t bytes = stored.element_bytes();
-    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - bytes * args.rows.begin * stored.cols;
+    const int64_t cols = stored.size.cols, element_bytes = stored.element_bytes();
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - element_bytes * args.rows.begin * cols;
     const auto store = [&](int64_t row, int64_t col, int exponent, int sign) {
-      int8_t* to = decoded + bytes * (row * stored.cols + col);
+      int8_t* to = decoded + element_bytes * (row * cols + col);
       const uint16_t bits = stored.float_bits(exponent, sign);
       to[0] = static_cast<int8_t>(bits);
-      if (bytes == 2) to[1] = static_cast<int8_t>(bits >> 8);
+      if (element_bytes == 2) to[1] = static_cast<int8_t>(bits >> 8);
     };
     for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
-      for (int64_t i = 0; i < count; ++i) store(row, col + i, stored.lowest + bytes.offsets[i], bytes.signs[i]);
+      for_each_run(stored, args.rows, row, col, count, [&](int64_t to_row, int64_t to_col, int64_t first, int64_t run) {
+        for (int64_t i = 0; i < run; ++i)
+          store(to_row, to_col + i, stored.lowest + bytes.offsets[first + i], bytes.signs[first + i]);
+      });
     });
     for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex&) {
       const FloatPatch patch = stored.float_patch(i);
-      const int8_t* at = decoded + bytes * ((first_row + patch.row) * stored.cols + first_col + patch.col);
-      store(first_row + patch.row, first_col + patch.col, patch.exponent,
-            bytes == 2 ? (at[1] & 0x80) | (at[0] & 0x7f) : at[0] & 0x87);
+      const ElementPlace place = stored.place_of(first_row + patch.row, first_col + patch.col);
+      if (!is_there(stored, args.rows, place)) return;
+      const int8_t* at = decoded + element_bytes * (place.row * cols + place.col);
+      store(place.row, place.col, patch.exponent, element_bytes == 2 ? (at[1] & 0x80) | (at[0] & 0x7f) : at[0] & 0x87);
     });
   }
 };
@@ -139,16 +166,19 @@ struct Multiply {
     // Sums wrap like the int32 of the result: a substitute may be larger than the element.
     uint32_t* y = reinterpret_cast<uint32_t*>(args.y);
     uint32_t offset = 0;
-    for (int64_t col = 0; col < stored.cols; ++col) offset += static_cast<uint32_t>(stored.lowest * x[col]);
+    for (int64_t col = 0; col < stored.size.cols; ++col) offset += static_cast<uint32_t>(stored.lowest * x[col]);
     std::fill(y + args.rows.begin, y + args.rows.end, offset);
     for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
-      int32_t sum = 0;
-      for (int64_t i = 0; i < count; ++i) sum += bytes.offsets[i] * x[col + i];
-      y[row] += static_cast<uint32_t>(sum);
+      for_each_run(stored, args.rows, row, col, count, [&](int64_t of_row, int64_t of_col, int64_t first, int64_t run) {
+        int32_t sum = 0;
+        for (int64_t i = 0; i < run; ++i) sum += bytes.offsets[first + i] * x[of_col + i];
+        y[of_row] += static_cast<uint32_t>(sum);
+      });
     });
     for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
       const Patch patch = stored.patch(tile, i);
-      y[first_row + patch.row] += static_cast<uint32_t>(patch.delta * x[first_col + patch.col]);
+      const ElementPlace place = stored.place_of(first_row + patch.row, first_col + patch.col);
+      if (is_there(stored, args.rows, place)) y[place.row] += static_cast<uint32_t>(patch.delta * x[place.col]);
     });
   }
 };
@@ -189,15 +219,16 @@ backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const
   return MultiplyPlain{reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data()), view.shape.cols};
 }
 
-constexpr backends::KernelFacts kFacts{.rows_per_block = kLanes};
+backends::KernelFacts facts_of(const Stored& stored) { return {.rows_per_block = stored.tile_rows()}; }
 
 backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
   const Stored stored = open_stored(*layers[0].matrix);
-  if (stored.floats()) return {DecodeFloats{stored}, kFacts};
-  return {Decode{stored}, kFacts};
+  if (stored.floats()) return {DecodeFloats{stored}, facts_of(stored)};
+  return {Decode{stored}, facts_of(stored)};
 }
 backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  return {Multiply{open_stored(*layers[0].matrix)}, kFacts};
+  const Stored stored = open_stored(*layers[0].matrix);
+  return {Multiply{stored}, facts_of(stored)};
 }
 
 constexpr backends::Kernel kKernels[] = {

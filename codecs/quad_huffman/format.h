@@ -7,7 +7,7 @@
 // nearest one that has one (its substitute), and a patch adds the difference.
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), log2 of
-//              columns of a tile, log2 of K; of bf16 and f8 a seventh, see below
+//              columns of a tile (and 128 in the layout of fragments), log2 of K; of bf16 and f8 a seventh, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
@@ -71,6 +71,10 @@
 // bits has sign and mantissa of column 2 p where a bf16 in the word's lower half has its sign and its highest mantissa bits,
 // and those of the next column in the upper half. What stands in for an exponent may be 16.
 //
+// In the layout of fragments (not of f8) all this is of another matrix, with twice the rows and half the columns: column 8 j + c of its
+// row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix (fragments.h). Rows and
+// columns up to the next multiple of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
+//
 // Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they
 // are, row-major, and the other sections are empty.
 #pragma once
@@ -105,6 +109,8 @@ inline constexpr int kFolded = 16;
 inline constexpr int kF8 = 64, kF8Form = kF8 + kF8SignMantissaBits + 1, kF8SymbolCols = 4;
 // The header of a matrix that is stored as it is, and all of it; plain.h.
 inline constexpr int kPlain = 32;
+// Of the header's byte with the columns of a tile.
+inline constexpr int kFragments = 128;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
 inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
 inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }

@@ -17,6 +17,7 @@
 #include "codecs/quad_huffman/decode_gpu.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/fragments_binding_gpu.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
 #include "codecs/quad_huffman/token_binding_gpu.h"
@@ -196,6 +197,7 @@ template <InputType kInputs>
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
+  if (is_fragments(matrix)) return kRefusesFragments;
   if (kInputs == InputType::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
   constexpr bool kFloats = kInputs == InputType::float32;
   if (kFloats && !has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
@@ -208,8 +210,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
                                   : plan_of(rings, shape, matrix.shape, kInputs, device.shared_bytes))
           .lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
-  if (kFloats && largest_stand_in(matrix) == 255)
-    return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  if (kFloats && largest_stand_in(matrix) == 255) return kRefusesInfinite;
   return "";
 }
 
@@ -218,6 +219,7 @@ std::string refuses_chain(const codecs::CompressedView& matrix, const backends::
   const auto& policy = named.as<ChainPolicy>();
   if (matrix.shape.elements() == 0) return "The kernel takes layers of at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
+  if (is_fragments(matrix)) return kRefusesFragments;
   if (policy.ahead)
     if (std::string refused = refuses_ahead(shape_of(matrix), matrix.shape, policy.lane_groups, device);
         !refused.empty())
@@ -265,6 +267,18 @@ constexpr backends::Kernel kKernels[] = {
      .activations = backends::Activations::bf16,
      .refuses = refuses_few,
      .bind = bind_few},
+    {.op = backends::Op::matmul,
+     .variant = "fragments",
+     .policies = kFragmentPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_fragments,
+     .bind = bind_fragments},
+    {.op = backends::Op::matmul,
+     .variant = "fragments",
+     .policies = kTogetherPolicies,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_together,
+     .bind = bind_together},
     {.op = backends::Op::matmul,
      .variant = "tokens",
      .policies = kTokenPolicies,

@@ -11,6 +11,7 @@
 
 #include "codecs/quad_huffman/block_gpu.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/fragments.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -20,26 +21,27 @@ struct Shape {
 
 inline Shape shape_of(const codecs::CompressedView& view) {
   const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
-  return {1 << byte(5), byte(0), byte(1), 1 << byte(4), static_cast<int16_t>(byte(2) | byte(3) << 8)};
+  return {1 << byte(5), byte(0), byte(1), 1 << (byte(4) & ~kFragments), static_cast<int16_t>(byte(2) | byte(3) << 8)};
 }
 
 inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
+  const datasets::Shape stored = stored_shape(view);
   return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
           .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
                       .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
                       .codes = bytes(kCodes),
                       .raw = bytes(kRaw),
                       .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
-                      .row_segments = static_cast<int>(row_segments(view.shape.cols, shape.symbol_cols)),
+                      .row_segments = static_cast<int>(row_segments(stored.cols, shape.symbol_cols)),
                       .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
           .entries = 1 << shape.table_bits,
           .exponent_quads = has_exponent_quads(shape.symbol_cols, shape.form),
           .lowest = shape.lowest,
-          .row_groups = row_groups(view.shape.rows),
+          .row_groups = row_groups(stored.rows),
           .rows = view.shape.rows,
-          .cols = static_cast<int>(view.shape.cols),
-          .column_tiles = static_cast<int>(column_tiles(view.shape.cols, shape.tile_cols))};
+          .cols = static_cast<int>(stored.cols),
+          .column_tiles = static_cast<int>(column_tiles(stored.cols, shape.tile_cols))};
 }
 
 // Whether the elements are bf16 or f8; those products are `matmul`.

@@ -293,7 +293,17 @@ struct Decode {
   }
 };
 
-// Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile and the packed tokens.
+// A tile of fragments, rows of `stride` elements of which `cols` are there, to 16 rows of the matrix of twice the stride.
+void JoinFragments(const uint16_t* HWY_RESTRICT tile, int64_t stride, int64_t cols, uint16_t* HWY_RESTRICT matrix) {
+  for (int64_t row = 0; row < kLanes; ++row)
+    for (int64_t col = 0; col < cols; col += 4) {
+      const ElementPlace place = place_of_fragment(row, col);
+      std::memcpy(matrix + place.row * 2 * stride + place.col, tile + row * stride + col, 4 * sizeof(uint16_t));
+    }
+}
+
+// Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile (of fragments, what the matrix
+// has there, too) and the packed tokens.
 struct MultiplyFloats {
   Octets octets;
   backends::cpu::PanelForm form;
@@ -307,21 +317,27 @@ struct MultiplyFloats {
     const auto type = is_f8(stored.form) ? datasets::ElementType::f8_e4m3 : datasets::ElementType::bf16;
     std::byte* const tile = args.scratch + tile_offset;
     std::byte* const packed = args.scratch + packed_offset;
-    backends::cpu::pack_tokens(form, args, stored.cols, packed);
+    const int64_t all_cols = stored.size.cols, tile_rows = stored.tile_rows(),
+                  tile_cols = stored.tile_cols * (kLanes / tile_rows);
+    std::byte* const matrix = stored.fragments ? tile + 2 * kLanes * stored.tile_cols : tile;
+    backends::cpu::pack_tokens(form, args, all_cols, packed);
     Scratch scratch;
     backends::cpu::PanelSums sums;
-    for (int64_t group = args.rows.begin / kLanes; group * kLanes < args.rows.end; ++group) {
-      const int64_t rows = std::min<int64_t>(kLanes, stored.rows - group * kLanes);
+    for (int64_t group = args.rows.begin / tile_rows; group * tile_rows < args.rows.end; ++group) {
+      const int64_t rows = std::min<int64_t>(tile_rows, stored.size.rows - group * tile_rows);
       sums = {};
       for (int64_t column = 0; column < stored.column_tiles; ++column) {
-        const int64_t first_col = column * stored.tile_cols;
-        launch.floats = {tile, stored.tile_cols, group * kLanes, first_col};
+        const int64_t first_col = column * tile_cols;
+        launch.floats = {tile, stored.tile_cols, group * kLanes, column * stored.tile_cols};
         Tile<true>(launch, group, column, scratch);
-        backends::cpu::add_panels(form,
-                                  {type, tile, stored.element_bytes() * stored.tile_cols, rows, stored.cols_of(column)},
-                                  {packed, stored.cols, first_col}, args.batch, sums);
+        if (stored.fragments)
+          JoinFragments(reinterpret_cast<const uint16_t*>(tile), stored.tile_cols, stored.cols_of(column),
+                        reinterpret_cast<uint16_t*>(matrix));
+        backends::cpu::add_panels(
+            form, {type, matrix, stored.element_bytes() * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
+            {packed, all_cols, first_col}, args.batch, sums);
       }
-      backends::cpu::store_sums(sums, rows, args.batch, args.y + group * kLanes, args.y_stride);
+      backends::cpu::store_sums(sums, rows, args.batch, args.y + group * tile_rows, args.y_stride);
     }
   }
 };
@@ -346,10 +362,11 @@ backends::BoundKernel BindMatmul(const backends::cpu::PanelPolicy& policy, const
   const Octets octets = OctetsOf(matrix);
   const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   const int64_t tile_offset = aligned(static_cast<int64_t>(matrix.sections[kTable].bytes.size())),
-                packed_offset = tile_offset + aligned(2 * kLanes * octets.stored.tile_cols);
+                tile_bytes = 2 * kLanes * octets.stored.tile_cols,
+                packed_offset = tile_offset + aligned((octets.stored.fragments ? 2 : 1) * tile_bytes);
   return {MultiplyFloats{octets, policy.form, tile_offset, packed_offset},
-          {.rows_per_block = kLanes,
-           .scratch_bytes = packed_offset + backends::cpu::packed_bytes(octets.stored.cols),
+          {.rows_per_block = octets.stored.tile_rows(),
+           .scratch_bytes = packed_offset + backends::cpu::packed_bytes(octets.stored.size.cols),
            .rounding = backends::cpu::panel_rounding(policy.form)}};
 }
 
@@ -386,8 +403,9 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo&, con
 
 std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
-  return view.type == datasets::ElementType::i8 ? refuses(view, device, policy)
-                                                : "The kernel multiplies int8 elements.";
+  if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
+  if (!is_plain(view) && is_fragments(view)) return kRefusesFragments;
+  return refuses(view, device, policy);
 }
 std::string refuses_matmul(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
@@ -402,6 +420,7 @@ std::string refuses_decode(const CompressedView& view, const backends::DeviceInf
                            const backends::Policy& policy) {
   if (view.type != datasets::ElementType::i8 && policy.as<DecodePolicy>().past_caches && !is_plain(view))
     return "Elements of bf16 and f8 go through the caches, where their patches are put in.";
+  if (!is_plain(view) && is_fragments(view)) return kRefusesFragments;
   return refuses(view, device, policy);
 }
 

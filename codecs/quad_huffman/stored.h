@@ -9,6 +9,7 @@
 
 #include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/fragments.h"
 #include "codecs/quad_huffman/raw_planes.h"
 
 namespace ecmv::codecs::quad_huffman {
@@ -42,11 +43,20 @@ struct TileIndex {
 };
 
 struct Stored {
-  int64_t rows, cols;
+  int64_t rows, cols;    // of what is stored
+  datasets::Shape size;  // of the matrix: the same, but for fragments
+  bool fragments;
   int form, table_bits, lowest, tile_cols, symbol_cols;  // form: of the raw bits, format.h
   int largest_stand_in;                                  // of floats
   int64_t row_groups, column_tiles, row_segments, tile_segments;
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
+
+  // Where in the matrix the element is that is at `row`, `col` of what is stored.
+  ElementPlace place_of(int64_t row, int64_t col) const {
+    return fragments ? place_of_fragment(row, col) : ElementPlace{row, col};
+  }
+  // Rows of the matrix that a tile has.
+  int tile_rows() const { return fragments ? kUnitRows : kLanes; }
 
   int segment_cols() const { return quad_huffman::segment_cols(symbol_cols); }
   TileIndex tile(int64_t number) const {
@@ -126,7 +136,9 @@ inline Stored open_stored(const CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   const uint8_t* header = reinterpret_cast<const uint8_t*>(view.sections[kHeader].host.data());
   Stored s{};
-  s.rows = view.shape.rows, s.cols = view.shape.cols;
+  s.size = view.shape, s.fragments = is_fragments(view);
+  const datasets::Shape shape = stored_shape(view);
+  s.rows = shape.rows, s.cols = shape.cols;
   s.form = header[0], s.table_bits = header[1];
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
   s.tile_cols = 1 << (header[4] & 15);

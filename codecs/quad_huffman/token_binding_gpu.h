@@ -18,6 +18,9 @@ inline int largest_stand_in(const codecs::CompressedView& matrix) {
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
 }
 
+inline constexpr const char* kRefusesInfinite =
+    "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+
 // Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
 inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
@@ -115,32 +118,30 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
 
 // --- up to 16 tokens, by lanes that own rows -------------------------------------------------------------------------
 
-struct FewPlanned {
-  Plan plan;
-  FewLayout layout;
+// Products that several blocks, the shares, share the columns of; blocks take row groups in turn.
+struct SharesPlanned {
+  Plan plan;  // `inputs` behind the rings
+  int shares, share_tiles;
   int64_t blocks;
 };
-inline int few_tiles(int tokens) { return tokens <= kFewTile ? 1 : kFewTiles; }
 // How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
-// whose blocks are done first. Lane groups of a multiprocessor take as long as three quarters of the most at least. No lane
-// groups where nothing fits.
-inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
-                           int compute_units, int64_t shared_bytes) {
-  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols),
-                facts = int64_t{2} * tiles * kFewTile * kLanes * 4;
-  FewPlanned best{};
+// whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has besides table and
+// rings. Lane groups of a multiprocessor take as long as three quarters of the most at least. No blocks where nothing fits.
+template <typename InputBytes>
+SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t ring_bytes,
+                          int compute_units, int64_t shared_bytes, InputBytes input_bytes) {
+  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols);
+  SharesPlanned best{};
   double least = 0;
   for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
-    const int64_t shares = (columns + share_tiles - 1) / share_tiles,
-                  pair = share_tiles * shape.tile_cols * gpu::kOwnTokenBytes + kPairPadding,
-                  inputs = int64_t{tiles} * (kFewTile / 2) * pair;
+    const int64_t shares = (columns + share_tiles - 1) / share_tiles, inputs = input_bytes(share_tiles);
     if (share_tiles != (columns + shares - 1) / shares) continue;
     for (int lane_groups = static_cast<int>(std::min<int64_t>(policy.lane_groups, groups)); lane_groups >= 1;
          --lane_groups) {
-      const int64_t rings = int64_t{lane_groups} * kRingBytes;
-      FewPlanned planned{};
+      const int64_t rings = lane_groups * ring_bytes;
+      SharesPlanned planned{};
       Plan& plan = planned.plan;
-      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - facts - inputs)) continue;
+      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - inputs)) continue;
       const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                     at_once = std::clamp<int64_t>(compute_units / shares, 1, row_blocks),
                     rounds = (row_blocks + at_once - 1) / at_once * ((shares + compute_units - 1) / compute_units);
@@ -155,17 +156,39 @@ inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, dataset
       least = time;
       plan.lane_groups = lane_groups;
       plan.lane_groups_of_rows = 1;
-      planned.layout = {.pair_bytes = static_cast<int>(pair),
-                        .facts = plan.rings + static_cast<int>(rings),
-                        .shares = static_cast<int>(shares),
-                        .share_tiles = static_cast<int>(share_tiles)};
-      planned.layout.tokens = planned.layout.facts + static_cast<int>(facts);
-      plan.bytes = planned.layout.tokens + static_cast<int>(inputs);
+      plan.inputs = plan.rings + static_cast<int>(rings);
+      plan.bytes = plan.inputs + static_cast<int>(inputs);
+      planned.shares = static_cast<int>(shares);
+      planned.share_tiles = static_cast<int>(share_tiles);
       planned.blocks = at_once * shares;
       best = planned;
     }
   }
   return best;
+}
+
+struct FewPlanned {
+  Plan plan;
+  FewLayout layout;
+  int64_t blocks;
+};
+inline int few_tiles(int tokens) { return tokens <= kFewTile ? 1 : kFewTiles; }
+inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
+                           int compute_units, int64_t shared_bytes) {
+  const int64_t facts = int64_t{2} * tiles * kFewTile * kLanes * 4;
+  const auto pair_bytes = [&](int64_t share_tiles) {
+    return share_tiles * shape.tile_cols * gpu::kOwnTokenBytes + kPairPadding;
+  };
+  const SharesPlanned of = plan_shares(
+      policy, shape, matrix, kRingBytes, compute_units, shared_bytes,
+      [&](int64_t share_tiles) { return facts + int64_t{tiles} * (kFewTile / 2) * pair_bytes(share_tiles); });
+  return {of.plan,
+          {.tokens = of.plan.inputs + static_cast<int>(facts),
+           .pair_bytes = static_cast<int>(pair_bytes(of.share_tiles)),
+           .facts = of.plan.inputs,
+           .shares = of.shares,
+           .share_tiles = of.share_tiles},
+          of.blocks};
 }
 
 inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, kMostFewLaneGroups, 32, 1, true}};
@@ -362,6 +385,7 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
                                   const backends::Policy& named) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
+  if (is_fragments(matrix)) return kRefusesFragments;
   const auto& policy = named.as<TokenGroupsPolicy>();
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
@@ -397,6 +421,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
                                const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
+  if (is_fragments(matrix)) return kRefusesFragments;
   const Shape shape = shape_of(matrix);
   if (few_kernel(shape, 1) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 and f8 elements in "
@@ -405,13 +430,23 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
            "thread block.";
-  if (largest_stand_in(matrix) == 255)
-    return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
   return "";
 }
 
-// Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens' numbers is, as often as
-// what is coded is off from the element.
+// Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens'
+// numbers is, as often as what is coded is off from the element.
+inline backends::ProductRounding rounding_of_shares(const codecs::CompressedView& view, const Shape& shape, int cols,
+                                                    int shares) {
+  backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
+  if (has_floats(view)) return rounding_of_scaling(view, rounding_of_patches(view, rounding, cols));
+  rounding.more_roundings += 4 * cols;
+  // An element that is patched is coded as another one of as many bits.
+  const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
+  rounding.offset = 2.0 * (std::abs(shape.lowest) + most);
+  return rounding;
+}
+
 inline backends::BoundKernel bind_few(const backends::Policy& named, Layers layers, backends::Place& place) {
   const codecs::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
@@ -423,18 +458,10 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
   const FewLayout one = planned(1), all = planned(kFewTiles);
   const int shares = std::max(one.shares, all.shares),
             share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols;
-  backends::ProductRounding rounding = gpu::token_rounding(share_cols, shares + kMostTokenGroups);
-  if (has_floats(view)) {
-    rounding = rounding_of_scaling(view, rounding_of_patches(view, rounding, share_cols));
-  } else {
-    rounding.more_roundings += 4 * share_cols;
-    // An element that is patched is coded as another one of as many bits.
-    const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
-    rounding.offset = 2.0 * (std::abs(shape.lowest) + most);
-  }
   return {MultiplyFew{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
                       gpu::have_early_launches(device)},
-          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows), .rounding = rounding}};
+          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
+           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
 }
 
 inline constexpr const char* kRefusesUnits =
@@ -445,6 +472,7 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
+  if (is_fragments(matrix)) return kRefusesFragments;
   if (one_kernel(shape_of(matrix)) == nullptr) return "The kernel is for symbols of four or eight columns.";
   if (plan_one(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return "";
@@ -466,9 +494,9 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
+  if (is_fragments(matrix)) return kRefusesFragments;
   if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
-  if (largest_stand_in(matrix) == 255)
-    return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
   return "";
 }
 

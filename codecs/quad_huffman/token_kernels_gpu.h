@@ -1,6 +1,7 @@
 // The kernels of products with tokens of bf16, which tokens.cu has: the instance for a shape, null where there is none.
 #pragma once
 
+#include "codecs/quad_huffman/fragments_together_gpu.h"
 #include "codecs/quad_huffman/one_token_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
 #include "codecs/quad_huffman/ring_tokens_gpu.h"
@@ -16,6 +17,14 @@ TokenKernel token_kernel(const Shape& shape, Multiply multiply, int token_tiles)
 inline constexpr int kMostFewLaneGroups = 16;
 using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
 FewKernel few_kernel(const Shape& shape, int tiles);
+
+// Tiles of eight tokens: 1 or kFragmentTiles.
+using FragmentsKernel = void (*)(Matrix, Plan, FragmentsLayout, Hidden, int, gpu::Bf16Tokens);
+FragmentsKernel fragments_kernel(const Shape& shape, int tiles, int lane_groups);
+
+// Of bf16, null for others. Tiles of eight tokens: 2 or 8.
+using TogetherKernel = void (*)(Matrix, Plan, TogetherLayout, Hidden, gpu::Bf16Tokens);
+TogetherKernel together_kernel(const Shape& shape, int token_tiles);
 
 using OneKernel = void (*)(Matrix, Plan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
                            gpu::Exchange);

@@ -38,6 +38,28 @@ FewKernel few_kernel(const Shape& shape) {
   });
 }
 
+template <int kTiles, int kMostThreads>
+FragmentsKernel fragments_kernel(const Shape& shape) {
+  return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> FragmentsKernel {
+    if constexpr (is_f8(decltype(form)::value))
+      return nullptr;
+    else
+      return fragment_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
+  });
+}
+
+template <int kTokenTiles>
+TogetherKernel together_kernel(const Shape& shape) {
+  return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> TogetherKernel {
+    if constexpr (is_f8(decltype(form)::value))
+      return nullptr;
+    else if constexpr (is_float(decltype(form)::value))
+      return fragments_together<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, 16 * kLanes>;
+    else
+      return nullptr;
+  });
+}
+
 template <int kMostThreads>
 RingTokensKernel ring_tokens_kernel(const Shape& shape) {
   return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> RingTokensKernel {
@@ -57,6 +79,16 @@ TokenKernel token_kernel(const Shape& shape, Multiply multiply, int token_tiles)
 FewKernel few_kernel(const Shape& shape, int tiles) {
   return tiles == 1 ? few_kernel<1, kMostFewLaneGroups * kLanes>(shape)
                     : few_kernel<kFewTiles, kMostFewLaneGroups * kLanes>(shape);
+}
+
+FragmentsKernel fragments_kernel(const Shape& shape, int tiles, int lane_groups) {
+  if (lane_groups <= 16)
+    return tiles == 1 ? fragments_kernel<1, 16 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 16 * kLanes>(shape);
+  return tiles == 1 ? fragments_kernel<1, 32 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 32 * kLanes>(shape);
+}
+
+TogetherKernel together_kernel(const Shape& shape, int token_tiles) {
+  return token_tiles <= 2 ? together_kernel<2>(shape) : together_kernel<8>(shape);
 }
 
 OneKernel one_kernel(const Shape& shape) {

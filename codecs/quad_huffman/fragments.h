@@ -1,0 +1,46 @@
+// The layout of fragments: which element of a matrix is where in the one that is stored in its place. Matrix units take A
+// [16, 16] from 32 lanes, each of which has eight elements of it. So a lane decodes just those: 16 rows and 16 columns of
+// the matrix are a row of eight columns for each of 32 lanes (a fragment is what such a lane has), and what a lane has
+// decoded is its operand as it is. Lane 4 g + t has columns 4 t to 4 t + 3 of row g, and then those of row g + 8. Which
+// column is which of a unit's does not matter as long as the tokens' are dealt alike.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codecs/compressed_matrix.h"
+#include "codecs/quad_huffman/format.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+inline constexpr int kUnitRows = 16, kUnitCols = 16, kFragmentCols = 8;
+
+// The shape of the stored matrix for one of `shape`: whole units.
+inline constexpr datasets::Shape fragments_shape(datasets::Shape shape) {
+  return {(shape.rows + kUnitRows - 1) / kUnitRows * kLanes, (shape.cols + kUnitCols - 1) / kUnitCols * kFragmentCols};
+}
+
+// Whether a stream that is not plain has the layout, and the shape of what is stored.
+inline bool is_fragments(const CompressedView& view) {
+  return (std::to_integer<int>(view.sections[kHeader].host[4]) & kFragments) != 0;
+}
+inline datasets::Shape stored_shape(const CompressedView& view) {
+  return is_fragments(view) ? fragments_shape(view.shape) : view.shape;
+}
+
+// Of the element of the matrix that is at `row`, `col` of the stored one.
+struct ElementPlace {
+  int64_t row, col;
+};
+inline constexpr ElementPlace place_of_fragment(int64_t row, int64_t col) {
+  const int64_t lane = row % kLanes;
+  return {row / kLanes * kUnitRows + lane / 4 + col / 4 % 2 * 8,
+          col / kFragmentCols * kUnitCols + lane % 4 * 4 + col % 4};
+}
+
+// The stored matrix, row-major. Units that are not whole repeat the matrix's last row and column, which are coded as well as
+// any; products meet them with zeros, so that what is infinite or none is replaced.
+std::vector<std::byte> to_fragments(datasets::MatrixView matrix);
+
+}  // namespace ecmv::codecs::quad_huffman

@@ -1,0 +1,203 @@
+// Host side of the products of fragments: how a block's shared memory is divided, and batches in parts.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "codecs/quad_huffman/token_binding_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+struct FragmentsPlanned {
+  Plan plan;
+  FragmentsLayout layout;
+  int64_t blocks;
+};
+inline int fragment_tiles(int tokens) { return tokens <= kFragmentTile ? 1 : kFragmentTiles; }
+// `matrix` is the stored one.
+inline FragmentsPlanned plan_fragments(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
+                                       int compute_units, int64_t shared_bytes) {
+  const int64_t facts = is_float(shape.form) ? 0 : int64_t{2} * tiles * kFragmentTile * kLanes * 4;
+  const SharesPlanned of = plan_shares(
+      policy, shape, matrix, kRingBytes + kScheduleBytes, compute_units, shared_bytes,
+      [&](int64_t share_tiles) { return facts + share_tiles * shape.tile_cols / kFragmentCols * kLanes * tiles * 8; });
+  return {of.plan,
+          {.tokens = of.plan.inputs + static_cast<int>(facts),
+           .facts = of.plan.inputs,
+           .shares = of.shares,
+           .share_tiles = of.share_tiles},
+          of.blocks};
+}
+
+inline constexpr RingPolicy kFragmentPolicies[] = {{{"waves32"}, 32, 32, 1, true}, {{"waves16"}, 16, 32, 1, true}};
+
+struct MultiplyFragments {
+  Matrix matrix;
+  Shape shape;
+  datasets::Shape stored;
+  int cols;  // of the matrix
+  const RingPolicy* policy;
+  int compute_units;
+  int64_t shared_bytes;
+  bool early;
+
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int first = 0; first < args.batch; first += kFragmentTokens) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = std::min(kFragmentTokens, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      const int tiles = fragment_tiles(tokens.batch);
+      const FragmentsPlanned planned = plan_fragments(*policy, shape, stored, tiles, compute_units, shared_bytes);
+      float* const y = args.y + first * args.y_stride;
+      const int shares = planned.layout.shares;
+      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      gpu::launch(fragments_kernel(shape, tiles, policy->lane_groups),
+                  {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
+                  planned.plan, planned.layout, hidden_of(planned.plan), cols, tokens);
+      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
+    }
+  }
+};
+
+inline std::string refuses_fragments(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                                     const backends::Policy& named) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
+  if (!is_fragments(matrix)) return kRefusesRows;
+  const auto& policy = named.as<RingPolicy>();
+  const Shape shape = shape_of(matrix);
+  if (fragments_kernel(shape, 1, policy.lane_groups) == nullptr)
+    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements in symbols "
+           "of four.";
+  if (plan_fragments(policy, shape, stored_shape(matrix), kFragmentTiles, device.compute_units, device.shared_bytes)
+          .blocks == 0)
+    return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
+           "thread block.";
+  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
+  return "";
+}
+
+inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const datasets::Shape stored = stored_shape(view);
+  const backends::DeviceInfo& device = place.device();
+  const auto& policy = named.as<RingPolicy>();
+  const auto planned = [&](int tiles) {
+    return plan_fragments(policy, shape, stored, tiles, device.compute_units, device.shared_bytes).layout;
+  };
+  const FragmentsLayout one = planned(1), all = planned(kFragmentTiles);
+  const int shares = std::max(one.shares, all.shares),
+            share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols * 2;
+  return {MultiplyFragments{matrix_of(view, shape), shape, stored, static_cast<int>(view.shape.cols), &policy,
+                            device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
+          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
+           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+}
+
+// --- four lane groups together -----------------------------------------------------------------------------------
+
+// Four lane groups together: as many blocks as there are multiprocessors, by shares. No lane groups where nothing fits.
+struct TogetherPlanned {
+  Plan plan;
+  TogetherLayout layout;
+};
+inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shape, datasets::Shape stored,
+                                     int token_tiles, int compute_units, int64_t shared_bytes) {
+  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, shape.tile_cols),
+                slices =
+                    2 * int64_t{token_tiles == 2 ? kSliceBytes<segment_cols(4), 2> : kSliceBytes<segment_cols(4), 8>} +
+                    gpu::kBlockAlignment;
+  for (int lane_groups = policy.lane_groups; lane_groups >= gpu::kWarpgroup; lane_groups /= 2) {
+    if (lane_groups > gpu::kWarpgroup && lane_groups / 2 >= groups) continue;
+    const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
+                  shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
+                  rings = int64_t{lane_groups} * kRingBytes;
+    TogetherPlanned planned{};
+    Plan& plan = planned.plan;
+    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - slices)) continue;
+    plan.lane_groups = lane_groups;
+    plan.lane_groups_of_rows = 1;
+    planned.layout.tokens = plan.rings + static_cast<int>(rings);
+    planned.layout.share_tiles = static_cast<int>((tiles + shares - 1) / shares);
+    planned.layout.shares = static_cast<int>((tiles + planned.layout.share_tiles - 1) / planned.layout.share_tiles);
+    plan.bytes = planned.layout.tokens + static_cast<int>(slices);
+    return planned;
+  }
+  return {};
+}
+
+inline constexpr RingPolicy kTogetherPolicies[] = {{{"together16"}, 16, 32, 1, true}};
+
+// 64 tokens at a time, or 16 where those do not fit.
+struct MultiplyTogether {
+  Matrix matrix;
+  Shape shape;
+  datasets::Shape stored;
+  int64_t cols;  // of the matrix
+  const RingPolicy* policy;
+  int compute_units;
+  int64_t shared_bytes;
+  bool early;
+
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    const auto plan = [&](int tiles) {
+      return plan_together(*policy, shape, stored, tiles, compute_units, shared_bytes);
+    };
+    const int most = plan(8).plan.lane_groups != 0 ? 64 : 16;
+    for (int first = 0; first < args.batch; first += most) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+      tokens.batch = std::min(most, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      const int token_tiles = gpu::token_tiles(tokens.batch, true);
+      const TogetherPlanned planned = plan(token_tiles);
+      const int shares = planned.layout.shares, of_block = planned.plan.lane_groups;
+      float* const y = args.y + first * args.y_stride;
+      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      gpu::enqueue_token_blocks<FragmentPairs>(stream, tokens, cols, 8 * token_tiles,
+                                               args.scratch + gpu::share_scratch_bytes(shares, matrix.rows),
+                                               compute_units, early);
+      gpu::launch(
+          together_kernel(shape, token_tiles),
+          {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes, planned.plan.bytes, early},
+          stream, matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
+      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
+    }
+  }
+};
+
+inline std::string refuses_together(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                                    const backends::Policy& policy) {
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (is_plain(matrix)) return kRefusesPlain;
+  if (!is_fragments(matrix)) return kRefusesRows;
+  const Shape shape = shape_of(matrix);
+  if (together_kernel(shape, 8) == nullptr) return "The kernel is for bf16 elements in symbols of four.";
+  if (plan_together(policy.as<RingPolicy>(), shape, stored_shape(matrix), 2, device.compute_units, device.shared_bytes)
+          .plan.lane_groups == 0)
+    return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
+           "block.";
+  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
+  return "";
+}
+
+inline backends::BoundKernel bind_together(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const datasets::Shape stored = stored_shape(view);
+  const backends::DeviceInfo& device = place.device();
+  const auto& policy = named.as<RingPolicy>();
+  const auto planned = [&](int tiles) {
+    return plan_together(policy, shape, stored, tiles, device.compute_units, device.shared_bytes).layout;
+  };
+  const TogetherLayout few = planned(2), many = planned(8);
+  const int shares = std::max(few.shares, many.shares),
+            share_cols = std::max(few.share_tiles, many.share_tiles) * shape.tile_cols * 2;
+  return {
+      MultiplyTogether{matrix_of(view, shape), shape, stored, view.shape.cols, &policy, device.compute_units,
+                       device.shared_bytes, gpu::have_early_launches(device)},
+      {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) + gpu::token_blocks_bytes(view.shape.cols),
+       .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,235 @@
+// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
+// operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens_gpu.h)
+// take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
+// a whole, in the order in which lanes read them as operand B; what they sum up is added by a launch behind the product
+// (gpu/token_shares.h). Numbers of int8 elements are those of few_tokens.
+#pragma once
+
+#include "codecs/quad_huffman/few_tokens_gpu.h"
+#include "codecs/quad_huffman/fragments.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// Tokens of a tile, and tiles at most of a kernel whose lane groups multiply alone.
+inline constexpr int kFragmentTile = 8, kFragmentTiles = 2, kFragmentTokens = kFragmentTile * kFragmentTiles;
+
+// Bytes of a unit of 16 columns in shared memory: of each lane the four columns of its token, tile after tile.
+template <int kTiles>
+inline constexpr int kUnitTokenBytes = kLanes* kTiles * 8;
+
+// Where things lie in shared memory beside table and rings.
+struct FragmentsLayout {
+  int tokens = 0;  // [units, kUnitTokenBytes]
+  int facts =
+      0;  // of int8 elements: of each token and lane group the largest number's bits and the sum [2, tokens, 32]
+  int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
+};
+
+// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
+// many powers of two they are scaled. `cols` are those of the matrix.
+template <int kTiles, bool kScaled, typename ShiftOf>
+ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, gpu::Pointer<std::byte> to,
+                                          ShiftOf shift_of) {
+  constexpr int kTokens = kTiles * kFragmentTile;
+  for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {
+    const int unit = i / kTokens, token = i % kTokens, col = unit * kUnitCols;
+    gpu::uint4 first = eight_numbers(x, token, cols, col), second = eight_numbers(x, token, cols, col + 8);
+    if constexpr (kScaled) {
+      const TokenFactors factors = factors_of(token < x.batch ? shift_of(token) : 0);
+      first = scaled(first, factors), second = scaled(second, factors);
+    }
+    const gpu::Pointer<std::byte> place =
+        to + (unit * kUnitTokenBytes<kTiles> + token % kFragmentTile * 4 * kTiles * 8 + token / kFragmentTile * 8);
+    *gpu::cast<gpu::uint2>(place) = gpu::uint2{first.x, first.y};
+    *gpu::cast<gpu::uint2>(place + kTiles * 8) = gpu::uint2{first.z, first.w};
+    *gpu::cast<gpu::uint2>(place + 2 * kTiles * 8) = gpu::uint2{second.x, second.y};
+    *gpu::cast<gpu::uint2>(place + 3 * kTiles * 8) = gpu::uint2{second.z, second.w};
+  }
+}
+
+// Hands patches to the four lanes that have the sums of their rows: calls f(from, takes) in all lanes until each lane that `has`
+// a patch of stored row `row` has been `from` for those.
+template <typename F>
+ECMV_GPU_DEVICE void deal_to_fragments(bool has, int row, F f) {
+  const int lane = LaneGroup::lane();
+  uint32_t own = LaneGroup::ballot(has);
+  ECMV_GPU_UNROLL
+  for (int bit = 2; bit < 5; ++bit) {
+    const uint32_t set = LaneGroup::ballot((row >> bit & 1) != 0);
+    own &= (lane >> bit & 1) != 0 ? set : ~set;
+  }
+  while (LaneGroup::any(own != 0)) {
+    f(own != 0 ? gpu::trailing_zeros(own) : 0, own != 0);
+    own &= own - 1;
+  }
+}
+
+// The numbers of tokens 8 j + 2 (lane % 4) + t in shared memory as load_fragment_tokens() has them, from a tile's first column on.
+template <int kTiles>
+struct SharedNumbers {
+  gpu::Pointer<const std::byte> own;
+  explicit ECMV_GPU_DEVICE SharedNumbers(gpu::Pointer<const std::byte> tokens)
+      : own(tokens + LaneGroup::lane() % 4 * (8 * kTiles * 8)) {}
+  // Of column `col` of stored row `row` of the tile.
+  ECMV_GPU_DEVICE static int place(int row, int col) {
+    return col / kFragmentCols * kUnitTokenBytes<kTiles> + row % 4 * (kTiles * 8) + col % 4 * 2;
+  }
+  ECMV_GPU_DEVICE uint32_t number(int place, int j, int t) const {
+    return *gpu::cast<const uint16_t>(own + (place + t * 4 * kTiles * 8 + j * 8));
+  }
+};
+// The same in memory, zeros for tokens that do not exist.
+struct StoredNumbers {
+  const gpu::Bf16Tokens& tokens;
+  int first_col;  // the tile's, of the matrix
+  ECMV_GPU_DEVICE static int place(int row, int col) { return col / kFragmentCols * kUnitCols + row % 4 * 4 + col % 4; }
+  ECMV_GPU_DEVICE uint32_t number(int place, int j, int t) const {
+    const int token = 8 * j + LaneGroup::lane() % 4 * 2 + t, col = first_col + place;
+    return token < tokens.batch && col < tokens.x_stride ? tokens.x[token * tokens.x_stride + col] : uint16_t{0};
+  }
+};
+
+// What a patch adds to the sums of its row: `change` times the numbers of its column.
+template <typename Numbers, int kTiles>
+ECMV_GPU_DEVICE void add_fragment_patches(bool has, int row, int col, float change, const Numbers& numbers,
+                                          float (&sums)[kTiles][4]) {
+  const int packed = Numbers::place(row, col) << 1 | (col >> 2 & 1);
+  deal_to_fragments(has, row, [&](int from, bool takes) {
+    const int of = LaneGroup::shuffle(packed, from);
+    const float all = LaneGroup::shuffle(change, from), mine = takes ? all : 0, above = (of & 1) == 0 ? mine : 0,
+                below = (of & 1) == 0 ? 0 : mine;
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTiles; ++j) {
+      ECMV_GPU_UNROLL
+      for (int t = 0; t < 2; ++t) {
+        const float x = gpu::float_of(numbers.number(of >> 1, j, t) << 16);
+        sums[j][t] += above * x;
+        sums[j][2 + t] += below * x;
+      }
+    }
+  });
+}
+template <typename TileOf, typename Numbers, int kTiles>
+ECMV_GPU_DEVICE void add_patches_of_tile(const TileOf& tile, const Numbers& numbers, float (&sums)[kTiles][4]) {
+  if constexpr (TileOf::kFloats) {
+    tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
+      add_fragment_patches(has, patch.row, patch.col,
+                           bf16_number(patch.exponent, sign) - bf16_number(patch.stand_in, sign), numbers, sums);
+    });
+  } else {
+    // In the numbers that codes are multiplied as.
+    const float unit = TileOf::Bytes::kFolds ? 0x1p-132f : 0x1p-133f;
+    tile.deal_patches([&](bool has, int row, int col, int change) {
+      add_fragment_patches(has, row, col, static_cast<float>(change) * unit, numbers, sums);
+    });
+  }
+}
+
+// Calls visit(segment, unit of the segment, operand A) for all units of the tile.
+template <typename TileOf, typename Visit>
+ECMV_GPU_DEVICE void decode_fragments(TileOf& tile, const Table& table, uint32_t lowest, const Hidden& hidden,
+                                      Visit visit) {
+  gpu::uint2 above{};
+  const auto visit_quad = [&](int segment, int quad, gpu::uint2 four) {
+    if (quad % 2 == 0)
+      above = four;
+    else
+      visit(segment, quad / 2, gpu::uint4{above.x, four.x, above.y, four.y});
+  };
+  if constexpr (TileOf::kFloats)
+    tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
+      const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+      visit_quad(segment, quad, gpu::uint2{four.first, four.second});
+    });
+  else
+    tile.decode_integers(table, [&](int segment, int quad, uint32_t first, uint32_t second) {
+      visit_quad(segment, quad, gpu::uint2{first, second});
+    });
+}
+
+// The columns of the matrix that some column tiles of fragments have, of which `all` exist.
+ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
+  return {2 * stored.first, all, 2 * stored.stored};
+}
+
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix matrix, Plan plan, FragmentsLayout layout,
+                                                                      Hidden hidden, int all_cols,
+                                                                      gpu::Bf16Tokens tokens) {
+  constexpr bool kLean = kMostThreads > 16 * kLanes;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLean>;
+  constexpr bool kFloats = TileOf::kFloats;
+  constexpr int kEach = kUnitTokenBytes<kTiles>, kOfSegment = TileOf::kSegmentCols / kFragmentCols * kEach;
+  const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
+            share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
+            tiles_left = matrix.column_tiles - first_tile,
+            own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles;
+  const TileCols cols = matrix_cols(cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols), all_cols);
+  // A block takes several row groups in turn: table and tokens are there once.
+  const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
+  int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;
+  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + layout.tokens;
+  const gpu::Pointer<uint32_t> largest = gpu::cast<uint32_t>(gpu::shared_memory() + layout.facts);
+  const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTiles * kFragmentTile * kLanes);
+
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  const auto begin = [&](int number, uint32_t after) {
+    tile.begin(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
+  };
+  gpu::let_next_begin();
+  const auto own_entries = load_own_entries<4>(matrix);
+  if (group < matrix.row_groups) begin(0, own_entries.all());
+  fill_table(matrix, plan, own_entries);
+  gpu::wait_for_previous();
+  if constexpr (!kFloats) {
+    look_at_tokens(tokens, cols, plan.lane_groups, largest, totals);
+    gpu::sync_block();
+  }
+  const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
+  load_fragment_tokens<kTiles, !kFloats>(tokens, cols, inputs, shift_of);
+  gpu::sync_block();
+
+  const Table table = table_of(matrix, plan);
+  const uint32_t lowest = in_both_halves(matrix.lowest);
+  const gpu::Pointer<const std::byte> own_inputs = inputs + lane * kTiles * 8;
+  float sums[kTiles][4] = {};
+  int number = 0;
+  while (group < matrix.row_groups) {
+    const int tile_at = (tile.first_col() - cols.first / 2) / kFragmentCols * kEach;
+    add_patches_of_tile(tile, SharedNumbers<kTiles>(inputs + tile_at), sums);
+    const gpu::Pointer<const std::byte> tile_inputs = own_inputs + tile_at;
+    decode_fragments(tile, table, lowest, hidden, [&](int segment, int unit, gpu::uint4 a) {
+      const gpu::Pointer<const std::byte> at = tile_inputs + (segment * kOfSegment + unit * kEach);
+      if constexpr (kTiles == 1) {
+        gpu::multiply_tokens(a, *gpu::cast<const gpu::uint2>(at), sums[0]);
+      } else {
+        const gpu::uint4 x = *gpu::cast<const gpu::uint4>(at);
+        gpu::multiply_tokens(a, gpu::uint2{x.x, x.y}, sums[0]);
+        gpu::multiply_tokens(a, gpu::uint2{x.z, x.w}, sums[1]);
+      }
+    });
+    const int64_t first_row = group * kUnitRows;
+    const bool ends = ++number == own_tiles;
+    if (ends) number = 0, group += step;
+    if (group < matrix.row_groups) begin(number, 0);
+    if (!ends) continue;
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTiles; ++j) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int token = j * kFragmentTile + lane % 4 * 2 + i % 2;
+        const int64_t row = first_row + lane / 4 + i / 2 * 8;
+        float sum = sums[j][i];
+        sums[j][i] = 0;
+        if (token >= tokens.batch || row >= matrix.rows) continue;
+        if constexpr (!kFloats) {
+          sum = scaled(sum, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
+          sum += (static_cast<float>(matrix.lowest) - (TileOf::Bytes::kFolds ? 0.5f : 0.0f)) * totals[token * kLanes];
+        }
+        tokens.y[(share * tokens.batch + token) * tokens.rows + row] = sum;
+      }
+    }
+  }
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
