@@ -112,7 +112,9 @@ inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shap
     if (lane_groups > gpu::kWarpgroup && lane_groups / 2 >= groups) continue;
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                   shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
-                  rings = int64_t{lane_groups} * kRingBytes;
+                  // Blocks of tokens lie at multiples of their alignment.
+                  rings = (int64_t{lane_groups} * (kRingBytes + kScheduleBytes) + gpu::kBlockAlignment - 1) /
+                          gpu::kBlockAlignment * gpu::kBlockAlignment;
     TogetherPlanned planned{};
     Plan& plan = planned.plan;
     if (!place_table(plan, shape, policy.copies, shared_bytes - rings - slices)) continue;

@@ -6,22 +6,17 @@
 #pragma once
 
 #include "codecs/quad_huffman/few_tokens_gpu.h"
-#include "codecs/quad_huffman/fragments.h"
+#include "codecs/quad_huffman/fragment_patches_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Tokens of a tile, and tiles at most of a kernel whose lane groups multiply alone.
-inline constexpr int kFragmentTile = 8, kFragmentTiles = 2, kFragmentTokens = kFragmentTile * kFragmentTiles;
-
-// Bytes of a unit of 16 columns in shared memory: of each lane the four columns of its token, tile after tile.
-template <int kTiles>
-inline constexpr int kUnitTokenBytes = kLanes* kTiles * 8;
+// Tiles of tokens at most of a kernel whose lane groups multiply alone.
+inline constexpr int kFragmentTiles = 2, kFragmentTokens = kFragmentTile * kFragmentTiles;
 
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
   int tokens = 0;  // [units, kUnitTokenBytes]
-  int facts =
-      0;  // of int8 elements: of each token and lane group the largest number's bits and the sum [2, tokens, 32]
+  int facts = 0;   // of int8 elements: of each token and lane group the largest number's bits and the sum [2, tokens, 32]
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
@@ -44,84 +39,6 @@ ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCo
     *gpu::cast<gpu::uint2>(place + kTiles * 8) = gpu::uint2{first.z, first.w};
     *gpu::cast<gpu::uint2>(place + 2 * kTiles * 8) = gpu::uint2{second.x, second.y};
     *gpu::cast<gpu::uint2>(place + 3 * kTiles * 8) = gpu::uint2{second.z, second.w};
-  }
-}
-
-// Hands patches to the four lanes that have the sums of their rows: calls f(from, takes) in all lanes until each lane that `has`
-// a patch of stored row `row` has been `from` for those.
-template <typename F>
-ECMV_GPU_DEVICE void deal_to_fragments(bool has, int row, F f) {
-  const int lane = LaneGroup::lane();
-  uint32_t own = LaneGroup::ballot(has);
-  ECMV_GPU_UNROLL
-  for (int bit = 2; bit < 5; ++bit) {
-    const uint32_t set = LaneGroup::ballot((row >> bit & 1) != 0);
-    own &= (lane >> bit & 1) != 0 ? set : ~set;
-  }
-  while (LaneGroup::any(own != 0)) {
-    f(own != 0 ? gpu::trailing_zeros(own) : 0, own != 0);
-    own &= own - 1;
-  }
-}
-
-// The numbers of tokens 8 j + 2 (lane % 4) + t in shared memory as load_fragment_tokens() has them, from a tile's first column on.
-template <int kTiles>
-struct SharedNumbers {
-  gpu::Pointer<const std::byte> own;
-  explicit ECMV_GPU_DEVICE SharedNumbers(gpu::Pointer<const std::byte> tokens)
-      : own(tokens + LaneGroup::lane() % 4 * (8 * kTiles * 8)) {}
-  // Of column `col` of stored row `row` of the tile.
-  ECMV_GPU_DEVICE static int place(int row, int col) {
-    return col / kFragmentCols * kUnitTokenBytes<kTiles> + row % 4 * (kTiles * 8) + col % 4 * 2;
-  }
-  ECMV_GPU_DEVICE uint32_t number(int place, int j, int t) const {
-    return *gpu::cast<const uint16_t>(own + (place + t * 4 * kTiles * 8 + j * 8));
-  }
-};
-// The same in memory, zeros for tokens that do not exist.
-struct StoredNumbers {
-  const gpu::Bf16Tokens& tokens;
-  int first_col;  // the tile's, of the matrix
-  ECMV_GPU_DEVICE static int place(int row, int col) { return col / kFragmentCols * kUnitCols + row % 4 * 4 + col % 4; }
-  ECMV_GPU_DEVICE uint32_t number(int place, int j, int t) const {
-    const int token = 8 * j + LaneGroup::lane() % 4 * 2 + t, col = first_col + place;
-    return token < tokens.batch && col < tokens.x_stride ? tokens.x[token * tokens.x_stride + col] : uint16_t{0};
-  }
-};
-
-// What a patch adds to the sums of its row: `change` times the numbers of its column.
-template <typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void add_fragment_patches(bool has, int row, int col, float change, const Numbers& numbers,
-                                          float (&sums)[kTiles][4]) {
-  const int packed = Numbers::place(row, col) << 1 | (col >> 2 & 1);
-  deal_to_fragments(has, row, [&](int from, bool takes) {
-    const int of = LaneGroup::shuffle(packed, from);
-    const float all = LaneGroup::shuffle(change, from), mine = takes ? all : 0, above = (of & 1) == 0 ? mine : 0,
-                below = (of & 1) == 0 ? 0 : mine;
-    ECMV_GPU_UNROLL
-    for (int j = 0; j < kTiles; ++j) {
-      ECMV_GPU_UNROLL
-      for (int t = 0; t < 2; ++t) {
-        const float x = gpu::float_of(numbers.number(of >> 1, j, t) << 16);
-        sums[j][t] += above * x;
-        sums[j][2 + t] += below * x;
-      }
-    }
-  });
-}
-template <typename TileOf, typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void add_patches_of_tile(const TileOf& tile, const Numbers& numbers, float (&sums)[kTiles][4]) {
-  if constexpr (TileOf::kFloats) {
-    tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
-      add_fragment_patches(has, patch.row, patch.col,
-                           bf16_number(patch.exponent, sign) - bf16_number(patch.stand_in, sign), numbers, sums);
-    });
-  } else {
-    // In the numbers that codes are multiplied as.
-    const float unit = TileOf::Bytes::kFolds ? 0x1p-132f : 0x1p-133f;
-    tile.deal_patches([&](bool has, int row, int col, int change) {
-      add_fragment_patches(has, row, col, static_cast<float>(change) * unit, numbers, sums);
-    });
   }
 }
 
@@ -164,7 +81,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
             own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles;
-  const TileCols cols = matrix_cols(cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols), all_cols);
+  const TileCols cols =
+      matrix_cols(cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols), all_cols);
   // A block takes several row groups in turn: table and tokens are there once.
   const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
   int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;

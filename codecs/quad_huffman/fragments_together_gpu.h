@@ -27,7 +27,8 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, int
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix matrix, Plan plan,
                                                                          TogetherLayout layout, Hidden hidden,
                                                                          gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
+  // Lean: 128 registers are not enough for the schedule, too, and what is spilled is waited for with the loads under way.
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, true>;
   static_assert(TileOf::kFloats);
   constexpr int kBytes = kSliceBytes<TileOf::kSegmentCols, kTokenTiles>, kSliceCols = 2 * TileOf::kSegmentCols,
                 kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes, kBatch = gpu::kUnitsOfBlock;
