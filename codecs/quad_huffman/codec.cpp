@@ -49,15 +49,19 @@ std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view 
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
-  const bool floats = matrix.type == datasets::ElementType::bf16;
-  if (matrix.type != datasets::ElementType::i8 && !floats) return "quad_huffman stores int8 and bf16 elements.";
+  const bool f8 = matrix.type == datasets::ElementType::f8_e4m3,
+             floats = f8 || matrix.type == datasets::ElementType::bf16;
+  if (matrix.type != datasets::ElementType::i8 && !floats)
+    return "quad_huffman stores int8, bf16 and f8_e4m3 elements.";
   if (matrix.shape.elements() > kMostElements)
     return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
   const int symbol_cols = number_of(settings, "symbol_cols");
   if (floats && symbol_cols > most_float_symbol_cols())
     return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
+  if (f8 && wants_fragments(settings)) return "quad_huffman stores rows of f8, not fragments.";
+  if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 columns of f8 as a symbol, not of 2.";
   if (floats && settings.integer("raw_bits") >= 0)
-    return "quad_huffman's raw bits of bf16 elements are not open; with raw_bits = -1 it takes them.";
+    return "quad_huffman's raw bits of bf16 and f8 elements are not open; with raw_bits = -1 it takes them.";
   const std::string_view cells = settings.text("cells");
   if (floats && cells == "folded") return "quad_huffman folds cells of int8 elements, not those of exponents.";
   return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), cells);
@@ -132,18 +136,20 @@ void check_tile(const Stored& stored, const TileIndex& tile, const TileIndex& ne
 // Everything but the schedule, the codes and the places of the patches, which decode() follows one by one.
 Stored open_checked(const CompressedView& view) {
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
-  const bool floats = view.type == datasets::ElementType::bf16;
-  require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8 or bf16 elements.");
+  const bool f8 = view.type == datasets::ElementType::f8_e4m3, floats = f8 || view.type == datasets::ElementType::bf16;
+  require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8, bf16 or f8 elements.");
   require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes),
-          "The header of a quad_huffman stream has 6 bytes, of bf16 elements 7.");
+          "The header of a quad_huffman stream has 6 bytes, of bf16 and f8 elements 7.");
   const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
             log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
+  require(!f8 || !stored.fragments, "A quad_huffman stream of f8 has rows, not fragments.");
   if (floats)
-    require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_raw_bits(stored.symbol_cols),
-            "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9.");
+    require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_form(stored.symbol_cols, f8) &&
+                (!f8 || stored.symbol_cols == kF8SymbolCols),
+            "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9, of f8 4 and 5.");
   else
     require(stored.form < 2 * kFolded && stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
                 stored.raw_bits() <= most_raw_bits(stored.symbol_cols, stored.folded()),
@@ -151,8 +157,10 @@ Stored open_checked(const CompressedView& view) {
             "columns without folded cells could have more).");
   require(stored.table_bits >= kLeastTableBits && stored.table_bits <= kMostTableBits,
           "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
-  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? 255 : 127),
+  require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? most_exponent(stored.form) : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
+  require(!floats || stored.largest_stand_in <= most_stand_in(stored.form),
+          "What stands in for an exponent of a quad_huffman stream is more than the type's exponents and one.");
   require(bytes(kTable) == int64_t{4} << stored.table_bits,
           "The table of a quad_huffman stream has a wrong size (before format 4, symbols of 8 columns without folded "
           "cells had entries of 8 bytes).");
@@ -224,12 +232,13 @@ struct TileDecoder {
   int16_t& at(int lane, int col) {
     return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
   }
-  // The bits of a bf16 element.
+  // The bits of an element of bf16 or f8.
   uint16_t float_at(int lane, int col) {
     const int exponent = at(lane, col),
               sign = signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
-    require(exponent >= 0 && exponent <= 255, "An exponent of a quad_huffman stream is none of bf16.");
-    return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
+    require(exponent >= 0 && exponent <= most_exponent(stored.form),
+            "An exponent of a quad_huffman stream is none of its elements' type.");
+    return stored.float_bits(exponent, sign);
   }
 
  private:
@@ -280,8 +289,7 @@ struct TileDecoder {
         const int raw_bits = static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff);
         element = static_cast<int16_t>(stored.lowest + stored.offset_of(element, raw_bits));
         if (stored.floats())
-          signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] =
-              static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+          signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] = stored.sign_of(words.data(), i);
       }
     }
   }
@@ -312,8 +320,8 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
           const size_t number = static_cast<size_t>(place.row * stored.size.cols + place.col);
           if (stored.floats()) {
             const uint16_t bits = tile.float_at(lane, static_cast<int>(col));
-            out[2 * number] = static_cast<std::byte>(bits & 0xff),
-                    out[2 * number + 1] = static_cast<std::byte>(bits >> 8);
+            const auto bytes = static_cast<size_t>(stored.element_bytes());
+            for (size_t i = 0; i < bytes; ++i) out[bytes * number + i] = static_cast<std::byte>(bits >> (8 * i) & 0xff);
             continue;
           }
           const int element = tile.at(lane, static_cast<int>(col));
@@ -343,8 +351,8 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
          2 * shape.elements() * (256 >> std::max(0, least_raw - 1));
 }
 
-// The shape is that of bytes, and says nothing of their type: bf16 rows of half as many elements, each with a patch,
-// take less than int8 elements with all of theirs, but for what is rounded up to whole segments and tiles of them.
+// The shape is that of bytes, and says nothing of their type. f8 elements with a patch each take less than int8 elements with
+// all of theirs; so do bf16 rows of half as many elements, but for what is rounded up to whole segments and tiles of them.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const auto stored = [&](datasets::Shape of) { return wants_fragments(settings) ? fragments_shape(of) : of; };
   const datasets::Shape halves = stored({shape.rows, (shape.cols + 1) / 2});
@@ -366,7 +374,8 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
 const Codec& codec() {
   static const Codec codec = {
       .summary =
-          "high parts of 2, 4 or 8 columns (of bf16: exponents) in one Huffman code, low bits raw, patches; a lane a "
+          "high parts of 2, 4 or 8 columns (of bf16 and f8: exponents) in one Huffman code, low bits raw, patches; a "
+          "lane a "
           "row, a symbol a look-up",
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "

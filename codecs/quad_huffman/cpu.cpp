@@ -13,7 +13,7 @@
 namespace ecmv::codecs::quad_huffman {
 namespace {
 
-// A segment's w - lowest; of floats exponent - lowest, and the byte of sign and mantissa.
+// A segment's w - lowest; of floats exponent - lowest, and Stored::sign_of.
 struct SegmentBytes {
   std::array<int16_t, kMostSegmentCols> offsets;
   std::array<uint8_t, kMostSegmentCols> signs;
@@ -37,7 +37,7 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
     std::array<uint32_t, 8> quads;
     stored.unpack(words.data(), quads.data());
     if (stored.floats())
-      for (int i = 0; i < 32; ++i) signs[32 * group + i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+      for (int i = 0; i < 32; ++i) signs[32 * group + i] = stored.sign_of(words.data(), i);
     for (int i = 0; i < 32; ++i) {
       int16_t& offset = offsets[32 * group + i];
       offset = static_cast<int16_t>(stored.offset_of(offset, static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff)));
@@ -133,12 +133,13 @@ struct DecodeFloats {
   void operator()(void*, const backends::DecodeArgs& args) const {
     if (args.rows.count() <= 0) return;
     const Stored stored = bound;
-    const int64_t cols = stored.size.cols;
-    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - 2 * args.rows.begin * cols;
+    const int64_t cols = stored.size.cols, element_bytes = stored.element_bytes();
+    int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - element_bytes * args.rows.begin * cols;
     const auto store = [&](int64_t row, int64_t col, int exponent, int sign) {
-      int8_t* to = decoded + 2 * (row * cols + col);
-      to[0] = static_cast<int8_t>(exponent << 7 | (sign & 0x7f)),
-      to[1] = static_cast<int8_t>((sign & 0x80) | exponent >> 1);
+      int8_t* to = decoded + element_bytes * (row * cols + col);
+      const uint16_t bits = stored.float_bits(exponent, sign);
+      to[0] = static_cast<int8_t>(bits);
+      if (element_bytes == 2) to[1] = static_cast<int8_t>(bits >> 8);
     };
     for_each_segment(stored, args.rows, [&](int64_t row, int64_t col, int64_t count, const SegmentBytes& bytes) {
       for_each_run(stored, args.rows, row, col, count, [&](int64_t to_row, int64_t to_col, int64_t first, int64_t run) {
@@ -150,8 +151,8 @@ struct DecodeFloats {
       const FloatPatch patch = stored.float_patch(i);
       const ElementPlace place = stored.place_of(first_row + patch.row, first_col + patch.col);
       if (!is_there(stored, args.rows, place)) return;
-      const int8_t* at = decoded + 2 * (place.row * cols + place.col);
-      store(place.row, place.col, patch.exponent, (at[1] & 0x80) | (at[0] & 0x7f));
+      const int8_t* at = decoded + element_bytes * (place.row * cols + place.col);
+      store(place.row, place.col, patch.exponent, element_bytes == 2 ? (at[1] & 0x80) | (at[0] & 0x7f) : at[0] & 0x87);
     });
   }
 };
@@ -177,8 +178,7 @@ struct Multiply {
     for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {
       const Patch patch = stored.patch(tile, i);
       const ElementPlace place = stored.place_of(first_row + patch.row, first_col + patch.col);
-      if (is_there(stored, args.rows, place))
-        y[place.row] += static_cast<uint32_t>(patch.delta * x[place.col]);
+      if (is_there(stored, args.rows, place)) y[place.row] += static_cast<uint32_t>(patch.delta * x[place.col]);
     });
   }
 };

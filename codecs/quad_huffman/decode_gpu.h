@@ -1,4 +1,4 @@
-// Decoding to memory, of int8 and of bf16 elements. A lane that stored its own row would send 16 bytes to each of 32
+// Decoding to memory, of int8, bf16 and f8 elements. A lane that stored its own row would send 16 bytes to each of 32
 // rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared memory
 // (rows_gpu.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster, though lines
 // have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256).

@@ -136,7 +136,10 @@ class Encoder {
     const auto lowest = static_cast<uint8_t>(model_.lowest);
     values_.fill(lowest), signs_.fill(0);
     for (int64_t i = 0; i < there; ++i) {
-      if (model_.floats) {
+      if (model_.f8) {
+        const uint8_t bits = elements_[first + i];
+        values_[i] = bits >> 3 & 15, signs_[i] = bits & 0x87;
+      } else if (model_.floats) {
         const uint32_t bits = load_u16(elements_ + 2 * (first + i));
         values_[i] = static_cast<uint8_t>(bits >> 7),
         signs_[i] = static_cast<uint8_t>((bits >> 8 & 0x80) | (bits & 0x7f));
@@ -187,7 +190,9 @@ class Encoder {
       std::array<uint32_t, kMostPlaneWords> words{};
       const int planes = raw_bits_of(form_) - model_.raw_bits;
       for (int q = 0; q < 8; ++q) quads[q] = load_u32(lows_.data() + 32 * group + 4 * q);
-      if (planes > 0)
+      if (model_.f8)
+        pack_f8(signs_.data() + 32 * group, words.data());
+      else if (planes > 0)
         for (int q = 0; q < 8; ++q) words[q] = load_u32(signs_.data() + 32 * group + 4 * q);
       if (has_nibble_entries(each, form_))
         pack_nibbles(model_.raw_bits, quads.data(), words.data());

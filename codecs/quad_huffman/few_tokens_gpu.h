@@ -7,7 +7,7 @@
 // is that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers
 // as any others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w -
 // lowest = m or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers
-// is taken away at the end. Operations for four columns beyond the codes': 1 multiply-add and 1 logic operation (folded
+// is taken away at the end. f8 elements want scaled tokens, too (floats_gpu.h). Operations for four columns beyond the codes': 1 multiply-add and 1 logic operation (folded
 // cells), 2 byte permutations; 0.5 matrix products and 0.5 loads of 16 bytes for each four tokens.
 #pragma once
 
@@ -159,7 +159,8 @@ template <typename TileOf, int kTiles>
 ECMV_GPU_DEVICE void add_float_patches(const TileOf& tile, gpu::Pointer<const std::byte> tokens, int tile_bytes,
                                        float (&products)[kTiles][4]) {
   tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
-    add_patches(has, patch.row, patch.col, bf16_number(patch.exponent, sign) - bf16_number(patch.stand_in, sign),
+    add_patches(has, patch.row, patch.col,
+                unscaled_number_of<TileOf>(patch.exponent, sign) - unscaled_number_of<TileOf>(patch.stand_in, sign),
                 tokens, tile_bytes, products);
   });
 }
@@ -177,7 +178,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMos
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, Plan plan, FewLayout layout,
                                                                  Hidden hidden, gpu::Bf16Tokens tokens) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  constexpr bool kFloats = TileOf::kFloats;
+  constexpr bool kFloats = TileOf::kFloats, kScales = !kFloats || TileOf::kF8;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
@@ -200,12 +201,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
   if (group < matrix.row_groups) begin(0);
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
-  if constexpr (!kFloats) {
+  if constexpr (kScales) {
     look_at_tokens(tokens, cols, plan.lane_groups, largest, totals);
     gpu::sync_block();
   }
   const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
-  load_few_tokens<!kFloats>(tokens, cols, kTiles * kFewTile / 2, layout.pair_bytes, inputs, shift_of);
+  load_few_tokens<kScales>(tokens, cols, kTiles * kFewTile / 2, layout.pair_bytes, inputs, shift_of);
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
@@ -250,7 +251,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
       };
       if constexpr (kFloats)
         tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-          const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+          const FourFloats four =
+              unscaled_numbers_of<TileOf>(quad, exponents, signs, lowest, exponent_unit<TileOf>(hidden));
           multiply(segment, quad, gpu::uint2{four.first, four.second});
         });
       else
@@ -270,6 +272,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, 
         const int64_t row = first_row + gpu::own_sum_row(i);
         if (token >= tokens.batch || row >= matrix.rows) continue;
         float product = products[j][i];
+        if constexpr (TileOf::kF8) product = scaled(product, kF8Shift - shift_of(token));
         if constexpr (!kFloats) {
           product = scaled(product, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
           product +=

@@ -1,11 +1,17 @@
-// Products of bf16 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
+// Products of bf16 and f8 matrices: exponents come from the tiles' codes as elements of int8 matrices do, sign
 // and mantissa from their raw bits. Two elements are made at once, as halves of a word: bytes of exponents spread to
 // halves, one multiply-add that shifts them and adds the lowest, bytes of sign and mantissa doubled to halves, one
 // selection of bits. Operations for four columns beyond the look-ups: 2 for the exponents' lowest bits (K = 4), 8 for
 // the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
+//
+// Of f8 the raw words' halves have sign and mantissa in place once they are rotated (format.h), so that no bytes are doubled.
+// What comes out has f8's exponent: as a bf16 it is 2^-120 times the number, subnormal ones included. One multiplication of
+// each two elements makes it the number, or tokens are scaled up in return. Operations: 1.5 rotations, 6 for the halves, 2
+// multiplications. What f8 calls NaN becomes 480.
 #pragma once
 
 #include "backends/gpu/dense_matmul.h"
+#include "backends/gpu/token_units.h"
 #include "codecs/quad_huffman/block_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -22,6 +28,36 @@ ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t low
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
 }
+// The same of f8, numbers less a factor of 2^kF8Shift; `quad`: of the segment, a constant once the loops around are unrolled;
+// `word`: the raw word of this quad and its neighbour.
+inline constexpr int kF8Shift = 120;
+ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t lowest, uint32_t unit) {
+  constexpr uint32_t kExponent = ~gpu::kF8Raw;
+  const auto rotated = [&](int bits) { return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(bits)); };
+  const int bits = quad % 2 * 8;
+  return {gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4140) * unit + lowest,
+                           bits == 0 ? word : rotated(bits)),
+          gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4))};
+}
+// Four elements of what TileOf's decode() gives, as numbers of bf16 to be multiplied with numbers scaled up by
+// 2^unscaled<TileOf>().
+template <typename TileOf>
+constexpr int unscaled() {
+  return TileOf::kF8 ? kF8Shift : 0;
+}
+template <typename TileOf>
+ECMV_GPU_DEVICE FourFloats unscaled_numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest,
+                                               uint32_t unit) {
+  if constexpr (TileOf::kF8) return join_f8(quad, exponents, signs, lowest, unit);
+  return join(exponents, signs, lowest, unit);
+}
+// The same as what they are.
+template <typename TileOf>
+ECMV_GPU_DEVICE FourFloats numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
+  const FourFloats four = unscaled_numbers_of<TileOf>(quad, exponents, signs, lowest, unit);
+  if constexpr (TileOf::kF8) return {gpu::scaled_f8(four.first), gpu::scaled_f8(four.second)};
+  return four;
+}
 template <typename TileOf>
 ECMV_GPU_DEVICE uint32_t exponent_unit(const Hidden& hidden) {
   return hidden.exponent_unit * (TileOf::Bytes::kExponentUnit / Hidden{}.exponent_unit);
@@ -31,6 +67,17 @@ ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
 }
 ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
   return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
+}
+
+// The same of an element with that exponent; `sign`: what for_each_float_patch() gives with it.
+template <typename TileOf>
+ECMV_GPU_DEVICE float unscaled_number_of(uint32_t exponent, uint32_t sign) {
+  if constexpr (TileOf::kF8) return gpu::float_of(((sign & gpu::kF8Raw) | exponent << 7) << 16);
+  return bf16_number(exponent, sign);
+}
+template <typename TileOf>
+ECMV_GPU_DEVICE float number_of(uint32_t exponent, uint32_t sign) {
+  return unscaled_number_of<TileOf>(exponent, sign) * (TileOf::kF8 ? 0x1p120f : 1.0f);
 }
 
 // One token's x to shared memory, zeros past the last column, where there are codes as well.
@@ -47,13 +94,13 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
     gpu::atomic_add(sums + patch.row,
-                    bf16_number(patch.exponent, sign) * input - bf16_number(patch.stand_in, sign) * input);
+                    number_of<TileOf>(patch.exponent, sign) * input - number_of<TileOf>(patch.stand_in, sign) * input);
   });
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   float products[2] = {};
   tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
     const gpu::uint4 input = own_inputs[segment * (TileOf::kSegmentCols / 4) + quad];
-    const FourFloats four = join(exponents, signs, lowest, unit);
+    const FourFloats four = numbers_of<TileOf>(quad, exponents, signs, lowest, unit);
     products[0] += gpu::float_of(four.first << 16) * gpu::float_of(input.x);
     products[1] += gpu::float_of(four.first & 0xFFFF0000u) * gpu::float_of(input.y);
     products[0] += gpu::float_of(four.second << 16) * gpu::float_of(input.z);

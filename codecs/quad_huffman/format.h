@@ -6,8 +6,8 @@
 // number of 16 bits, 16 / K for each h, so h below 2^(16 / K) can have codes. A value without a code is stored as the
 // nearest one that has one (its substitute), and a patch adds the difference.
 //
-//   header     6 bytes: the form (B, and 16 where cells are folded), T, lowest (int16, little-endian), log2 of columns of
-//              a tile (and 128 in the layout of fragments), log2 of K; of bf16 a seventh, see below
+//   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), log2 of
+//              columns of a tile (and 128 in the layout of fragments), log2 of K; of bf16 and f8 a seventh, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
@@ -65,7 +65,13 @@
 // from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
 // exponent that stands in for another one, 0 if there are no patches.
 //
-// In the layout of fragments all this is of another matrix, with twice the rows and half the columns: column 8 j + c of its
+// f8 elements (e4m3), s eeee mmm: the same with K = 4, exponents of 0..15 and B = 5, four for sign and mantissa and one plane
+// as of bf16. Signs and mantissas of eight columns c = 2 p + i are a word: nibble (1 + p + 4 i) % 8 has the mantissa of
+// column c in its lower three bits, nibble (3 + p + 4 i) % 8 its sign as the highest bit. So the word rotated right by 4 p
+// bits has sign and mantissa of column 2 p where a bf16 in the word's lower half has its sign and its highest mantissa bits,
+// and those of the next column in the upper half. What stands in for an exponent may be 16.
+//
+// In the layout of fragments (not of f8) all this is of another matrix, with twice the rows and half the columns: column 8 j + c of its
 // row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix (fragments.h). Rows and
 // columns up to the next multiple of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
 //
@@ -94,10 +100,13 @@ inline constexpr int kMostPartialLines = 32;
 inline constexpr int kRingLines = 32, kAhead = 1;
 inline constexpr int kMostRawBits = 7;                         // of int8
 inline constexpr int kSignMantissaBits = 8;                    // of bf16
+inline constexpr int kF8SignMantissaBits = 4;                  // of f8
 inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 32 columns
 
 // A form is the header's first byte: raw bits of an element, and kFolded where cells are folded.
 inline constexpr int kFolded = 16;
+// Of f8, whose form is this and its raw bits.
+inline constexpr int kF8 = 64, kF8Form = kF8 + kF8SignMantissaBits + 1, kF8SymbolCols = 4;
 // The header of a matrix that is stored as it is, and all of it; plain.h.
 inline constexpr int kPlain = 32;
 // Of the header's byte with the columns of a tile.
@@ -105,11 +114,17 @@ inline constexpr int kFragments = 128;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
 inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
 inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }
+inline constexpr bool is_f8(int form) { return (form & kF8) != 0; }
+// Of a float: raw bits that are none of its exponent.
+inline constexpr int sign_mantissa_bits(int form) { return is_f8(form) ? kF8SignMantissaBits : kSignMantissaBits; }
 // log2 of the width of a cell, of elements or of exponents.
 inline constexpr int cell_bits(int form) {
-  return is_float(form) ? form - kSignMantissaBits : is_folded(form) ? raw_bits_of(form) - 1 : form;
+  return is_float(form) ? raw_bits_of(form) - sign_mantissa_bits(form) : is_folded(form) ? raw_bits_of(form) - 1 : form;
 }
+inline constexpr int most_exponent(int form) { return is_f8(form) ? 15 : 255; }
+inline constexpr int most_stand_in(int form) { return is_f8(form) ? 16 : 255; }
 inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits + (symbol_cols == 4 ? 1 : 0); }
+inline constexpr int float_form(int symbol_cols, bool f8) { return f8 ? kF8Form : float_raw_bits(symbol_cols); }
 inline constexpr int most_float_symbol_cols() { return 4; }
 inline constexpr int patch_bytes(int form) { return is_float(form) ? 4 : 2; }
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;

@@ -35,7 +35,8 @@ struct ElementPlace {
 };
 inline constexpr ElementPlace place_of_fragment(int64_t row, int64_t col) {
   const int64_t lane = row % kLanes;
-  return {row / kLanes * kUnitRows + lane / 4 + col / 4 % 2 * 8, col / kFragmentCols * kUnitCols + lane % 4 * 4 + col % 4};
+  return {row / kLanes * kUnitRows + lane / 4 + col / 4 % 2 * 8,
+          col / kFragmentCols * kUnitCols + lane % 4 * 4 + col % 4};
 }
 
 // The stored matrix, row-major. Units that are not whole repeat the matrix's last row and column, which are coded as well as

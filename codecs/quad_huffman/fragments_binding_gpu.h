@@ -18,10 +18,9 @@ inline int fragment_tiles(int tokens) { return tokens <= kFragmentTile ? 1 : kFr
 inline FragmentsPlanned plan_fragments(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
                                        int compute_units, int64_t shared_bytes) {
   const int64_t facts = is_float(shape.form) ? 0 : int64_t{2} * tiles * kFragmentTile * kLanes * 4;
-  const SharesPlanned of = plan_shares(policy, shape, matrix, kRingBytes + kScheduleBytes, compute_units, shared_bytes,
-                                       [&](int64_t share_tiles) {
-                                         return facts + share_tiles * shape.tile_cols / kFragmentCols * kLanes * tiles * 8;
-                                       });
+  const SharesPlanned of = plan_shares(
+      policy, shape, matrix, kRingBytes + kScheduleBytes, compute_units, shared_bytes,
+      [&](int64_t share_tiles) { return facts + share_tiles * shape.tile_cols / kFragmentCols * kLanes * tiles * 8; });
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
            .facts = of.plan.inputs,
@@ -68,8 +67,8 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   const auto& policy = named.as<RingPolicy>();
   const Shape shape = shape_of(matrix);
   if (fragments_kernel(shape, 1, policy.lane_groups) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements in symbols "
-           "of four.";
+    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, with 32 waves, and for bf16 elements "
+           "in symbols of four.";
   if (plan_fragments(policy, shape, stored_shape(matrix), kFragmentTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
@@ -106,8 +105,9 @@ struct TogetherPlanned {
 inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shape, datasets::Shape stored,
                                      int token_tiles, int compute_units, int64_t shared_bytes) {
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, shape.tile_cols),
-                slices = 2 * int64_t{token_tiles == 2 ? kSliceBytes<segment_cols(4), 2> : kSliceBytes<segment_cols(4), 8>} +
-                         gpu::kBlockAlignment;
+                slices =
+                    2 * int64_t{token_tiles == 2 ? kSliceBytes<segment_cols(4), 2> : kSliceBytes<segment_cols(4), 8>} +
+                    gpu::kBlockAlignment;
   for (int lane_groups = policy.lane_groups; lane_groups >= gpu::kWarpgroup; lane_groups /= 2) {
     if (lane_groups > gpu::kWarpgroup && lane_groups / 2 >= groups) continue;
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
@@ -163,8 +163,8 @@ struct MultiplyTogether {
                                                compute_units, early);
       gpu::launch(
           together_kernel(shape, token_tiles),
-          {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes, planned.plan.bytes, early}, stream,
-          matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
+          {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes, planned.plan.bytes, early},
+          stream, matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
       gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
     }
   }
@@ -179,7 +179,8 @@ inline std::string refuses_together(const codecs::CompressedView& matrix, const 
   if (together_kernel(shape, 8) == nullptr) return "The kernel is for bf16 elements in symbols of four.";
   if (plan_together(policy.as<RingPolicy>(), shape, stored_shape(matrix), 2, device.compute_units, device.shared_bytes)
           .plan.lane_groups == 0)
-    return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a block.";
+    return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
+           "block.";
   if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
   return "";
 }
@@ -196,11 +197,11 @@ inline backends::BoundKernel bind_together(const backends::Policy& named, Layers
   const TogetherLayout few = planned(2), many = planned(8);
   const int shares = std::max(few.shares, many.shares),
             share_cols = std::max(few.share_tiles, many.share_tiles) * shape.tile_cols * 2;
-  return {MultiplyTogether{matrix_of(view, shape), shape, stored, view.shape.cols, &policy, device.compute_units,
-                           device.shared_bytes, gpu::have_early_launches(device)},
-          {.scratch_bytes =
-               gpu::share_scratch_bytes(shares, view.shape.rows) + gpu::token_blocks_bytes(view.shape.cols),
-           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+  return {
+      MultiplyTogether{matrix_of(view, shape), shape, stored, view.shape.cols, &policy, device.compute_units,
+                       device.shared_bytes, gpu::have_early_launches(device)},
+      {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) + gpu::token_blocks_bytes(view.shape.cols),
+       .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

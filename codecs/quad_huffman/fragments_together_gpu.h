@@ -22,7 +22,7 @@ struct TogetherLayout {
 
 // Bytes of the tokens' slice for a segment: blocks of 64 columns of the matrix.
 template <int kSegmentCols, int kTokenTiles>
-inline constexpr int kSliceBytes = 2 * kSegmentCols / gpu::kBlockCols * (8 * kTokenTiles * gpu::kBlockTokenBytes);
+inline constexpr int kSliceBytes = 2 * kSegmentCols / gpu::kBlockCols*(8 * kTokenTiles * gpu::kBlockTokenBytes);
 
 inline constexpr int kListedBytes = 2 * kLanes * 8;
 

@@ -118,7 +118,7 @@ backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, 
   return {Multiply{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel}, {.requantises = true}};
 }
 
-// --- products of bf16 -----------------------------------------------------------------------------------------------
+// --- products of floats ---------------------------------------------------------------------------------------------
 
 using MatmulKernel = void (*)(Matrix, Plan, Hidden, gpu::TokenView, int);
 
@@ -137,7 +137,8 @@ struct MultiplyFloats {
 template <int kMostThreads>
 MatmulKernel matmul_kernel(const Shape& shape) {
   return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatmulKernel {
-    return matmul<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+    constexpr int kThreads = most_threads(decltype(form)::value, kMostThreads);
+    return matmul<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
   });
 }
 
@@ -199,7 +200,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
   if (is_fragments(matrix)) return kRefusesFragments;
   if (kInputs == InputType::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
   constexpr bool kFloats = kInputs == InputType::float32;
-  if (kFloats && !has_floats(matrix)) return "The kernel multiplies bf16 elements.";
+  if (kFloats && !has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
   if (matrix.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";

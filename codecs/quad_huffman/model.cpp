@@ -201,21 +201,22 @@ struct Candidate {
 };
 
 // With the estimated bits of the whole matrix, patches and table included, before the padding of tiles.
-std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats,
-                                      const Wanted& wanted) {
+std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements,
+                                      const Model& model, const Wanted& wanted) {
+  const bool floats = model.floats;
   const int64_t rows = matrix.shape.rows, stride = std::max<int64_t>(1, matrix.shape.elements() / kSampleElements);
   const double of_sample = static_cast<double>(rows) / static_cast<double>((rows + stride - 1) / stride);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   std::vector<Candidate> candidates;
   const auto add_candidates = [&](int k, bool folded) {
     const int table_bits = wanted.table_bits, most = most_raw_bits(k, folded);
-    const int raw_bits = floats ? cell_bits(float_raw_bits(k)) : wanted.raw_bits;
+    const int form = float_form(k, model.f8), raw_bits = floats ? cell_bits(form) : wanted.raw_bits;
     double least = -1;  // of these
     for (int b = least_raw_bits(k, folded); b <= most; ++b) {
       if (raw_bits >= 0 && b != raw_bits) continue;
       Cells cells{k, b, 0, floats, folded};
       cells.lowest = best_lowest(elements, cells);
-      const double rest = static_cast<double>(b + (floats ? kSignMantissaBits : 0)) * elements_in_all +
+      const double rest = static_cast<double>(b + (floats ? sign_mantissa_bits(form) : 0)) * elements_in_all +
                           static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
       const Ranking ranking(count_symbols(matrix, cells, stride));
@@ -231,7 +232,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
     }
   };
   const int most_cols = floats ? most_float_symbol_cols() : kMostSymbolCols;
-  for (int k = kLeastSymbolCols; k <= most_cols; k *= 2) {
+  for (int k = model.f8 ? kF8SymbolCols : kLeastSymbolCols; k <= most_cols; k *= 2) {
     if (wanted.symbol_cols != 0 && wanted.symbol_cols != k) continue;
     if (wanted.contiguous) add_candidates(k, false);
     if (wanted.folded && !floats && has_folded_cells(k)) add_candidates(k, true);
@@ -239,9 +240,9 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   return candidates;
 }
 
-Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, bool floats,
+Parameters choose_parameters(datasets::MatrixView matrix, const modelling::Histogram& elements, const Model& model,
                              const Wanted& wanted, Aim aim) {
-  const std::vector<Candidate> candidates = all_candidates(matrix, elements, floats, wanted);
+  const std::vector<Candidate> candidates = all_candidates(matrix, elements, model, wanted);
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   const Candidate* best = nullptr;
   double best_cost = 0;
@@ -351,9 +352,13 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
   }
 }
 
-// The exponents of a bf16 matrix as int8, less 128.
+// The exponents of a matrix of bf16 or f8 as int8, less 128.
 std::vector<std::byte> exponents_of(datasets::MatrixView matrix) {
   std::vector<std::byte> out(static_cast<size_t>(matrix.shape.elements()));
+  if (matrix.type == datasets::ElementType::f8_e4m3) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = (matrix.elements[i] >> 3 & std::byte{0x0F}) ^ std::byte{0x80};
+    return out;
+  }
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = ((matrix.elements[2 * i + 1] << 1 & std::byte{0xFE}) | matrix.elements[2 * i] >> 7) ^ std::byte{0x80};
   return out;
@@ -363,7 +368,8 @@ std::vector<std::byte> exponents_of(datasets::MatrixView matrix) {
 
 Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   Model model;
-  model.floats = matrix.type == datasets::ElementType::bf16;
+  model.f8 = matrix.type == datasets::ElementType::f8_e4m3;
+  model.floats = model.f8 || matrix.type == datasets::ElementType::bf16;
   std::vector<std::byte> exponents;
   if (model.floats) {
     exponents = exponents_of(matrix);
@@ -372,14 +378,15 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   // Of a matrix without elements.
   Parameters parameters{{.symbol_cols = wanted.symbol_cols == 0 ? 4 : wanted.symbol_cols,
                          .raw_bits = std::max(wanted.raw_bits, 0),
+                         .lowest = model.f8 ? -128 : 0,
                          .floats = model.floats},
                         std::max(wanted.table_bits, kLeastTableBits)};
   Cells& cells = parameters.cells;
-  if (model.floats) cells.raw_bits = cell_bits(float_raw_bits(cells.symbol_cols));
+  if (model.floats) cells.raw_bits = cell_bits(float_form(cells.symbol_cols, model.f8));
   cells.folded = !wanted.contiguous || cells.raw_bits > most_raw_bits(cells.symbol_cols, false);
   if (cells.folded) cells.raw_bits = std::max(cells.raw_bits, least_raw_bits(cells.symbol_cols, true));
   if (matrix.shape.elements() > 0)
-    parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model.floats, wanted, aim);
+    parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model, wanted, aim);
   model.symbol_cols = cells.symbol_cols, model.raw_bits = cells.raw_bits, model.lowest = cells.lowest;
   model.folded = cells.folded;
   model.table_bits = parameters.table_bits;

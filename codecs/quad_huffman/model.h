@@ -21,9 +21,9 @@ inline constexpr int high_of_symbol(uint32_t symbol, int symbol_cols, int k) {
   return static_cast<int>(symbol >> (high_bits(symbol_cols) * k) & ((1u << high_bits(symbol_cols)) - 1));
 }
 
-// For bf16 the exponents are modelled: raw_bits are those of a cell of exponents, `lowest` is an exponent.
+// For bf16 and f8 the exponents are modelled: raw_bits are those of a cell of exponents, `lowest` is an exponent.
 struct Model {
-  bool floats = false, folded = false;
+  bool floats = false, f8 = false, folded = false;
   int symbol_cols = 4, raw_bits = 0, table_bits = 0, lowest = 0;
   std::vector<SymbolCode>
       codes;            // [kSymbols]: what stands for a symbol, with the fewest patches and then the shortest code
@@ -33,7 +33,7 @@ struct Model {
   std::vector<uint32_t> table;      // [2^table_bits], as stored
 
   // The header's first byte.
-  int form() const { return raw_bits + (floats ? kSignMantissaBits : 0) + (folded ? kFolded : 0); }
+  int form() const { return floats ? float_form(symbol_cols, f8) : raw_bits + (folded ? kFolded : 0); }
   int most_high() const { return quad_huffman::most_high(symbol_cols, form()); }
   // Of element or exponent w: the distance from `lowest`, the high part, not clamped, and the raw bits.
   bool is_negative(int w) const { return folded && w < lowest; }
@@ -55,7 +55,7 @@ struct Wanted {
 // What the model is chosen for.
 enum class Aim { size, speed };
 
-// The model of an int8 matrix, or of a bf16 one, whose raw bits are fixed and whose cells are contiguous. What is open is
+// The model of an int8 matrix, or of one of bf16 or f8, whose raw bits are fixed and whose cells are contiguous. What is open is
 // chosen here. Deterministic on every platform: counts and logarithms are integers, what is compared are sums and
 // products of them.
 Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim);

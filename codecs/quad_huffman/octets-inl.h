@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -80,7 +81,7 @@ struct Scratch {
   alignas(64) std::array<std::array<uint8_t, kChunkCols>, kWalkLanes> elements;
   OctetPatches patches;
   int next_patch = 0;  // of the octet
-  // Of bf16: raw words of the segment in hand, and elements of a last segment.
+  // Of bf16 and f8: raw words of the segment in hand, and elements of a last segment.
   alignas(64) FloatWords float_words;
   alignas(64) std::array<uint16_t, kMostSegmentCols> last_floats;
 };
@@ -98,12 +99,15 @@ struct Launch;
 using WalkFunction = void (*)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkSymbols>*);
 using UseFunction = void (*)(const Launch&, const Chunk&, Scratch&);
 
-// Where elements of bf16 are decoded to.
+// Where elements of bf16 or f8 are decoded to.
 struct FloatPlace {
-  uint16_t* first = nullptr;
-  int64_t stride = 0, first_row = 0, first_col = 0;
-  bool far = false;  // not in a near cache
-  uint16_t* at(int64_t row, int64_t col) const { return first + (row - first_row) * stride + (col - first_col); }
+  std::byte* first = nullptr;
+  int64_t stride = 0, first_row = 0, first_col = 0;  // in elements
+  bool far = false;                                  // not in a near cache
+  template <class Bits>
+  Bits* at(int64_t row, int64_t col) const {
+    return reinterpret_cast<Bits*>(first) + (row - first_row) * stride + (col - first_col);
+  }
 };
 
 struct Launch {
@@ -113,7 +117,7 @@ struct Launch {
   const uint32_t* table = nullptr;
   backends::Rows rows;
   int8_t* decoded = nullptr;  // rows.begin's first element
-  FloatPlace floats = {};     // instead, of bf16
+  FloatPlace floats = {};     // instead, of bf16 and f8
   bool past_caches = false;   // through a buffer, in which patches are applied: what is decoded is not read
   const int8_t* x = nullptr;
   int32_t* y = nullptr;  // of all rows
@@ -136,14 +140,15 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
   for (int64_t at = 0; at < raw_bytes; at += stored.raw_lane_bytes() * kLanes)
     for (int line = 0; line < kWalkLanes * stored.raw_lane_bytes(); line += 64)
       __builtin_prefetch(raw + at + line, 0, 3);
-  const bool floats = launch.floats.first != nullptr;
+  const bool floats = launch.floats.first != nullptr, halves = stored.element_bytes() == 2;
   if ((launch.decoded != nullptr && !launch.past_caches) || (floats && launch.floats.far)) {
     const int64_t first_col = column * stored.tile_cols + segment * stored.segment_cols(),
                   end = std::min(stored.cols, first_col + count * stored.segment_cols());
     for (int64_t row = group * kLanes + first_lane, last = row + lanes; row < last; ++row) {
-      const auto* to = floats ? reinterpret_cast<const int8_t*>(launch.floats.at(row, first_col))
-                              : launch.decoded + (row - launch.rows.begin) * stored.cols + first_col;
-      const int64_t bytes = (floats ? 2 : 1) * (end - first_col);
+      const int8_t* to = !floats  ? launch.decoded + (row - launch.rows.begin) * stored.cols + first_col
+                         : halves ? reinterpret_cast<const int8_t*>(launch.floats.at<uint16_t>(row, first_col))
+                                  : launch.floats.at<int8_t>(row, first_col);
+      const int64_t bytes = stored.element_bytes() * (end - first_col);
       for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(to + at, 1, 2);
     }
   }

@@ -44,8 +44,8 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
           .column_tiles = static_cast<int>(column_tiles(stored.cols, shape.tile_cols))};
 }
 
-// Whether the elements are bf16; those products are `matmul`.
-inline bool has_floats(const codecs::CompressedView& view) { return view.type == datasets::ElementType::bf16; }
+// Whether the elements are bf16 or f8; those products are `matmul`.
+inline bool has_floats(const codecs::CompressedView& view) { return view.type != datasets::ElementType::i8; }
 
 // Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor, early launches.
 struct RingPolicy : backends::Policy {
@@ -159,9 +159,10 @@ auto for_shape(const Shape& shape, F f) {
   return Kernel{};
 }
 
-// The same of bf16 elements.
+// The same of bf16 elements, and of f8, whose windows always have two symbols: its kernels are fewer so.
 template <typename F>
 auto for_float_shape(const Shape& shape, F f) {
+  if (is_f8(shape.form)) return f(Constant<kF8SymbolCols>{}, Constant<kF8Form>{}, Constant<2>{});
   const auto for_window = [&](auto symbol_cols) {
     constexpr Constant<float_raw_bits(symbol_cols)> kBits;
     if (shape.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
@@ -170,6 +171,9 @@ auto for_float_shape(const Shape& shape, F f) {
   if (shape.symbol_cols == 2) return for_window(Constant<2>{});
   return for_window(Constant<4>{});
 }
+
+// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer registers.
+constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
 
 using Layers = std::span<const backends::Layer>;
 

@@ -68,4 +68,20 @@ inline void unpack_raw(Planes planes, const uint32_t* words, uint32_t* quads) {
   }
 }
 
+// Signs and mantissas of f8, s0000mmm each, of a group's 32 columns, in words[4] (format.h): where in the word of eight columns
+// the nibbles are that have column `col`'s mantissa and sign.
+inline constexpr int f8_mantissa_nibble(int col) { return (1 + col / 2 + col % 2 * 4) % 8; }
+inline constexpr int f8_sign_nibble(int col) { return (f8_mantissa_nibble(col) + 2) % 8; }
+inline void pack_f8(const uint8_t* signs, uint32_t* words) {
+  for (int j = 0; j < 4; ++j) words[j] = 0;
+  for (int col = 0; col < 32; ++col)
+    words[col / 8] |= static_cast<uint32_t>(signs[col] & 7) << (4 * f8_mantissa_nibble(col % 8)) |
+                      static_cast<uint32_t>(signs[col] >> 7) << (4 * f8_sign_nibble(col % 8) + 3);
+}
+inline uint8_t f8_sign(const uint32_t* words, int col) {
+  const uint32_t word = words[col / 8];
+  return static_cast<uint8_t>((word >> (4 * f8_mantissa_nibble(col % 8)) & 7) |
+                              (word >> (4 * f8_sign_nibble(col % 8)) & 8) << 4);
+}
+
 }  // namespace ecmv::codecs::quad_huffman

@@ -1,4 +1,4 @@
-// Products of bf16 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
+// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
 // units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the 17 operations for four columns
 // that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5 matrix products, 0.5 loads of x.
 #pragma once
@@ -13,7 +13,48 @@ inline constexpr int kRingTokens = 2;
 
 inline constexpr int kRingSums = kRingTokens * kLanes;
 
-// plan.sums: the launch's epoch and [slots of BlockUnits, kRingSums]; plan.inputs: the share's columns of the pair of tokens.
+// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has brought, by
+// token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared memory.
+ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Pointer<std::byte> inputs,
+                                gpu::Pointer<uint32_t> largest, gpu::Pointer<uint32_t> shifts) {
+  const int lane = LaneGroup::lane();
+  const auto for_own = [&](auto f) {
+    for (int col = gpu::thread_index() * 8; col < cols.stored; col += gpu::block_size() * 8)
+      for (int half = 0; half < 2; ++half) f(gpu::cast<gpu::uint4>(inputs + col * gpu::kOwnTokenBytes)[half]);
+  };
+  uint32_t most[kRingTokens] = {};
+  for_own([&](const gpu::uint4& numbers) {
+    const auto look = [](uint32_t word, uint32_t& at_most) {
+      const uint32_t low = word & 0x7FFF, high = word >> 16 & 0x7FFF, larger = low > high ? low : high;
+      at_most = larger > at_most ? larger : at_most;
+    };
+    look(numbers.x, most[0]), look(numbers.z, most[0]);
+    look(numbers.y, most[1]), look(numbers.w, most[1]);
+  });
+  ECMV_GPU_UNROLL
+  for (int t = 0; t < kRingTokens; ++t) {
+    most[t] = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most[t])));
+    if (lane == 0) largest[t * kLanes + LaneGroup::group()] = most[t];
+  }
+  gpu::sync_block();
+  TokenFactors factors[kRingTokens];
+  ECMV_GPU_UNROLL
+  for (int t = 0; t < kRingTokens; ++t) {
+    const auto own = lane < lane_groups ? static_cast<int32_t>(largest[t * kLanes + lane]) : 0;
+    const int shift = token_shift(static_cast<uint32_t>(LaneGroup::reduce_max(own)));
+    factors[t] = factors_of(shift);
+    if (gpu::thread_index() == 0) shifts[t] = static_cast<uint32_t>(shift);
+  }
+  for_own([&](gpu::uint4& numbers) {
+    const auto both = [](uint32_t word, TokenFactors by) {
+      return gpu::multiply_pairs(gpu::multiply_pairs(word, by.first), by.second);
+    };
+    numbers = gpu::uint4{both(numbers.x, factors[0]), both(numbers.y, factors[1]), both(numbers.z, factors[0]),
+                         both(numbers.w, factors[1])};
+  });
+}
+
+// plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the share's columns of the pair of tokens.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix, Plan plan, Division division,
                                                                   Hidden hidden, gpu::Bf16Tokens tokens,
@@ -38,6 +79,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
   gpu::wait_for_previous();
   note_epoch(exchange, epoch);
   load_few_tokens<false>(tokens, cols, 1, 0, inputs, [](int) { return 0; });
+  const gpu::Pointer<uint32_t> shifts = epoch + 1;
+  static_assert(kEpochBytes >= 4 * (1 + kRingTokens));
+  if constexpr (TileOf::kF8) scale_pair(cols, plan.lane_groups, inputs, gpu::cast<uint32_t>(sums), shifts);
   gpu::sync_block();
   count_block(exchange, epoch);
 
@@ -53,7 +97,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     add_float_patches(tile, pair, 0, products);
     gpu::uint2 held{};
     tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-      const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+      const FourFloats four =
+          unscaled_numbers_of<TileOf>(quad, exponents, signs, lowest, exponent_unit<TileOf>(hidden));
       if (quad % 2 == 0) {
         held = {four.first, four.second};
         return;
@@ -82,6 +127,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     float sum = 0;
     const int last = units.last_slot(group);
     for (int slot = units.first_slot(group); slot <= last; ++slot) sum += sums[slot * kRingSums + number];
+    if constexpr (TileOf::kF8) sum = scaled(sum, kF8Shift - static_cast<int>(shifts[token]));
     const int64_t row = int64_t{group} * kLanes + number % kLanes;
     if (units.complete<kRingSums>(exchange, matrix.row_groups, group, number, sum) && row < matrix.rows)
       tokens.y[token * tokens.rows + row] = sum;

@@ -9,11 +9,19 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+// Four elements of f8, of exponents in bits 6..3 of bytes. With the first column's mantissa in bits 2..0 a raw word has the next
+// one's in byte 2, the signs of both in bit 3 of the bytes after these, and what the other two columns have a nibble above.
+ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
+  const uint32_t raw = gpu::funnel_shift_right(word, word, static_cast<uint32_t>(4 + quad % 2 * 8)),
+                 mantissas = gpu::byte_permute(raw, raw >> 4, 0x6420), signs = gpu::byte_permute(raw << 4, raw, 0x7531);
+  return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
+}
+
 template <typename TileOf, int kRowBytesOfPiece>
 struct RowsPiece {
   static constexpr bool kFloats = TileOf::kFloats;
   static constexpr int kRowBytes = kRowBytesOfPiece, kBytes = kLanes * kRowBytes, kChunks = kRowBytes / 16;
-  static constexpr int kElementBytes = kFloats ? 2 : 1, kCols = kRowBytes / kElementBytes;
+  static constexpr int kElementBytes = kFloats && !TileOf::kF8 ? 2 : 1, kCols = kRowBytes / kElementBytes;
   static_assert(kChunks == 4 || kChunks == 8 || kChunks == 16);
   // A piece is a part of a segment, or some segments.
   static constexpr int kEndCols = kCols < TileOf::kSegmentCols ? kCols : TileOf::kSegmentCols;
@@ -23,6 +31,7 @@ struct RowsPiece {
   uint32_t lowest;                // as in_all_elements() makes it
 
   static ECMV_GPU_DEVICE uint32_t in_all_elements(int lowest) {
+    if (TileOf::kF8) return 0x08080808u * static_cast<uint32_t>(lowest);
     return kFloats ? in_both_halves(lowest) : 0x01010101u * (static_cast<uint32_t>(lowest) & 0xFF);
   }
 
@@ -35,7 +44,12 @@ struct RowsPiece {
   ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, typename TileOf::PatchWalk& patches, Use use) {
     gpu::uint4 chunk{};
     const auto put = [&](int quad) { put_chunk(tile, s, quad, chunk, patches, use); };
-    if constexpr (kFloats) {
+    if constexpr (TileOf::kF8) {
+      tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
+        set_word(chunk, quad, f8_bytes(quad, exponents + lowest, signs));
+        if (quad % 4 == 3) put(quad);
+      });
+    } else if constexpr (kFloats) {
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
         const FourFloats four = join(exponents, signs, lowest, TileOf::Bytes::kExponentUnit);
         if (quad % 2 == 0) {
@@ -47,16 +61,19 @@ struct RowsPiece {
       });
     } else {
       tile.decode_one(table, s, [&](int, int quad, uint32_t bytes) {
-        const uint32_t word = TileOf::Bytes::offsets(bytes, quad);
-        if (quad % 4 == 0) chunk.x = word;
-        if (quad % 4 == 1) chunk.y = word;
-        if (quad % 4 == 2) chunk.z = word;
-        if (quad % 4 == 3) chunk.w = word, put(quad);
+        set_word(chunk, quad, TileOf::Bytes::offsets(bytes, quad));
+        if (quad % 4 == 3) put(quad);
       });
     }
   }
 
  private:
+  static ECMV_GPU_DEVICE void set_word(gpu::uint4& chunk, int quad, uint32_t word) {
+    if (quad % 4 == 0) chunk.x = word;
+    if (quad % 4 == 1) chunk.y = word;
+    if (quad % 4 == 2) chunk.z = word;
+    if (quad % 4 == 3) chunk.w = word;
+  }
   // `quad` is the last one of a chunk.
   template <typename Use>
   ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, typename TileOf::PatchWalk& patches,
@@ -73,7 +90,10 @@ struct RowsPiece {
     tile.apply_patches(patches, end_col, [&](int row, int col, int value) {
       const int in_row = col - first_col;
       const gpu::Pointer<std::byte> at = bytes + place(row, in_row * kElementBytes / 16);
-      if constexpr (kFloats) {
+      if constexpr (TileOf::kF8) {
+        const gpu::Pointer<uint8_t> element = gpu::cast<uint8_t>(at) + in_row % 16;
+        *element = static_cast<uint8_t>((*element & 0x87) | value << 3);
+      } else if constexpr (kFloats) {
         const gpu::Pointer<uint16_t> element = gpu::cast<uint16_t>(at) + in_row % 8;
         *element = static_cast<uint16_t>((*element & 0x807F) | value << 7);
       } else {

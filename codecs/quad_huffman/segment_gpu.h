@@ -23,13 +23,14 @@ inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLin
                      kScheduleBytes = kLanes;
 
 // kLean, for kernels of 64 registers: the schedule is in shared memory instead of a register (spilled ones are waited for with
-// the loads under way), and raw bits of bf16 elements are not brought to the L2 cache before they are loaded.
+// the loads under way), and raw bits of bf16 and f8 elements are not brought to the L2 cache before they are loaded.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kLean = false>
 class TileLanes {
  public:
   static constexpr int kSharedBytes = kRingBytes + (kLean ? kScheduleBytes : 0),
-                       kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm);
-  static constexpr bool kFloats = is_float(kForm);
+                       kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm),
+                       kSignWords = sign_mantissa_bits(kForm);  // of floats: of the raw words of 32 columns
+  static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
   // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
   static constexpr bool kShifted = kSymbolsOfWindow == 2;
@@ -80,7 +81,7 @@ class TileLanes {
       load_batch(0, 0, 0);
     else if (kRawBits > 0)
       prefetch_raw(0, 1);
-    if constexpr (kFloats) prefetch_float_patches();
+    if constexpr (kFloats) prefetch_patches(gpu::cast<const uint32_t>(patches_), tile_.first_patch, tile_.patches);
     // Nothing else hides the raw bits of a tile of one segment.
     if (kRawBits > 0 && segments_ == 1)
       prefetch_raw(1, kBatches - 1);
@@ -97,8 +98,8 @@ class TileLanes {
   // Raw bits to registers, which what comes between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_batch(0, 0, 0); }
 
-  // Calls f(lane's patch, sign and mantissa of its element) for the patches of the tile, of bf16 elements; before
-  // decode().
+  // Calls f(lane's patch, sign and mantissa of its element: a byte, of f8 bits 15 and 6..4 of a half) for the patches of the
+  // tile, of bf16 or f8 elements; before decode().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     ECMV_GPU_NO_UNROLL
@@ -111,7 +112,7 @@ class TileLanes {
   }
 
   // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa.
+  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -170,7 +171,7 @@ class TileLanes {
       });
     }
   }
-  // The same of bf16 elements: f(whether this lane has one, the patch, sign and mantissa of its element).
+  // The same of bf16 and f8 elements: f(whether this lane has one, the patch, sign and mantissa of its element).
   template <typename F>
   ECMV_GPU_DEVICE void deal_float_patches(F f) const {
     const uint32_t count = patch_count();
@@ -220,7 +221,7 @@ class TileLanes {
     return walk;
   }
   // Applies the patches of columns before `end_col` of the tile: f(row, column of the tile, what is added to an int8
-  // element or what a bf16 exponent is).
+  // element or what the exponent is).
   template <typename F>
   ECMV_GPU_DEVICE void apply_patches(PatchWalk& walk, int end_col, F f) const {
     for (;;) {
@@ -300,8 +301,8 @@ class TileLanes {
   static_assert(kBatches % 2 == 0);
 
   static constexpr int kPatchesAhead = 4;
-  // Some patches of bf16 elements a lane, from number `first` of the tile on, and signs and mantissas of their elements;
-  // before segment `segment` is decoded.
+  // Some patches a lane, from number `first` of the tile on, and signs and mantissas of their elements; before segment
+  // `segment` is decoded.
   template <int kCount>
   struct FloatPatches {
     uint32_t bits[kCount], sign[kCount];
@@ -309,7 +310,6 @@ class TileLanes {
   template <int kCount = kPatchesAhead>
   ECMV_GPU_DEVICE FloatPatches<kCount> float_patches(uint32_t first, int segment = 0) const {
     const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
-    const gpu::Pointer<const uint8_t> raw = gpu::cast<const uint8_t>(tile_.raw) - segment * kSegmentRawBytes;
     FloatPatches<kCount> of;
     ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k)
@@ -317,9 +317,15 @@ class TileLanes {
     ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k) {
       const FloatPatch patch = float_patch(of.bits[k]);
-      of.sign[k] = raw[sign_offset(patch.row, patch.col)];
+      of.sign[k] = sign_of(patch.row, patch.col, segment);
     }
     return of;
+  }
+  ECMV_GPU_DEVICE uint32_t sign_of(int row, int col, int segment) const {
+    const gpu::Pointer<const std::byte> at = tile_.raw + (sign_offset(row, col) - segment * kSegmentRawBytes);
+    if constexpr (!kF8) return *gpu::cast<const uint8_t>(at);
+    const uint32_t word = *gpu::cast<const uint32_t>(at);
+    return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(col % 8 / 2 * 4 + col % 2 * 16));
   }
   template <typename F>
   ECMV_GPU_DEVICE static void for_each_filled(uint32_t left, F f) {
@@ -328,33 +334,13 @@ class TileLanes {
   }
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
 
-  // Where the byte with sign and mantissa of an element is, from the tile's first raw byte.
+  // Where the byte with sign and mantissa of an element is, of f8 the word, from the tile's first raw byte.
   ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
-    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / 4;
+    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / (kF8 ? 8 : 4);
     return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes +
-           word % kUnitWords * 4 + row * 4 * kUnitWords + col % 4;
+           word % kUnitWords * 4 + row * 4 * kUnitWords + (kF8 ? 0 : col % 4);
   }
-  // Patches of floats to the L2, but for parts of 16 bytes at both ends.
-  ECMV_GPU_DEVICE void prefetch_float_patches() const {
-    const uint32_t begin = (tile_.first_patch + 3) / 4, end = (tile_.first_patch + tile_.patches) / 4;
-    if (LaneGroup::lane() == 0 && begin < end)
-      gpu::prefetch_l2(gpu::cast<const std::byte>(gpu::cast<const uint32_t>(patches_) + 4 * begin),
-                       static_cast<int>(end - begin) * 16);
-  }
-
   ECMV_GPU_DEVICE int ring_bits() const { return kShifted ? hidden_.ring_bits : kRingBits; }
-
-  struct Tile {
-    gpu::Pointer<const std::byte> codes;  // the next lines
-    gpu::Pointer<const std::byte> raw;    // of the segment in work
-    uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
-    uint32_t first_patch, left_patches, patches;
-    uint32_t position;  // in bits; of shifted windows less the shift
-    uint32_t mask;      // of partial line number `lane`
-    uint16_t patches_ahead[kPatchesAhead];
-    int full, lines, fetched;
-    uint32_t schedule;  // of segment number `lane`
-  };
 
   // Loads batch `batch` of the segment that is `further` bytes after the one in work. Loads begin when the batch in use
   // has come: nvcc counts all of a thread's loads of this kind by one counter, so that a wait for one waits for all
@@ -491,8 +477,8 @@ class TileLanes {
       prefetch_raw(batch + 2, 1);
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {
-      const auto cell_word = [&](int j) { return word(kSignMantissaBits + j); };
-      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8));
+      const auto cell_word = [&](int j) { return word(kSignWords + j); };
+      visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8 / (kF8 ? 2 : 1)));
     } else if constexpr (requires { visit.visit; }) {
       uint32_t first, second;
       Bytes::template integers<kQuad>(word, quad % 8, entry, first, second);
@@ -506,7 +492,7 @@ class TileLanes {
   const Hidden& hidden_;
   gpu::Pointer<std::byte> ring_;
   gpu::SharedWords lane_ring_;
-  Tile tile_;
+  TileState<kBatchWords, kPatchesAhead> tile_;
   int first_col_ = 0, segments_ = 0;
 };
 

@@ -101,29 +101,44 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
-// The same of bf16.
-HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+// The same of bf16 or f8: Group makes 32 elements of entries and raw words.
+template <int kForm, class Bits, class Group>
+HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& scratch, const Group& make_group) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
-  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols);
-  const FloatOrigin origin = OriginOf(stored.lowest);
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols), kRawBits = raw_bits_of(kForm);
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
                 end = std::min(cols, first_col + count * kSegmentCols);
-  uint16_t* HWY_RESTRICT rows = launch.floats.at(group * kLanes + first_lane, first_col);
+  Bits* HWY_RESTRICT rows = launch.floats.at<Bits>(group * kLanes + first_lane, first_col);
   const uint8_t* HWY_RESTRICT raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
   for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
-    CopyFloatWords(raw, scratch.float_words);
-    raw += raw_bytes_of_segment(kFloatCols, kFloatForm);
+    CopyFloatWords<kForm>(raw, scratch.float_words);
+    raw += raw_bytes_of_segment(kFloatCols, kForm);
     const int64_t left = end - first_col - col;
     for (int lane = 0; lane < lanes; ++lane) {
-      uint16_t* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
-      uint16_t* HWY_RESTRICT here = left >= kSegmentCols ? to : scratch.last_floats.data();
+      Bits* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
+      Bits* HWY_RESTRICT here = left >= kSegmentCols ? to : reinterpret_cast<Bits*>(scratch.last_floats.data());
       for (int g = 0; g < kFloatGroups; ++g)
-        FloatGroup(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
-                   scratch.float_words[lane].data() + kFloatForm * g, origin, here + 32 * g);
-      if (left < kSegmentCols) std::memcpy(to, here, 2 * static_cast<size_t>(left));
+        make_group(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
+                   scratch.float_words[lane].data() + kRawBits * g, here + 32 * g);
+      if (left < kSegmentCols) std::memcpy(to, here, sizeof(Bits) * static_cast<size_t>(left));
     }
   }
+}
+
+HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const FloatOrigin origin = OriginOf(launch.stored.lowest);
+  StoreGroups<kFloatForm, uint16_t>(
+      launch, chunk, scratch,
+      [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, uint16_t* HWY_RESTRICT to)
+          HWY_ATTR { FloatGroup(entries, words, origin, to); });
+}
+
+HWY_NOINLINE void StoreF8(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(launch.stored.lowest));
+  StoreGroups<kF8Form, uint8_t>(launch, chunk, scratch,
+                                [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
+                                    uint8_t* HWY_RESTRICT to) HWY_ATTR { F8Group(entries, words, lowest, to); });
 }
 
 template <bool kStores>
@@ -147,12 +162,17 @@ HWY_INLINE void AddPatches(const Launch& launch, int64_t group, int64_t column) 
 HWY_INLINE void PutFloatPatches(const Launch& launch, int64_t group, int64_t column) {
   const Stored& stored = launch.stored;
   const int64_t number = group * stored.column_tiles + column;
-  uint16_t* HWY_RESTRICT tile = launch.floats.at(group * kLanes, column * stored.tile_cols);
   const int64_t first = stored.tile(number).first_patch, end = stored.first_patch(number + 1);
   for (int64_t i = first; i < end; ++i) {
     const FloatPatch patch = stored.float_patch(i);
-    uint16_t& element = tile[patch.row * launch.floats.stride + patch.col];
-    element = static_cast<uint16_t>((element & 0x807f) | patch.exponent << 7);
+    const int64_t row = group * kLanes + patch.row, col = column * stored.tile_cols + patch.col;
+    if (is_f8(stored.form)) {
+      uint8_t& element = *launch.floats.at<uint8_t>(row, col);
+      element = static_cast<uint8_t>((element & 0x87) | patch.exponent << 3);
+    } else {
+      uint16_t& element = *launch.floats.at<uint16_t>(row, col);
+      element = static_cast<uint16_t>((element & 0x807f) | patch.exponent << 7);
+    }
   }
 }
 
@@ -175,6 +195,8 @@ HWY_INLINE void Tile(const Launch& launch, int64_t group, int64_t column, Scratc
   else if (!patched)
     AddPatches<kStores>(launch, group, column);
 }
+
+UseFunction StoreOf(const Stored& stored) { return is_f8(stored.form) ? StoreF8 : StoreFloats; }
 
 template <bool kStores>
 void Groups(const Launch& launch) {
@@ -262,7 +284,7 @@ struct Decode {
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
     if (launch.stored.floats())
-      launch.floats = {reinterpret_cast<uint16_t*>(args.out), launch.stored.cols, args.rows.begin, 0, true};
+      launch.floats = {args.out, launch.stored.cols, args.rows.begin, 0, true};
     else
       launch.decoded = reinterpret_cast<int8_t*>(args.out);
     launch.past_caches = past_caches;
@@ -290,13 +312,14 @@ struct MultiplyFloats {
     if (args.rows.count() <= 0) return;
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
-    launch.use_entries = StoreFloats;
     const Stored& stored = launch.stored;
-    uint16_t* const tile = reinterpret_cast<uint16_t*>(args.scratch + tile_offset);
+    launch.use_entries = StoreOf(stored);
+    const auto type = is_f8(stored.form) ? datasets::ElementType::f8_e4m3 : datasets::ElementType::bf16;
+    std::byte* const tile = args.scratch + tile_offset;
     std::byte* const packed = args.scratch + packed_offset;
     const int64_t all_cols = stored.size.cols, tile_rows = stored.tile_rows(),
                   tile_cols = stored.tile_cols * (kLanes / tile_rows);
-    uint16_t* const matrix = stored.fragments ? tile + kLanes * stored.tile_cols : tile;
+    std::byte* const matrix = stored.fragments ? tile + 2 * kLanes * stored.tile_cols : tile;
     backends::cpu::pack_tokens(form, args, all_cols, packed);
     Scratch scratch;
     backends::cpu::PanelSums sums;
@@ -307,11 +330,12 @@ struct MultiplyFloats {
         const int64_t first_col = column * tile_cols;
         launch.floats = {tile, stored.tile_cols, group * kLanes, column * stored.tile_cols};
         Tile<true>(launch, group, column, scratch);
-        if (stored.fragments) JoinFragments(tile, stored.tile_cols, stored.cols_of(column), matrix);
-        backends::cpu::add_panels(form,
-                                  {datasets::ElementType::bf16, reinterpret_cast<const std::byte*>(matrix),
-                                   2 * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
-                                  {packed, all_cols, first_col}, args.batch, sums);
+        if (stored.fragments)
+          JoinFragments(reinterpret_cast<const uint16_t*>(tile), stored.tile_cols, stored.cols_of(column),
+                        reinterpret_cast<uint16_t*>(matrix));
+        backends::cpu::add_panels(
+            form, {type, matrix, stored.element_bytes() * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
+            {packed, all_cols, first_col}, args.batch, sums);
       }
       backends::cpu::store_sums(sums, rows, args.batch, args.y + group * tile_rows, args.y_stride);
     }
@@ -330,7 +354,7 @@ backends::BoundKernel BindMatvec(const CompressedView& matrix) {
 
 backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedView& matrix) {
   const Octets octets = OctetsOf(matrix);
-  const UseFunction store = octets.stored.floats() ? StoreFloats : UseEntriesOf<Use::store>(octets.stored);
+  const UseFunction store = octets.stored.floats() ? StoreOf(octets.stored) : UseEntriesOf<Use::store>(octets.stored);
   return {Decode{octets, store, policy.past_caches}, FactsOf(matrix)};
 }
 
@@ -385,14 +409,17 @@ std::string refuses_matvec(const CompressedView& view, const backends::DeviceInf
 }
 std::string refuses_matmul(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
-  if (view.type == datasets::ElementType::i8) return "The kernel multiplies elements of bf16.";
+  if (view.type == datasets::ElementType::i8) return "The kernel multiplies elements of bf16 and f8.";
+  const backends::cpu::PanelForm form = policy.as<backends::cpu::PanelPolicy>().form;
+  if (view.type == datasets::ElementType::f8_e4m3 && form != backends::cpu::PanelForm::widened)
+    return "Pairs of elements are multiplied where they are of bf16.";
   const std::string reason = refuses(view, device, policy);
-  return reason.empty() ? backends::cpu::why_not(policy.as<backends::cpu::PanelPolicy>().form) : reason;
+  return reason.empty() ? backends::cpu::why_not(form) : reason;
 }
 std::string refuses_decode(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   if (view.type != datasets::ElementType::i8 && policy.as<DecodePolicy>().past_caches && !is_plain(view))
-    return "Elements of bf16 go through the caches, where their patches are put in.";
+    return "Elements of bf16 and f8 go through the caches, where their patches are put in.";
   if (!is_plain(view) && is_fragments(view)) return kRefusesFragments;
   return refuses(view, device, policy);
 }

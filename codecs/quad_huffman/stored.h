@@ -28,7 +28,7 @@ struct Patch {
   int row, col, delta;
 };
 
-// The same of bf16: the exponent that the element has, and the coded one.
+// The same of bf16 and f8: the exponent that the element has, and the coded one.
 struct FloatPatch {
   int row, col, exponent, stand_in;
 };
@@ -84,9 +84,20 @@ struct Stored {
   // Raw bits of quads[8] from the words of their 32 columns; of floats those below the high parts.
   void unpack(const uint32_t* words, uint32_t* quads) const {
     if (has_nibbles()) return unpack_nibbles(raw_bits(), words, quads);
-    unpack_raw(planes_of(floats() ? cell_bits() : raw_bits(), folded()), words + (floats() ? kSignMantissaBits : 0),
-               quads);
+    unpack_raw(planes_of(floats() ? cell_bits() : raw_bits(), folded()),
+               words + (floats() ? sign_mantissa_bits(form) : 0), quads);
   }
+  // Of the same words, of floats: what column `col` of the 32 has but for its exponent, the sign as the highest bit of the
+  // byte, the mantissa as the lowest ones.
+  uint8_t sign_of(const uint32_t* words, int col) const {
+    return is_f8(form) ? f8_sign(words, col) : static_cast<uint8_t>(words[col / 4] >> (8 * (col % 4)));
+  }
+  // The bits of an element with such a byte.
+  uint16_t float_bits(int exponent, int sign) const {
+    if (is_f8(form)) return static_cast<uint16_t>(sign | (exponent & 15) << 3);  // what stands in may be 16
+    return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
+  }
+  int element_bytes() const { return floats() && !is_f8(form) ? 2 : 1; }
   // w - lowest of an int8 element with high part `high` and raw bits `raw`.
   int offset_of(int high, int raw) const {
     const int magnitude = (high << cell_bits()) | (raw & ((1 << cell_bits()) - 1));

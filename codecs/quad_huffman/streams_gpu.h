@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backends/gpu/bits.h"
+#include "backends/gpu/lanes.h"
 #include "backends/gpu/memory.h"
 #include "codecs/quad_huffman/format.h"
 
@@ -68,6 +69,20 @@ struct PatchWalk {
 };
 ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
 
+// A tile in work.
+template <int kBatchWords, int kPatchesAhead>
+struct TileState {
+  gpu::Pointer<const std::byte> codes;  // the next lines
+  gpu::Pointer<const std::byte> raw;    // of the segment in work
+  uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
+  uint32_t first_patch, left_patches, patches;
+  uint32_t position;  // in bits; of shifted windows less the shift
+  uint32_t mask;      // of partial line number `lane`
+  uint16_t patches_ahead[kPatchesAhead];
+  int full, lines, fetched;
+  uint32_t schedule;  // of segment number `lane`
+};
+
 // Where the element is, its exponent, and the one that is coded in its place.
 struct FloatPatch {
   int row, col;
@@ -76,6 +91,13 @@ struct FloatPatch {
 ECMV_GPU_DEVICE FloatPatch float_patch(uint32_t bits) {
   return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
           bits >> 24};
+}
+
+// Patches of floats to the L2, but for parts of 16 bytes at both ends.
+ECMV_GPU_DEVICE void prefetch_patches(gpu::Pointer<const uint32_t> patches, uint32_t first, uint32_t count) {
+  const uint32_t begin = (first + 3) / 4, end = (first + count) / 4;
+  if (gpu::Lanes<kLanes>::lane() == 0 && begin < end)
+    gpu::prefetch_l2(gpu::cast<const std::byte>(patches + 4 * begin), static_cast<int>(end - begin) * 16);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

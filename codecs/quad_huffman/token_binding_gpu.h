@@ -7,29 +7,11 @@
 #include <cstdlib>
 #include <string>
 
+#include "codecs/quad_huffman/float_rounding_gpu.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/token_kernels_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
-
-// Of bf16 elements, 0 of others.
-inline int largest_stand_in(const codecs::CompressedView& matrix) {
-  if (!has_floats(matrix)) return 0;
-  return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
-}
-
-inline constexpr const char* kRefusesInfinite =
-    "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
-
-// Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
-inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,
-                                                     backends::ProductRounding rounding, int64_t cols) {
-  const int largest = largest_stand_in(matrix);
-  if (largest == 0) return rounding;
-  rounding.more_roundings += static_cast<int>(4 * cols);
-  rounding.offset = std::ldexp(2.0, largest + 1 - 127);
-  return rounding;
-}
 
 struct TokenGroupsPolicy : backends::Policy {
   int lane_groups, copies, shares;
@@ -84,10 +66,10 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   planned.layout.shares = division.shares;
   planned.layout.share_tiles = division.share_tiles;
   Plan& plan = planned.plan;
-  const bool floats = is_float(shape.form);
+  const bool halves = is_float(shape.form) && !is_f8(shape.form);
   const int segment_bytes = 2 * segment_cols(shape.symbol_cols);
-  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 every other 16.
-  planned.layout.token_bytes = segment_bytes + (floats ? 64 : 16);
+  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 and f8 every other 16.
+  planned.layout.token_bytes = segment_bytes + (halves ? 64 : 16);
   const int64_t part_bytes = policy.together() ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
                                                      gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
                                                : int64_t{batch} * planned.layout.token_bytes;
@@ -168,10 +150,9 @@ inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, dataset
   const auto pair_bytes = [&](int64_t share_tiles) {
     return share_tiles * shape.tile_cols * gpu::kOwnTokenBytes + kPairPadding;
   };
-  const SharesPlanned of =
-      plan_shares(policy, shape, matrix, kRingBytes, compute_units, shared_bytes, [&](int64_t share_tiles) {
-        return facts + int64_t{tiles} * (kFewTile / 2) * pair_bytes(share_tiles);
-      });
+  const SharesPlanned of = plan_shares(
+      policy, shape, matrix, kRingBytes, compute_units, shared_bytes,
+      [&](int64_t share_tiles) { return facts + int64_t{tiles} * (kFewTile / 2) * pair_bytes(share_tiles); });
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
            .pair_bytes = static_cast<int>(pair_bytes(of.share_tiles)),
@@ -356,8 +337,9 @@ struct MultiplyTokens {
       const TokenKernel kernel =
           token_kernel(shape, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
       if (policy->together()) {
-        const auto arrange = is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
-                                                  : gpu::enqueue_token_blocks<gpu::Int8Elements>;
+        const auto arrange = is_f8(shape.form)      ? gpu::enqueue_token_blocks<gpu::F8Elements>
+                             : is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
+                                                    : gpu::enqueue_token_blocks<gpu::Int8Elements>;
         arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
                 args.scratch + gpu::share_scratch_bytes(shares, size.rows), compute_units, early);
       }
@@ -378,9 +360,11 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
   const auto& policy = named.as<TokenGroupsPolicy>();
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
+  if (policy.multiply == Multiply::alone && is_f8(shape_of(matrix).form))
+    return "Lane groups that multiply alone take no f8 elements: for few tokens of bf16 there is few_tokens.";
   if (token_kernel(shape_of(matrix), policy.multiply, 2) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 elements in symbols "
-           "of four.";
+    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 and f8 elements in "
+           "symbols of four.";
   if (plan_tokens(policy, shape_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
           .plan.lane_groups == 0)
     return "The table, the rings of the lane groups and a slice of a token do not fit the shared memory of a block.";
@@ -411,8 +395,8 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
   if (is_fragments(matrix)) return kRefusesFragments;
   const Shape shape = shape_of(matrix);
   if (few_kernel(shape, 1) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 elements in symbols "
-           "of four.";
+    return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 and f8 elements in "
+           "symbols of four.";
   if (plan_few(policy.as<RingPolicy>(), shape, matrix.shape, kFewTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
@@ -426,7 +410,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
 inline backends::ProductRounding rounding_of_shares(const codecs::CompressedView& view, const Shape& shape, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
-  if (has_floats(view)) return rounding_of_patches(view, rounding, cols);
+  if (has_floats(view)) return rounding_of_scaling(view, rounding_of_patches(view, rounding, cols));
   rounding.more_roundings += 4 * cols;
   // An element that is patched is coded as another one of as many bits.
   const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
@@ -480,7 +464,7 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
                                        const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
-  if (!has_floats(matrix)) return "The kernel multiplies bf16 elements.";
+  if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
   if (is_fragments(matrix)) return kRefusesFragments;
   if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
@@ -494,8 +478,9 @@ inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Lay
   return {MultiplyRingTokens{matrix_of(view, shape), planned,
                              ring_tokens_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
                              exchange_of(planned, view.shape, kRingSums, place)},
-          {.rounding = rounding_of_patches(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
-                                           view.shape.cols)}};
+          {.rounding = rounding_of_scaling(
+               view, rounding_of_patches(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
+                                         view.shape.cols))}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

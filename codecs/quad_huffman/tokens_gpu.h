@@ -1,4 +1,4 @@
-// Products with tokens of bf16 on matrix units, of int8 and of bf16 elements, 1 to 64 tokens. A lane decodes a row, but
+// Products with tokens of bf16 on matrix units, of int8, bf16 and f8 elements, 1 to 64 tokens. A lane decodes a row, but
 // the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its
 // own (rows_gpu.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same segments
 // of their tiles at the same time: those of one row group other tiles than each other, those of other row groups the
@@ -25,7 +25,8 @@ inline constexpr int kTokenSlots = kAhead + 1, kMostTokenGroups = 16;
 
 template <typename TileOf>
 struct TokenPiece : RowsPiece<TileOf, gpu::kPieceRowBytes> {
-  using Elements = std::conditional_t<TileOf::kFloats, gpu::Bf16Elements, gpu::Int8Elements>;
+  using Elements = std::conditional_t<TileOf::kF8, gpu::F8Elements,
+                                      std::conditional_t<TileOf::kFloats, gpu::Bf16Elements, gpu::Int8Elements>>;
   ECMV_GPU_DEVICE gpu::TokenPiece<Elements> operands() const { return {this->bytes}; }
 };
 

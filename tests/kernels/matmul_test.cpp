@@ -143,8 +143,11 @@ datasets::Matrix weights(datasets::ElementType type, datasets::Shape shape) {
 std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shapes) {
   using enum datasets::ElementType;
   std::vector<datasets::Matrix> out;
-  for (const datasets::Shape shape : shapes)
+  for (const datasets::Shape shape : shapes) {
     for (const auto type : {bf16, i8, f8_e4m3, f8_e5m2, f16}) out.push_back(weights(type, shape));
+    out.push_back(
+        f8_matrix(shape));  // the others have every exponent as often as any, which codes would only make larger
+  }
   return out;
 }
 
@@ -198,7 +201,8 @@ TEST_CASE("matmul kernels keep the bound over several blocks of rows") {
   Devices all = devices(Place::cpu, 3);
   if (!has_matmul(entry, all)) return;
   const int batches[] = {1, 16};
-  for (const datasets::Matrix& matrix : {bf16_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)})
+  for (const datasets::Matrix& matrix :
+       {bf16_matrix({384, 4096}), f8_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)})
     run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
 }
 
@@ -208,6 +212,44 @@ TEST_CASE("every matmul kernel keeps the bound in the emulator at both wave size
 
 TEST_CASE("every matmul kernel keeps the bound in the emulator with every setting", "[emulator]") {
   run_every_setting(each_codec(), devices_or_skip(Place::emulator));
+}
+
+// Kernels may scale tokens by their largest number, which no other one must then overflow or vanish for.
+void run_every_scale(const codecs::CodecEntry& entry, Devices devices) {
+  const datasets::Matrix matrix = f8_matrix({64, 512});
+  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) return;
+  Product product = multiply(matrix);
+  for (TokenProducts* of : {&product.f32, &product.bf16}) {
+    for (size_t i = 0; i < of->tokens.size(); ++i) {
+      const int token = static_cast<int>(i / 512), col = static_cast<int>(i % 512);
+      of->tokens[i] = std::ldexp(of->tokens[i], (token % 7 - 3) * 30 - col % 3 * 10);
+    }
+    of->exact = backends::exact_product(matrix.view(), of->tokens, backends::kMaxBatch);
+    REQUIRE(of->exact.refused == "");
+  }
+  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  for (auto& device : devices) {
+    const auto uploaded = device->upload(compressed);
+    for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
+      for (const backends::Policy& policy : kernel.policies) {
+        if (kernel.op != backends::Op::matmul) continue;
+        INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().backend);
+        for (const int batch : {1, 16}) product_is_right(*device, kernel, policy, *uploaded, product, batch);
+      }
+  }
+}
+
+TEST_CASE("matmul kernels keep the bound for tokens of any scale") {
+  run_every_scale(each_codec(), devices(Place::cpu, 1));
+}
+
+TEST_CASE("matmul kernels keep the bound for tokens of any scale in the emulator", "[emulator]") {
+  run_every_scale(each_codec(), devices_or_skip(Place::emulator));
+}
+
+TEST_CASE("matmul kernels keep the bound for tokens of any scale on this machine's GPUs", "[gpu]") {
+  run_every_scale(each_codec(), devices_or_skip(Place::gpu));
 }
 
 TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs, default settings", "[gpu]") {
@@ -224,7 +266,8 @@ TEST_CASE("matmul kernels keep the bound on this machine's GPUs with thousands o
   const codecs::CodecEntry& entry = each_codec();
   if (!has_matmul(entry, all)) return;
   const int batches[] = {1, 16, 64};
-  for (const datasets::Matrix& matrix : {bf16_matrix({2048, 8192}), gaussian_matrix({2048, 8192}, 4)})
+  for (const datasets::Matrix& matrix :
+       {bf16_matrix({2048, 8192}), f8_matrix({2048, 8192}), gaussian_matrix({2048, 8192}, 4)})
     run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
 }
 

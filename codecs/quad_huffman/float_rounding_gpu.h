@@ -1,0 +1,43 @@
+// How products of bf16 and f8 elements round beyond their sums: what stands in for exponents, and tokens that are scaled.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "backends/kernel.h"
+#include "codecs/quad_huffman/plan_gpu.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// Of bf16 and f8 elements, 0 of others.
+inline int largest_stand_in(const codecs::CompressedView& matrix) {
+  if (!has_floats(matrix)) return 0;
+  return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
+}
+
+inline constexpr const char* kRefusesInfinite =
+    "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+
+// Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
+inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,
+                                                     backends::ProductRounding rounding, int64_t cols) {
+  const int largest = largest_stand_in(matrix);
+  const bool f8 = is_f8(shape_of(matrix).form);
+  if (f8 ? matrix.sections[kPatches].bytes.empty() : largest == 0) return rounding;
+  rounding.more_roundings += static_cast<int>(4 * cols);
+  rounding.offset = std::ldexp(2.0, f8 ? std::max(largest, 1) + 1 - 7 : largest + 1 - 127);
+  return rounding;
+}
+
+// Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the sum is
+// scaled back.
+inline backends::ProductRounding rounding_of_scaling(const codecs::CompressedView& matrix,
+                                                     backends::ProductRounding rounding) {
+  if (!is_f8(shape_of(matrix).form)) return rounding;
+  rounding.more_roundings += 2;
+  rounding.offset = std::max(rounding.offset, 0x1p-100);
+  return rounding;
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
