@@ -380,7 +380,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 4,
+      .format_version = 5,
       .lossless = true,
       .settings = {{.name = "raw_bits",
                     .unit = "bit",

@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 4: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 5: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring

@@ -14,7 +14,7 @@ inline constexpr int kFragmentTile = 8;
 
 // Bytes of a unit of 16 columns of the matrix in shared memory: of each lane the four columns of its token, tile after tile.
 template <int kTiles>
-inline constexpr int kUnitTokenBytes = kLanes * kTiles * 8;
+inline constexpr int kUnitTokenBytes = kLanes* kTiles * 8;
 
 // Numbers of token 8 j + lane / 4 in shared memory, as load_fragment_tokens() has them, from a tile's first column on.
 template <int kTiles>
@@ -41,8 +41,7 @@ ECMV_GPU_DEVICE void add_float_patches(bool has, int row, int col, uint32_t gain
                                        const Numbers& numbers, float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 8;
   const int lane = LaneGroup::lane(), t = lane % 4;
-  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8,
-                 place = has ? Numbers::place(row, col) : 0,
+  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8, place = has ? Numbers::place(row, col) : 0,
                  facts = place << kUnitRowBits | (has ? unit_row(row, col) : kNoUnitRow),
                  numbers_of = gains | (loses ^ 0x8000) << 16;
   const int count = gpu::popcount(LaneGroup::ballot(has));
@@ -70,8 +69,7 @@ ECMV_GPU_DEVICE void add_integer_patches(bool has, int row, int col, bool takes,
                                          float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 16;
   const int lane = LaneGroup::lane(), t = lane % 4;
-  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8,
-                 place = has ? Numbers::place(row, col) : 0,
+  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8, place = has ? Numbers::place(row, col) : 0,
                  facts = place << (kUnitRowBits + 1) | (takes ? 1u << kUnitRowBits : 0) |
                          (has ? unit_row(row, col) : kNoUnitRow);
   const int count = gpu::popcount(LaneGroup::ballot(has));
@@ -89,8 +87,8 @@ ECMV_GPU_DEVICE void add_integer_patches(bool has, int row, int col, bool takes,
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTiles; ++j) {
       const auto two = [&](int k) {
-        return numbers.number(fact[k] >> (kUnitRowBits + 1), j) |
-               numbers.number(fact[k + 1] >> (kUnitRowBits + 1), j) << 16;
+        return numbers.number(fact[k] >> (kUnitRowBits + 1), j) | numbers.number(fact[k + 1] >> (kUnitRowBits + 1), j)
+                                                                      << 16;
       };
       gpu::multiply_tokens(a, gpu::uint2{two(0), two(2)}, sums[j]);
     }

@@ -67,7 +67,8 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   const auto& policy = named.as<RingPolicy>();
   const Shape shape = shape_of(matrix);
   if (fragments_kernel(shape, 1, policy.lane_groups) == nullptr)
-    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, with 32 waves, and for bf16 elements "
+    return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, with 32 waves, and for bf16 "
+           "elements "
            "in symbols of four.";
   if (plan_fragments(policy, shape, stored_shape(matrix), kFragmentTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
@@ -113,8 +114,7 @@ inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shap
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                   shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
                   // Blocks of tokens lie at multiples of their alignment.
-                  lists = int64_t{lane_groups} * kListedBytes,
-                  rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
+        lists = int64_t{lane_groups} * kListedBytes, rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
                   before = (rings + lists + gpu::kBlockAlignment - 1) / gpu::kBlockAlignment * gpu::kBlockAlignment;
     TogetherPlanned planned{};
     Plan& plan = planned.plan;

@@ -16,7 +16,8 @@ inline constexpr int kFragmentTiles = 2, kFragmentTokens = kFragmentTile * kFrag
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
   int tokens = 0;  // [units, kUnitTokenBytes]
-  int facts = 0;   // of int8 elements: of each token and lane group the largest number's bits and the sum [2, tokens, 32]
+  int facts =
+      0;  // of int8 elements: of each token and lane group the largest number's bits and the sum [2, tokens, 32]
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
@@ -81,8 +82,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
             own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles;
-  const TileCols cols =
-      matrix_cols(cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols), all_cols);
+  const TileCols cols = matrix_cols(cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols), all_cols);
   // A block takes several row groups in turn: table and tokens are there once.
   const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
   int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;

@@ -188,8 +188,7 @@ class TileLanes {
   ECMV_GPU_DEVICE void read_float_patches(uint32_t first, int segment, F f) const {
     const FloatPatches<2> of = float_patches<2>(first, segment);
     ECMV_GPU_UNROLL
-    for (int k = 0; k < 2; ++k)
-      f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
+    for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
   }
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
