@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backends/gpu/async_copy.h"
 #include "backends/gpu/bits.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/memory.h"

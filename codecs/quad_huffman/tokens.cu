@@ -41,8 +41,10 @@ FewKernel few_kernel(const Shape& shape) {
 template <int kTiles, int kMostThreads>
 FragmentsKernel fragments_kernel(const Shape& shape) {
   return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> FragmentsKernel {
-    // Of int8 elements 32 lane groups are always faster (H200, 16384 x 16384: 62 and 69 us, 16 tokens 78 and 84).
-    if constexpr (is_f8(decltype(form)::value) || (!is_float(decltype(form)::value) && kMostThreads < 32 * kLanes))
+    // Of int8 elements 32 lane groups are always faster (H200, 16384 x 16384: 62 and 69 us, 16 tokens 78 and 84). Cells that are
+    // not folded would be as many kernels again.
+    constexpr bool kHasInt8 = is_folded(decltype(form)::value) && kMostThreads == 32 * kLanes;
+    if constexpr (is_f8(decltype(form)::value) || (!is_float(decltype(form)::value) && !kHasInt8))
       return nullptr;
     else
       return fragment_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
