@@ -22,7 +22,7 @@ std::vector<std::byte> to_fragments(datasets::MatrixView matrix) {
       }
       for (int64_t i = place.col; i < place.col + 4; ++i, to += each) {
         std::memcpy(to, from + std::min(i, cols - 1) * each, static_cast<size_t>(each));
-        if (matrix.type != datasets::ElementType::bf16) continue;
+        if (i < cols || matrix.type != datasets::ElementType::bf16) continue;
         uint16_t bits;
         std::memcpy(&bits, to, 2);
         constexpr uint16_t kExponent = 0x7F80, kOne = 0x3F80;

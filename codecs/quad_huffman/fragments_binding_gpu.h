@@ -68,8 +68,7 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   const Shape shape = shape_of(matrix);
   if (fragments_kernel(shape, 1, policy.lane_groups) == nullptr)
     return "The kernel is for bf16 elements in symbols of four columns, and with 32 waves for int8 elements in folded "
-           "cells with 2 to "
-           "4 raw bits.";
+           "cells with 2 to 4 raw bits.";
   if (plan_fragments(policy, shape, stored_shape(matrix), kFragmentTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "

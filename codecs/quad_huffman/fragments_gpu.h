@@ -16,8 +16,7 @@ inline constexpr int kFragmentTiles = 2, kFragmentTokens = kFragmentTile * kFrag
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
   int tokens = 0;  // [units, kUnitTokenBytes]
-  int facts =
-      0;  // of int8 elements: of each token and lane group the largest number's bits and the sum [2, tokens, 32]
+  int facts = 0;   // of int8 elements, [2, tokens, 32]: of each token the largest number's bits, and the sum
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
