@@ -24,8 +24,8 @@ int number_of(const Settings& settings, std::string_view name) { return static_c
 
 bool wants_fragments(const Settings& settings) { return settings.text("layout") == "fragments"; }
 
-// Of the stored matrix, which is of `shape`. Fragments are multiplied with many tokens, whose numbers for a tile's columns
-// have to fit the shared memory of a thread block.
+// Of the stored matrix, which is of `shape`. Fragments are multiplied with many tokens, whose numbers for a tile's columns have to
+// fit the shared memory of a thread block: of 16 tokens 64 KiB for 1024 columns, beside rings of 137 KiB.
 int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   const int tile_cols = number_of(settings, "tile_cols");
   if (tile_cols != 0) return tile_cols;
@@ -375,8 +375,7 @@ const Codec& codec() {
   static const Codec codec = {
       .summary =
           "high parts of 2, 4 or 8 columns (of bf16 and f8: exponents) in one Huffman code, low bits raw, patches; a "
-          "lane a "
-          "row, a symbol a look-up",
+          "lane a row, a symbol a look-up",
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",

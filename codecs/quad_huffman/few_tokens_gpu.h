@@ -7,8 +7,8 @@
 // is that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers
 // as any others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w -
 // lowest = m or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers
-// is taken away at the end. f8 elements want scaled tokens, too (floats_gpu.h). Operations for four columns beyond the codes': 1 multiply-add and 1 logic operation (folded
-// cells), 2 byte permutations; 0.5 matrix products and 0.5 loads of 16 bytes for each four tokens.
+// is taken away at the end. f8 elements want scaled tokens, too (floats_gpu.h). Operations for four columns beyond the
+// codes': 1 multiply-add and 1 logic operation (folded cells), 2 byte permutations; 0.5 matrix products and 0.5 loads of 16 bytes for each four tokens.
 #pragma once
 
 #include "backends/gpu/row_units.h"
@@ -59,7 +59,8 @@ ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, co
 }
 
 // The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads have met.
-// Several lane groups look at a token, and all tokens are looked at at once. (One token after the other took 1 us each.)
+// Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16 tokens: a
+// product of fragments of int8 took 78 us so, and 83 with one token after the other.)
 ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                     gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
   constexpr int kLoads = 4;  // under way

@@ -1,7 +1,7 @@
 // What patches change in products of fragments, as a matrix product of their own: each patch is a column of operand A, in the row
 // of its element, and meets the tokens' numbers of that element's column. So the sums come to the lanes that have them
-// without anybody waiting for a turn. (H200, 16384 x 16384 of bf16, one patch for 1000 elements, 16 tokens: dealt out one
-// by one they took about 11 of 125 us; of int8, one for 200, about a third of the time.)
+// without anybody waiting for a turn. (H200, 16384 x 16384 of bf16, 16 tokens: T = 11, with more patches, took 8 us longer than
+// T = 12 when they were dealt out one by one, and 5 us as a product.)
 #pragma once
 
 #include "codecs/quad_huffman/floats_gpu.h"
@@ -35,13 +35,21 @@ struct SharedNumbers {
 ECMV_GPU_DEVICE uint32_t unit_row(int row, int col) { return static_cast<uint32_t>(row / 4 + col / 4 % 2 * 8); }
 inline constexpr uint32_t kNoUnitRow = kUnitRows, kUnitRowBits = 5;
 
+// Operand A of eight patches, of which this lane has those of columns t and t + 4, of two words each: facts, of which the lowest
+// bits are the row of the unit, and what they gain and lose.
+ECMV_GPU_DEVICE gpu::uint4 patch_operand(const uint32_t (&facts)[2], const uint32_t (&words)[2]) {
+  const uint32_t above = static_cast<uint32_t>(LaneGroup::lane() / 4), below = above + 8;
+  const auto in_row = [&](int k, uint32_t row) { return (facts[k] & (2 * kUnitRows - 1)) == row ? words[k] : 0; };
+  return {in_row(0, above), in_row(0, below), in_row(1, above), in_row(1, below)};
+}
+
 // Adds what the patches of some lanes change, `gains` in place of `loses`, numbers of bf16: a patch is two columns of A.
-template <typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void add_float_patches(bool has, int row, int col, uint32_t gains, uint32_t loses,
-                                       const Numbers& numbers, float (&sums)[kTiles][4]) {
+template <int kTiles>
+ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, uint32_t gains, uint32_t loses,
+                                            const SharedNumbers<kTiles>& numbers, float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 8;
-  const int lane = LaneGroup::lane(), t = lane % 4;
-  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8, place = has ? Numbers::place(row, col) : 0,
+  const int t = LaneGroup::lane() % 4;
+  const uint32_t place = has ? SharedNumbers<kTiles>::place(row, col) : 0,
                  facts = place << kUnitRowBits | (has ? unit_row(row, col) : kNoUnitRow),
                  numbers_of = gains | (loses ^ 0x8000) << 16;
   const int count = gpu::popcount(LaneGroup::ballot(has));
@@ -53,8 +61,7 @@ ECMV_GPU_DEVICE void add_float_patches(bool has, int row, int col, uint32_t gain
       fact[k] = LaneGroup::shuffle(facts, first + 4 * k + t);
       words[k] = LaneGroup::shuffle(numbers_of, first + 4 * k + t);
     }
-    const auto in_row = [&](int k, uint32_t of) { return (fact[k] & (2 * kUnitRows - 1)) == of ? words[k] : 0; };
-    const gpu::uint4 a{in_row(0, above), in_row(0, below), in_row(1, above), in_row(1, below)};
+    const gpu::uint4 a = patch_operand(fact, words);
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTiles; ++j) {
       const auto both = [&](int k) { return numbers.number(fact[k] >> kUnitRowBits, j) * 0x10001u; };
@@ -64,12 +71,13 @@ ECMV_GPU_DEVICE void add_float_patches(bool has, int row, int col, uint32_t gain
 }
 
 // Adds what the patches of some lanes change, `cell` or its negative, a number of bf16 without sign: a patch is a column of A.
-template <typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void add_integer_patches(bool has, int row, int col, bool takes, uint32_t cell, const Numbers& numbers,
-                                         float (&sums)[kTiles][4]) {
+template <int kTiles>
+ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool takes, uint32_t cell,
+                                              const SharedNumbers<kTiles>& numbers, float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 16;
   const int lane = LaneGroup::lane(), t = lane % 4;
-  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8, place = has ? Numbers::place(row, col) : 0,
+  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8,
+                 place = has ? SharedNumbers<kTiles>::place(row, col) : 0,
                  facts = place << (kUnitRowBits + 1) | (takes ? 1u << kUnitRowBits : 0) |
                          (has ? unit_row(row, col) : kNoUnitRow);
   const int count = gpu::popcount(LaneGroup::ballot(has));
@@ -96,18 +104,19 @@ ECMV_GPU_DEVICE void add_integer_patches(bool has, int row, int col, bool takes,
 }
 
 // All patches of a tile; those of int8 elements in the numbers that codes are multiplied as (Cells::integers).
-template <typename TileOf, typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void add_patches_of_tile(const TileOf& tile, const Numbers& numbers, float (&sums)[kTiles][4]) {
+template <typename TileOf, int kTiles>
+ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, const SharedNumbers<kTiles>& numbers,
+                                      float (&sums)[kTiles][4]) {
   if constexpr (TileOf::kFloats) {
     tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
       const uint32_t others = (sign & 0x80) << 8 | (sign & 0x7F);
-      add_float_patches(has, patch.row, patch.col, others | patch.exponent << 7, others | patch.stand_in << 7, numbers,
-                        sums);
+      multiply_float_patches(has, patch.row, patch.col, others | patch.exponent << 7, others | patch.stand_in << 7,
+                             numbers, sums);
     });
   } else {
     constexpr uint32_t kCell = (TileOf::Bytes::kFolds ? 2u : 1u) << TileOf::Bytes::kCellBits;
     tile.deal_patches([&](bool has, int row, int col, int change) {
-      add_integer_patches(has, row, col, change < 0, kCell, numbers, sums);
+      multiply_integer_patches(has, row, col, change < 0, kCell, numbers, sums);
     });
   }
 }

@@ -42,20 +42,16 @@ struct MultiplyFragments {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int first = 0; first < args.batch; first += kFragmentTokens) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(kFragmentTokens, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const int tiles = fragment_tiles(tokens.batch);
-      const FragmentsPlanned planned = plan_fragments(*policy, shape, stored, tiles, compute_units, shared_bytes);
-      float* const y = args.y + first * args.y_stride;
-      const int shares = planned.layout.shares;
-      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      gpu::launch(fragments_kernel(shape, tiles, policy->lane_groups),
-                  {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
-                  planned.plan, planned.layout, hidden_of(planned.plan), cols, tokens);
-      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
-    }
+    multiply_parts(
+        stream, args, kFragmentTokens, compute_units, early,
+        [&](int tokens) {
+          return plan_fragments(*policy, shape, stored, fragment_tiles(tokens), compute_units, shared_bytes);
+        },
+        [&](const FragmentsPlanned& planned, const gpu::Bf16Tokens& tokens) {
+          gpu::launch(fragments_kernel(shape, fragment_tiles(tokens.batch), policy->lane_groups),
+                      {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
+                      planned.plan, planned.layout, hidden_of(planned.plan), cols, tokens);
+        });
   }
 };
 
@@ -97,31 +93,33 @@ inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layer
 
 // --- four lane groups together -----------------------------------------------------------------------------------
 
-// Four lane groups together: as many blocks as there are multiprocessors, by shares. No lane groups where nothing fits.
 struct TogetherPlanned {
   Plan plan;
   TogetherLayout layout;
 };
+// As many blocks as there are multiprocessors, by shares. No lane groups where nothing fits.
 inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shape, datasets::Shape stored,
                                      int token_tiles, int compute_units, int64_t shared_bytes) {
-  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, shape.tile_cols),
-                slices =
-                    2 * int64_t{token_tiles == 2 ? kSliceBytes<segment_cols(4), 2> : kSliceBytes<segment_cols(4), 8>} +
-                    gpu::kBlockAlignment;
+  constexpr int64_t kAlignment = gpu::kBlockAlignment;
+  constexpr int kSegmentCols = segment_cols(4);
+  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, shape.tile_cols);
+  const int64_t slice = token_tiles == 2 ? kSliceBytes<kSegmentCols, 2> : kSliceBytes<kSegmentCols, 8>,
+                slices = 2 * slice + kAlignment;
   for (int lane_groups = policy.lane_groups; lane_groups >= gpu::kWarpgroup; lane_groups /= 2) {
     if (lane_groups > gpu::kWarpgroup && lane_groups / 2 >= groups) continue;
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
-                  shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
-                  // Blocks of tokens lie at multiples of their alignment.
-        lists = int64_t{lane_groups} * kListedBytes, rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
-                  before = (rings + lists + gpu::kBlockAlignment - 1) / gpu::kBlockAlignment * gpu::kBlockAlignment;
+                  shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles);
+    const int64_t rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
+                  lists = int64_t{lane_groups} * kListedBytes;
+    // Tokens are at a multiple of their blocks' alignment.
+    const int64_t before_tokens = (rings + lists + kAlignment - 1) / kAlignment * kAlignment;
     TogetherPlanned planned{};
     Plan& plan = planned.plan;
-    if (!place_table(plan, shape, policy.copies, shared_bytes - before - slices)) continue;
+    if (!place_table(plan, shape, policy.copies, shared_bytes - before_tokens - slices)) continue;
     plan.lane_groups = lane_groups;
     plan.lane_groups_of_rows = 1;
     planned.layout.patches = plan.rings + static_cast<int>(rings);
-    planned.layout.tokens = plan.rings + static_cast<int>(before);
+    planned.layout.tokens = plan.rings + static_cast<int>(before_tokens);
     planned.layout.share_tiles = static_cast<int>((tiles + shares - 1) / shares);
     planned.layout.shares = static_cast<int>((tiles + planned.layout.share_tiles - 1) / planned.layout.share_tiles);
     plan.bytes = planned.layout.tokens + static_cast<int>(slices);
@@ -144,28 +142,21 @@ struct MultiplyTogether {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    const auto plan = [&](int tiles) {
-      return plan_together(*policy, shape, stored, tiles, compute_units, shared_bytes);
+    const auto plan = [&](int tokens) {
+      return plan_together(*policy, shape, stored, gpu::token_tiles(tokens, true), compute_units, shared_bytes);
     };
-    const int most = plan(8).plan.lane_groups != 0 ? 64 : 16;
-    for (int first = 0; first < args.batch; first += most) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(most, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const int token_tiles = gpu::token_tiles(tokens.batch, true);
-      const TogetherPlanned planned = plan(token_tiles);
-      const int shares = planned.layout.shares, of_block = planned.plan.lane_groups;
-      float* const y = args.y + first * args.y_stride;
-      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      gpu::enqueue_token_blocks<FragmentPairs>(stream, tokens, cols, 8 * token_tiles,
-                                               args.scratch + gpu::share_scratch_bytes(shares, matrix.rows),
-                                               compute_units, early);
-      gpu::launch(
-          together_kernel(shape, token_tiles),
-          {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes, planned.plan.bytes, early},
-          stream, matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
-      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
-    }
+    multiply_parts(stream, args, plan(64).plan.lane_groups != 0 ? 64 : 16, compute_units, early, plan,
+                   [&](const TogetherPlanned& planned, gpu::Bf16Tokens tokens) {
+                     const int tiles = gpu::token_tiles(tokens.batch, true), shares = planned.layout.shares,
+                               of_block = planned.plan.lane_groups;
+                     gpu::enqueue_token_blocks<FragmentPairs>(
+                         stream, tokens, cols, 8 * tiles, args.scratch + gpu::share_scratch_bytes(shares, matrix.rows),
+                         compute_units, early);
+                     gpu::launch(together_kernel(shape, tiles),
+                                 {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes,
+                                  planned.plan.bytes, early},
+                                 stream, matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
+                   });
   }
 };
 

@@ -73,8 +73,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMos
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix matrix, Plan plan, FragmentsLayout layout,
                                                                       Hidden hidden, int all_cols,
                                                                       gpu::Bf16Tokens tokens) {
-  constexpr bool kLean = kMostThreads > 16 * kLanes;
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLean>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, true>;
   constexpr bool kFloats = TileOf::kFloats;
   constexpr int kEach = kUnitTokenBytes<kTiles>, kOfSegment = TileOf::kSegmentCols / kFragmentCols * kEach;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
@@ -113,7 +112,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   int number = 0;
   while (group < matrix.row_groups) {
     const int tile_at = (tile.first_col() - cols.first / 2) / kFragmentCols * kEach;
-    add_patches_of_tile(tile, SharedNumbers<kTiles>(inputs + tile_at), sums);
+    multiply_patches(tile, SharedNumbers<kTiles>(inputs + tile_at), sums);
     tile.begin_raw();
     const gpu::Pointer<const std::byte> tile_inputs = own_inputs + tile_at;
     decode_fragments(tile, table, lowest, hidden, [&](int segment, int unit, gpu::uint4 a) {

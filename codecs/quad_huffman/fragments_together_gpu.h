@@ -28,7 +28,7 @@ inline constexpr int kListedBytes = 2 * kLanes * 8;
 
 // The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time, and patches of
 // a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers from memory as a tile
-// begins, 8 loads waited for one after the other, a product took 275 us, and 208 with half as many patches.)
+// begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208 with T = 13, which has fewer.)
 template <int kTokenTiles, int kSegmentCols>
 class ListedPatches {
  public:
@@ -79,27 +79,26 @@ class ListedPatches {
   static constexpr int kAtOnce = 8;
   static constexpr int kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
   static constexpr uint32_t kNoCol = 0xFFFF;
-  gpu::Pointer<std::byte> list_;  // [kMost] facts and numbers, as of add_float_patches()
+  gpu::Pointer<std::byte> list_;  // [kMost] facts and numbers, as of multiply_float_patches()
   uint32_t cols_ = 0;             // of patches number `lane` and 32 further
   uint32_t first_ = 0;            // of the tile's
   int next_ = 0;                  // of the list's
 
   ECMV_GPU_DEVICE void add_some(int end, gpu::Pointer<const std::byte> slice, float (&sums)[kTokenTiles][4]) const {
     const int lane = LaneGroup::lane(), t = lane % 4;
-    const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8;
     const gpu::Pointer<const std::byte> own = slice + lane / 4 * gpu::kBlockTokenBytes;
-    gpu::uint2 of[2];
+    uint32_t facts[2], words[2];
     int at[2];
     ECMV_GPU_UNROLL
     for (int k = 0; k < 2; ++k) {
       const int number = next_ + 4 * k + t;
-      of[k] = *gpu::cast<const gpu::uint2>(list_ + (number < kMost ? number : 0) * 8);
-      if (number >= end) of[k].x = kNoUnitRow;
-      const uint32_t part = (of[k].x >> kUnitRowBits & 7) ^ above;
-      at[k] = static_cast<int>((of[k].x >> (kUnitRowBits + 3)) + part * 16);
+      const gpu::uint2 listed = *gpu::cast<const gpu::uint2>(list_ + (number < kMost ? number : 0) * 8);
+      facts[k] = number < end ? listed.x : kNoUnitRow;
+      words[k] = listed.y;
+      const uint32_t part = (facts[k] >> kUnitRowBits & 7) ^ static_cast<uint32_t>(lane / 4);
+      at[k] = static_cast<int>((facts[k] >> (kUnitRowBits + 3)) + part * 16);
     }
-    const auto in_row = [&](int k, uint32_t row) { return (of[k].x & (2 * kUnitRows - 1)) == row ? of[k].y : 0; };
-    const gpu::uint4 a{in_row(0, above), in_row(0, below), in_row(1, above), in_row(1, below)};
+    const gpu::uint4 a = patch_operand(facts, words);
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTokenTiles; ++j) {
       const auto both = [&](int k) {

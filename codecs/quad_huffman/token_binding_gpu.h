@@ -87,6 +87,24 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& sh
   return planned;
 }
 
+// A batch, `most` tokens at a time: plan_of(tokens) is the plan of a part, launch(plan, tokens) starts its product. What several
+// shares sum up goes to the scratch, and is added by a launch behind.
+template <typename PlanOf, typename Launch>
+void multiply_parts(void* stream, const backends::MatmulArgs& args, int most, int compute_units, bool early,
+                    PlanOf plan_of, Launch launch) {
+  for (int first = 0; first < args.batch; first += most) {
+    gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
+    tokens.batch = std::min(most, args.batch - first);
+    tokens.x = args.x_bf16 + first * args.x_stride;
+    float* const y = args.y + first * args.y_stride;
+    const auto planned = plan_of(tokens.batch);
+    const int shares = planned.layout.shares;
+    tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+    launch(planned, tokens);
+    gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
+  }
+}
+
 // --- up to 16 tokens, by lanes that own rows -------------------------------------------------------------------------
 
 // Products that several blocks, the shares, share the columns of; blocks take row groups in turn.
@@ -174,20 +192,14 @@ struct MultiplyFew {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int first = 0; first < args.batch; first += kFewTokens) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(kFewTokens, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const int tiles = few_tiles(tokens.batch);
-      const FewPlanned planned = plan_few(*policy, shape, size, tiles, compute_units, shared_bytes);
-      float* const y = args.y + first * args.y_stride;
-      const int shares = planned.layout.shares;
-      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      gpu::launch(few_kernel(shape, tiles),
-                  {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
-                  planned.plan, planned.layout, hidden_of(planned.plan), tokens);
-      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
-    }
+    multiply_parts(
+        stream, args, kFewTokens, compute_units, early,
+        [&](int tokens) { return plan_few(*policy, shape, size, few_tiles(tokens), compute_units, shared_bytes); },
+        [&](const FewPlanned& planned, const gpu::Bf16Tokens& tokens) {
+          gpu::launch(few_kernel(shape, few_tiles(tokens.batch)),
+                      {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
+                      planned.plan, planned.layout, hidden_of(planned.plan), tokens);
+        });
   }
 };
 
@@ -321,34 +333,29 @@ struct MultiplyTokens {
     int most = args.batch;
     while (plan_tokens(*policy, shape, size, most, compute_units, shared_bytes).plan.lane_groups == 0)
       most = (most + 1) / 2;
-    for (int first = 0; first < args.batch; first += most) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(most, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const TokenPlanned planned = plan_tokens(*policy, shape, size, tokens.batch, compute_units, shared_bytes);
-      const Plan& plan = planned.plan;
-      const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
-      TokenLayout layout = planned.layout;
-      layout.scales = scales;
-      const int shares = layout.shares;
-      float* const y = args.y + first * args.y_stride;
-      tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      // A lane group alone multiplies two tiles of tokens even of one: few tokens have a kernel of their own.
-      const TokenKernel kernel =
-          token_kernel(shape, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
-      if (policy->together()) {
-        const auto arrange = is_f8(shape.form)      ? gpu::enqueue_token_blocks<gpu::F8Elements>
-                             : is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
-                                                    : gpu::enqueue_token_blocks<gpu::Int8Elements>;
-        arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
-                args.scratch + gpu::share_scratch_bytes(shares, size.rows), compute_units, early);
-      }
-      gpu::launch(
-          kernel,
-          {(matrix.row_groups + of_block - 1) / of_block * shares, plan.lane_groups * kLanes, plan.bytes, early},
-          stream, matrix, plan, layout, hidden_of(plan), tokens);
-      gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
-    }
+    multiply_parts(
+        stream, args, most, compute_units, early,
+        [&](int tokens) { return plan_tokens(*policy, shape, size, tokens, compute_units, shared_bytes); },
+        [&](const TokenPlanned& planned, gpu::Bf16Tokens tokens) {
+          const Plan& plan = planned.plan;
+          const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
+          TokenLayout layout = planned.layout;
+          layout.scales = scales;
+          // A lane group alone multiplies two tiles of tokens even of one: few tokens have a kernel of their own.
+          const TokenKernel kernel =
+              token_kernel(shape, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
+          if (policy->together()) {
+            const auto arrange = is_f8(shape.form)      ? gpu::enqueue_token_blocks<gpu::F8Elements>
+                                 : is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
+                                                        : gpu::enqueue_token_blocks<gpu::Int8Elements>;
+            arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
+                    args.scratch + gpu::share_scratch_bytes(layout.shares, size.rows), compute_units, early);
+          }
+          gpu::launch(kernel,
+                      {(matrix.row_groups + of_block - 1) / of_block * layout.shares, plan.lane_groups * kLanes,
+                       plan.bytes, early},
+                      stream, matrix, plan, layout, hidden_of(plan), tokens);
+        });
   }
 };
 

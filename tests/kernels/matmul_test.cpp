@@ -145,8 +145,8 @@ std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shape
   std::vector<datasets::Matrix> out;
   for (const datasets::Shape shape : shapes) {
     for (const auto type : {bf16, i8, f8_e4m3, f8_e5m2, f16}) out.push_back(weights(type, shape));
-    out.push_back(
-        f8_matrix(shape));  // the others have every exponent as often as any, which codes would only make larger
+    // f8 that codes make smaller: weights() has every exponent as often as any.
+    out.push_back(f8_matrix(shape));
   }
   return out;
 }
