@@ -35,6 +35,11 @@ template <typename T>
 std::remove_const_t<T> load_streaming_here(CheckedPointer<T> pointer) {
   return *pointer;
 }
+inline constexpr bool kMovesLoads = false;
+template <typename T>
+std::remove_const_t<T> load_streaming_before_sync(CheckedPointer<T> pointer) {
+  return *pointer;
+}
 template <typename T>
 std::remove_const_t<T> load_shared_by_many(CheckedPointer<T> pointer) {
   return *pointer;

@@ -48,6 +48,7 @@ void wait_copies() {
   finish_copies(kPending);
 }
 
+inline constexpr bool kBulkCopies = true;
 inline bool have_bulk_copies(const DeviceInfo&) { return true; }
 inline void order_before_bulk_copies() {}
 class Arrival {
@@ -82,6 +83,9 @@ class Arrival {
 
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define ECMV_GPU_HAS_BULK_COPIES
+inline constexpr bool kBulkCopies = true;
+#else
+inline constexpr bool kBulkCopies = false;
 #endif
 
 // kBytes: 4, 8 or 16; both addresses are multiples of it.

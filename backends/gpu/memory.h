@@ -57,8 +57,8 @@ ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #endif
 }
 
-// The same, but kept where it stands: nvcc moves loads down to where they are used, so that no work would hide their
-// latency.
+// The same, but kept where it stands by nvcc, which else moves loads down to where they are used, so that no work would hide
+// their latency. ptxas still moves it where registers are few, and where they are not.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
@@ -71,6 +71,37 @@ ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
     asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(pointer));
   else
     asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(value) : "l"(pointer));
+  return value;
+#else
+  return load_streaming(pointer);
+#endif
+}
+
+// Whether that happens here.
+#if !defined(__HIP__)
+inline constexpr bool kMovesLoads = true;
+#else
+inline constexpr bool kMovesLoads = false;
+#endif
+
+// The same, but before the next barrier of lanes: of memory that others may write, for all that ptxas knows, so that it does
+// not move the load behind one. What does not fit the registers is spilled.
+template <typename T>
+ECMV_GPU_DEVICE T load_streaming_before_sync(const T* pointer) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+  T value;
+  if constexpr (sizeof(T) == 16)
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(pointer)
+                 : "memory");
+  else if constexpr (sizeof(T) == 8)
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+                 : "=r"(value.x), "=r"(value.y)
+                 : "l"(pointer)
+                 : "memory");
+  else
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(value) : "l"(pointer) : "memory");
   return value;
 #else
   return load_streaming(pointer);

@@ -193,6 +193,7 @@ struct TokenForm {
     constexpr int kUnits = Elements::kCols / 4;  // of 16 columns, in a strip
     const Pointer<const std::byte> block = slice + col / kBlockCols * (8 * kTokenTiles * kBlockTokenBytes);
     const int first_unit = col % kBlockCols / kUnitCols;  // 0 where a step has several strips
+    const SharedBlocks blocks(block);
     ECMV_GPU_UNROLL
     for (int r = 0; r < kRowTiles; ++r) {
       ECMV_GPU_UNROLL
@@ -205,8 +206,8 @@ struct TokenForm {
         begin_products();
         ECMV_GPU_UNROLL
         for (int unit = 0; unit < kUnits; ++unit)
-          multiply_block(a[unit / 2][unit % 2],
-                         block + strip * kUnits / kUnitsOfBlock * (8 * kTokenTiles * kBlockTokenBytes),
+          multiply_block(a[unit / 2][unit % 2], blocks,
+                         strip * kUnits / kUnitsOfBlock * (8 * kTokenTiles * kBlockTokenBytes),
                          first_unit + strip * kUnits % kUnitsOfBlock + unit, sums[r]);
         commit_products();
       }

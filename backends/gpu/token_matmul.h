@@ -42,7 +42,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
 
   const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
             end_col = first_col + own_cols;
-  const Pointer<std::byte> buffers = shared_memory() + (kTogether ? first_block_offset() : 0);
+  const Pointer<std::byte> buffers = kTogether ? first_block(shared_memory()) : shared_memory();
   const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
 
   if (works) rows.copy(ring, plan.parts);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/token_units.h"
@@ -27,12 +28,14 @@ ECMV_GPU_DEVICE uint32_t address_of_shared(const std::byte* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 #endif
-// From shared_memory() to the first block.
-ECMV_GPU_DEVICE int first_block_offset() {
+// The first place for a block from `at` on, for which kBlockAlignment bytes more are there.
+ECMV_GPU_DEVICE Pointer<std::byte> first_block(Pointer<std::byte> at) {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  return static_cast<int>(-address_of_shared(shared_memory()) & (kBlockAlignment - 1));
+  return at + static_cast<int>(-address_of_shared(at) & (kBlockAlignment - 1));
+#elif defined(ECMV_GPU_EMULATOR)
+  return at + static_cast<int>(-reinterpret_cast<uintptr_t>(at.address()) & (kBlockAlignment - 1));
 #else
-  return 0;
+  return at;
 #endif
 }
 
@@ -62,15 +65,42 @@ ECMV_GPU_DEVICE void wait_for_products() {
 #endif
 }
 
-// C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block,
-// sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
+// Blocks in shared memory, as matrix units want to be told: one addition for each product.
+class SharedBlocks {
+ public:
+  explicit ECMV_GPU_DEVICE SharedBlocks(Pointer<const std::byte> first) : first_(first) {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+    low_ = 1u << 16 | (address_of_shared(first) >> 4 & 0x3FFF);
+#elif defined(ECMV_GPU_EMULATOR)
+    if (reinterpret_cast<uintptr_t>(first.address()) % kBlockAlignment != 0)
+      fault("a block of tokens begins at no multiple of " + std::to_string(kBlockAlignment) + " bytes.");
+#endif
+  }
+  ECMV_GPU_DEVICE Pointer<const std::byte> first() const { return first_; }
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  // Of 16 columns of the block that is `bytes` further. Address, (unused), bytes from eight tokens to the next eight, all in
+  // 16; parts change places over 128 bytes.
+  ECMV_GPU_DEVICE uint64_t descriptor(int bytes, int unit) const {
+    constexpr uint64_t kHigh = uint64_t{1} << 30 | kBlockAlignment / 16;
+    return kHigh << 32 | (low_ + static_cast<uint32_t>(bytes + unit * 2 * kUnitCols) / 16);
+  }
+#endif
+
+ private:
+  Pointer<const std::byte> first_;
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  uint32_t low_;
+#endif
+};
+
+// C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block `bytes`
+// further than the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void multiply_block(uint4 a, Pointer<const std::byte> block, int unit, float (&c)[kTokenTiles][4]) {
+ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
+                                    float (&c)[kTokenTiles][4]) {
   static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 8);
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  // Address, (unused), bytes from eight tokens to the next eight, all in 16; parts change places over 128 bytes.
-  const uint64_t b = uint64_t{1} << 62 | uint64_t{kBlockAlignment / 16} << 32 | uint64_t{1} << 16 |
-                     ((address_of_shared(block) + static_cast<uint32_t>(unit) * 2 * kUnitCols) >> 4 & 0x3FFF);
+  const uint64_t b = blocks.descriptor(bytes, unit);
   if constexpr (kTokenTiles == 1) {
     asm volatile(
         "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
@@ -103,7 +133,9 @@ ECMV_GPU_DEVICE void multiply_block(uint4 a, Pointer<const std::byte> block, int
   const int g = Lanes<32>::lane() / 4, t = Lanes<32>::lane() % 4;
   ECMV_GPU_UNROLL
   for (int k = 0; k < kTokenTiles; ++k) {
-    const auto pair = [&](int number) { return *cast<const uint32_t>(block + pair_place(8 * k + g, number)); };
+    const auto pair = [&](int number) {
+      return *cast<const uint32_t>(blocks.first() + (bytes + pair_place(8 * k + g, number)));
+    };
     multiply_tokens(a, uint2{pair(8 * unit + t), pair(8 * unit + 4 + t)}, c[k]);
   }
 #endif

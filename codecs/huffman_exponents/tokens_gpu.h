@@ -173,7 +173,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
   const gpu::Pointer<std::byte> memory = gpu::shared_memory(),
                                 own_ring = memory + ((4 << layout.bits) + lane_group * kRingBytes),
                                 piece = memory + (layout.pieces + lane_group * gpu::kPieceBytes),
-                                slices = memory + (layout.slices + (kTogether ? gpu::first_block_offset() : 0));
+                                all_slices = memory + layout.slices,
+                                slices = kTogether ? gpu::first_block(all_slices) : all_slices;
   const int part_bytes = kTogether ? layout.slice_cols / gpu::kBlockCols * (8 * kTokenTiles * gpu::kBlockTokenBytes)
                                    : tokens.batch * layout.token_bytes,
             slice_bytes = parts * part_bytes, part_cols = layout.part_segments * matrix.segment_cols,

@@ -4,6 +4,7 @@
 // T = 12 when they were dealt out one by one, and 5 us as a product.)
 #pragma once
 
+#include "backends/gpu/warpgroup_units.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 #include "codecs/quad_huffman/fragments.h"
 
@@ -12,22 +13,45 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // Tokens of a tile.
 inline constexpr int kFragmentTile = 8;
 
-// Bytes of a unit of 16 columns of the matrix in shared memory: of each lane the four columns of its token, tile after tile.
-template <int kTiles>
-inline constexpr int kUnitTokenBytes = kLanes* kTiles * 8;
+// How the numbers of two columns of the matrix are dealt to the columns of a unit, so that they meet a lane's.
+struct FragmentPairs {
+  static ECMV_GPU_DEVICE int unit_pair(int pair) { return (pair & ~7) | (pair & 1) << 2 | (pair >> 1 & 3); }
+};
 
-// Numbers of token 8 j + lane / 4 in shared memory, as load_fragment_tokens() has them, from a tile's first column on.
-template <int kTiles>
-struct SharedNumbers {
+// Bytes of a unit of 16 columns of the matrix in shared memory: of each lane the four columns of its token.
+inline constexpr int kLaneTokenBytes = 8, kUnitTokenBytes = kLanes * kLaneTokenBytes;
+
+// Numbers of token lane / 4 in shared memory, in the order of units, from a tile's first column on.
+struct UnitNumbers {
   gpu::Pointer<const std::byte> own;
-  explicit ECMV_GPU_DEVICE SharedNumbers(gpu::Pointer<const std::byte> tokens)
-      : own(tokens + LaneGroup::lane() / 4 * (4 * kTiles * 8)) {}
+  explicit ECMV_GPU_DEVICE UnitNumbers(gpu::Pointer<const std::byte> tokens)
+      : own(tokens + LaneGroup::lane() / 4 * (4 * kLaneTokenBytes)) {}
   // Of column `col` of stored row `row` of the tile.
   ECMV_GPU_DEVICE static uint32_t place(int row, int col) {
-    return static_cast<uint32_t>(col / kFragmentCols * kUnitTokenBytes<kTiles> + row % 4 * (kTiles * 8) + col % 4 * 2);
+    return static_cast<uint32_t>(col / kFragmentCols * kUnitTokenBytes + row % 4 * kLaneTokenBytes + col % 4 * 2);
+  }
+  ECMV_GPU_DEVICE uint32_t number(uint32_t place, int /* the first tile */) const {
+    return *gpu::cast<const uint16_t>(own + static_cast<int>(place));
+  }
+};
+
+// The same where four lane groups multiply together: tokens in blocks of 64 columns (gpu/warpgroup_units.h), pairs dealt by
+// FragmentPairs. A place is a multiple of 8 and which 16 bytes.
+template <int kTiles>
+struct BlockNumbers {
+  static constexpr int kBlockBytes = kFragmentTile * kTiles * gpu::kBlockTokenBytes;
+  gpu::Pointer<const std::byte> own;
+  explicit ECMV_GPU_DEVICE BlockNumbers(gpu::Pointer<const std::byte> tokens)
+      : own(tokens + LaneGroup::lane() / 4 * gpu::kBlockTokenBytes) {}
+  ECMV_GPU_DEVICE static uint32_t place(int row, int col) {
+    const int all = col / kFragmentCols * kUnitCols + row % 4 * 4 + col % 4,
+              pair = FragmentPairs::unit_pair(all % gpu::kBlockCols / 2);
+    return static_cast<uint32_t>((all / gpu::kBlockCols * kBlockBytes + pair % 4 * 4 + all % 2 * 2) << 3 | pair / 4);
   }
   ECMV_GPU_DEVICE uint32_t number(uint32_t place, int j) const {
-    return *gpu::cast<const uint16_t>(own + (static_cast<int>(place) + j * 8));
+    const uint32_t part = (place & 7) ^ static_cast<uint32_t>(LaneGroup::lane() / 4);
+    return *gpu::cast<const uint16_t>(own + static_cast<int>((place >> 3) + part * 16) +
+                                      j * (kFragmentTile * gpu::kBlockTokenBytes));
   }
 };
 
@@ -44,12 +68,12 @@ ECMV_GPU_DEVICE gpu::uint4 patch_operand(const uint32_t (&facts)[2], const uint3
 }
 
 // Adds what the patches of some lanes change, `gains` in place of `loses`, numbers of bf16: a patch is two columns of A.
-template <int kTiles>
+template <typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, uint32_t gains, uint32_t loses,
-                                            const SharedNumbers<kTiles>& numbers, float (&sums)[kTiles][4]) {
+                                            const Numbers& numbers, float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 8;
   const int t = LaneGroup::lane() % 4;
-  const uint32_t place = has ? SharedNumbers<kTiles>::place(row, col) : 0,
+  const uint32_t place = has ? Numbers::place(row, col) : 0,
                  facts = place << kUnitRowBits | (has ? unit_row(row, col) : kNoUnitRow),
                  numbers_of = gains | (loses ^ 0x8000) << 16;
   const int count = gpu::popcount(LaneGroup::ballot(has));
@@ -71,13 +95,12 @@ ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, uint32_t
 }
 
 // Adds what the patches of some lanes change, `cell` or its negative, a number of bf16 without sign: a patch is a column of A.
-template <int kTiles>
+template <typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool takes, uint32_t cell,
-                                              const SharedNumbers<kTiles>& numbers, float (&sums)[kTiles][4]) {
+                                              const Numbers& numbers, float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 16;
   const int lane = LaneGroup::lane(), t = lane % 4;
-  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8,
-                 place = has ? SharedNumbers<kTiles>::place(row, col) : 0,
+  const uint32_t above = static_cast<uint32_t>(lane / 4), below = above + 8, place = has ? Numbers::place(row, col) : 0,
                  facts = place << (kUnitRowBits + 1) | (takes ? 1u << kUnitRowBits : 0) |
                          (has ? unit_row(row, col) : kNoUnitRow);
   const int count = gpu::popcount(LaneGroup::ballot(has));
@@ -104,9 +127,8 @@ ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool t
 }
 
 // All patches of a tile; those of int8 elements in the numbers that codes are multiplied as (Cells::integers).
-template <typename TileOf, int kTiles>
-ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, const SharedNumbers<kTiles>& numbers,
-                                      float (&sums)[kTiles][4]) {
+template <typename TileOf, typename Numbers, int kTiles>
+ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, const Numbers& numbers, float (&sums)[kTiles][4]) {
   if constexpr (TileOf::kFloats) {
     tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
       const uint32_t others = (sign & 0x80) << 8 | (sign & 0x7F);

@@ -8,19 +8,27 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+struct FragmentPolicy : RingPolicy {
+  bool together;  // four lane groups at a time
+  int tokens() const { return kFragmentTile * fragment_tiles(together); }
+};
+inline constexpr FragmentPolicy kFragmentPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, false},
+                                                       {{{"together32"}, 32, 32, 1, true}, true}};
+
 struct FragmentsPlanned {
   Plan plan;
   FragmentsLayout layout;
   int64_t blocks;
 };
-inline int fragment_tiles(int tokens) { return tokens <= kFragmentTile ? 1 : kFragmentTiles; }
 // `matrix` is the stored one.
-inline FragmentsPlanned plan_fragments(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
+inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape& shape, datasets::Shape matrix,
                                        int compute_units, int64_t shared_bytes) {
-  const int64_t facts = is_float(shape.form) ? 0 : int64_t{2} * tiles * kFragmentTile * kLanes * 4;
+  const int64_t tokens = policy.tokens(), facts = is_float(shape.form) ? 0 : 2 * tokens * kLanes * 4,
+                aligned = policy.together ? gpu::kBlockAlignment : 0;
   const SharesPlanned of = plan_shares(
-      policy, shape, matrix, kRingBytes + kScheduleBytes, compute_units, shared_bytes,
-      [&](int64_t share_tiles) { return facts + share_tiles * shape.tile_cols / kFragmentCols * kLanes * tiles * 8; });
+      policy, shape, matrix, kLeanRingBytes, compute_units, shared_bytes,
+      [&](int64_t share_tiles) { return facts + aligned + share_tiles * shape.tile_cols * 2 * tokens * 2; },
+      policy.together ? gpu::kWarpgroup : 1);
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
            .facts = of.plan.inputs,
@@ -29,26 +37,22 @@ inline FragmentsPlanned plan_fragments(const RingPolicy& policy, const Shape& sh
           of.blocks};
 }
 
-inline constexpr RingPolicy kFragmentPolicies[] = {{{"waves32"}, 32, 32, 1, true}, {{"waves24"}, 24, 32, 1, true}};
-
 struct MultiplyFragments {
   Matrix matrix;
   Shape shape;
   datasets::Shape stored;
   int cols;  // of the matrix
-  const RingPolicy* policy;
+  const FragmentPolicy* policy;
   int compute_units;
   int64_t shared_bytes;
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     multiply_parts(
-        stream, args, kFragmentTokens, compute_units, early,
-        [&](int tokens) {
-          return plan_fragments(*policy, shape, stored, fragment_tiles(tokens), compute_units, shared_bytes);
-        },
+        stream, args, policy->tokens(), compute_units, early,
+        [&](int) { return plan_fragments(*policy, shape, stored, compute_units, shared_bytes); },
         [&](const FragmentsPlanned& planned, const gpu::Bf16Tokens& tokens) {
-          gpu::launch(fragments_kernel(shape, fragment_tiles(tokens.batch), policy->lane_groups),
+          gpu::launch(fragments_kernel(shape, policy->together),
                       {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
                       planned.plan, planned.layout, hidden_of(planned.plan), cols, tokens);
         });
@@ -60,15 +64,15 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (!is_fragments(matrix)) return kRefusesRows;
-  const auto& policy = named.as<RingPolicy>();
+  const auto& policy = named.as<FragmentPolicy>();
   const Shape shape = shape_of(matrix);
-  if (fragments_kernel(shape, 1, policy.lane_groups) == nullptr)
-    return "The kernel is for bf16 elements in symbols of four columns, and with 32 waves for int8 elements in folded "
-           "cells with 2 to 4 raw bits.";
-  if (plan_fragments(policy, shape, stored_shape(matrix), kFragmentTiles, device.compute_units, device.shared_bytes)
-          .blocks == 0)
-    return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
-           "thread block.";
+  if (fragments_kernel(shape, policy.together) == nullptr)
+    return "The kernel is for bf16 elements in symbols of four columns, and for int8 elements in folded cells with 2 "
+           "to 4 "
+           "raw bits.";
+  if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
+    return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens()) +
+           " tokens do not fit the shared memory of a thread block.";
   if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
   return "";
 }
@@ -78,17 +82,13 @@ inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layer
   const Shape shape = shape_of(view);
   const datasets::Shape stored = stored_shape(view);
   const backends::DeviceInfo& device = place.device();
-  const auto& policy = named.as<RingPolicy>();
-  const auto planned = [&](int tiles) {
-    return plan_fragments(policy, shape, stored, tiles, device.compute_units, device.shared_bytes).layout;
-  };
-  const FragmentsLayout one = planned(1), all = planned(kFragmentTiles);
-  const int shares = std::max(one.shares, all.shares),
-            share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols * 2;
+  const auto& policy = named.as<FragmentPolicy>();
+  const FragmentsLayout layout =
+      plan_fragments(policy, shape, stored, device.compute_units, device.shared_bytes).layout;
   return {MultiplyFragments{matrix_of(view, shape), shape, stored, static_cast<int>(view.shape.cols), &policy,
                             device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
-          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
-           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+          {.scratch_bytes = gpu::share_scratch_bytes(layout.shares, view.shape.rows),
+           .rounding = rounding_of_shares(view, shape, layout.share_tiles * shape.tile_cols * 2, layout.shares)}};
 }
 
 // --- four lane groups together -----------------------------------------------------------------------------------
@@ -109,10 +109,8 @@ inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shap
     if (lane_groups > gpu::kWarpgroup && lane_groups / 2 >= groups) continue;
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                   shares = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles);
-    const int64_t rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
-                  lists = int64_t{lane_groups} * kListedBytes;
-    // Tokens are at a multiple of their blocks' alignment.
-    const int64_t before_tokens = (rings + lists + kAlignment - 1) / kAlignment * kAlignment;
+    const int64_t rings = int64_t{lane_groups} * kLeanRingBytes, lists = int64_t{lane_groups} * kListedBytes;
+    const int64_t before_tokens = rings + lists;
     TogetherPlanned planned{};
     Plan& plan = planned.plan;
     if (!place_table(plan, shape, policy.copies, shared_bytes - before_tokens - slices)) continue;

@@ -1,31 +1,36 @@
 // Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
 // operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens_gpu.h)
 // take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
-// a whole, in the order in which lanes read them as operand B; what they sum up is added by a launch behind the product
-// (gpu/token_shares.h). Numbers of int8 elements are those of few_tokens.
+// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h). Numbers of int8 elements are those
+// of few_tokens.
+//
+// Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
+// together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
+// us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4 alone.)
 #pragma once
 
+#include <type_traits>
+
+#include "backends/gpu/warpgroup_units.h"
 #include "codecs/quad_huffman/few_tokens_gpu.h"
 #include "codecs/quad_huffman/fragment_patches_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Tiles of tokens at most of a kernel whose lane groups multiply alone.
-inline constexpr int kFragmentTiles = 2, kFragmentTokens = kFragmentTile * kFragmentTiles;
+// Tiles of tokens of a kernel whose lane groups multiply alone, or together.
+ECMV_GPU_BOTH constexpr int fragment_tiles(bool together) { return together ? 2 : 1; }
 
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
-  int tokens = 0;  // [units, kUnitTokenBytes]
+  int tokens = 0;  // [units, kUnitTokenBytes], or blocks from gpu::first_block() on
   int facts = 0;   // of int8 elements, [2, tokens, 32]: of each token the largest number's bits, and the sum
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
 // The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
-// many powers of two they are scaled. `cols` are those of the matrix.
-template <int kTiles, bool kScaled, typename ShiftOf>
-ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, gpu::Pointer<std::byte> to,
-                                          ShiftOf shift_of) {
-  constexpr int kTokens = kTiles * kFragmentTile;
+// many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15).
+template <int kTokens, bool kScaled, typename ShiftOf, typename Put>
+ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, ShiftOf shift_of, Put put) {
   for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {
     const int unit = i / kTokens, token = i % kTokens, col = unit * kUnitCols;
     gpu::uint4 first = eight_numbers(x, token, cols, col), second = eight_numbers(x, token, cols, col + 8);
@@ -33,12 +38,7 @@ ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCo
       const TokenFactors factors = factors_of(token < x.batch ? shift_of(token) : 0);
       first = scaled(first, factors), second = scaled(second, factors);
     }
-    const gpu::Pointer<std::byte> place =
-        to + (unit * kUnitTokenBytes<kTiles> + token % kFragmentTile * 4 * kTiles * 8 + token / kFragmentTile * 8);
-    *gpu::cast<gpu::uint2>(place) = gpu::uint2{first.x, first.y};
-    *gpu::cast<gpu::uint2>(place + kTiles * 8) = gpu::uint2{first.z, first.w};
-    *gpu::cast<gpu::uint2>(place + 2 * kTiles * 8) = gpu::uint2{second.x, second.y};
-    *gpu::cast<gpu::uint2>(place + 3 * kTiles * 8) = gpu::uint2{second.z, second.w};
+    put(unit, token, first, second);
   }
 }
 
@@ -69,13 +69,95 @@ ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
   return {2 * stored.first, all, 2 * stored.stored};
 }
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
+// Tokens in the order in which lanes that multiply alone read operand B. A segment has kUnits units.
+template <int kUnits>
+class UnitTokens {
+ public:
+  static constexpr int kTiles = fragment_tiles(false);
+  using Numbers = UnitNumbers;
+
+  explicit ECMV_GPU_DEVICE UnitTokens(gpu::Pointer<std::byte> at) : inputs_(at) {}
+  ECMV_GPU_DEVICE void put(int unit, int token, gpu::uint4 first, gpu::uint4 second) const {
+    const gpu::Pointer<gpu::uint2> place =
+        gpu::cast<gpu::uint2>(inputs_ + (unit * kUnitTokenBytes + token * kUnitTokenBytes / kFragmentTile));
+    place[0] = gpu::uint2{first.x, first.y};
+    place[1] = gpu::uint2{first.z, first.w};
+    place[2] = gpu::uint2{second.x, second.y};
+    place[3] = gpu::uint2{second.z, second.w};
+  }
+  ECMV_GPU_DEVICE static void order() {}
+
+  // Those of a tile from its first unit on.
+  class Tile {
+   public:
+    ECMV_GPU_DEVICE Tile(const UnitTokens& all, int unit)
+        : inputs_(all.inputs_ + unit * kUnitTokenBytes), own_(inputs_ + LaneGroup::lane() * kLaneTokenBytes) {}
+    ECMV_GPU_DEVICE Numbers numbers() const { return Numbers(inputs_); }
+    ECMV_GPU_DEVICE void multiply(int segment, int unit, gpu::uint4 a, float (&sums)[kTiles][4]) {
+      gpu::multiply_tokens(a, *gpu::cast<const gpu::uint2>(own_ + (segment * kUnits + unit) * kUnitTokenBytes),
+                           sums[0]);
+    }
+
+   private:
+    gpu::Pointer<const std::byte> inputs_, own_;
+  };
+
+ private:
+  gpu::Pointer<std::byte> inputs_;
+};
+
+// The same for four lane groups: blocks. A product is under way while the next unit is decoded.
+template <int kUnits>
+class BlockTokens {
+ public:
+  static constexpr int kTiles = fragment_tiles(true);
+  using Numbers = BlockNumbers<kTiles>;
+
+  explicit ECMV_GPU_DEVICE BlockTokens(gpu::Pointer<std::byte> at) : blocks_(gpu::first_block(at)) {}
+  ECMV_GPU_DEVICE void put(int unit, int token, gpu::uint4 first, gpu::uint4 second) const {
+    const gpu::Pointer<std::byte> block = blocks_ + unit / gpu::kUnitsOfBlock * Numbers::kBlockBytes;
+    const int pair = unit % gpu::kUnitsOfBlock * 8;
+    *gpu::cast<gpu::uint4>(block + gpu::pair_place(token, pair)) = gpu::uint4{first.x, first.z, second.x, second.z};
+    *gpu::cast<gpu::uint4>(block + gpu::pair_place(token, pair + 4)) = gpu::uint4{first.y, first.w, second.y, second.w};
+  }
+  ECMV_GPU_DEVICE static void order() { gpu::order_before_units(); }
+
+  class Tile {
+   public:
+    // Tiles are whole blocks.
+    ECMV_GPU_DEVICE Tile(const BlockTokens& all, int unit)
+        : inputs_(all.blocks_ + unit / gpu::kUnitsOfBlock * Numbers::kBlockBytes), blocks_(inputs_) {}
+    ECMV_GPU_DEVICE Numbers numbers() const { return Numbers(inputs_); }
+    ECMV_GPU_DEVICE void multiply(int segment, int unit, gpu::uint4 a, float (&sums)[kTiles][4]) {
+      operands_[unit % 2] = a;
+      if (unit > 0) gpu::wait_for_products();
+      gpu::begin_products();
+      gpu::multiply_block(operands_[unit % 2], blocks_,
+                          (segment * kUnits + unit) / gpu::kUnitsOfBlock * Numbers::kBlockBytes,
+                          unit % gpu::kUnitsOfBlock, sums);
+      gpu::commit_products();
+      if (unit == kUnits - 1) gpu::wait_for_products();
+    }
+
+   private:
+    gpu::Pointer<const std::byte> inputs_;
+    gpu::SharedBlocks blocks_;
+    gpu::uint4 operands_[2] = {};
+  };
+
+ private:
+  gpu::Pointer<std::byte> blocks_;
+};
+
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kTogether, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix matrix, Plan plan, FragmentsLayout layout,
                                                                       Hidden hidden, int all_cols,
                                                                       gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, true>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, lean_form(kForm, kMostThreads)>;
+  constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
+  using Inputs = std::conditional_t<kTogether, BlockTokens<kUnits>, UnitTokens<kUnits>>;
   constexpr bool kFloats = TileOf::kFloats;
-  constexpr int kEach = kUnitTokenBytes<kTiles>, kOfSegment = TileOf::kSegmentCols / kFragmentCols * kEach;
+  constexpr int kTiles = Inputs::kTiles, kTokens = kTiles * kFragmentTile;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
@@ -84,17 +166,21 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   // A block takes several row groups in turn: table and tokens are there once.
   const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
   int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;
-  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + layout.tokens;
+  const Inputs inputs(gpu::shared_memory() + layout.tokens);
   const gpu::Pointer<uint32_t> largest = gpu::cast<uint32_t>(gpu::shared_memory() + layout.facts);
-  const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTiles * kFragmentTile * kLanes);
+  const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTokens * kLanes);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  // Those that multiply together go on together: row groups that do not exist are the last one again, for results that nobody
+  // stores.
+  const auto goes_on = [&] { return (kTogether ? group - lane_group % gpu::kWarpgroup : group) < matrix.row_groups; };
   const auto begin = [&](int number, uint32_t after) {
-    tile.template begin<true>(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
+    const int64_t of = !kTogether || group < matrix.row_groups ? group : matrix.row_groups - 1;
+    tile.template begin<true>(matrix.streams, of, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  if (group < matrix.row_groups) begin(0, own_entries.all());
+  if (goes_on()) begin(0, own_entries.all());
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
   if constexpr (!kFloats) {
@@ -102,33 +188,26 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
     gpu::sync_block();
   }
   const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
-  load_fragment_tokens<kTiles, !kFloats>(tokens, cols, inputs, shift_of);
+  load_fragment_tokens<kTokens, !kFloats>(
+      tokens, cols, shift_of,
+      [&](int unit, int token, gpu::uint4 first, gpu::uint4 second) { inputs.put(unit, token, first, second); });
+  Inputs::order();
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
-  const gpu::Pointer<const std::byte> own_inputs = inputs + lane * kTiles * 8;
   float sums[kTiles][4] = {};
   int number = 0;
-  while (group < matrix.row_groups) {
-    const int tile_at = (tile.first_col() - cols.first / 2) / kFragmentCols * kEach;
-    multiply_patches(tile, SharedNumbers<kTiles>(inputs + tile_at), sums);
+  while (goes_on()) {
+    typename Inputs::Tile tile_inputs(inputs, (tile.first_col() - cols.first / 2) / kFragmentCols);
+    multiply_patches(tile, tile_inputs.numbers(), sums);
     tile.begin_raw();
-    const gpu::Pointer<const std::byte> tile_inputs = own_inputs + tile_at;
-    decode_fragments(tile, table, lowest, hidden, [&](int segment, int unit, gpu::uint4 a) {
-      const gpu::Pointer<const std::byte> at = tile_inputs + (segment * kOfSegment + unit * kEach);
-      if constexpr (kTiles == 1) {
-        gpu::multiply_tokens(a, *gpu::cast<const gpu::uint2>(at), sums[0]);
-      } else {
-        const gpu::uint4 x = *gpu::cast<const gpu::uint4>(at);
-        gpu::multiply_tokens(a, gpu::uint2{x.x, x.y}, sums[0]);
-        gpu::multiply_tokens(a, gpu::uint2{x.z, x.w}, sums[1]);
-      }
-    });
+    decode_fragments(tile, table, lowest, hidden,
+                     [&](int segment, int unit, gpu::uint4 a) { tile_inputs.multiply(segment, unit, a, sums); });
     const int64_t first_row = group * kUnitRows;
     const bool ends = ++number == own_tiles;
     if (ends) number = 0, group += step;
-    if (group < matrix.row_groups) begin(number, 0);
+    if (goes_on()) begin(number, 0);
     if (!ends) continue;
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTiles; ++j) {

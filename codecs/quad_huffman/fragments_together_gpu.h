@@ -9,14 +9,9 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// How the numbers of two columns of the matrix are dealt to the columns of a unit, so that they meet a lane's.
-struct FragmentPairs {
-  static ECMV_GPU_DEVICE int unit_pair(int pair) { return (pair & ~7) | (pair & 1) << 2 | (pair >> 1 & 3); }
-};
-
 struct TogetherLayout {
   int patches = 0;                  // of each lane group, [kListedBytes]
-  int tokens = 0;                   // two slices, behind gpu::first_block_offset()
+  int tokens = 0;                   // two slices, from gpu::first_block() on
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
@@ -114,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
                                                                          TogetherLayout layout, Hidden hidden,
                                                                          gpu::Bf16Tokens tokens) {
   // Lean: 128 registers are not enough for the schedule, too, and what is spilled is waited for with the loads under way.
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, true>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, LaneForm{.lean = true}>;
   static_assert(TileOf::kFloats);
   constexpr int kBytes = kSliceBytes<TileOf::kSegmentCols, kTokenTiles>, kSliceCols = 2 * TileOf::kSegmentCols,
                 kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes, kBatch = gpu::kUnitsOfBlock;
@@ -126,7 +121,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   // Row groups that do not exist are the last one again, for results that nobody stores.
   const int64_t own_group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group,
                 group = own_group < matrix.row_groups ? own_group : matrix.row_groups - 1;
-  const gpu::Pointer<std::byte> slices = gpu::shared_memory() + (layout.tokens + gpu::first_block_offset());
+  const gpu::Pointer<std::byte> slices = gpu::first_block(gpu::shared_memory() + layout.tokens);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   using Patches = ListedPatches<kTokenTiles, TileOf::kSegmentCols>;
@@ -155,13 +150,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
     tile.begin_raw();
     const int segments = tile.segments();
     for (int s = 0; s < segments; ++s, ++slice) {
-      TileOf::wait_for_segment();
+      tile.wait_for_segment();
       gpu::order_before_units();
       gpu::sync_block();
       copy_tokens(slice + 1);
       tile.fetch(s);
       gpu::commit_copies();
       const gpu::Pointer<const std::byte> own_slice = slices + slice % 2 * kBytes;
+      const gpu::SharedBlocks blocks(own_slice);
       patches.add(tile, s, own_slice, sums);
       // Those of one block of columns are multiplied while the next ones are decoded.
       gpu::uint4 operands[2][kBatch];
@@ -179,7 +175,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
         gpu::begin_products();
         ECMV_GPU_UNROLL
         for (int k = 0; k < kBatch; ++k)
-          gpu::multiply_block(operands[block % 2][k], own_slice + block * kBlockBytes, k, sums);
+          gpu::multiply_block(operands[block % 2][k], blocks, block * kBlockBytes, k, sums);
         gpu::commit_products();
       });
       gpu::wait_for_products();

@@ -7,28 +7,42 @@
 //   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
 #pragma once
 
+#include <type_traits>
+
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/cells_gpu.h"
+#include "codecs/quad_huffman/code_ring_gpu.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/streams_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-using LaneGroup = gpu::Lanes<kLanes>;
+// What suits a kernel, by its registers and by what it multiplies.
+struct LaneForm {
+  bool lean = false;  // the ring
+  // Raw bits of bf16 and f8 elements are brought to the L2 cache before they are loaded.
+  bool prefetches = true;
+  // Raw bits are loaded a batch before they are needed, with `halves` half of one. Else ptxas moves the loads to where registers
+  // are free for them, which was 60 to 80 instructions before (NOTES.md: what that gains).
+  bool early = false, halves = false;
+};
 
-// A ring's first lines are repeated after its last one, so that the other words of two windows need no wrap. A lean
-// lane group has its tile's schedule behind its ring, a byte a segment.
-inline constexpr int kRepeatedLines = 2, kRingBytes = (kRingLines + kRepeatedLines) * kLineBytes,
-                     kScheduleBytes = kLanes;
+// Of products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
+ECMV_GPU_BOTH constexpr LaneForm early_form(int form) { return {.early = gpu::kMovesLoads && !is_float(form)}; }
+// Of lean kernels that multiply alone. 32 lane groups have 64 registers each, not enough for two batches of floats.
+ECMV_GPU_BOTH constexpr LaneForm lean_form(int form, int most_threads) {
+  return {.lean = true,
+          .prefetches = false,
+          .early = gpu::kMovesLoads,
+          .halves = is_float(form) && most_threads >= 32 * kLanes};
+}
 
-// kLean, for kernels of 64 registers: the schedule is in shared memory instead of a register (spilled ones are waited for with
-// the loads under way), and raw bits of bf16 and f8 elements are not brought to the L2 cache before they are loaded.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kLean = false>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
 class TileLanes {
  public:
-  static constexpr int kSharedBytes = kRingBytes + (kLean ? kScheduleBytes : 0),
-                       kSegmentCols = segment_cols(kSymbolCols), kRawBits = raw_bits_of(kForm),
+  static constexpr int kSharedBytes = CodeRing<kLanesForm.lean>::kBytes, kSegmentCols = segment_cols(kSymbolCols),
+                       kRawBits = raw_bits_of(kForm),
                        kSignWords = sign_mantissa_bits(kForm);  // of floats: of the raw words of 32 columns
   static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
@@ -51,26 +65,17 @@ class TileLanes {
     segments_ = LaneGroup::uniform((cols_of_tile + kSegmentCols - 1) / kSegmentCols);
     const int64_t number = group * column_tiles + column;
     const gpu::uint4 index = streams.tiles[number];
-    tile_.schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
+    const uint32_t schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
     tile_.first_patch = index.y;
     tile_.left_patches = index.z;
     tile_.patches = gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y;
     const uint32_t lines = LaneGroup::pick(index.w | (after & hidden_.zero), 0);
-    if constexpr (kLean) {
-      gpu::cast<uint8_t>(ring_ + kRingBytes)[lane] = static_cast<uint8_t>(tile_.schedule);
-      LaneGroup::sync();
-    }
+    ring_.set_schedule(schedule);
     int blocks[kAhead];  // known before more loads begin, which would be waited for as well
     for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
-    tile_.full = static_cast<int>(lines & 0xFFFF) * kBlockLines;
-    const int partial = static_cast<int>(lines >> 16);
-    tile_.lines = tile_.full + partial;
-    const gpu::Pointer<const std::byte> masks = streams.codes + static_cast<int64_t>(index.x) * kUnitBytes;
-    tile_.mask = lane < partial ? gpu::cast<const uint32_t>(masks)[lane] : 0;
-    tile_.codes = masks + (partial + 3) / 4 * kUnitBytes;
+    ring_.begin(lines, streams.codes + static_cast<int64_t>(index.x) * kUnitBytes);
     tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
                                kSegmentRawBytes);
-    tile_.fetched = 0;
     tile_.position = static_cast<uint32_t>(kRingBits - ring_bits());
     if constexpr (!kFloats) {
       ECMV_GPU_UNROLL
@@ -78,7 +83,7 @@ class TileLanes {
         if (patch_of(k) < tile_.patches) tile_.patches_ahead[k] = streams.patches[tile_.first_patch + patch_of(k)];
     }
     if constexpr (!kRawLater)
-      load_batch(0, 0, 0);
+      begin_raw();
     else if (kRawBits > 0)
       prefetch_raw(0, 1);
     if constexpr (kFloats) prefetch_patches(gpu::cast<const uint32_t>(patches_), tile_.first_patch, tile_.patches);
@@ -87,16 +92,17 @@ class TileLanes {
       prefetch_raw(1, kBatches - 1);
     else if constexpr (kPrefetched == 1)
       prefetch_raw(1, 1);
+    ring_.order();
     LaneGroup::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) {
-      fetch_codes(blocks[s]);
+      fetch_codes(blocks[s], s);
       gpu::commit_copies();
     }
   }
 
   // Raw bits to registers, which what comes between begin() and this may use for itself.
-  ECMV_GPU_DEVICE void begin_raw() { load_batch(0, 0, 0); }
+  ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
 
   // Calls f(lane's patch, sign and mantissa of its element: a byte, of f8 bits 15 and 6..4 of a half) for the patches of the
   // tile, of bf16 or f8 elements; before decode().
@@ -116,12 +122,18 @@ class TileLanes {
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
-      if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
-      LaneGroup::sync();
-      fetch_codes(blocks_of(s + kAhead));
-      gpu::commit_copies();
-      gpu::wait_copies<kAhead>();
-      LaneGroup::sync();
+      if constexpr (CodeRing<kLanesForm.lean>::kBulk) {
+        wait_for_segment();
+        LaneGroup::sync();
+        fetch(s);
+        gpu::commit_copies();
+      } else {
+        LaneGroup::sync();
+        fetch(s);
+        gpu::commit_copies();
+        gpu::wait_copies<kAhead>();
+        LaneGroup::sync();
+      }
       decode_segment(table, s, visit);
     }
   }
@@ -200,12 +212,15 @@ class TileLanes {
   }
 
   // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then all
-  // meet, then each calls fetch() and commits.
+  // meet, then each calls fetch() and commits. Copies that are no bulk copies are those of all that it has committed.
   ECMV_GPU_DEVICE int segments() const { return segments_; }
-  ECMV_GPU_DEVICE static void wait_for_segment() { gpu::wait_copies<kAhead - 1>(); }
+  ECMV_GPU_DEVICE void wait_for_segment() {
+    gpu::wait_copies<kAhead - 1>();
+    ring_.wait();
+  }
   ECMV_GPU_DEVICE void fetch(int s) {
     if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
-    fetch_codes(blocks_of(s + kAhead));
+    if (s + kAhead < segments_) fetch_codes(blocks_of(s + kAhead), kAhead - 1);
   }
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_one(const Table& table, int s, Visit visit) {
@@ -297,6 +312,10 @@ class TileLanes {
   static constexpr int kBatchCols = batch_cols(kSymbolCols, kForm), kBatches = kSegmentCols / kBatchCols,
                        kBatchQuads = kBatchCols / 4;
   static constexpr int kBatchWords = batch_words(kSymbolCols, kForm), kUnitWords = raw_unit_words(kSymbolCols, kForm);
+  static constexpr int kRawBytesOfLane = kUnitWords * 4;  // of a unit
+  // What is loaded at once: batches, or parts of them.
+  static constexpr int kSteps = kLanesForm.halves ? 2 : 1, kStepQuads = kBatchQuads / kSteps;
+  static_assert(kBatchWords % kSteps == 0);
   static_assert(kBatches % 2 == 0);
 
   static constexpr int kPatchesAhead = 4;
@@ -341,34 +360,45 @@ class TileLanes {
   }
   ECMV_GPU_DEVICE int ring_bits() const { return kShifted ? hidden_.ring_bits : kRingBits; }
 
-  // Loads batch `batch` of the segment that is `further` bytes after the one in work. Loads begin when the batch in use
-  // has come: nvcc counts all of a thread's loads of this kind by one counter, so that a wait for one waits for all
-  // that have begun.
-  ECMV_GPU_DEVICE void load_batch(int batch, int further, uint32_t in_use) {
+  template <typename T>
+  ECMV_GPU_DEVICE static std::remove_const_t<T> load_raw(gpu::Pointer<T> from) {
+    if constexpr (kLanesForm.early) return gpu::load_streaming_before_sync(from);
+    return gpu::load_streaming_here(from);
+  }
+  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it has not
+  // loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a thread's loads of this
+  // kind by one counter, so that a wait for one waits for all that have begun.
+  ECMV_GPU_DEVICE void load_step(int step, int further, int of_lane, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
-    const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * kUnitWords * 4);
+    const int batch = step / kSteps;
+    const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * of_lane);
     const gpu::Pointer<const std::byte> from = tile_.raw + further;
     uint32_t* words = tile_.words[batch % 2];
     ECMV_GPU_UNROLL
-    for (int i = 0; i < kBatchWords; i += kUnitWords) {
+    for (int i = first_word(step % kSteps); i < first_word(step % kSteps + 1); i += kUnitWords) {
       const gpu::Pointer<const std::byte> unit = from + lane + (batch * kBatchWords + i) * kLineBytes;
       if constexpr (kUnitWords == 4) {
-        const gpu::uint4 v = gpu::load_streaming_here(gpu::cast<const gpu::uint4>(unit));
+        const gpu::uint4 v = load_raw(gpu::cast<const gpu::uint4>(unit));
         words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
       } else if constexpr (kUnitWords == 2) {
-        const gpu::uint2 v = gpu::load_streaming_here(gpu::cast<const gpu::uint2>(unit));
+        const gpu::uint2 v = load_raw(gpu::cast<const gpu::uint2>(unit));
         words[i] = v.x, words[i + 1] = v.y;
       } else {
-        words[i] = gpu::load_streaming_here(gpu::cast<const uint32_t>(unit));
+        words[i] = load_raw(gpu::cast<const uint32_t>(unit));
       }
     }
+    if constexpr (kLanesForm.early) LaneGroup::sync();
+  }
+  // Of a batch, what a step loads: units that have a word of the step's columns, and no word of those before.
+  ECMV_GPU_DEVICE static constexpr int first_word(int step) {
+    return (step * (kBatchWords / kSteps) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }
 
   // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
-  static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && kLean) ? 0
-                                     : kRawBits > 3                         ? 1
-                                     : kRawBits > 0                         ? kBatches
-                                                                            : 0;
+  static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && !kLanesForm.prefetches) ? 0
+                                     : kRawBits > 3                                          ? 1
+                                     : kRawBits > 0                                          ? kBatches
+                                                                                             : 0;
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (LaneGroup::lane() != 0) return;
@@ -376,56 +406,12 @@ class TileLanes {
   }
 
   // Blocks of lines that segment s needs; 0 beyond the last one.
-  ECMV_GPU_DEVICE int blocks_of(int s) const {
-    if (s >= segments_) return 0;
-    if constexpr (!kLean) return static_cast<int>(LaneGroup::pick(tile_.schedule, s));
-    return LaneGroup::uniform(static_cast<int>(gpu::cast<const uint8_t>(ring_ + kRingBytes)[s]));
-  }
-  // Moves lagging positions forward and starts the copies of the next blocks.
-  ECMV_GPU_DEVICE void fetch_codes(int blocks) {
-    const int left = (tile_.full - tile_.fetched) / kBlockLines, full = left < 0 ? 0 : blocks < left ? blocks : left;
-    fetch_full_lines(full);
-    ECMV_GPU_NO_UNROLL
-    for (int b = full; b < blocks; ++b) fetch_partial_lines();
-    const int reach = tile_.fetched < tile_.lines ? tile_.fetched : tile_.lines;
-    const int least = 32 * reach - ring_bits();
+  ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
+  // Starts the copies of the next blocks and moves lagging positions forward.
+  ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
+    ring_.fetch(blocks, later);
+    const int least = 32 * ring_.reach() - ring_bits();
     if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
-  }
-
-  ECMV_GPU_DEVICE void fetch_full_lines(int blocks) {
-    constexpr int kBytes = kBlockLines * kLineBytes;
-    static_assert(kBytes == 16 * kLanes);
-    const int lane = LaneGroup::lane();
-    gpu::Pointer<const std::byte> from = tile_.codes + lane * 16;
-    const gpu::Pointer<std::byte> ring = ring_ + lane * 16;
-    int at = tile_.fetched * kLineBytes;
-    tile_.fetched += blocks * kBlockLines;
-    tile_.codes += blocks * kBytes;
-    ECMV_GPU_NO_UNROLL
-    for (; blocks > 0; --blocks, at += kBytes, from += kBytes) {
-      const int slot = at & (kRingLines * kLineBytes - 1);
-      gpu::copy_async<16>(ring + slot, from);
-      if (slot == 0 && lane < kRepeatedLines * kLineBytes / 16)
-        gpu::copy_async<16>(ring + kRingLines * kLineBytes, from);
-    }
-  }
-
-  // Each lane copies its own words, which come without gaps.
-  ECMV_GPU_DEVICE void fetch_partial_lines() {
-    const int lane = LaneGroup::lane();
-    ECMV_GPU_NO_UNROLL
-    for (int line = tile_.fetched; line < tile_.fetched + kBlockLines && line < tile_.lines; ++line) {
-      const uint32_t mask = LaneGroup::pick(tile_.mask, line - tile_.full);
-      if ((mask >> lane & 1) != 0) {
-        const int slot = line & (kRingLines - 1);
-        const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 4);
-        const gpu::Pointer<const std::byte> from = tile_.codes + 4 * LaneGroup::count_before(mask);
-        gpu::copy_async<4>(to, from);
-        if (slot < kRepeatedLines) gpu::copy_async<4>(to + kRingLines * kLineBytes, from);
-      }
-      tile_.codes += 4 * gpu::popcount(mask);
-    }
-    tile_.fetched += kBlockLines;
   }
 
   template <typename Visit>
@@ -470,8 +456,13 @@ class TileLanes {
   template <int kQuad, typename Visit>
   ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t entry) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
-    if (quad % kBatchQuads == 0)
-      load_batch((batch + 1) % kBatches, batch + 1 < kBatches ? 0 : next_segment, tile_.words[batch % 2][0]);
+    if (quad % kStepQuads == 0) {
+      // Nobody needs what is loaded past the last segment: all lanes load the same.
+      const int step = quad / kStepQuads;
+      const bool of_next = step + 1 == kBatches * kSteps;
+      load_step(of_next ? 0 : step + 1, of_next ? next_segment : 0, of_next && next_segment == 0 ? 0 : kRawBytesOfLane,
+                tile_.words[batch % 2][first_word(step % kSteps)]);
+    }
     if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0))
       prefetch_raw(batch + 2, 1);
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
@@ -489,7 +480,7 @@ class TileLanes {
 
   gpu::Pointer<const uint16_t> patches_;
   const Hidden& hidden_;
-  gpu::Pointer<std::byte> ring_;
+  CodeRing<kLanesForm.lean> ring_;
   gpu::SharedWords lane_ring_;
   TileState<kBatchWords, kPatchesAhead> tile_;
   int first_col_ = 0, segments_ = 0;

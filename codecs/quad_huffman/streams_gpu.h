@@ -73,15 +73,11 @@ ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % 
 // A tile in work.
 template <int kBatchWords, int kPatchesAhead>
 struct TileState {
-  gpu::Pointer<const std::byte> codes;  // the next lines
-  gpu::Pointer<const std::byte> raw;    // of the segment in work
+  gpu::Pointer<const std::byte> raw;  // of the segment in work
   uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
   uint32_t first_patch, left_patches, patches;
   uint32_t position;  // in bits; of shifted windows less the shift
-  uint32_t mask;      // of partial line number `lane`
   uint16_t patches_ahead[kPatchesAhead];
-  int full, lines, fetched;
-  uint32_t schedule;  // of segment number `lane`
 };
 
 // Where the element is, its exponent, and the one that is coded in its place.

@@ -118,15 +118,15 @@ struct SharesPlanned {
 // rings. Lane groups of a multiprocessor take as long as three quarters of the most at least. No blocks where nothing fits.
 template <typename InputBytes>
 SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t ring_bytes,
-                          int compute_units, int64_t shared_bytes, InputBytes input_bytes) {
+                          int compute_units, int64_t shared_bytes, InputBytes input_bytes, int multiple = 1) {
   const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols);
   SharesPlanned best{};
   double least = 0;
   for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
     const int64_t shares = (columns + share_tiles - 1) / share_tiles, inputs = input_bytes(share_tiles);
     if (share_tiles != (columns + shares - 1) / shares) continue;
-    for (int lane_groups = static_cast<int>(std::min<int64_t>(policy.lane_groups, groups)); lane_groups >= 1;
-         --lane_groups) {
+    const int64_t most = std::min<int64_t>(policy.lane_groups, (groups + multiple - 1) / multiple * multiple);
+    for (int lane_groups = static_cast<int>(most); lane_groups >= multiple; lane_groups -= multiple) {
       const int64_t rings = lane_groups * ring_bytes;
       SharesPlanned planned{};
       Plan& plan = planned.plan;
@@ -241,7 +241,7 @@ UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets:
       const int steps = static_cast<int>(units / division.step);
       division.blocks = static_cast<int>(std::min<int64_t>(at_once, steps));
       division.runs = runs_of(steps, division.blocks);
-      const int64_t rings = int64_t{lane_groups} * (kRingBytes + kScheduleBytes),
+      const int64_t rings = int64_t{lane_groups} * kLeanRingBytes,
                     sums = (kEpochBytes + sums_bytes(lane_groups, division.most_groups()) + 15) / 16 * 16;
       Plan& plan = planned.plan;
       if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - inputs)) continue;

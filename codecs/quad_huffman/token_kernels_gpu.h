@@ -18,9 +18,9 @@ inline constexpr int kMostFewLaneGroups = 16;
 using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
 FewKernel few_kernel(const Shape& shape, int tiles);
 
-// Tiles of eight tokens: 1 or kFragmentTiles.
+// Of fragment_tiles(together) tiles of eight tokens.
 using FragmentsKernel = void (*)(Matrix, Plan, FragmentsLayout, Hidden, int, gpu::Bf16Tokens);
-FragmentsKernel fragments_kernel(const Shape& shape, int tiles, int lane_groups);
+FragmentsKernel fragments_kernel(const Shape& shape, bool together);
 
 // Of bf16, null for others. Tiles of eight tokens: 2 or 8.
 using TogetherKernel = void (*)(Matrix, Plan, TogetherLayout, Hidden, gpu::Bf16Tokens);

@@ -38,16 +38,15 @@ FewKernel few_kernel(const Shape& shape) {
   });
 }
 
-template <int kTiles, int kMostThreads>
+template <bool kTogether>
 FragmentsKernel fragments_kernel(const Shape& shape) {
   return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> FragmentsKernel {
-    // Of int8 elements 32 lane groups are always faster (H200, 16384 x 16384: 62 and 69 us, 16 tokens 78 and 84). Cells that are
-    // not folded would be as many kernels again.
-    constexpr bool kHasInt8 = is_folded(decltype(form)::value) && kMostThreads == 32 * kLanes;
-    if constexpr (is_f8(decltype(form)::value) || (!is_float(decltype(form)::value) && !kHasInt8))
+    // int8 elements whose cells are not folded would be as many kernels again.
+    if constexpr (is_f8(decltype(form)::value) ||
+                  (!is_float(decltype(form)::value) && !is_folded(decltype(form)::value)))
       return nullptr;
     else
-      return fragment_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
+      return fragment_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTogether, 32 * kLanes>;
   });
 }
 
@@ -82,10 +81,8 @@ FewKernel few_kernel(const Shape& shape, int tiles) {
                     : few_kernel<kFewTiles, kMostFewLaneGroups * kLanes>(shape);
 }
 
-FragmentsKernel fragments_kernel(const Shape& shape, int tiles, int lane_groups) {
-  if (lane_groups <= 24)
-    return tiles == 1 ? fragments_kernel<1, 24 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 24 * kLanes>(shape);
-  return tiles == 1 ? fragments_kernel<1, 32 * kLanes>(shape) : fragments_kernel<kFragmentTiles, 32 * kLanes>(shape);
+FragmentsKernel fragments_kernel(const Shape& shape, bool together) {
+  return together ? fragments_kernel<true>(shape) : fragments_kernel<false>(shape);
 }
 
 TogetherKernel together_kernel(const Shape& shape, int token_tiles) {

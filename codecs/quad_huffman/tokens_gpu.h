@@ -56,8 +56,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
                 group = own_group < matrix.row_groups ? own_group : matrix.row_groups - 1;
   const int steps = matrix.streams.tile_segments, rounds = (own_tiles + parts - 1) / parts,
             tile_cols = steps * TileOf::kSegmentCols;
-  const gpu::Pointer<std::byte> slices =
-      gpu::shared_memory() + (layout.tokens + (kTogether ? gpu::first_block_offset() : 0));
+  const gpu::Pointer<std::byte> all_slices = gpu::shared_memory() + layout.tokens,
+                                slices = kTogether ? gpu::first_block(all_slices) : all_slices;
   Piece piece{
       {gpu::shared_memory() + (layout.pieces + lane_group * gpu::kPieceBytes), Piece::in_all_elements(matrix.lowest)}};
   constexpr int kPartBytes = TileOf::kSegmentCols / gpu::kBlockCols * 8 * kTokenTiles * gpu::kBlockTokenBytes;
@@ -107,7 +107,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
     if (has) patches = tile.patch_walk();
     scales.load(column * tile_cols);
     for (int s = 0; s < steps; ++s) {
-      TileOf::wait_for_segment();
+      tile.wait_for_segment();
       if constexpr (kTogether) gpu::order_before_units();
       gpu::sync_block();
       const bool decodes = has && s < tile.segments();

@@ -11,6 +11,7 @@
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/exchange.h"
 #include "backends/gpu/lanes.h"
+#include "backends/gpu/warpgroup_units.h"
 
 using namespace ecmv;
 namespace gpu = backends::gpu;
@@ -182,6 +183,11 @@ void skip_under_address_sanitizer() {
 
 int any_wave_size() { return GENERATE(32, 64); }
 
+ECMV_GPU_KERNEL void has_blocks(int from, int further) {
+  const gpu::SharedBlocks blocks(gpu::first_block(gpu::shared_memory() + from) + further);
+  (void)*gpu::cast<const uint8_t>(blocks.first());
+}
+
 }  // namespace
 
 TEST_CASE("lane operations compute what devices compute") {
@@ -297,6 +303,14 @@ TEST_CASE("bulk copies have arrived after the wait for their phase; an access be
       run(any_wave_size(), staged_in_bulk, {1, 130, 16 + 520}, from.data(), to.data(), 1),
       backends::emulator::KernelFault,
       MessageMatches(ContainsSubstring("a bulk copy of 520 bytes; sizes and addresses are multiples of 16")));
+}
+
+TEST_CASE("blocks of tokens that lie where matrix units could not read them are reported") {
+  skip_under_address_sanitizer();
+  run(any_wave_size(), has_blocks, {1, 32, 3 * gpu::kBlockAlignment}, 2 * gpu::kBlockAlignment - 16, 0);
+  CHECK_THROWS_MATCHES(run(any_wave_size(), has_blocks, {1, 32, 3 * gpu::kBlockAlignment}, 0, 512),
+                       backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("begins at no multiple of 1024 bytes")));
 }
 
 TEST_CASE("a stream goes on after a reported fault") {
