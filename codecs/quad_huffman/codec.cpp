@@ -58,7 +58,6 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const int symbol_cols = number_of(settings, "symbol_cols");
   if (floats && symbol_cols > most_float_symbol_cols())
     return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
-  if (f8 && wants_fragments(settings)) return "quad_huffman stores rows of f8, not fragments.";
   if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 columns of f8 as a symbol, not of 2.";
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 and f8 elements are not open; with raw_bits = -1 it takes them.";
@@ -145,7 +144,6 @@ Stored open_checked(const CompressedView& view) {
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
-  require(!f8 || !stored.fragments, "A quad_huffman stream of f8 has rows, not fragments.");
   if (floats)
     require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_form(stored.symbol_cols, f8) &&
                 (!f8 || stored.symbol_cols == kF8SymbolCols),

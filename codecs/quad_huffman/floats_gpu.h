@@ -75,6 +75,12 @@ ECMV_GPU_DEVICE float unscaled_number_of(uint32_t exponent, uint32_t sign) {
   if constexpr (TileOf::kF8) return gpu::float_of(((sign & gpu::kF8Raw) | exponent << 7) << 16);
   return bf16_number(exponent, sign);
 }
+// The same as a bf16.
+template <typename TileOf>
+ECMV_GPU_DEVICE uint32_t unscaled_bits_of(uint32_t exponent, uint32_t sign) {
+  const uint32_t others = TileOf::kF8 ? sign & (gpu::kF8Raw & 0xFFFF) : (sign & 0x80) << 8 | (sign & 0x7F);
+  return others | exponent << 7;
+}
 template <typename TileOf>
 ECMV_GPU_DEVICE float number_of(uint32_t exponent, uint32_t sign) {
   return unscaled_number_of<TileOf>(exponent, sign) * (TileOf::kF8 ? 0x1p120f : 1.0f);

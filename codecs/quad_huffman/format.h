@@ -71,7 +71,7 @@
 // bits has sign and mantissa of column 2 p where a bf16 in the word's lower half has its sign and its highest mantissa bits,
 // and those of the next column in the upper half. What stands in for an exponent may be 16.
 //
-// In the layout of fragments (not of f8) all this is of another matrix, with twice the rows and half the columns: column
+// In the layout of fragments all this is of another matrix, with twice the rows and half the columns: column
 // 8 j + c of its row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix (fragments.h). Rows and
 // columns up to the next multiple of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
 //

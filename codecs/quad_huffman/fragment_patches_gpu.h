@@ -131,9 +131,8 @@ template <typename TileOf, typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, const Numbers& numbers, float (&sums)[kTiles][4]) {
   if constexpr (TileOf::kFloats) {
     tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
-      const uint32_t others = (sign & 0x80) << 8 | (sign & 0x7F);
-      multiply_float_patches(has, patch.row, patch.col, others | patch.exponent << 7, others | patch.stand_in << 7,
-                             numbers, sums);
+      multiply_float_patches(has, patch.row, patch.col, unscaled_bits_of<TileOf>(patch.exponent, sign),
+                             unscaled_bits_of<TileOf>(patch.stand_in, sign), numbers, sums);
     });
   } else {
     constexpr uint32_t kCell = (TileOf::Bytes::kFolds ? 2u : 1u) << TileOf::Bytes::kCellBits;

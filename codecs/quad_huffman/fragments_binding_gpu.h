@@ -23,7 +23,8 @@ struct FragmentsPlanned {
 // `matrix` is the stored one.
 inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape& shape, datasets::Shape matrix,
                                        int compute_units, int64_t shared_bytes) {
-  const int64_t tokens = policy.tokens(), facts = is_float(shape.form) ? 0 : 2 * tokens * kLanes * 4,
+  const int64_t tokens = policy.tokens(),
+                facts = is_float(shape.form) && !is_f8(shape.form) ? 0 : 2 * tokens * kLanes * 4,
                 aligned = policy.together ? gpu::kBlockAlignment : 0;
   const SharesPlanned of = plan_shares(
       policy, shape, matrix, kLeanRingBytes, compute_units, shared_bytes,
@@ -67,9 +68,8 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   const auto& policy = named.as<FragmentPolicy>();
   const Shape shape = shape_of(matrix);
   if (fragments_kernel(shape, policy.together) == nullptr)
-    return "The kernel is for bf16 elements in symbols of four columns, and for int8 elements in folded cells with 2 "
-           "to 4 "
-           "raw bits.";
+    return "The kernel is for bf16 elements in symbols of four columns, f8 elements, and int8 elements in folded cells "
+           "with 2 to 4 raw bits.";
   if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
     return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens()) +
            " tokens do not fit the shared memory of a thread block.";

@@ -1,8 +1,8 @@
 // Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
 // operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens_gpu.h)
 // take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
-// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h). Numbers of int8 elements are those
-// of few_tokens.
+// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h). Numbers of int8 and f8 elements are
+// those of few_tokens.
 //
 // Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
 // together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
@@ -23,7 +23,7 @@ ECMV_GPU_BOTH constexpr int fragment_tiles(bool together) { return together ? 2 
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
   int tokens = 0;  // [units, kUnitTokenBytes], or blocks from gpu::first_block() on
-  int facts = 0;   // of int8 elements, [2, tokens, 32]: of each token the largest number's bits, and the sum
+  int facts = 0;   // of int8 and f8 elements, [2, tokens, 32]: of each token the largest number's bits, and the sum
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
@@ -55,7 +55,8 @@ ECMV_GPU_DEVICE void decode_fragments(TileOf& tile, const Table& table, uint32_t
   };
   if constexpr (TileOf::kFloats)
     tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-      const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+      const FourFloats four =
+          unscaled_numbers_of<TileOf>(quad, exponents, signs, lowest, exponent_unit<TileOf>(hidden));
       visit_quad(segment, quad, gpu::uint2{four.first, four.second});
     });
   else
@@ -156,7 +157,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, lean_form(kForm, kMostThreads)>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
   using Inputs = std::conditional_t<kTogether, BlockTokens<kUnits>, UnitTokens<kUnits>>;
-  constexpr bool kFloats = TileOf::kFloats;
+  constexpr bool kFloats = TileOf::kFloats, kScales = !kFloats || TileOf::kF8;
   constexpr int kTiles = Inputs::kTiles, kTokens = kTiles * kFragmentTile;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
@@ -183,12 +184,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   if (goes_on()) begin(0, own_entries.all());
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
-  if constexpr (!kFloats) {
+  if constexpr (kScales) {
     look_at_tokens(tokens, cols, plan.lane_groups, largest, totals);
     gpu::sync_block();
   }
   const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
-  load_fragment_tokens<kTokens, !kFloats>(
+  load_fragment_tokens<kTokens, kScales>(
       tokens, cols, shift_of,
       [&](int unit, int token, gpu::uint4 first, gpu::uint4 second) { inputs.put(unit, token, first, second); });
   Inputs::order();
@@ -218,6 +219,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
         float sum = sums[j][i];
         sums[j][i] = 0;
         if (token >= tokens.batch || row >= matrix.rows) continue;
+        if constexpr (TileOf::kF8) sum = scaled(sum, kF8Shift - shift_of(token));
         if constexpr (!kFloats) {
           sum = scaled(sum, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
           sum += (static_cast<float>(matrix.lowest) - (TileOf::Bytes::kFolds ? 0.5f : 0.0f)) * totals[token * kLanes];

@@ -39,13 +39,13 @@ class ListedPatches {
     next_ = 0;
     LaneGroup::sync();
     tile.read_float_patches(first, segment, [&](int k, bool has, const FloatPatch& patch, uint32_t sign) {
-      const uint32_t others = (sign & 0x80) << 8 | (sign & 0x7F);
       const int col = patch.col % kSegmentCols / kFragmentCols * kUnitCols + patch.row % 4 * 4 + patch.col % 4,
                 pair = FragmentPairs::unit_pair(col % gpu::kBlockCols / 2);
       const uint32_t place = static_cast<uint32_t>(col / gpu::kBlockCols * kBlockBytes + pair % 4 * 4 + col % 2 * 2),
                      facts = place << (kUnitRowBits + 3) | static_cast<uint32_t>(pair / 4) << kUnitRowBits |
                              (has ? unit_row(patch.row, patch.col) : kNoUnitRow),
-                     gains = others | patch.exponent << 7, loses = others | patch.stand_in << 7;
+                     gains = unscaled_bits_of<TileOf>(patch.exponent, sign),
+                     loses = unscaled_bits_of<TileOf>(patch.stand_in, sign);
       *gpu::cast<gpu::uint2>(list_ + (k * kLanes + LaneGroup::lane()) * 8) =
           gpu::uint2{facts, gains | (loses ^ 0x8000) << 16};
       cols[k] = has ? static_cast<uint32_t>(patch.col) : kNoCol;

@@ -294,11 +294,14 @@ struct Decode {
 };
 
 // A tile of fragments, rows of `stride` elements of which `cols` are there, to 16 rows of the matrix of twice the stride.
-void JoinFragments(const uint16_t* HWY_RESTRICT tile, int64_t stride, int64_t cols, uint16_t* HWY_RESTRICT matrix) {
+template <typename Element>
+void JoinFragments(const std::byte* from, int64_t stride, int64_t cols, std::byte* to) {
+  const Element* HWY_RESTRICT tile = reinterpret_cast<const Element*>(from);
+  Element* HWY_RESTRICT matrix = reinterpret_cast<Element*>(to);
   for (int64_t row = 0; row < kLanes; ++row)
     for (int64_t col = 0; col < cols; col += 4) {
       const ElementPlace place = place_of_fragment(row, col);
-      std::memcpy(matrix + place.row * 2 * stride + place.col, tile + row * stride + col, 4 * sizeof(uint16_t));
+      std::memcpy(matrix + place.row * 2 * stride + place.col, tile + row * stride + col, 4 * sizeof(Element));
     }
 }
 
@@ -331,8 +334,8 @@ struct MultiplyFloats {
         launch.floats = {tile, stored.tile_cols, group * kLanes, column * stored.tile_cols};
         Tile<true>(launch, group, column, scratch);
         if (stored.fragments)
-          JoinFragments(reinterpret_cast<const uint16_t*>(tile), stored.tile_cols, stored.cols_of(column),
-                        reinterpret_cast<uint16_t*>(matrix));
+          (is_f8(stored.form) ? JoinFragments<uint8_t> : JoinFragments<uint16_t>)(tile, stored.tile_cols,
+                                                                                  stored.cols_of(column), matrix);
         backends::cpu::add_panels(
             form, {type, matrix, stored.element_bytes() * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
             {packed, all_cols, first_col}, args.batch, sums);

@@ -74,13 +74,14 @@ TEST_CASE("quad_huffman decodes fragments of every shape, also as they are", "[q
   const CodecEntry& entry = *find_codec("quad_huffman");
   std::mt19937 random(3);
   for (const datasets::Shape shape : kShapes)
-    for (const auto type : {datasets::ElementType::i8, datasets::ElementType::bf16})
+    for (const auto type : {datasets::ElementType::i8, datasets::ElementType::bf16, datasets::ElementType::f8_e4m3})
       for (const std::string fallback : {"none", "plain"})
         for (const bool noise : {false, true}) {
           const datasets::Matrix matrix = tests::make_typed_matrix("random", type, shape, [&](int64_t) {
             const uint64_t bits = random();
-            if (noise) return bits & (type == datasets::ElementType::i8 ? 0xFF : 0xFFFF);
-            return type == datasets::ElementType::i8 ? bits % 16 : 0x3C00 + bits % 1024;
+            if (noise) return bits & (type == datasets::ElementType::bf16 ? 0xFFFF : 0xFF);
+            if (type == datasets::ElementType::bf16) return 0x3C00 + bits % 1024;
+            return type == datasets::ElementType::i8 ? bits % 16 : 0x30 + bits % 16;
           });
           std::vector<std::string> errors;
           const Settings settings = resolve_settings(

@@ -42,8 +42,7 @@ template <bool kTogether>
 FragmentsKernel fragments_kernel(const Shape& shape) {
   return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> FragmentsKernel {
     // int8 elements whose cells are not folded would be as many kernels again.
-    if constexpr (is_f8(decltype(form)::value) ||
-                  (!is_float(decltype(form)::value) && !is_folded(decltype(form)::value)))
+    if constexpr (!is_float(decltype(form)::value) && !is_folded(decltype(form)::value))
       return nullptr;
     else
       return fragment_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTogether, 32 * kLanes>;
