@@ -178,7 +178,7 @@ ECMV_GPU_DEVICE void add_integer_patches(const TileOf& tile, gpu::Pointer<const 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void few_tokens(Matrix matrix, Plan plan, FewLayout layout,
                                                                  Hidden hidden, gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, early_form(kForm)>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   constexpr bool kFloats = TileOf::kFloats, kScales = !kFloats || TileOf::kF8;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,

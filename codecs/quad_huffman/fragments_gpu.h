@@ -154,7 +154,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kTogether, int 
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix matrix, Plan plan, FragmentsLayout layout,
                                                                       Hidden hidden, int all_cols,
                                                                       gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, lean_form(kForm, kMostThreads)>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, kMostThreads>>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
   using Inputs = std::conditional_t<kTogether, BlockTokens<kUnits>, UnitTokens<kUnits>>;
   constexpr bool kFloats = TileOf::kFloats, kScales = !kFloats || TileOf::kF8;

@@ -78,7 +78,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Division division,
                                                                 Hidden hidden, gpu::Pointer<const uint16_t> x,
                                                                 gpu::Pointer<float> y, gpu::Exchange exchange) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, early_form(kForm)>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   using Bytes = typename TileOf::Bytes;
   constexpr int kRowSums = gpu::kDigits * kLanes;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());

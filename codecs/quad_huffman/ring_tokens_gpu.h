@@ -59,7 +59,7 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix, Plan plan, Division division,
                                                                   Hidden hidden, gpu::Bf16Tokens tokens,
                                                                   gpu::Exchange exchange) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, lean_form(kForm, kMostThreads)>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, kMostThreads>>;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group());
   const BlockUnits units(division, plan.lane_groups);
   const gpu::Pointer<uint32_t> epoch = gpu::cast<uint32_t>(gpu::shared_memory() + plan.sums);

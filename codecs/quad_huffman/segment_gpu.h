@@ -29,14 +29,14 @@ struct LaneForm {
 };
 
 // Of products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
-ECMV_GPU_BOTH constexpr LaneForm early_form(int form) { return {.early = gpu::kMovesLoads && !is_float(form)}; }
+template <int kForm>
+inline constexpr LaneForm kEarlyForm{.early = gpu::kMovesLoads && !is_float(kForm)};
 // Of lean kernels that multiply alone. 32 lane groups have 64 registers each, not enough for two batches of floats.
-ECMV_GPU_BOTH constexpr LaneForm lean_form(int form, int most_threads) {
-  return {.lean = true,
-          .prefetches = false,
-          .early = gpu::kMovesLoads,
-          .halves = is_float(form) && most_threads >= 32 * kLanes};
-}
+template <int kForm, int kMostThreads>
+inline constexpr LaneForm kLeanForm{.lean = true,
+                                    .prefetches = false,
+                                    .early = gpu::kMovesLoads,
+                                    .halves = is_float(kForm) && kMostThreads >= 32 * kLanes};
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
 class TileLanes {
