@@ -2,6 +2,10 @@
 // registers. All lane groups of a block have other rows and the same columns, and take the segments of their tiles at the
 // same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the shares, share rows as in
 // fragments_gpu.h.
+//
+// With 64 tokens a lane has 32 sums. A block has up to 24 lane groups of 80 registers: each unit is multiplied as soon as it is
+// decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers and so: 8192 x
+// 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.)
 #pragma once
 
 #include "backends/gpu/token_copies.h"
@@ -108,8 +112,10 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, int
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix matrix, Plan plan,
                                                                          TogetherLayout layout, Hidden hidden,
                                                                          gpu::Bf16Tokens tokens) {
-  // Lean: 128 registers are not enough for the schedule, too, and what is spilled is waited for with the loads under way.
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, LaneForm{.lean = true}>;
+  // Raw bits half a batch at a time, and the schedule in shared memory: 80 registers are just enough, and what is spilled is
+  // waited for with the loads under way.
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow,
+                           LaneForm{.lean = true, .prefetches = false, .early = gpu::kMovesLoads, .halves = true}>;
   static_assert(TileOf::kFloats);
   constexpr int kBytes = kSliceBytes<TileOf::kSegmentCols, kTokenTiles>, kSliceCols = 2 * TileOf::kSegmentCols,
                 kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes, kBatch = gpu::kUnitsOfBlock;
@@ -159,8 +165,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
       const gpu::Pointer<const std::byte> own_slice = slices + slice % 2 * kBytes;
       const gpu::SharedBlocks blocks(own_slice);
       patches.add(tile, s, own_slice, sums);
-      // Those of one block of columns are multiplied while the next ones are decoded.
-      gpu::uint4 operands[2][kBatch];
+      // A unit is multiplied while the next one is decoded.
+      gpu::uint4 operands[2];
       gpu::uint2 above{};
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
         const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
@@ -168,14 +174,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
           above = {four.first, four.second};
           return;
         }
-        const int unit = quad / 2, block = unit / kBatch;
-        operands[block % 2][unit % kBatch] = gpu::uint4{above.x, four.first, above.y, four.second};
-        if (unit % kBatch != kBatch - 1) return;
-        if (block > 0) gpu::wait_for_products();
+        const int unit = quad / 2;
+        operands[unit % 2] = gpu::uint4{above.x, four.first, above.y, four.second};
+        if (unit > 0) gpu::wait_for_products();
         gpu::begin_products();
-        ECMV_GPU_UNROLL
-        for (int k = 0; k < kBatch; ++k)
-          gpu::multiply_block(operands[block % 2][k], blocks, block * kBlockBytes, k, sums);
+        gpu::multiply_block(operands[unit % 2], blocks, unit / kBatch * kBlockBytes, unit % kBatch, sums);
         gpu::commit_products();
       });
       gpu::wait_for_products();

@@ -53,7 +53,7 @@ template <int kTokenTiles>
 TogetherKernel together_kernel(const Shape& shape) {
   return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> TogetherKernel {
     if constexpr (is_float(decltype(form)::value) && !is_f8(decltype(form)::value))
-      return fragments_together<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, 16 * kLanes>;
+      return fragments_together<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, 24 * kLanes>;
     else
       return nullptr;
   });
