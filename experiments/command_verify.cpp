@@ -33,6 +33,9 @@ struct VerifyVerbOptions {
   bool full_size = false, corrupt = false;
   int flips = 100;
   std::string junit;
+
+  // Where tables go: stdout is for the XML alone.
+  std::ostream& text() const { return junit == "-" ? std::cerr : std::cout; }
 };
 
 // By its name, or because one of that name comes along.
@@ -99,7 +102,7 @@ class Verification {
 
   int file(const std::string& path) {
     const FileVerification verification = verify_file(path);
-    print_verification(verification, std::cout);
+    print_verification(verification, options_.text());
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored))
       if (const std::string hint = nearest_config(path); !hint.empty())
@@ -168,9 +171,9 @@ class Verification {
         code = worse(code, kFailedCase);
         continue;
       }
-      std::cout << fmt::format("damaged streams: {}: {} refused, {} decoded to something, {} ended otherwise{}\n",
-                               one.codec.name(), result.threw, result.returned, result.other,
-                               result.fine() ? "" : " (" + result.first_other + ")");
+      options_.text() << fmt::format("damaged streams: {}: {} refused, {} decoded to something, {} ended otherwise{}\n",
+                                     one.codec.name(), result.threw, result.returned, result.other,
+                                     result.fine() ? "" : " (" + result.first_other + ")");
       add("damaged streams", one.codec.name(), result.fine() ? JunitCase::Result::passed : JunitCase::Result::failed,
           result.first_other);
       if (!result.fine()) code = worse(code, kUnverified);
@@ -205,9 +208,9 @@ int verify(const VerifyVerbOptions& options) {
     ++counts[static_cast<int>(one.result)];
     if (one.result == Result::failed) failures.emplace_back(one.group + " " + one.name, one.message);
   }
-  verification.print_codecs(std::cout);
-  print_failures(failures, "; --junit FILE has them all", std::cout);
-  std::cout << fmt::format("{} verified, {} failed, {} refused or unavailable\n", counts[0], counts[1], counts[2]);
+  verification.print_codecs(options.text());
+  print_failures(failures, "; --junit FILE has them all", options.text());
+  options.text() << fmt::format("{} verified, {} failed, {} refused or unavailable\n", counts[0], counts[1], counts[2]);
   if (!options.junit.empty())
     write_output(options.junit, [&](std::ostream& out) { write_junit("ecmv verify", verification.cases(), out); });
   if (code != kFine || counts[0] > 0) return code;

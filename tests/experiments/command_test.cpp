@@ -260,6 +260,10 @@ TEST_CASE("verify runs the built-in config, writes JUnit and counts damaged stre
   CHECK_THAT(ecmv.out, ContainsSubstring("damaged streams: " + some_codec()) && ContainsSubstring(", 0 failed"));
   CHECK_THAT(text_of(ecmv.folder / "j.xml"),
              ContainsSubstring("failures=\"0\"") && ContainsSubstring("<testcase classname=\"" + some_codec()));
+  CHECK(ecmv({"verify", "--filter", filter, "--corrupt", "--flips", "1", "--junit", "-"}) == 0);
+  CHECK(ecmv.out.starts_with("<?xml"));
+  CHECK_THAT(ecmv.out, !ContainsSubstring("damaged streams: ") && !ContainsSubstring("verified,"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("damaged streams: ") && ContainsSubstring(", 0 failed"));
   CHECK(ecmv({"verify", "nothing.safetensors"}) == 2);
 }
 
