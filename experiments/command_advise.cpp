@@ -246,22 +246,28 @@ void add_advise(CLI::App& app, CommandLine& line) {
       "time of a layer of another shape is scaled from the most similar one by its elements.");
   verb->add_option("weights", *path, "FILE or FOLDER as for inspect, or the name of a model's shape (llama_3_8b, ...)")
       ->required();
-  verb->add_option("--records", options->records, "record files of steps or matmuls, instead of measuring now")
-      ->allow_extra_args(false);
-  verb->add_option("--backend", options->sample.backend, "where products run, as for run (best: a CPU)");
-  verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)");
-  verb->add_option("--threads", options->sample.threads, "of a CPU (all)");
+  CLI::Option* const records =
+      verb->add_option("--records", options->records, "record files of steps or matmuls, instead of measuring now")
+          ->allow_extra_args(false);
+  // Of measuring: with records they would say nothing.
+  verb->add_option("--backend", options->sample.backend, "where products run, as for run (best: a CPU)")
+      ->excludes(records);
+  verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)")->excludes(records);
+  verb->add_option("--threads", options->sample.threads, "of a CPU (all)")->excludes(records);
   verb->add_option("--batch", options->batch, "tokens of a step (1)")->check(CLI::Range(1, backends::kMaxBatch));
   verb->add_option("--activations", options->sample.activations,
                    "what the tokens are: f32, bf16 (f32; of --records any)")
       ->check(CLI::IsMember({"f32", "bf16"}));
   verb->add_option("--codec", options->sample.codecs,
                    "ID or ID:SETTING=VALUE,... that is measured; may be repeated (all that are lossless and quick)")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->excludes(records);
   verb->add_option("--quantise", options->sample.quantisers,
                    "ID or ID:NAME=VALUE,...: a quantiser besides; may be repeated")
-      ->allow_extra_args(false);
-  verb->add_option("-o,--output", options->output, "keeps what was measured as records, for --records");
+      ->allow_extra_args(false)
+      ->excludes(records);
+  verb->add_option("-o,--output", options->output, "keeps what was measured as records, for --records")
+      ->excludes(records);
   verb->add_flag("--json", options->json, "JSON on stdout");
   add_codec_libraries(*verb, line);
   verb->callback(

@@ -232,6 +232,9 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   CHECK(ecmv({"advise", "tiny", "--codec", "raw_bf16", "--activations", "bf16"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("A step of 1 token of bf16 on "));
   CHECK(ecmv({"advise", "tiny", "--codec", "raw_bf16", "--activations", "f16"}) == 2);
+  // What is measured is not asked for with records.
+  CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--codec", "raw_bf16"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("--records excludes --codec"));
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--batch", "8"}) == 6);
   CHECK_THAT(ecmv.out, ContainsSubstring("There is no measured product of bf16 weights"));
 }
