@@ -128,10 +128,11 @@ Dataset load(const SourceRequest& request) {
 
 std::vector<WeightLayer> file_layers(const std::string& path) {
   std::vector<WeightLayer> layers;
-  with_tensors<WeightFormat::any>({.texts = {{"file", path}}},
-                                  [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
-                                    for (const TensorView* tensor : tensors) append_layers(*tensor, layers);
-                                  });
+  SourceRequest request;
+  request.texts = {{"file", path}};
+  with_tensors<WeightFormat::any>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
+    for (const TensorView* tensor : tensors) append_layers(*tensor, layers);
+  });
   return layers;
 }
 

@@ -158,7 +158,9 @@ CoreState CoreWatch::start() {
     dependent.push_back(reading.dependent_s);
     independent.push_back(reading.independent_s);
   }
-  start_ = CoreReading{median(dependent), median(independent)};
+  start_.emplace();
+  start_->dependent_s = median(dependent);
+  start_->independent_s = median(independent);
   throttled_ = {};
   CoreState worst;
   for (const CoreReading& reading : readings) worst = worse_of(worst, compare(reading));
@@ -172,8 +174,11 @@ CoreState CoreWatch::look() {
 }
 
 CoreState CoreWatch::compare(const CoreReading& now) {
-  CoreState state{start_->dependent_s / now.dependent_s, start_->independent_s / now.independent_s, 1 / now.dependent_s,
-                  now.clock_hz};
+  CoreState state;
+  state.clock_share = start_->dependent_s / now.dependent_s;
+  state.throughput_share = start_->independent_s / now.independent_s;
+  state.dependent_ops_per_s = 1 / now.dependent_s;
+  state.clock_hz = now.clock_hz;
   if (now.throttled) state.throttle_events = std::max<int64_t>(0, *now.throttled - throttled_.value_or(*now.throttled));
   throttled_ = now.throttled;
   return state;
