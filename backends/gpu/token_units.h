@@ -10,15 +10,17 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// c += A B for A [16, 16] and B [16, 8] of bf16, dealt to the lanes 4 g + t of a group of 32, two numbers a word: a.x
-// holds A[g, 2t..], a.y A[g + 8, 2t..], a.z A[g, 8 + 2t..], a.w A[g + 8, 8 + 2t..]; b.x holds B[2t.., g], b.y B[8 +
-// 2t.., g]; c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t], c[3] C[g + 8, 2t + 1].
-ECMV_GPU_DEVICE void multiply_tokens(uint4 a, uint2 b, float (&c)[4]) {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+// multiply_tokens() where matrix units have no bf16. On CUDA devices it is called: in line it made kernels of more than 35,000 lines of
+// PTX, and packed_outliers was not compiled for sm_75 within half an hour. So it takes 3 minutes.
+#if defined(__HIP__) || defined(ECMV_GPU_EMULATOR)
+#define ECMV_GPU_SHUFFLED ECMV_GPU_DEVICE
 #else
+#define ECMV_GPU_SHUFFLED inline __device__ __noinline__
+#endif
+struct TokenSums {
+  float of[4];
+};
+ECMV_GPU_SHUFFLED TokenSums multiply_shuffled(uint4 a, uint2 b, TokenSums c) {
   using LaneGroup = Lanes<32>;
   const int g = LaneGroup::lane() / 4, t = LaneGroup::lane() % 4;
   const uint64_t upper = uint64_t{a.z} << 32 | a.x, lower = uint64_t{a.w} << 32 | a.y,
@@ -34,11 +36,27 @@ ECMV_GPU_DEVICE void multiply_tokens(uint4 a, uint2 b, float (&c)[4]) {
     const uint64_t row = LaneGroup::shuffle(upper, 4 * g + part), row_below = LaneGroup::shuffle(lower, 4 * g + part);
     const uint64_t left = LaneGroup::shuffle(column, 8 * t + part),
                    right = LaneGroup::shuffle(column, 8 * t + 4 + part);
-    c[0] = dot(row, left, c[0]);
-    c[1] = dot(row, right, c[1]);
-    c[2] = dot(row_below, left, c[2]);
-    c[3] = dot(row_below, right, c[3]);
+    c.of[0] = dot(row, left, c.of[0]);
+    c.of[1] = dot(row, right, c.of[1]);
+    c.of[2] = dot(row_below, left, c.of[2]);
+    c.of[3] = dot(row_below, right, c.of[3]);
   }
+  return c;
+}
+#undef ECMV_GPU_SHUFFLED
+
+// c += A B for A [16, 16] and B [16, 8] of bf16, dealt to the lanes 4 g + t of a group of 32, two numbers a word: a.x
+// holds A[g, 2t..], a.y A[g + 8, 2t..], a.z A[g, 8 + 2t..], a.w A[g + 8, 8 + 2t..]; b.x holds B[2t.., g], b.y B[8 +
+// 2t.., g]; c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t], c[3] C[g + 8, 2t + 1].
+ECMV_GPU_DEVICE void multiply_tokens(uint4 a, uint2 b, float (&c)[4]) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+#else
+  const TokenSums sums = multiply_shuffled(a, b, {{c[0], c[1], c[2], c[3]}});
+  ECMV_GPU_UNROLL
+  for (int i = 0; i < 4; ++i) c[i] = sums.of[i];
 #endif
 }
 
