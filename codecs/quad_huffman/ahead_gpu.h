@@ -1,21 +1,23 @@
-// A whole chain in one launch, for layers of which every lane group has one tile of 256 columns: while a layer's x is
-// still travelling between the blocks, its tile has been decoded to 64 registers of each lane, so that once x arrives
-// only products of bytes are left, and the next tile is decoded while this one's results travel. A block a row group, a
-// lane group a column tile; a layer is
-//   1. decode the tile to registers; start the copies of the next tile, whole, to shared memory; load the index of the
-//      one after it; make the next
-//      layer's table beside this one's
-//   2. await x (exchange.h); barrier
-//   3. multiply, add to the sums of the rows; barrier; hand out the results
-// Bulk copies, because copies of lanes pass the unit that also looks for x (H200, d = 4096: 1300 clocks to start them
-// for a layer). Eight columns a symbol only: other tiles of 256 columns have several segments.
+// A whole chain in one launch, in which nobody waits for the vector. A layer's tiles are 32 rows of 256 columns. Lane groups
+// that decode have a tile each in turn, decoded to 64 registers of each lane: the first one of a layer while its x is still
+// travelling between the blocks, so that once x arrives only products of bytes are left. Four more lane groups, the helpers,
+// do what comes between layers, so that decoding goes on meanwhile: hand out results as soon as all tiles are multiplied,
+// make the table of the layer after the next one, and bring the next x to shared memory (exchange.h).
+//
+//   lane groups that decode      decode(k), begin the next tile | await x(k) | multiply(k) | decode(k+1) ...
+//   helpers                                       await all multiply(k) | results(k) | table(k+2) | await and store x(k+1) ...
+//
+// They meet at gates: x of a layer is there; all have multiplied; the table is there, of which two take turns. Bulk copies,
+// because copies of lanes pass the unit that also looks for x (H200, d = 4096: 1300 clocks to start them for a layer). Eight
+// columns a symbol only: other tiles of 256 columns have several segments.
 #pragma once
 
+#include "backends/gpu/gate.h"
 #include "codecs/quad_huffman/chain_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-inline constexpr int kAheadCols = segment_cols(8);
+inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kMostAheadThreads = (16 + kHelpers) * kLanes;
 // A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
 // before them.
 inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
@@ -25,6 +27,24 @@ inline constexpr int ahead_bytes(int form) {
   return kAheadCodeBytes + static_cast<int>(raw_bytes_of_segment(8, form)) + 2 * gpu::Arrival::kBytes;
 }
 
+// The layers of the chain, and which row groups are a block's: each grid_size() after the one before.
+struct AheadLayers {
+  gpu::Pointer<const std::byte> layers;
+  int count;
+
+  ECMV_GPU_DEVICE const ChainLayer& operator[](int number) const {
+    return *gpu::cast<const ChainLayer>(layers + number * static_cast<int>(kStoredLayerBytes));
+  }
+  ECMV_GPU_DEVICE static int64_t group_of(int round) {
+    return static_cast<int64_t>(round) * gpu::grid_size() + gpu::block_index();
+  }
+};
+
+// One of the tiles that a lane group has, in the order of layers; layer == count: none is left.
+struct AheadTile {
+  int layer, round, column;
+};
+
 template <int kForm, int kSymbolsOfWindow>
 class AheadLanes {
  public:
@@ -32,36 +52,43 @@ class AheadLanes {
   static constexpr int kSharedBytes = ahead_bytes(kForm);
   using Bytes = Cells<8, kForm>;
 
-  ECMV_GPU_DEVICE AheadLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
-      : hidden_(hidden),
+  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, int lane_groups, gpu::Pointer<std::byte> shared, const Hidden& hidden)
+      : layers_(layers),
+        lane_groups_(lane_groups),
+        lane_group_(LaneGroup::uniform(LaneGroup::group())),
+        hidden_(hidden),
         codes_(shared),
         raw_(shared + kAheadCodeBytes),
-        arrival_(shared + (kAheadCodeBytes + kRawBytes)),
-        column_(LaneGroup::uniform(LaneGroup::group())) {}
+        arrival_(shared + (kAheadCodeBytes + kRawBytes)) {}
 
   // By all lanes, before a barrier of the block.
   ECMV_GPU_DEVICE void init() const {
     if (LaneGroup::lane() == 0) arrival_.init();
   }
 
-  // Whether this lane group has a tile of the layer.
-  ECMV_GPU_DEVICE bool has_tile(const Matrix& matrix) const {
-    return gpu::block_index() < matrix.row_groups && column_ < matrix.column_tiles;
+  ECMV_GPU_DEVICE AheadTile first() const { return from({0, 0, lane_group_}); }
+  ECMV_GPU_DEVICE AheadTile after(AheadTile tile) const {
+    tile.column += lane_groups_;
+    if (tile.column < layers_[tile.layer].matrix.column_tiles) return tile;
+    return from({tile.layer, tile.round + 1, lane_group_});
   }
+  ECMV_GPU_DEVICE bool exists(AheadTile tile) const { return tile.layer < layers_.count; }
 
   // Word l of the tile's index and the next one goes to lane l. The raw bits, which are where no index has to say, are
   // brought to the L2.
-  ECMV_GPU_DEVICE void load_index(const Matrix& matrix) {
-    if (!has_tile(matrix)) return;
-    const int64_t number = tile_number(matrix);
+  ECMV_GPU_DEVICE void load_index(AheadTile tile) {
+    if (!exists(tile)) return;
+    const Matrix& matrix = layers_[tile.layer].matrix;
+    const int64_t number = AheadLayers::group_of(tile.round) * matrix.column_tiles + tile.column;
     index_ =
         LaneGroup::lane() < 8 ? gpu::cast<const uint32_t>(matrix.streams.tiles)[4 * number + LaneGroup::lane()] : 0;
-    if (kRawBits > 0 && LaneGroup::lane() == 0) gpu::prefetch_l2(raw_of_tile(matrix), kRawBytes);
+    if (kRawBits > 0 && LaneGroup::lane() == 0) gpu::prefetch_l2(raw_of(tile), kRawBytes);
   }
 
-  // Starts the copies of the tile whose index was loaded last, and the loads of its first patches.
-  ECMV_GPU_DEVICE void begin(const Matrix& matrix) {
-    if (!has_tile(matrix)) return;
+  // Starts the copies of the tile, whose index was loaded last, and the loads of its first patches.
+  ECMV_GPU_DEVICE void begin(AheadTile tile) {
+    if (!exists(tile)) return;
+    const Matrix& matrix = layers_[tile.layer].matrix;
     const int lane = LaneGroup::lane();
     const uint32_t first_unit = LaneGroup::pick(index_, 0), lines = LaneGroup::pick(index_, 3);
     const int stored = static_cast<int>(LaneGroup::pick(index_, 4) - first_unit) * kUnitBytes;
@@ -72,7 +99,7 @@ class AheadLanes {
       const int bytes = stored < kAheadCodeBytes ? stored : kAheadCodeBytes;
       arrival_.expect(bytes + kRawBytes);
       arrival_.copy(codes_, matrix.streams.codes + static_cast<int64_t>(first_unit) * kUnitBytes, bytes);
-      if (kRawBits > 0) arrival_.copy(raw_, raw_of_tile(matrix), kRawBytes);
+      if (kRawBits > 0) arrival_.copy(raw_, raw_of(tile), kRawBytes);
     }
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
@@ -81,8 +108,7 @@ class AheadLanes {
   }
 
   // Decodes the tile to registers.
-  ECMV_GPU_DEVICE void decode(const Matrix& matrix, const Table& table) {
-    if (!has_tile(matrix)) return;
+  ECMV_GPU_DEVICE void decode(const Table& table) {
     patches_ = next_patches_;
     arrival_.wait(parity_);
     parity_ ^= 1;
@@ -111,10 +137,10 @@ class AheadLanes {
   }
 
   // Adds the products with x to the sums of the block's rows.
-  ECMV_GPU_DEVICE void multiply(const Matrix& matrix, gpu::Pointer<const std::byte> inputs,
-                                gpu::Pointer<int32_t> sums) const {
-    if (!has_tile(matrix)) return;
-    const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;
+  ECMV_GPU_DEVICE void multiply(AheadTile tile, gpu::Pointer<const std::byte> inputs,
+                                gpu::Pointer<int32_t> block_sums) const {
+    const gpu::Pointer<const std::byte> own_inputs = inputs + tile.column * kAheadCols;
+    const gpu::Pointer<int32_t> sums = block_sums + tile.round * kLanes;
     int32_t products[2] = {};
     ECMV_GPU_UNROLL
     for (int i = 0; i < kAheadCols / 16; ++i) {
@@ -130,7 +156,7 @@ class AheadLanes {
       if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
     ECMV_GPU_NO_UNROLL
     for (uint32_t i = patch_of(kOwnPatches); i < patches_.count; i += kLanes)
-      add_patch(matrix.streams.patches[patches_.first + i], own_inputs, sums);
+      add_patch(layers_[tile.layer].matrix.streams.patches[patches_.first + i], own_inputs, sums);
   }
 
  private:
@@ -150,12 +176,19 @@ class AheadLanes {
     gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << Bytes::kCellBits);
   }
 
-  ECMV_GPU_DEVICE int64_t tile_number(const Matrix& matrix) const {
-    return gpu::block_index() * matrix.column_tiles + column_;
+  // The tile, if the block has the row group and the layer the column tile, or the first one of a layer after it.
+  ECMV_GPU_DEVICE AheadTile from(AheadTile tile) const {
+    while (exists(tile)) {
+      const Matrix& matrix = layers_[tile.layer].matrix;
+      if (tile.column < matrix.column_tiles && AheadLayers::group_of(tile.round) < matrix.row_groups) break;
+      tile = {tile.layer + 1, 0, lane_group_};
+    }
+    return tile;
   }
-  ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of_tile(const Matrix& matrix) const {
-    return matrix.streams.raw +
-           (gpu::block_index() * matrix.streams.row_segments + column_) * static_cast<int64_t>(kRawBytes);
+  ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of(AheadTile tile) const {
+    const Matrix& matrix = layers_[tile.layer].matrix;
+    return matrix.streams.raw + (AheadLayers::group_of(tile.round) * matrix.streams.row_segments + tile.column) *
+                                    static_cast<int64_t>(kRawBytes);
   }
 
   // Partial lines come without gaps; from the last to the first they are moved to where lane l's word is word l. Words
@@ -198,132 +231,201 @@ class AheadLanes {
     }
   }
 
+  AheadLayers layers_;
+  int lane_groups_, lane_group_;  // that decode; this one
   const Hidden& hidden_;
   gpu::Pointer<std::byte> codes_, raw_;
   gpu::Arrival arrival_;  // of codes and raw bits
   int parity_ = 0;
-  int column_;
   uint32_t index_ = 0;
   int full_ = 0, partial_ = 0;
   Patches patches_{}, next_patches_{};
   uint32_t bytes_[kAheadCols / 4];
 };
 
-// x of a layer, two words a thread, which are looked at before they are needed; zeros past the last column.
-class Inputs {
- public:
-  ECMV_GPU_DEVICE Inputs(gpu::Pointer<std::byte> shared, const gpu::Exchange& exchange)
-      : shared_(shared), exchange_(exchange) {}
+// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the rows; the
+// descriptions of all layers.
+struct AheadPlaces {
+  gpu::Pointer<std::byte> first;
+  static constexpr int kGates = 4, kXSumsAt = kGates * gpu::kGateBytes, kSumsAt = kXSumsAt + 2 * kHelpers * 4;
 
-  // A block without rows of the layer reads nothing (the exchange's first rule).
-  ECMV_GPU_DEVICE void look(const Matrix& matrix, int number) {
-    pairs_ = gpu::block_index() < matrix.row_groups ? (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair : 0;
-    if (gpu::thread_index() < pairs_) words_ = exchange_.look(number, gpu::thread_index());
+  ECMV_GPU_DEVICE gpu::Gate multiplied() const { return gpu::Gate(first); }
+  ECMV_GPU_DEVICE gpu::Gate x_there() const { return gpu::Gate(first + gpu::kGateBytes); }
+  ECMV_GPU_DEVICE gpu::Gate table_there(int layer) const { return gpu::Gate(first + (2 + layer % 2) * gpu::kGateBytes); }
+  ECMV_GPU_DEVICE gpu::Pointer<int32_t> x_sums(int layer) const {
+    return gpu::cast<int32_t>(first + kXSumsAt) + layer % 2 * kHelpers;
   }
-  // Layer number's results, which the layer of `matrix` multiplies; their elements are added to *sum.
-  ECMV_GPU_DEVICE void await(const Matrix& matrix, int number, gpu::Pointer<int32_t> sum) {
-    if (pairs_ == 0) return;
-    uint32_t own = 0;
-    gpu::uint2 values{};
-    if (gpu::thread_index() < pairs_) {
-      while (!exchange_.are_there(number, words_)) {
-        gpu::pause();
-        words_ = exchange_.look(number, gpu::thread_index());
-      }
-      values = {words_.x, words_.z};
-      own = static_cast<uint32_t>(sum_of_bytes(values.y, sum_of_bytes(values.x, 0)));
+  ECMV_GPU_DEVICE gpu::Pointer<int32_t> sums() const { return gpu::cast<int32_t>(first + kSumsAt); }
+};
+inline int ahead_sums_bytes(int rounds) { return AheadPlaces::kSumsAt + rounds * kLanes * 4; }
+
+// What the helpers do; number `helper` of them.
+class AheadHelper {
+ public:
+  ECMV_GPU_DEVICE AheadHelper(AheadLayers layers, int helper, const AheadPlaces& places, const Plan& plan,
+                              const gpu::Exchange& exchange)
+      : layers_(layers),
+        helper_(helper),
+        places_(places),
+        plan_(plan),
+        exchange_(exchange),
+        threads_{helper * kLanes + LaneGroup::lane(), kHelpers * kLanes} {}
+
+  ECMV_GPU_DEVICE void run(gpu::Pointer<const int8_t> x) {
+    make_table(0, load_own_entries<kOwn>(layers_[0].matrix, threads_));
+    copy_first_x(x);
+    OwnEntries<kOwn> entries{};
+    if (layers_.count > 1) make_table(1, load_own_entries<kOwn>(layers_[1].matrix, threads_));
+    for (int k = 0; k < layers_.count; ++k) {
+      if (k + 2 < layers_.count) entries = load_own_entries<kOwn>(layers_[k + 2].matrix, threads_);
+      places_.multiplied().wait(k % 2);
+      hand_out(k);
+      if (k + 2 < layers_.count) make_table(k + 2, entries);
+      if (k + 1 < layers_.count) await_x(k);
     }
-    if (gpu::thread_index() * kColsOfPair < matrix.streams.row_segments * kAheadCols)
-      gpu::cast<gpu::uint2>(shared_)[gpu::thread_index()] = values;
-    LaneGroup::sync();
-    add_to(sum, static_cast<int32_t>(own));
+    if (threads_.own == 0) exchange_.end(layers_.count);
   }
 
  private:
-  static constexpr int kColsOfPair = 2 * kRowsOfWord;
-  gpu::Pointer<std::byte> shared_;
+  static constexpr int kOwn = 4, kPairs = 4, kColsOfPair = 2 * kRowsOfWord;
+
+  ECMV_GPU_DEVICE void arrive_at(const gpu::Gate& gate) const {
+    LaneGroup::sync();
+    if (LaneGroup::lane() == 0) gate.arrive();
+  }
+  ECMV_GPU_DEVICE void make_table(int number, const OwnEntries<kOwn>& entries) const {
+    fill_table(layers_[number].matrix, plan_, entries, threads_,
+               gpu::shared_memory() + number % 2 * (plan_.rings / 2));
+    arrive_at(places_.table_there(number));
+  }
+  ECMV_GPU_DEVICE gpu::Pointer<std::byte> inputs() const { return gpu::shared_memory() + plan_.inputs; }
+  // Of layer `number`; x is in shared memory.
+  ECMV_GPU_DEVICE void end_x(int number, int32_t own) const {
+    own = LaneGroup::reduce_add(own);
+    if (LaneGroup::lane() == 0) places_.x_sums(number)[helper_] = own;
+    arrive_at(places_.x_there());
+  }
+  ECMV_GPU_DEVICE void copy_first_x(gpu::Pointer<const int8_t> x) const {
+    const Matrix& matrix = layers_[0].matrix;
+    int32_t own = 0;
+    for (int col = threads_.own * 16; col < matrix.streams.row_segments * kAheadCols; col += threads_.count * 16) {
+      const gpu::uint4 words = col < matrix.cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
+      *gpu::cast<gpu::uint4>(inputs() + col) = words;
+      own = sum_of_bytes(words.w, sum_of_bytes(words.z, sum_of_bytes(words.y, sum_of_bytes(words.x, own))));
+    }
+    end_x(0, own);
+  }
+  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without rows of
+  // the next layer reads nothing (the exchange's first rule).
+  ECMV_GPU_DEVICE void await_x(int number) const {
+    const Matrix& matrix = layers_[number + 1].matrix;
+    const int pairs = (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair,
+              stored = matrix.streams.row_segments * kAheadCols / kColsOfPair;
+    int32_t own = 0;
+    if (gpu::block_index() < matrix.row_groups) {
+      for (int first = threads_.own; first < pairs; first += kPairs * threads_.count) {
+        const int count = (pairs - first + threads_.count - 1) / threads_.count;
+        gpu::uint2 values[kPairs];
+        while (!exchange_.try_pairs(number, first, threads_.count, count, values)) gpu::pause();
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kPairs; ++i) {
+          if (i >= count) continue;
+          gpu::cast<gpu::uint2>(inputs())[first + i * threads_.count] = values[i];
+          own = sum_of_bytes(values[i].y, sum_of_bytes(values[i].x, own));
+        }
+      }
+      for (int pair = pairs + threads_.own; pair < stored; pair += threads_.count)
+        gpu::cast<gpu::uint2>(inputs())[pair] = gpu::uint2{};
+    }
+    end_x(number + 1, own);
+  }
+
+  // The results of the block's rows, a row a lane and a row group a helper in turn; the sums are zero again.
+  ECMV_GPU_DEVICE void hand_out(int number) const {
+    const ChainLayer& layer = layers_[number];
+    const int lane = LaneGroup::lane();
+    const bool last = number + 1 == layers_.count;
+    int32_t x_sum = 0;
+    for (int i = 0; i < kHelpers; ++i) x_sum += places_.x_sums(number)[i];
+    for (int round = helper_; AheadLayers::group_of(round) < layer.matrix.row_groups; round += kHelpers) {
+      const int64_t group = AheadLayers::group_of(round), row = group * kLanes + lane;
+      const gpu::Pointer<int32_t> sum = places_.sums() + (round * kLanes + lane);
+      const int32_t total = *sum + layer.matrix.lowest * x_sum;
+      *sum = 0;
+      const bool exists = row < layer.matrix.rows;
+      uint32_t word = exists ? static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)) : 0u;
+      word |= LaneGroup::shuffle_xor(word, 1) << 8;
+      word = (word & 0xFFFFu) | LaneGroup::shuffle_xor(word, 2) << 16;
+      if (!last && lane % kRowsOfWord == 0) exchange_.put(number, group * kWordsOfGroup + lane / kRowsOfWord, word);
+      if (exists) layer.epilogue.store(row, total);
+    }
+  }
+
+  AheadLayers layers_;
+  int helper_;
+  AheadPlaces places_;
+  const Plan& plan_;
   const gpu::Exchange& exchange_;
-  int pairs_ = 0;
-  gpu::uint4 words_{};
+  Threads threads_;  // of the helpers
 };
 
-// A lane group hands out the results of the block's rows, a row a lane; the sums are zero again.
-ECMV_GPU_DEVICE void hand_out_rows(const ChainLayer& layer, gpu::Pointer<int32_t> sums, int32_t x_sum,
-                                   const gpu::Exchange& exchange, int number, bool last) {
-  const int lane = LaneGroup::lane();
-  const int64_t row = gpu::block_index() * kLanes + lane;
-  if (gpu::block_index() >= layer.matrix.row_groups) return;
-  const int32_t total = sums[lane] + layer.matrix.lowest * x_sum;
-  sums[lane] = 0;
-  const bool exists = row < layer.matrix.rows;
-  uint32_t word = exists ? static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)) : 0u;
-  word |= LaneGroup::shuffle_xor(word, 1) << 8;
-  word = (word & 0xFFFFu) | LaneGroup::shuffle_xor(word, 2) << 16;
-  if (!last && lane % kRowsOfWord == 0)
-    exchange.put(number, gpu::block_index() * kWordsOfGroup + lane / kRowsOfWord, word);
-  if (exists) layer.epilogue.store(row, total);
-}
-
-// Shared memory after the plan's: the sums of x of two layers in turn, the sums of the rows, the descriptions of all
-// layers.
-inline constexpr int kAheadRowSums = 16, kAheadLayers = kAheadRowSums + kLanes * 4;
-
+// The block has plan.lane_groups that decode, and the helpers after them.
 template <int kForm, int kSymbolsOfWindow>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(512, 1) void chain_ahead(gpu::Pointer<const std::byte> layers, int count,
-                                                         gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
-                                                         Plan plan, Hidden hidden) {
-  const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;
-  const gpu::Pointer<int32_t> x_sums = gpu::cast<int32_t>(shared), sums = gpu::cast<int32_t>(shared + kAheadRowSums);
-  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
-  // Two tables take turns.
-  const auto table_at = [&](int number) { return gpu::shared_memory() + number % 2 * (plan.rings / 2); };
-  const auto layer_of = [&](int number) -> const ChainLayer& {
-    return *gpu::cast<const ChainLayer>(shared + (kAheadLayers + number * static_cast<int>(kStoredLayerBytes)));
-  };
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostAheadThreads, 1) void chain_ahead(gpu::Pointer<const std::byte> stored, int count,
+                                                                       gpu::Exchange exchange,
+                                                                       gpu::Pointer<const int8_t> x, Plan plan,
+                                                                       Hidden hidden) {
+  const AheadPlaces places{gpu::shared_memory() + plan.sums};
+  const int rounds = static_cast<int>((plan.bytes - plan.sums - AheadPlaces::kSumsAt -
+                                       count * static_cast<int>(kStoredLayerBytes)) /
+                                      (kLanes * 4));
+  const gpu::Pointer<std::byte> layer_bytes = places.first + (AheadPlaces::kSumsAt + rounds * kLanes * 4);
+  const AheadLayers layers{layer_bytes, count};
 
   exchange.begin();
   for (int i = gpu::thread_index(); i < count * static_cast<int>(kStoredLayerBytes) / 4; i += gpu::block_size())
-    gpu::cast<uint32_t>(shared + kAheadLayers)[i] = gpu::cast<const uint32_t>(layers)[i];
-  for (int i = gpu::thread_index(); i < kAheadLayers / 4; i += gpu::block_size()) x_sums[i] = 0;
-  gpu::sync_block();
-  using Ahead = AheadLanes<kForm, kSymbolsOfWindow>;
-  Ahead lanes(gpu::shared_memory() + (plan.rings + LaneGroup::uniform(LaneGroup::group()) * Ahead::kSharedBytes),
-              hidden);
-  lanes.init();
-  lanes.load_index(layer_of(0).matrix);
-  gpu::sync_block();
-  lanes.begin(layer_of(0).matrix);
-  if (count > 1) lanes.load_index(layer_of(1).matrix);
-  fill_table(layer_of(0).matrix, plan, load_own_entries<1>(layer_of(0).matrix));
-  load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kAheadCols, inputs, x_sums);
-  OwnEntries<1> entry = count > 1 ? load_own_entries<1>(layer_of(1).matrix) : OwnEntries<1>{};
-  Inputs next_inputs(inputs, exchange);
-  gpu::sync_block();
-
-  for (int k = 0; k < count; ++k) {
-    const bool last = k + 1 == count;
-    const ChainLayer& layer = layer_of(k);
-    // 1.
-    lanes.decode(layer.matrix, table_of(layer.matrix, plan, table_at(k)));
-    if (k > 0) next_inputs.look(layer.matrix, k - 1);
-    if (!last) {
-      lanes.begin(layer_of(k + 1).matrix);
-      fill_table(layer_of(k + 1).matrix, plan, entry, table_at(k + 1));
-    }
-    if (k + 2 < count) {
-      lanes.load_index(layer_of(k + 2).matrix);
-      entry = load_own_entries<1>(layer_of(k + 2).matrix);
-    }
-    // 2.
-    if (k > 0) next_inputs.await(layer.matrix, k - 1, x_sums + k % 2);
-    gpu::sync_block();
-    // 3.
-    lanes.multiply(layer.matrix, inputs, sums);
-    if (gpu::thread_index() == 0) x_sums[(k + 1) % 2] = 0;
-    gpu::sync_block();
-    if (LaneGroup::group() == k % plan.lane_groups) hand_out_rows(layer, sums, x_sums[k % 2], exchange, k, last);
+    gpu::cast<uint32_t>(layer_bytes)[i] = gpu::cast<const uint32_t>(stored)[i];
+  for (int i = gpu::thread_index(); i < rounds * kLanes; i += gpu::block_size()) places.sums()[i] = 0;
+  if (gpu::thread_index() == 0) {
+    places.multiplied().init(static_cast<uint32_t>(plan.lane_groups));
+    places.x_there().init(kHelpers);
+    for (int i = 0; i < 2; ++i) places.table_there(i).init(kHelpers);
   }
-  if (gpu::thread_index() == 0) exchange.end(count);
+  const int lane_group = LaneGroup::uniform(LaneGroup::group());
+  using Ahead = AheadLanes<kForm, kSymbolsOfWindow>;
+  Ahead lanes(layers, plan.lane_groups, gpu::shared_memory() + (plan.rings + lane_group * Ahead::kSharedBytes), hidden);
+  if (lane_group < plan.lane_groups) lanes.init();
+  gpu::order_before_bulk_copies();
+  gpu::sync_block();
+  if (lane_group >= plan.lane_groups) {
+    AheadHelper(layers, lane_group - plan.lane_groups, places, plan, exchange).run(x);
+    return;
+  }
+
+  AheadTile tile = lanes.first();
+  lanes.load_index(tile);
+  lanes.begin(tile);
+  AheadTile next = lanes.exists(tile) ? lanes.after(tile) : tile;
+  lanes.load_index(next);
+  for (int k = 0; k < count; ++k) {
+    const Table table = table_of(layers[k].matrix, plan, gpu::shared_memory() + k % 2 * (plan.rings / 2));
+    if (tile.layer == k) places.table_there(k).wait(k / 2 % 2);
+    bool waits = true;
+    while (tile.layer == k) {
+      lanes.decode(table);
+      lanes.begin(next);
+      const AheadTile later = lanes.exists(next) ? lanes.after(next) : next;
+      lanes.load_index(later);
+      if (waits) places.x_there().wait(k % 2);
+      waits = false;
+      lanes.multiply(tile, gpu::shared_memory() + plan.inputs, places.sums());
+      tile = next;
+      next = later;
+    }
+    if (waits) places.x_there().wait(k % 2);
+    LaneGroup::sync();
+    if (LaneGroup::lane() == 0) places.multiplied().arrive();
+  }
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -36,6 +36,12 @@ struct Plan {
   int bytes = 0;
 };
 
+// Threads that fill a table together: all of a block, or some.
+struct Threads {
+  int own, count;
+};
+ECMV_GPU_DEVICE Threads all_threads() { return {gpu::thread_index(), gpu::block_size()}; }
+
 // The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and threads
 // beyond that many share the work on one. Loaded before anything that has to be waited for, as a kernel begins, they cost
 // no time of their own.
@@ -52,12 +58,12 @@ struct OwnEntries {
   }
 };
 template <int kCount>
-ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, int further = 0) {
+ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Threads threads = all_threads(), int further = 0) {
   OwnEntries<kCount> own{};
-  const int first = (gpu::thread_index() & (matrix.entries - 1)) + further * gpu::block_size();
+  const int first = (threads.own & (matrix.entries - 1)) + further * threads.count;
   ECMV_GPU_UNROLL
   for (int k = 0; k < kCount; ++k)
-    if (const int number = first + k * gpu::block_size(); number < matrix.entries)
+    if (const int number = first + k * threads.count; number < matrix.entries)
       own.entry[k] = gpu::load_shared_by_many(matrix.table + number);
   return own;
 }
@@ -68,20 +74,21 @@ ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, int fu
 // a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400.)
 template <int kCount>
 ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntries<kCount> own,
+                                Threads threads = all_threads(),
                                 gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4, kChunkBytes = 16;
   const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
-            first = gpu::thread_index() & (matrix.entries - 1);
-  const int threads = gpu::block_size() / matrix.entries, most = threads < chunks ? threads : chunks,
-            sharers = most > 0 ? most : 1, sharer = gpu::thread_index() / matrix.entries;
-  const int turn = gpu::thread_index() % 8 * chunks / 8 + sharer;
+            first = threads.own & (matrix.entries - 1);
+  const int of_entry = threads.count / matrix.entries, most = of_entry < chunks ? of_entry : chunks,
+            sharers = most > 0 ? most : 1, sharer = threads.own / matrix.entries;
+  const int turn = threads.own % 8 * chunks / 8 + sharer;
   if (sharer >= sharers) return;
   ECMV_GPU_NO_UNROLL
-  for (int done = 0; first + done * gpu::block_size() < matrix.entries; done += kCount) {
-    if (done > 0) own = load_own_entries<kCount>(matrix, done);
+  for (int done = 0; first + done * threads.count < matrix.entries; done += kCount) {
+    if (done > 0) own = load_own_entries<kCount>(matrix, threads, done);
     ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      const int number = first + (done + k) * gpu::block_size();
+      const int number = first + (done + k) * threads.count;
       if (number >= matrix.entries) break;
       const uint32_t entry = matrix.exponent_quads ? exponent_quads(own.entry[k]) : own.entry[k];
       const gpu::Pointer<std::byte> to = table + number * bytes;

@@ -42,14 +42,11 @@ struct Chain {
   }
 };
 
-inline std::string refuses_ahead(const Shape& shape, datasets::Shape matrix, int lane_groups,
-                                 const backends::DeviceInfo& device) {
+inline std::string refuses_ahead(const Shape& shape, const backends::DeviceInfo& device) {
   if (!gpu::have_bulk_copies(device))
     return "Decoding ahead of the vector needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
   if (shape.symbol_cols != 8 || shape.tile_cols != kAheadCols)
     return "Decoding ahead of the vector takes tiles of one segment: 256 columns, 8 a symbol.";
-  if (column_tiles(matrix.cols, kAheadCols) > lane_groups || row_groups(matrix.rows) > device.compute_units)
-    return "Decoding ahead of the vector is for layers of at most 4096 columns and 32 rows for each multiprocessor.";
   return "";
 }
 
@@ -103,11 +100,15 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
                             .lane_groups_of_rows = policy.lane_groups,
                             .rounds = 1});
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
-  const int lane_groups = static_cast<int>(tiles + tiles % 2);  // whole waves of 64 lanes
+  const int lane_groups = static_cast<int>(std::min<int64_t>(policy.lane_groups, tiles + tiles % 2));  // whole waves of 64 lanes
+  int64_t rounds = 1;
+  for (const backends::Layer& layer : layers)
+    rounds = std::max(rounds, (row_groups(layer.matrix->shape.rows) + common.blocks - 1) / common.blocks);
   const int64_t rings = int64_t{lane_groups} * ahead_bytes(common.shape.form), inputs = tiles * kAheadCols;
   Plan& plan = chain.plan;
   plan = {.lane_groups = lane_groups, .lane_groups_of_rows = lane_groups};
-  const int64_t others = rings + inputs + kAheadLayers + stored_layers_bytes(layers.size());
+  const int64_t others =
+      rings + inputs + ahead_sums_bytes(static_cast<int>(rounds)) + stored_layers_bytes(layers.size());
   if (!place_table(plan, common.shape, policy.copies, device.shared_bytes - others, 2))
     refuse_together("two tables, tiles, the longest vector and the descriptions of all layers",
                     2 * (int64_t{4} << common.shape.table_bits) + others, device);
@@ -184,7 +185,7 @@ inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers la
   bound.words = common.words;
   bound.plan = planned.plan;
   bound.launch_shape = {.grid = common.blocks,
-                        .block = planned.plan.lane_groups * kLanes,
+                        .block = (planned.plan.lane_groups + (policy.ahead ? kHelpers : 0)) * kLanes,
                         .shared_bytes = planned.plan.bytes,
                         .together = true};
   bound.kernel = chain_kernel(common.shape, planned.plan.lane_groups, policy.ahead);

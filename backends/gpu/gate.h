@@ -1,0 +1,74 @@
+// Gates: lane groups of a block wait until others have arrived, while the rest of the block goes on. A gate opens once as many have
+// arrived as it was made for, and closes for the next phase at once. What a lane group has read and written before it arrives
+// comes before what is done by those that have waited. NVIDIA devices since sm_90 and the emulator have them.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/gpu/async_copy.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+inline constexpr int kGateBytes = 8;
+
+#if defined(ECMV_GPU_EMULATOR)
+
+// Two halves: how many arrive in a phase, and how many have arrived in all phases.
+class Gate {
+ public:
+  explicit Gate(Pointer<std::byte> place) : halves_(cast<uint32_t>(place)) {}
+  void init(uint32_t arrivals) const { halves_[0] = arrivals, halves_[1] = 0; }
+  void arrive() const { halves_[1] = halves_[1] + 1; }
+  void wait(int parity) const {
+    while (static_cast<int>(halves_[1] / halves_[0] % 2) == parity) pause();
+  }
+
+ private:
+  Pointer<uint32_t> halves_;
+};
+
+#else
+
+class Gate {
+ public:
+  explicit ECMV_GPU_DEVICE Gate(Pointer<std::byte> place) {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    place_ = static_cast<uint32_t>(__cvta_generic_to_shared(place));
+#else
+    (void)place;
+#endif
+  }
+  // By one thread, before a barrier of the block.
+  ECMV_GPU_DEVICE void init(uint32_t arrivals) const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(place_), "r"(arrivals) : "memory");
+#else
+    (void)arrivals;
+#endif
+  }
+  // By one lane, behind a barrier of its lane group.
+  ECMV_GPU_DEVICE void arrive() const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_) : "memory");
+#endif
+  }
+  // Waits until phase number n has ended, n % 2 being `parity`; the one before it has, or n is -1.
+  ECMV_GPU_DEVICE void wait(int parity) const {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+    asm volatile(
+        "{\n\t.reg .pred there;\n"
+        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(place_),
+        "r"(parity)
+        : "memory");
+#else
+    (void)parity;
+#endif
+  }
+
+ private:
+  uint32_t place_ = 0;
+};
+
+#endif
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
