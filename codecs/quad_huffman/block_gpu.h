@@ -34,7 +34,7 @@ struct Plan {
   int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
   int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
   int bytes = 0;
-  int table_bits = 0, own_bytes = 0;  // of ahead_gpu.h: the most; of a lane group
+  int table_bits = 0, own_bytes = 0, list_bytes = 0;  // of ahead_gpu.h: the most; of a lane group; of a layer's tiles
 };
 
 // Threads that fill a table together: all of a block, or some.
@@ -59,7 +59,8 @@ struct OwnEntries {
   }
 };
 template <int kCount>
-ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Threads threads = all_threads(), int further = 0) {
+ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Threads threads = all_threads(),
+                                                    int further = 0) {
   OwnEntries<kCount> own{};
   const int first = (threads.own & (matrix.entries - 1)) + further * threads.count;
   ECMV_GPU_UNROLL
@@ -75,8 +76,7 @@ ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Thread
 // a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400.)
 template <int kCount>
 ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntries<kCount> own,
-                                Threads threads = all_threads(),
-                                gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+                                Threads threads = all_threads(), gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4, kChunkBytes = 16;
   const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
             first = threads.own & (matrix.entries - 1);

@@ -20,13 +20,12 @@ using ChainKernel = void (*)(gpu::Pointer<const std::byte>, int, gpu::Exchange, 
                              Hidden);
 
 struct ChainPolicy : RingPolicy {
-  int ahead;  // tiles of a lane group under way in the kernel of ahead_gpu.h; 0: that of chain_gpu.h
+  bool ahead;  // the kernel of ahead_gpu.h
 };
 inline constexpr ChainPolicy kChainPolicies[] = {
-    {{{"waves32"}, 32, 32, 1, false}, 0},
-    {{{"waves16"}, 16, 32, 1, false}, 0},
-    {{{"waves16_ahead"}, 16, 16, 1, false}, 1},
-    {{{"waves16_ahead2"}, 16, 16, 1, false}, 2},
+    {{{"waves32"}, 32, 32, 1, false}, false},
+    {{{"waves16"}, 16, 32, 1, false}, false},
+    {{{"waves16_ahead"}, 16, 16, 1, false}, true},
 };
 
 struct Chain {
@@ -101,16 +100,26 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
                             .lane_groups_of_rows = policy.lane_groups,
                             .rounds = 1});
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
-  const int lane_groups = static_cast<int>(std::min<int64_t>(policy.lane_groups, tiles + tiles % 2));  // whole waves of 64 lanes
-  int64_t rounds = 1;
-  for (const backends::Layer& layer : layers)
-    rounds = std::max(rounds, (row_groups(layer.matrix->shape.rows) + common.blocks - 1) / common.blocks);
-  const int own_bytes = ahead_bytes(common.shape.form, common.shape.table_bits, policy.ahead);
+  const int lane_groups =
+      static_cast<int>(std::min<int64_t>(policy.lane_groups, tiles + tiles % 2));  // whole waves of 64 lanes
+  int64_t rounds = 1, listed = 1;  // row groups of a block; tiles of a lane group and layer
+  for (const backends::Layer& layer : layers) {
+    const int64_t groups = (row_groups(layer.matrix->shape.rows) + common.blocks - 1) / common.blocks,
+                  of_row = (column_tiles(layer.matrix->shape.cols, kAheadCols) + lane_groups - 1) / lane_groups;
+    rounds = std::max(rounds, groups);
+    listed = std::max(listed, groups * of_row);
+  }
+  const int list_bytes = static_cast<int>(listed) * lane_groups * kAheadTileBytes;
+  const int own_bytes = ahead_bytes(common.shape.form, common.shape.table_bits);
   const int64_t rings = int64_t{lane_groups} * own_bytes, inputs = tiles * kAheadCols;
   Plan& plan = chain.plan;
-  plan = {.lane_groups = lane_groups, .lane_groups_of_rows = lane_groups, .table_bits = common.shape.table_bits, .own_bytes = own_bytes};
+  plan = {.lane_groups = lane_groups,
+          .lane_groups_of_rows = lane_groups,
+          .table_bits = common.shape.table_bits,
+          .own_bytes = own_bytes,
+          .list_bytes = list_bytes};
   const int64_t others =
-      rings + inputs + ahead_sums_bytes(static_cast<int>(rounds)) + stored_layers_bytes(layers.size());
+      rings + inputs + ahead_places_bytes(static_cast<int>(rounds), list_bytes) + stored_layers_bytes(layers.size());
   if (!place_table(plan, common.shape, ahead_copies(common.shape.table_bits), device.shared_bytes - others, 2))
     refuse_together("two tables, tiles, the longest vector and the descriptions of all layers",
                     2 * (int64_t{4} << common.shape.table_bits) + others, device);
@@ -158,14 +167,13 @@ inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Comm
 }
 
 template <int kForm>
-ChainKernel ahead_kernel(int table_bits, int tiles) {
-  if (ahead_symbols_of_window(table_bits) == 3) return tiles == 2 ? chain_ahead<kForm, 3, 2> : chain_ahead<kForm, 3, 1>;
-  return tiles == 2 ? chain_ahead<kForm, 2, 2> : chain_ahead<kForm, 2, 1>;
+ChainKernel ahead_kernel(int table_bits) {
+  return ahead_symbols_of_window(table_bits) == 3 ? chain_ahead<kForm, 3> : chain_ahead<kForm, 2>;
 }
-inline ChainKernel chain_kernel(const Shape& shape, int lane_groups, int ahead) {
+inline ChainKernel chain_kernel(const Shape& shape, int lane_groups, bool ahead) {
   return for_shape(shape, [&](auto symbol_cols, auto form, auto symbols) -> ChainKernel {
     if constexpr (symbol_cols == 8) {
-      if (ahead != 0) return ahead_kernel<decltype(form)::value>(shape.table_bits, ahead);
+      if (ahead) return ahead_kernel<decltype(form)::value>(shape.table_bits);
     }
     // Half the waves have twice the registers each.
     if (lane_groups <= 16)

@@ -221,9 +221,7 @@ std::string refuses_chain(const codecs::CompressedView& matrix, const backends::
   if (is_plain(matrix)) return kRefusesPlain;
   if (is_fragments(matrix)) return kRefusesFragments;
   if (policy.ahead)
-    if (std::string refused = refuses_ahead(shape_of(matrix), device);
-        !refused.empty())
-      return refused;
+    if (std::string refused = refuses_ahead(shape_of(matrix), device); !refused.empty()) return refused;
   return refuses<InputType::int8>(matrix, device, policy);
 }
 
