@@ -10,7 +10,9 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kMostAheadThreads = (16 + kHelpers) * kLanes;
+// Half of the helpers hand on vectors, half of them make tables and lists.
+inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kHelpersOfKind = kHelpers / 2,
+                     kMostAheadThreads = (16 + kHelpers) * kLanes;
 // A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
 // before them.
 inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
@@ -54,17 +56,19 @@ static_assert(sizeof(AheadTile) == kAheadTileBytes);
 struct AheadPlaces {
   gpu::Pointer<std::byte> first;
   int list_bytes;
-  static constexpr int kXSumsAt = (4 + kAheadLists) * gpu::kGateBytes, kCountsAt = kXSumsAt + 2 * kHelpers * 4,
+  static constexpr int kXSumsAt = (6 + kAheadLists) * gpu::kGateBytes, kCountsAt = kXSumsAt + 2 * kHelpersOfKind * 4,
                        kListsAt = kCountsAt + kAheadLists * 4;
   static_assert(kListsAt % 16 == 0);
 
   ECMV_GPU_DEVICE gpu::Gate gate(int i) const { return gpu::Gate(first + i * gpu::kGateBytes); }
-  ECMV_GPU_DEVICE gpu::Gate multiplied() const { return gate(0); }
-  ECMV_GPU_DEVICE gpu::Gate x_there() const { return gate(1); }
-  ECMV_GPU_DEVICE gpu::Gate table_there(int layer) const { return gate(2 + layer % 2); }
-  ECMV_GPU_DEVICE gpu::Gate list_there(int layer) const { return gate(4 + layer % kAheadLists); }
+  // Each waiter waits for every phase of a gate. Gates take turns where one phase may end before a waiter has come to the one
+  // before it.
+  ECMV_GPU_DEVICE gpu::Gate x_there() const { return gate(0); }
+  ECMV_GPU_DEVICE gpu::Gate multiplied(int layer) const { return gate(1 + layer % 2); }
+  ECMV_GPU_DEVICE gpu::Gate table_there(int layer) const { return gate(3 + layer % 2); }
+  ECMV_GPU_DEVICE gpu::Gate list_there(int layer) const { return gate(5 + layer % kAheadLists); }
   ECMV_GPU_DEVICE gpu::Pointer<int32_t> x_sums(int layer) const {
-    return gpu::cast<int32_t>(first + kXSumsAt) + layer % 2 * kHelpers;
+    return gpu::cast<int32_t>(first + kXSumsAt) + layer % 2 * kHelpersOfKind;
   }
   ECMV_GPU_DEVICE gpu::Pointer<int32_t> tile_count(int layer) const {
     return gpu::cast<int32_t>(first + kCountsAt) + layer % kAheadLists;
