@@ -1,10 +1,45 @@
 // A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there (ahead_gpu.h).
-// Codes and raw bits of the next two tiles come whole to shared memory while it does.
+// Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one after it.
 #pragma once
 
-#include "codecs/quad_huffman/ahead_places_gpu.h"
+#include <bit>
+
+#include "codecs/quad_huffman/chain_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kMostAheadThreads = (16 + kHelpers) * kLanes;
+// A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
+// before them.
+inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
+inline constexpr int ahead_code_bytes(int table_bits) { return kAheadMaskBytes + (table_bits + 1) * kLineBytes; }
+inline constexpr int ahead_bytes(int form, int table_bits) {
+  return ahead_code_bytes(table_bits) + static_cast<int>(raw_bytes_of_segment(8, form)) + 2 * gpu::Arrival::kBytes;
+}
+// Windows have room for Table::at_shifted() of all their symbols.
+inline constexpr int ahead_symbols_of_window(int table_bits) { return table_bits <= 9 ? 3 : 2; }
+inline constexpr int ahead_copies(int table_bits) {
+  int copies = 16;
+  while (ahead_symbols_of_window(table_bits) * table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32)
+    copies /= 2;
+  return copies;
+}
+
+// The layers of the chain, and which row groups are a block's: each grid_size() after the one before.
+struct AheadLayers {
+  gpu::Pointer<const std::byte> layers;
+  int count;
+
+  ECMV_GPU_DEVICE const ChainLayer& operator[](int number) const {
+    return *gpu::cast<const ChainLayer>(layers + number * static_cast<int>(kStoredLayerBytes));
+  }
+  ECMV_GPU_DEVICE static int group_of(int round) { return round * gpu::grid_size() + gpu::block_index(); }
+};
+
+// One of the tiles that a lane group has, in the order of layers; layer == count: none is left.
+struct AheadTile {
+  int layer, round, column;
+};
 
 template <int kForm, int kSymbolsOfWindow>
 class AheadLanes {
@@ -12,75 +47,57 @@ class AheadLanes {
   static constexpr int kRawBits = raw_bits_of(kForm);
   using Bytes = Cells<8, kForm>;
 
-  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const AheadPlaces& places, const Plan& plan, const Hidden& hidden)
+  // `shared`: ahead_bytes() of each lane group.
+  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const Plan& plan, const Hidden& hidden)
       : layers_(layers),
-        places_(places),
-        plan_(plan),
-        hidden_(hidden),
+        lane_groups_(plan.lane_groups),
         lane_group_(LaneGroup::uniform(LaneGroup::group())),
+        room_(plan.table_bits + 1),
+        first_position_(-2 - plan.copy_shift),
+        hidden_(hidden),
         shared_(gpu::shared_memory() + (plan.rings + lane_group_ * plan.own_bytes)) {}
 
   // By all lanes, before a barrier of the block.
   ECMV_GPU_DEVICE void init() const {
-    if (LaneGroup::lane() != 0) return;
-    for (int turn = 0; turn < kAheadTiles; ++turn) arrival(turn).init();
+    if (LaneGroup::lane() == 0) arrival().init();
   }
 
-  // Starts copies until those of kAheadTiles are under way, of layers up to two after `layer`: a list is made
-  // once all have multiplied four layers before.
-  ECMV_GPU_DEVICE void begin(int layer) {
-    while (under_way_ < kAheadTiles && next_layer_ <= layer + 2 && next_layer_ < layers_.count) {
-      if (next_ == 0) places_.list_there(next_layer_).wait(next_layer_ / kAheadLists % 2);
-      if (next_ == *places_.tile_count(next_layer_)) {
-        ++next_layer_, next_ = 0;
-        continue;
-      }
-      const gpu::uint4 tile = *listed(next_layer_, next_);
-      if (LaneGroup::lane() == 0) {
-        const Streams& streams = layers_[next_layer_].matrix.streams;
-        const int turn = (turn_ + under_way_) % kAheadTiles;
-        const gpu::Arrival arrival = this->arrival(turn);
-        arrival.expect(static_cast<int>(tile.y) + (tile.y != 0 ? kRawBytes : 0));
-        if (tile.y != 0) {
-          arrival.copy(codes(turn), streams.codes + static_cast<int64_t>(tile.x) * kUnitBytes,
-                       static_cast<int>(tile.y));
-          if (kRawBits > 0) arrival.copy(raw(turn), streams.raw + static_cast<int64_t>(tile.z) * kRawBytes, kRawBytes);
-        }
-      }
-      ++next_, ++under_way_;
-    }
+  // Starts the copies of the first tile.
+  ECMV_GPU_DEVICE void begin() {
+    tile_ = from({0, 0, lane_group_});
+    index_ = load_index(tile_);
+    begin_tile(tile_, index_);
+    next_ = after(tile_);
+    next_index_ = load_index(next_);
   }
 
-  // Decodes tile number `tile` of layer `layer` to registers, whose copies are the first ones under way, and starts those of one
-  // more. False if the lane group has no tile there.
-  ECMV_GPU_DEVICE bool decode(int layer, int tile, const Table& table) {
-    const gpu::Pointer<const gpu::uint4> words = listed(layer, tile);
-    const gpu::uint4 place = words[0];
-    const int turn = turn_ % kAheadTiles;
-    if (place.y != 0) {
-      const gpu::uint2 patches = gpu::cast<const gpu::uint2>(words)[2];
-      load_patches(layer, patches.x, patches.y);
-    }
-    arrival(turn).wait(turn_ / kAheadTiles % 2);
+  // Whether the next tile is of layer `layer`.
+  ECMV_GPU_DEVICE bool has_tile(int layer) const { return tile_.layer == layer; }
+
+  // Decodes the next tile to registers, and starts the copies of the one after it.
+  ECMV_GPU_DEVICE void decode(const Table& table) {
+    load_patches();
+    const uint32_t lines = LaneGroup::pick(index_, 3);
+    const int full = static_cast<int>(lines & 0xFFFF) * kBlockLines, partial = static_cast<int>(lines >> 16);
+    arrival().wait(parity_);
+    parity_ ^= 1;
     LaneGroup::sync();
-    if (place.y != 0) {
-      const int full = static_cast<int>(place.w & 0xFFFF) * kBlockLines, partial = static_cast<int>(place.w >> 16);
-      const gpu::Pointer<std::byte> masks = codes(turn), first_line = masks + (partial + 3) / 4 * kUnitBytes;
-      spread_partial_lines(masks, first_line + full * kLineBytes, partial, plan_.table_bits + 1 - full);
-      decode_codes(table, gpu::SharedWords(first_line + 4 * LaneGroup::lane()), raw(turn));
-      LaneGroup::sync();
-    }
-    ++turn_, --under_way_;
-    begin(layer);
-    return place.y != 0;
+    const gpu::Pointer<std::byte> masks = shared_, first_line = masks + (partial + 3) / 4 * kUnitBytes;
+    spread_partial_lines(masks, first_line + full * kLineBytes, partial, room_ - full);
+    decode_codes(table, gpu::SharedWords(first_line + 4 * LaneGroup::lane()), raw());
+    LaneGroup::sync();
+    begin_tile(next_, next_index_);
+    round_ = tile_.round, column_ = tile_.column;
+    tile_ = next_, index_ = next_index_;
+    next_ = after(next_);
+    next_index_ = load_index(next_);
   }
 
-  // Adds the products of tile number `tile` of layer `layer`, which has been decoded, with x to the sums of the block's rows.
-  ECMV_GPU_DEVICE void multiply(int layer, int tile) const {
-    const gpu::uint2 where = gpu::cast<const gpu::uint2>(listed(layer, tile))[3];
-    const gpu::Pointer<const std::byte> own_inputs =
-        gpu::shared_memory() + (plan_.inputs + static_cast<int>(where.y) * kAheadCols);
-    const gpu::Pointer<int32_t> sums = places_.sums() + static_cast<int>(where.x) * kLanes;
+  // Adds the products of what has been decoded, of layer `layer`, with x to the sums of the block's rows.
+  ECMV_GPU_DEVICE void multiply(int layer, gpu::Pointer<const std::byte> inputs,
+                                gpu::Pointer<int32_t> block_sums) const {
+    const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;
+    const gpu::Pointer<int32_t> sums = block_sums + round_ * kLanes;
     int32_t products[2] = {};
     ECMV_GPU_UNROLL
     for (int i = 0; i < kAheadCols / 16; ++i) {
@@ -104,9 +121,55 @@ class AheadLanes {
   static constexpr int kBatchSymbols = batch_cols(8, kForm) / 8, kBatchWords = batch_words(8, kForm),
                        kUnitWords = raw_unit_words(8, kForm);
 
-  ECMV_GPU_DEVICE gpu::Pointer<const gpu::uint4> listed(int layer, int tile) const {
-    return gpu::cast<const gpu::uint4>(places_.list(layer) +
-                                       (tile * plan_.lane_groups + lane_group_) * kAheadTileBytes);
+  // --- tiles ---
+
+  // Of a layer there is.
+  ECMV_GPU_DEVICE bool exists(AheadTile tile) const { return tile.layer < layers_.count; }
+  ECMV_GPU_DEVICE AheadTile after(AheadTile tile) const {
+    if (!exists(tile)) return tile;
+    tile.column += lane_groups_;
+    if (tile.column < layers_[tile.layer].matrix.column_tiles) return tile;
+    return from({tile.layer, tile.round + 1, lane_group_});
+  }
+  // The tile, if the block has the row group and the layer the column tile, or the first one of a layer after it.
+  ECMV_GPU_DEVICE AheadTile from(AheadTile tile) const {
+    while (exists(tile)) {
+      const Matrix& matrix = layers_[tile.layer].matrix;
+      if (tile.column < matrix.column_tiles && AheadLayers::group_of(tile.round) < matrix.row_groups) break;
+      tile = {tile.layer + 1, 0, lane_group_};
+    }
+    return tile;
+  }
+  ECMV_GPU_DEVICE static int number_of(const Matrix& matrix, AheadTile tile) {
+    return AheadLayers::group_of(tile.round) * matrix.column_tiles + tile.column;
+  }
+  // A tile is one segment.
+  ECMV_GPU_DEVICE static gpu::Pointer<const std::byte> raw_of(const Matrix& matrix, AheadTile tile) {
+    return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(kRawBytes);
+  }
+
+  // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw bits, which
+  // are where no index has to say, are brought to the L2.
+  ECMV_GPU_DEVICE uint32_t load_index(AheadTile tile) const {
+    if (!exists(tile)) return 0;
+    const Matrix& matrix = layers_[tile.layer].matrix;
+    if (kRawBits > 0 && LaneGroup::lane() == 0) gpu::prefetch_l2(raw_of(matrix, tile), kRawBytes);
+    const gpu::Pointer<const uint32_t> words =
+        gpu::cast<const uint32_t>(matrix.streams.tiles + number_of(matrix, tile));
+    return LaneGroup::lane() < 8 ? words[LaneGroup::lane()] : 0;
+  }
+
+  ECMV_GPU_DEVICE void begin_tile(AheadTile tile, uint32_t index) const {
+    if (!exists(tile)) return;
+    const Matrix& matrix = layers_[tile.layer].matrix;
+    const uint32_t first_unit = LaneGroup::pick(index, 0), end_unit = LaneGroup::pick(index, 4);
+    if (LaneGroup::lane() != 0) return;
+    const int stored = static_cast<int>(end_unit - first_unit) * kUnitBytes,
+              bytes = stored < code_bytes() ? stored : code_bytes();
+    const gpu::Arrival arrival = this->arrival();
+    arrival.expect(bytes + kRawBytes);
+    arrival.copy(shared_, matrix.streams.codes + static_cast<int64_t>(first_unit) * kUnitBytes, bytes);
+    if (kRawBits > 0) arrival.copy(raw(), raw_of(matrix, tile), kRawBytes);
   }
 
   // --- patches ---
@@ -116,12 +179,13 @@ class AheadLanes {
     uint32_t first, count;  // of the tile
     uint16_t own[kOwnPatches];
   };
-  ECMV_GPU_DEVICE void load_patches(int layer, uint32_t first, uint32_t count) {
-    patches_.first = first, patches_.count = count;
-    const gpu::Pointer<const uint16_t> patches = layers_[layer].matrix.streams.patches + first;
+  ECMV_GPU_DEVICE void load_patches() {
+    patches_.first = LaneGroup::pick(index_, 1);
+    patches_.count = LaneGroup::pick(index_, 5) - patches_.first;
+    const gpu::Pointer<const uint16_t> patches = layers_[tile_.layer].matrix.streams.patches + patches_.first;
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
-      if (patch_of(k) < count) patches_.own[k] = patches[patch_of(k)];
+      if (patch_of(k) < patches_.count) patches_.own[k] = patches[patch_of(k)];
   }
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
   ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
@@ -132,12 +196,10 @@ class AheadLanes {
 
   // --- codes ---
 
-  ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + (plan_.table_bits + 1) * kLineBytes; }
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> codes(int turn) const { return shared_ + turn * (code_bytes() + kRawBytes); }
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw(int turn) const { return codes(turn) + code_bytes(); }
-  ECMV_GPU_DEVICE gpu::Arrival arrival(int turn) const {
-    return gpu::Arrival(shared_ + (kAheadTiles * (code_bytes() + kRawBytes) + turn * gpu::Arrival::kBytes));
-  }
+  ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + room_ * kLineBytes; }
+  // Of the codes, which come first, and of the raw bits.
+  ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw() const { return shared_ + code_bytes(); }
+  ECMV_GPU_DEVICE gpu::Arrival arrival() const { return gpu::Arrival(raw() + kRawBytes); }
 
   // Partial lines come without gaps; from the last to the first, some at once, they are moved to where lane l's word is word
   // l. Words that a lane has not are never used. There is room for `most` lines, the last of which no code begins in.
@@ -201,7 +263,7 @@ class AheadLanes {
   ECMV_GPU_DEVICE void decode_codes(const Table& table, const gpu::SharedWords& words,
                                     gpu::Pointer<const std::byte> raw) {
     Windows windows{};
-    int position = -2 - plan_.copy_shift;
+    int position = first_position_;
     uint32_t used = 0, used_before = 0, window = 0, raw_words[kBatchWords == 0 ? 1 : kBatchWords] = {};
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSegmentSymbols; ++i) {
@@ -225,13 +287,15 @@ class AheadLanes {
   }
 
   AheadLayers layers_;
-  AheadPlaces places_;
-  const Plan& plan_;
+  int lane_groups_, lane_group_;  // that decode; this one
+  int room_;                      // of codes, in lines
+  int first_position_;
   const Hidden& hidden_;
-  int lane_group_;
   gpu::Pointer<std::byte> shared_;
-  int turn_ = 0, under_way_ = 0;   // tiles that have been decoded; that are being copied
-  int next_layer_ = 0, next_ = 0;  // the tile after them
+  AheadTile tile_, next_;  // to be decoded, and the one after it
+  uint32_t index_, next_index_;
+  int parity_ = 0;
+  int round_ = 0, column_ = 0;  // of what has been decoded, and all below
   Patches patches_{};
   uint32_t bytes_[kAheadCols / 4];
 };

@@ -102,24 +102,18 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
   const int lane_groups =
       static_cast<int>(std::min<int64_t>(policy.lane_groups, tiles + tiles % 2));  // whole waves of 64 lanes
-  int64_t rounds = 1, listed = 1;  // row groups of a block; tiles of a lane group and layer
-  for (const backends::Layer& layer : layers) {
-    const int64_t groups = (row_groups(layer.matrix->shape.rows) + common.blocks - 1) / common.blocks,
-                  of_row = (column_tiles(layer.matrix->shape.cols, kAheadCols) + lane_groups - 1) / lane_groups;
-    rounds = std::max(rounds, groups);
-    listed = std::max(listed, groups * of_row);
-  }
-  const int list_bytes = static_cast<int>(listed) * lane_groups * kAheadTileBytes;
+  int64_t rounds = 1;
+  for (const backends::Layer& layer : layers)
+    rounds = std::max(rounds, (row_groups(layer.matrix->shape.rows) + common.blocks - 1) / common.blocks);
   const int own_bytes = ahead_bytes(common.shape.form, common.shape.table_bits);
   const int64_t rings = int64_t{lane_groups} * own_bytes, inputs = tiles * kAheadCols;
   Plan& plan = chain.plan;
   plan = {.lane_groups = lane_groups,
           .lane_groups_of_rows = lane_groups,
           .table_bits = common.shape.table_bits,
-          .own_bytes = own_bytes,
-          .list_bytes = list_bytes};
+          .own_bytes = own_bytes};
   const int64_t others =
-      rings + inputs + ahead_places_bytes(static_cast<int>(rounds), list_bytes) + stored_layers_bytes(layers.size());
+      rings + inputs + ahead_sums_bytes(static_cast<int>(rounds)) + stored_layers_bytes(layers.size());
   if (!place_table(plan, common.shape, ahead_copies(common.shape.table_bits), device.shared_bytes - others, 2))
     refuse_together("two tables, tiles, the longest vector and the descriptions of all layers",
                     2 * (int64_t{4} << common.shape.table_bits) + others, device);
