@@ -41,14 +41,50 @@ struct AheadTile {
   int layer, round, column;
 };
 
-template <int kForm, int kSymbolsOfWindow>
-class AheadLanes {
- public:
-  static constexpr int kRawBits = raw_bits_of(kForm);
-  using Bytes = Cells<8, kForm>;
+// Partial lines come without gaps; from the last to the first, some at once, they are moved to where lane l's word is word
+// l. Words that a lane has not are never used. There is room for `most` lines, the last of which no code begins in.
+ECMV_GPU_DEVICE void spread_partial_lines(gpu::Pointer<const std::byte> masks, gpu::Pointer<std::byte> lines,
+                                          int partial, int most) {
+  constexpr int kTogether = 4;
+  const int lane = LaneGroup::lane(), count = partial < most - 1 ? partial : most - 1;
+  if (count <= 0) return;
+  int first = (count - 1) / kTogether * kTogether, before = 0;  // of some lines; words before them
+  if (first > 0)
+    before = LaneGroup::reduce_add(lane < first ? gpu::popcount(gpu::cast<const uint32_t>(masks)[lane]) : 0);
+  ECMV_GPU_NO_UNROLL
+  for (;;) {
+    const gpu::uint4 four = gpu::cast<const gpu::uint4>(masks)[first / kTogether];
+    const uint32_t of_line[kTogether] = {four.x, four.y, four.z, four.w};
+    uint32_t words[kTogether];
+    int next = before;
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kTogether; ++i) {
+      const bool has = first + i < count && (of_line[i] >> lane & 1) != 0;
+      if (has) words[i] = gpu::cast<const uint32_t>(lines)[next + LaneGroup::count_before(of_line[i])];
+      next += gpu::popcount(of_line[i]);
+    }
+    LaneGroup::sync();
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kTogether; ++i)
+      if (first + i < count && (of_line[i] >> lane & 1) != 0)
+        gpu::cast<uint32_t>(lines)[(first + i) * kLanes + lane] = words[i];
+    gpu::order_before_bulk_copies();
+    LaneGroup::sync();
+    if (first == 0) return;
+    first -= kTogether;
+    const gpu::uint4 those = gpu::cast<const gpu::uint4>(masks)[first / kTogether];
+    before -= gpu::popcount(those.x) + gpu::popcount(those.y) + gpu::popcount(those.z) + gpu::popcount(those.w);
+  }
+}
 
-  // `shared`: ahead_bytes() of each lane group.
-  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const Plan& plan, const Hidden& hidden)
+// The tiles of a lane group, one after the other; what does not depend on how they are coded. `raw_bytes` are a tile's.
+class AheadTiles {
+ public:
+  // Whether the next tile is of layer `layer`.
+  ECMV_GPU_DEVICE bool has_tile(int layer) const { return tile_.layer == layer; }
+
+ protected:
+  ECMV_GPU_DEVICE AheadTiles(AheadLayers layers, const Plan& plan, const Hidden& hidden)
       : layers_(layers),
         lane_groups_(plan.lane_groups),
         lane_group_(LaneGroup::uniform(LaneGroup::group())),
@@ -57,72 +93,71 @@ class AheadLanes {
         hidden_(hidden),
         shared_(gpu::shared_memory() + (plan.rings + lane_group_ * plan.own_bytes)) {}
 
-  // By all lanes, before a barrier of the block.
-  ECMV_GPU_DEVICE void init() const {
-    if (LaneGroup::lane() == 0) arrival().init();
+  ECMV_GPU_DEVICE void init_arrival(int raw_bytes) const {
+    if (LaneGroup::lane() == 0) arrival(raw_bytes).init();
   }
-
   // Starts the copies of the first tile.
-  ECMV_GPU_DEVICE void begin() {
+  ECMV_GPU_DEVICE void begin_first(int raw_bytes) {
     tile_ = from({0, 0, lane_group_});
-    index_ = load_index(tile_);
-    begin_tile(tile_, index_);
+    index_ = load_index(tile_, raw_bytes);
+    begin_tile(tile_, index_, raw_bytes);
     next_ = after(tile_);
-    next_index_ = load_index(next_);
+    next_index_ = load_index(next_, raw_bytes);
   }
-
-  // Whether the next tile is of layer `layer`.
-  ECMV_GPU_DEVICE bool has_tile(int layer) const { return tile_.layer == layer; }
-
-  // Decodes the next tile to registers, and starts the copies of the one after it.
-  ECMV_GPU_DEVICE void decode(const Table& table) {
-    load_patches();
-    const uint32_t lines = LaneGroup::pick(index_, 3);
-    const int full = static_cast<int>(lines & 0xFFFF) * kBlockLines, partial = static_cast<int>(lines >> 16);
-    arrival().wait(parity_);
-    parity_ ^= 1;
-    LaneGroup::sync();
-    const gpu::Pointer<std::byte> masks = shared_, first_line = masks + (partial + 3) / 4 * kUnitBytes;
-    spread_partial_lines(masks, first_line + full * kLineBytes, partial, room_ - full);
-    decode_codes(table, gpu::SharedWords(first_line + 4 * LaneGroup::lane()), raw());
-    LaneGroup::sync();
-    begin_tile(next_, next_index_);
+  // The tile has been decoded: starts the copies of the next one.
+  ECMV_GPU_DEVICE void begin_next(int raw_bytes) {
+    begin_tile(next_, next_index_, raw_bytes);
     round_ = tile_.round, column_ = tile_.column;
     tile_ = next_, index_ = next_index_;
     next_ = after(next_);
-    next_index_ = load_index(next_);
+    next_index_ = load_index(next_, raw_bytes);
   }
 
-  // Adds the products of what has been decoded, of layer `layer`, with x to the sums of the block's rows.
-  ECMV_GPU_DEVICE void multiply(int layer, gpu::Pointer<const std::byte> inputs,
-                                gpu::Pointer<int32_t> block_sums) const {
-    const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;
-    const gpu::Pointer<int32_t> sums = block_sums + round_ * kLanes;
-    int32_t products[2] = {};
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < kAheadCols / 16; ++i) {
-      const gpu::uint4 input = gpu::cast<const gpu::uint4>(own_inputs)[i];
-      products[0] = Bytes::add_products(bytes_[4 * i], input.x, products[0]);
-      products[1] = Bytes::add_products(bytes_[4 * i + 1], input.y, products[1]);
-      products[0] = Bytes::add_products(bytes_[4 * i + 2], input.z, products[0]);
-      products[1] = Bytes::add_products(bytes_[4 * i + 3], input.w, products[1]);
-    }
-    gpu::atomic_add(sums + LaneGroup::lane(), Bytes::product(products));
+  static constexpr int kOwnPatches = 2;
+  struct Patches {
+    uint32_t first, count;  // of the tile
+    uint16_t own[kOwnPatches];
+  };
+  ECMV_GPU_DEVICE void load_patches() {
+    patches_.first = LaneGroup::pick(index_, 1);
+    patches_.count = LaneGroup::pick(index_, 5) - patches_.first;
+    const gpu::Pointer<const uint16_t> patches = layers_[tile_.layer].matrix.streams.patches + patches_.first;
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
-      if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums);
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t i = patch_of(kOwnPatches); i < patches_.count; i += kLanes)
-      add_patch(layers_[layer].matrix.streams.patches[patches_.first + i], own_inputs, sums);
+      if (patch_of(k) < patches_.count) patches_.own[k] = patches[patch_of(k)];
+  }
+  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
+  ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
+                                        gpu::Pointer<int32_t> sums, int cell_bits) {
+    const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
+    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << cell_bits);
   }
 
+  // The next 64 bits from a position on; of lines before the first one and after the last nothing is used.
+  ECMV_GPU_DEVICE Windows windows_at(const gpu::SharedWords& words, int position) const {
+    const int line = (position & ~31) * hidden_.line_bytes_of_bit;
+    const uint32_t middle = words.template arriving_at<kLineBytes>(line);
+    return {gpu::funnel_shift_right(words.template arriving_at<0>(line), middle, static_cast<uint32_t>(position)),
+            gpu::funnel_shift_right(middle, words.template arriving_at<2 * kLineBytes>(line),
+                                    static_cast<uint32_t>(position))};
+  }
+  ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + room_ * kLineBytes; }
+  // Of the codes, which come first, and of the raw bits.
+  ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw() const { return shared_ + code_bytes(); }
+  ECMV_GPU_DEVICE gpu::Arrival arrival(int raw_bytes) const { return gpu::Arrival(raw() + raw_bytes); }
+
+  AheadLayers layers_;
+  int lane_groups_, lane_group_;  // that decode; this one
+  int room_;                      // of codes, in lines
+  int first_position_;
+  const Hidden& hidden_;
+  gpu::Pointer<std::byte> shared_;
+  AheadTile tile_, next_;  // to be decoded, and the one after it
+  uint32_t index_, next_index_;
+  int round_ = 0, column_ = 0;  // of what has been decoded
+  Patches patches_{};
+
  private:
-  static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kForm));
-  static constexpr int kBatchSymbols = batch_cols(8, kForm) / 8, kBatchWords = batch_words(8, kForm),
-                       kUnitWords = raw_unit_words(8, kForm);
-
-  // --- tiles ---
-
   // Of a layer there is.
   ECMV_GPU_DEVICE bool exists(AheadTile tile) const { return tile.layer < layers_.count; }
   ECMV_GPU_DEVICE AheadTile after(AheadTile tile) const {
@@ -144,98 +179,93 @@ class AheadLanes {
     return AheadLayers::group_of(tile.round) * matrix.column_tiles + tile.column;
   }
   // A tile is one segment.
-  ECMV_GPU_DEVICE static gpu::Pointer<const std::byte> raw_of(const Matrix& matrix, AheadTile tile) {
-    return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(kRawBytes);
+  ECMV_GPU_DEVICE static gpu::Pointer<const std::byte> raw_of(const Matrix& matrix, AheadTile tile, int raw_bytes) {
+    return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(raw_bytes);
   }
 
   // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw bits, which
   // are where no index has to say, are brought to the L2.
-  ECMV_GPU_DEVICE uint32_t load_index(AheadTile tile) const {
+  ECMV_GPU_DEVICE uint32_t load_index(AheadTile tile, int raw_bytes) const {
     if (!exists(tile)) return 0;
     const Matrix& matrix = layers_[tile.layer].matrix;
-    if (kRawBits > 0 && LaneGroup::lane() == 0) gpu::prefetch_l2(raw_of(matrix, tile), kRawBytes);
+    if (raw_bytes > 0 && LaneGroup::lane() == 0) gpu::prefetch_l2(raw_of(matrix, tile, raw_bytes), raw_bytes);
     const gpu::Pointer<const uint32_t> words =
         gpu::cast<const uint32_t>(matrix.streams.tiles + number_of(matrix, tile));
     return LaneGroup::lane() < 8 ? words[LaneGroup::lane()] : 0;
   }
 
-  ECMV_GPU_DEVICE void begin_tile(AheadTile tile, uint32_t index) const {
+  ECMV_GPU_DEVICE void begin_tile(AheadTile tile, uint32_t index, int raw_bytes) const {
     if (!exists(tile)) return;
     const Matrix& matrix = layers_[tile.layer].matrix;
     const uint32_t first_unit = LaneGroup::pick(index, 0), end_unit = LaneGroup::pick(index, 4);
     if (LaneGroup::lane() != 0) return;
     const int stored = static_cast<int>(end_unit - first_unit) * kUnitBytes,
               bytes = stored < code_bytes() ? stored : code_bytes();
-    const gpu::Arrival arrival = this->arrival();
-    arrival.expect(bytes + kRawBytes);
+    const gpu::Arrival arrival = this->arrival(raw_bytes);
+    arrival.expect(bytes + raw_bytes);
     arrival.copy(shared_, matrix.streams.codes + static_cast<int64_t>(first_unit) * kUnitBytes, bytes);
-    if (kRawBits > 0) arrival.copy(raw(), raw_of(matrix, tile), kRawBytes);
+    if (raw_bytes > 0) arrival.copy(raw(), raw_of(matrix, tile, raw_bytes), raw_bytes);
+  }
+};
+
+template <int kForm, int kSymbolsOfWindow>
+class AheadLanes : public AheadTiles {
+ public:
+  static constexpr int kRawBits = raw_bits_of(kForm);
+  using Bytes = Cells<8, kForm>;
+
+  // `shared`: ahead_bytes() of each lane group.
+  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const Plan& plan, const Hidden& hidden)
+      : AheadTiles(layers, plan, hidden) {}
+
+  // By all lanes, before a barrier of the block.
+  ECMV_GPU_DEVICE void init() const { init_arrival(kRawBytes); }
+
+  // Starts the copies of the first tile.
+  ECMV_GPU_DEVICE void begin() { begin_first(kRawBytes); }
+
+  // Decodes the next tile to registers, and starts the copies of the one after it.
+  ECMV_GPU_DEVICE void decode(const Table& table) {
+    load_patches();
+    const uint32_t lines = LaneGroup::pick(index_, 3);
+    const int full = static_cast<int>(lines & 0xFFFF) * kBlockLines, partial = static_cast<int>(lines >> 16);
+    arrival(kRawBytes).wait(parity_);
+    parity_ ^= 1;
+    LaneGroup::sync();
+    const gpu::Pointer<std::byte> masks = shared_, first_line = masks + (partial + 3) / 4 * kUnitBytes;
+    spread_partial_lines(masks, first_line + full * kLineBytes, partial, room_ - full);
+    decode_codes(table, gpu::SharedWords(first_line + 4 * LaneGroup::lane()), raw());
+    LaneGroup::sync();
+    begin_next(kRawBytes);
   }
 
-  // --- patches ---
-
-  static constexpr int kOwnPatches = 2;
-  struct Patches {
-    uint32_t first, count;  // of the tile
-    uint16_t own[kOwnPatches];
-  };
-  ECMV_GPU_DEVICE void load_patches() {
-    patches_.first = LaneGroup::pick(index_, 1);
-    patches_.count = LaneGroup::pick(index_, 5) - patches_.first;
-    const gpu::Pointer<const uint16_t> patches = layers_[tile_.layer].matrix.streams.patches + patches_.first;
+  // Adds the products of what has been decoded, of layer `layer`, with x to the sums of the block's rows.
+  ECMV_GPU_DEVICE void multiply(int layer, gpu::Pointer<const std::byte> inputs,
+                                gpu::Pointer<int32_t> block_sums) const {
+    const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;
+    const gpu::Pointer<int32_t> sums = block_sums + round_ * kLanes;
+    int32_t products[2] = {};
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kAheadCols / 16; ++i) {
+      const gpu::uint4 input = gpu::cast<const gpu::uint4>(own_inputs)[i];
+      products[0] = Bytes::add_products(bytes_[4 * i], input.x, products[0]);
+      products[1] = Bytes::add_products(bytes_[4 * i + 1], input.y, products[1]);
+      products[0] = Bytes::add_products(bytes_[4 * i + 2], input.z, products[0]);
+      products[1] = Bytes::add_products(bytes_[4 * i + 3], input.w, products[1]);
+    }
+    gpu::atomic_add(sums + LaneGroup::lane(), Bytes::product(products));
     ECMV_GPU_UNROLL
     for (int k = 0; k < kOwnPatches; ++k)
-      if (patch_of(k) < patches_.count) patches_.own[k] = patches[patch_of(k)];
-  }
-  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
-  ECMV_GPU_DEVICE static void add_patch(uint32_t patch, gpu::Pointer<const std::byte> inputs,
-                                        gpu::Pointer<int32_t> sums) {
-    const int32_t input = gpu::cast<const int8_t>(inputs)[static_cast<int>(patch / kLanes % kPatchCols)];
-    gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << Bytes::kCellBits);
-  }
-
-  // --- codes ---
-
-  ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + room_ * kLineBytes; }
-  // Of the codes, which come first, and of the raw bits.
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw() const { return shared_ + code_bytes(); }
-  ECMV_GPU_DEVICE gpu::Arrival arrival() const { return gpu::Arrival(raw() + kRawBytes); }
-
-  // Partial lines come without gaps; from the last to the first, some at once, they are moved to where lane l's word is word
-  // l. Words that a lane has not are never used. There is room for `most` lines, the last of which no code begins in.
-  ECMV_GPU_DEVICE static void spread_partial_lines(gpu::Pointer<const std::byte> masks, gpu::Pointer<std::byte> lines,
-                                                   int partial, int most) {
-    constexpr int kTogether = 4;
-    const int lane = LaneGroup::lane(), count = partial < most - 1 ? partial : most - 1;
-    if (count <= 0) return;
-    int first = (count - 1) / kTogether * kTogether, before = 0;  // of some lines; words before them
-    if (first > 0)
-      before = LaneGroup::reduce_add(lane < first ? gpu::popcount(gpu::cast<const uint32_t>(masks)[lane]) : 0);
+      if (patch_of(k) < patches_.count) add_patch(patches_.own[k], own_inputs, sums, Bytes::kCellBits);
     ECMV_GPU_NO_UNROLL
-    for (;;) {
-      const gpu::uint4 four = gpu::cast<const gpu::uint4>(masks)[first / kTogether];
-      const uint32_t of_line[kTogether] = {four.x, four.y, four.z, four.w};
-      uint32_t words[kTogether];
-      int next = before;
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kTogether; ++i) {
-        const bool has = first + i < count && (of_line[i] >> lane & 1) != 0;
-        if (has) words[i] = gpu::cast<const uint32_t>(lines)[next + LaneGroup::count_before(of_line[i])];
-        next += gpu::popcount(of_line[i]);
-      }
-      LaneGroup::sync();
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < kTogether; ++i)
-        if (first + i < count && (of_line[i] >> lane & 1) != 0)
-          gpu::cast<uint32_t>(lines)[(first + i) * kLanes + lane] = words[i];
-      gpu::order_before_bulk_copies();
-      LaneGroup::sync();
-      if (first == 0) return;
-      first -= kTogether;
-      const gpu::uint4 those = gpu::cast<const gpu::uint4>(masks)[first / kTogether];
-      before -= gpu::popcount(those.x) + gpu::popcount(those.y) + gpu::popcount(those.z) + gpu::popcount(those.w);
-    }
+    for (uint32_t i = patch_of(kOwnPatches); i < patches_.count; i += kLanes)
+      add_patch(layers_[layer].matrix.streams.patches[patches_.first + i], own_inputs, sums, Bytes::kCellBits);
   }
+
+ private:
+  static constexpr int kRawBytes = static_cast<int>(raw_bytes_of_segment(8, kForm));
+  static constexpr int kBatchSymbols = batch_cols(8, kForm) / 8, kBatchWords = batch_words(8, kForm),
+                       kUnitWords = raw_unit_words(8, kForm);
 
   ECMV_GPU_DEVICE static void load_raw(gpu::Pointer<const std::byte> raw, int batch, uint32_t* words) {
     ECMV_GPU_UNROLL
@@ -252,14 +282,6 @@ class AheadLanes {
     }
   }
 
-  // The next 64 bits from a position on; of lines before the first one and after the last nothing is used.
-  ECMV_GPU_DEVICE Windows windows_at(const gpu::SharedWords& words, int position) const {
-    const int line = (position & ~31) * hidden_.line_bytes_of_bit;
-    const uint32_t middle = words.template arriving_at<kLineBytes>(line);
-    return {gpu::funnel_shift_right(words.template arriving_at<0>(line), middle, static_cast<uint32_t>(position)),
-            gpu::funnel_shift_right(middle, words.template arriving_at<2 * kLineBytes>(line),
-                                    static_cast<uint32_t>(position))};
-  }
   ECMV_GPU_DEVICE void decode_codes(const Table& table, const gpu::SharedWords& words,
                                     gpu::Pointer<const std::byte> raw) {
     Windows windows{};
@@ -286,17 +308,7 @@ class AheadLanes {
     }
   }
 
-  AheadLayers layers_;
-  int lane_groups_, lane_group_;  // that decode; this one
-  int room_;                      // of codes, in lines
-  int first_position_;
-  const Hidden& hidden_;
-  gpu::Pointer<std::byte> shared_;
-  AheadTile tile_, next_;  // to be decoded, and the one after it
-  uint32_t index_, next_index_;
   int parity_ = 0;
-  int round_ = 0, column_ = 0;  // of what has been decoded, and all below
-  Patches patches_{};
   uint32_t bytes_[kAheadCols / 4];
 };
 

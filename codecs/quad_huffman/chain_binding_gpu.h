@@ -24,7 +24,6 @@ struct ChainPolicy : RingPolicy {
 };
 inline constexpr ChainPolicy kChainPolicies[] = {
     {{{"waves32"}, 32, 32, 1, false}, false},
-    {{{"waves16"}, 16, 32, 1, false}, false},
     {{{"waves16_ahead"}, 16, 16, 1, false}, true},
 };
 
@@ -164,15 +163,12 @@ template <int kForm>
 ChainKernel ahead_kernel(int table_bits) {
   return ahead_symbols_of_window(table_bits) == 3 ? chain_ahead<kForm, 3> : chain_ahead<kForm, 2>;
 }
-inline ChainKernel chain_kernel(const Shape& shape, int lane_groups, bool ahead) {
+inline ChainKernel chain_kernel(const Shape& shape, bool ahead) {
   return for_shape(shape, [&](auto symbol_cols, auto form, auto symbols) -> ChainKernel {
     if constexpr (symbol_cols == 8) {
       if (ahead) return ahead_kernel<decltype(form)::value>(shape.table_bits);
     }
-    // Half the waves have twice the registers each.
-    if (lane_groups <= 16)
-      return chain<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, 512>;
-    return chain<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, 1024>;
+    return chain<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   });
 }
 
@@ -197,7 +193,7 @@ inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers la
                         .block = (planned.plan.lane_groups + (policy.ahead ? kHelpers : 0)) * kLanes,
                         .shared_bytes = planned.plan.bytes,
                         .together = true};
-  bound.kernel = chain_kernel(common.shape, planned.plan.lane_groups, policy.ahead);
+  bound.kernel = chain_kernel(common.shape, policy.ahead);
   return {bound, {.requantises = true}};
 }
 

@@ -134,10 +134,10 @@ ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& 
   add_to(sum, own);
 }
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void chain(gpu::Pointer<const std::byte> layers, int count,
-                                                            gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
-                                                            Plan plan, Hidden hidden) {
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void chain(gpu::Pointer<const std::byte> layers, int count,
+                                                           gpu::Exchange exchange, gpu::Pointer<const int8_t> x,
+                                                           Plan plan, Hidden hidden) {
   constexpr int kSegmentCols = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>::kSegmentCols;
   constexpr int kLayerWords = static_cast<int>(kStoredLayerBytes) / 4;
   const gpu::Pointer<std::byte> shared = gpu::shared_memory() + plan.sums;

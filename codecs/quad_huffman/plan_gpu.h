@@ -100,11 +100,10 @@ inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shap
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
   const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols),
                 x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
-                          segment_cols(shape.symbol_cols),
-                ring_bytes = inputs == InputType::int8 && is_mostly_codes(shape.form) ? kLeanRingBytes : kRingBytes;
+                          segment_cols(shape.symbol_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, tiles);
-    const int64_t rings = lane_groups * ring_bytes, input_bytes = x_bytes + lane_groups * own_bytes,
+    const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
                   row_sums = inputs == InputType::float32 ? lane_groups : lane_groups / of_rows,
                   sums = (row_sums * kLanes * 4 + 16) / 16 * 16;
     Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};

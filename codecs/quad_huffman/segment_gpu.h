@@ -31,14 +31,6 @@ struct LaneForm {
 // Of products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
 template <int kForm>
 inline constexpr LaneForm kEarlyForm{.early = gpu::kMovesLoads && !is_float(kForm)};
-// Of products of int8 elements, whose codes come in bulk where most of an element's bits are codes. A copy of 512 bytes by lanes
-// takes 11 wavefronts of shared memory, which limits these; in bulk 4. (The kernels with more raw bits have fewer copies, and were
-// 1 to 4 % slower in bulk.)
-inline constexpr bool is_mostly_codes(int form) {
-  return !is_float(form) && !is_folded(form) && raw_bits_of(form) == 0;
-}
-template <int kForm>
-inline constexpr LaneForm kMatvecForm{.lean = is_mostly_codes(kForm), .early = gpu::kMovesLoads};
 // Of lean kernels that multiply alone. 32 lane groups have 64 registers each, not enough for two batches of floats.
 template <int kForm, int kMostThreads>
 inline constexpr LaneForm kLeanForm{.lean = true,
