@@ -170,6 +170,28 @@ ECMV_GPU_DEVICE void order_before_bulk_copies() {
 #endif
 }
 
+ECMV_GPU_DEVICE uint32_t shared_address(Pointer<std::byte> pointer) {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+#else
+  (void)pointer;
+  return 0;
+#endif
+}
+// Waits until phase number n of a barrier in shared memory has ended, n % 2 being `parity`; the one before it has, or n
+// is -1.
+ECMV_GPU_DEVICE void wait_for_phase(uint32_t barrier, int parity) {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+  asm volatile(
+      "{\n\t.reg .pred there;\n"
+      "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+#else
+  (void)barrier, (void)parity;
+#endif
+}
+
 // 8 bytes of shared memory in which one phase of copies after the other ends.
 class Arrival {
  public:
@@ -211,24 +233,9 @@ class Arrival {
     return there != 0;
   }
   // Waits until it has.
-  ECMV_GPU_DEVICE void wait(int parity) const {
-#if defined(ECMV_GPU_HAS_BULK_COPIES)
-    asm volatile(
-        "{\n\t.reg .pred there;\n"
-        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(place_),
-        "r"(parity)
-        : "memory");
-#endif
-  }
+  ECMV_GPU_DEVICE void wait(int parity) const { wait_for_phase(place_, parity); }
 
  private:
-  static ECMV_GPU_DEVICE uint32_t shared_address(Pointer<std::byte> pointer) {
-#if defined(ECMV_GPU_HAS_BULK_COPIES)
-    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-#else
-    return 0;
-#endif
-  }
   uint32_t place_;
 };
 

@@ -1,6 +1,7 @@
 // Gates: lane groups of a block wait until others have arrived, while the rest of the block goes on. A gate opens once as many have
 // arrived as it was made for, and closes for the next phase at once. What a lane group has read and written before it arrives
-// comes before what is done by those that have waited. NVIDIA devices since sm_90 and the emulator have them.
+// comes before what is done by those that have waited. NVIDIA devices since sm_90 and the emulator have them; elsewhere kernels
+// with gates are refused (have_bulk_copies of async_copy.h).
 #pragma once
 
 #include <cstdint>
@@ -31,13 +32,7 @@ class Gate {
 
 class Gate {
  public:
-  explicit ECMV_GPU_DEVICE Gate(Pointer<std::byte> place) {
-#if defined(ECMV_GPU_HAS_BULK_COPIES)
-    place_ = static_cast<uint32_t>(__cvta_generic_to_shared(place));
-#else
-    (void)place;
-#endif
-  }
+  explicit ECMV_GPU_DEVICE Gate(Pointer<std::byte> place) : place_(shared_address(place)) {}
   // By one thread, before a barrier of the block.
   ECMV_GPU_DEVICE void init(uint32_t arrivals) const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
@@ -53,20 +48,10 @@ class Gate {
 #endif
   }
   // Waits until phase number n has ended, n % 2 being `parity`; the one before it has, or n is -1.
-  ECMV_GPU_DEVICE void wait(int parity) const {
-#if defined(ECMV_GPU_HAS_BULK_COPIES)
-    asm volatile(
-        "{\n\t.reg .pred there;\n"
-        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::"r"(place_),
-        "r"(parity)
-        : "memory");
-#else
-    (void)parity;
-#endif
-  }
+  ECMV_GPU_DEVICE void wait(int parity) const { wait_for_phase(place_, parity); }
 
  private:
-  uint32_t place_ = 0;
+  uint32_t place_;
 };
 
 #endif

@@ -18,8 +18,9 @@ inline constexpr int ahead_bytes(int form, int table_bits) {
 }
 // Windows have room for Table::at_shifted() of all their symbols.
 inline constexpr int ahead_symbols_of_window(int table_bits) { return table_bits <= 9 ? 3 : 2; }
-inline constexpr int ahead_copies(int table_bits) {
-  int copies = 16;
+// As many copies of a table as that leaves bits for, a power of two, `most` at most.
+inline constexpr int ahead_copies(int table_bits, int most) {
+  int copies = most;
   while (ahead_symbols_of_window(table_bits) * table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32)
     copies /= 2;
   return copies;
@@ -214,7 +215,6 @@ class AheadLanes : public AheadTiles {
   static constexpr int kRawBits = raw_bits_of(kForm);
   using Bytes = Cells<8, kForm>;
 
-  // `shared`: ahead_bytes() of each lane group.
   ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const Plan& plan, const Hidden& hidden)
       : AheadTiles(layers, plan, hidden) {}
 

@@ -113,7 +113,8 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
           .own_bytes = own_bytes};
   const int64_t others =
       rings + inputs + ahead_sums_bytes(static_cast<int>(rounds)) + stored_layers_bytes(layers.size());
-  if (!place_table(plan, common.shape, ahead_copies(common.shape.table_bits), device.shared_bytes - others, 2))
+  if (!place_table(plan, common.shape, ahead_copies(common.shape.table_bits, policy.copies),
+                   device.shared_bytes - others, 2))
     refuse_together("two tables, tiles, the longest vector and the descriptions of all layers",
                     2 * (int64_t{4} << common.shape.table_bits) + others, device);
   plan.inputs = plan.rings + static_cast<int>(rings);
