@@ -74,12 +74,13 @@ void Batch::measure() {
   if (cases.empty()) return;
   std::vector<TimedPass> timed;
   ExpectedCopies copies;  // made when all passes have their memory
+  UploadChecks uploads;
   std::deque<SampleCheck> checks;
   for (AdmittedCase& admitted : cases)
     timed.push_back({.name = admitted.one->name(),
                      .pass = admitted.pass.get(),
                      .estimate_s = pace_of(admitted),
-                     .observer = &checks.emplace_back(admitted, copies, experiment_.verify_each,
+                     .observer = &checks.emplace_back(admitted, copies, uploads, experiment_.verify_each,
                                                       is_single_pass(experiment_.measure)),
                      .on_host = admitted.device->memory().starts_with("host")});
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),

@@ -7,6 +7,7 @@
 // first and the last sample the host compares it as well, and what the device finds is looked for on the host.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "experiments/admission.h"
@@ -15,13 +16,24 @@
 
 namespace ecmv::experiments {
 
+// Whether stored matrices are what was uploaded. Cases that were measured together and share them share the answer. (H200, 24
+// layers of 8192 x 8192: a second, as long as a case's samples take, for each of 38 cases.)
+class UploadChecks {
+ public:
+  const Outcome& of(const Upload& upload);
+
+ private:
+  std::map<const Upload*, Outcome> known_;
+};
+
 class SampleCheck final : public SampleObserver {
  public:
   // `every`: after each sample; otherwise finish() compares alone, and timed passes are looked at as ever. `one_pass`:
   // a profiler watches, and nothing but the timed pass runs.
-  SampleCheck(AdmittedCase& admitted, ExpectedCopies& copies, bool every, bool one_pass)
+  SampleCheck(AdmittedCase& admitted, ExpectedCopies& copies, UploadChecks& uploads, bool every, bool one_pass)
       : admitted_(admitted),
         copies_(copies),
+        uploads_(uploads),
         key_(admitted.one->key()),
         name_(admitted.one->name()),
         every_(every),
@@ -30,7 +42,7 @@ class SampleCheck final : public SampleObserver {
   void before_pass() override;
   Outcome after_pass() override;
   Outcome after_sample(int64_t passes, bool last) override;
-  // Compares what the last pass left, and fills in what the record says of checks.
+  // Compares what the last pass left when all passes of the batch have run, and fills in what the record says of checks.
   Outcome finish();
 
  private:
@@ -40,6 +52,7 @@ class SampleCheck final : public SampleObserver {
   std::optional<int64_t> difference_on_device(size_t layers) const;
   AdmittedCase& admitted_;
   ExpectedCopies& copies_;
+  UploadChecks& uploads_;
   const std::string key_, name_;
   bool every_, one_pass_;
   bool changed_ = false;  // the inputs are

@@ -122,7 +122,8 @@ struct Decoding {
   }
   // As they are measured, until one is wrong: its number from 1, 0 if none is.
   int samples(Outcome& outcome, int64_t passes = 1) {
-    SampleCheck check(admitted, copies, true, false);
+    UploadChecks uploads;
+    SampleCheck check(admitted, copies, uploads, true, false);
     for (int sample = 1; sample <= kSamples; ++sample) {
       check.before_sample();
       for (int64_t i = 0; i < passes; ++i) {

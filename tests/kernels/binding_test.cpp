@@ -152,15 +152,17 @@ std::string binding_violation(backends::Device& device, const backends::Kernel& 
   }
 }
 
-// [64, 512] and [32, 1024] of a type that the codec takes; empty if it takes none.
+// [64, 512] and [32, 1024] of a type, or of values, that the codec takes; empty if it takes none.
 Pair matrices_of(const codecs::CodecEntry& entry) {
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
-  for (const bool floats : {false, true}) {
+  const std::array<std::vector<datasets::Matrix>, 3> choices = {{
+      {gaussian_matrix({64, 512}, 2, 1), gaussian_matrix({32, 1024}, 7, 2)},
+      {bf16_matrix({64, 512}, 0.02, 1), bf16_matrix({32, 1024}, 0.5, 2)},
+      {ternary_matrix({64, 512}), ternary_matrix({32, 1024})},
+  }};
+  for (const std::vector<datasets::Matrix>& choice : choices) {
     Pair pair;
-    if (floats)
-      pair.matrices = {bf16_matrix({64, 512}, 0.02, 1), bf16_matrix({32, 1024}, 0.5, 2)};
-    else
-      pair.matrices = {gaussian_matrix({64, 512}, 2, 1), gaussian_matrix({32, 1024}, 7, 2)};
+    pair.matrices = choice;
     for (const datasets::Matrix& matrix : pair.matrices)
       if (entry.codec->refuses == nullptr || entry.codec->refuses(matrix.view(), settings).empty())
         pair.compressed.push_back(codecs::encode_matrix(entry, matrix.view(), settings));

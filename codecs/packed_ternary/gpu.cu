@@ -1,0 +1,215 @@
+// GPU kernel of packed_ternary: a block of 16 rows is operand A of matrix units as it is stored. A lane loads 16 bytes of two
+// rows of a group; multiplied by 3^(s + 1) their upper halves are the digits of strips 0 to s as one number, L(s), and digit
+// s is L(s) - 3 L(s - 1). Nothing is masked off: operand B has x of strip s in its first column and of strip s + 1 in
+// its second, so that a unit's sums are those of L(s) x(s) and of L(s) x(s + 1), of which three times the second are
+// too much. For 20 columns of a row a lane has 10 multiplications, 7 byte permutations and masks, and an eighth of five
+// products: one operation a column.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/gpu/lanes.h"
+#include "backends/gpu/matrix_units.h"
+#include "backends/gpu/requantise.h"
+#include "codecs/packed_ternary/format.h"
+
+namespace ecmv::codecs::packed_ternary::ECMV_GPU_NAMESPACE {
+namespace {
+
+namespace gpu = backends::gpu;
+using LaneGroup = gpu::Lanes<32>;
+
+constexpr int kRows = static_cast<int>(kRowsOfBlock), kCols = static_cast<int>(kGroupCols),
+              kStrip = static_cast<int>(kStripCols);
+
+// How a thread block's lane groups share its rows: a power of two, the splits, have the same rows and other groups of columns.
+struct Layout {
+  int log2_splits;
+  int64_t row_blocks, groups;
+  // Shared memory: x, zeros up to the end of the last group and 64 bytes more, the sum of x, sums of rows.
+  int inputs() const { return static_cast<int>(groups) * kCols + kStrip; }
+};
+
+// x [cols] to shared memory, zeros up to `stored` columns, a multiple of 64; adds its elements to *sum.
+ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int stored, gpu::Pointer<std::byte> to,
+                                 gpu::Pointer<int32_t> sum) {
+  int32_t own = 0;
+  for (int col = gpu::thread_index() * 16; col < stored; col += gpu::block_size() * 16) {
+    const gpu::uint4 words = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
+    *gpu::cast<gpu::uint4>(to + col) = words;
+    for (const uint32_t word : {words.x, words.y, words.z, words.w})
+      own = gpu::dot4(0x01010101, static_cast<int32_t>(word), own);
+  }
+  own = LaneGroup::reduce_add(own);
+  if (LaneGroup::lane() == 0 && own != 0) gpu::atomic_add(sum, own);
+}
+
+// A lane's part of a group: 16 bytes of two rows, eight apart.
+struct TwoRows {
+  gpu::uint4 upper, lower;
+};
+
+// Sums of the first four strips, and of the last, which has none behind it.
+struct Sums {
+  int32_t strips[4] = {}, last[4] = {};
+};
+
+// The upper bytes of even and odd 16-bit products, in the bytes' order.
+ECMV_GPU_DEVICE uint32_t upper_bytes(uint32_t even, uint32_t odd) { return gpu::byte_permute(even, odd, 0x7351); }
+
+// Adds the products of a group; `x` is the lane's place in the first strip of its columns, or in the second. The products
+// are of 8 bytes of each row: words 0 and 1 of both rows, then 2 and 3.
+ECMV_GPU_DEVICE void multiply_group(const TwoRows& codes, gpu::Pointer<const std::byte> x, Sums& sums) {
+  const uint32_t words[8] = {codes.upper.x, codes.lower.x, codes.upper.y, codes.lower.y,
+                             codes.upper.z, codes.lower.z, codes.upper.w, codes.lower.w};
+  uint32_t even[8], odd[8];
+  ECMV_GPU_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    even[i] = words[i] & 0x00FF00FF;
+    odd[i] = gpu::byte_permute(words[i], 0, 0x4341);
+  }
+  uint32_t power = 3;
+  ECMV_GPU_UNROLL
+  for (int strip = 0; strip < kDigits; ++strip, power *= 3) {
+    const gpu::uint4 b = *gpu::cast<const gpu::uint4>(x + strip * kStrip);
+    const auto leading = [&](int i) { return upper_bytes(even[i] * power, odd[i] * power); };
+    int32_t(&own)[4] = strip + 1 < kDigits ? sums.strips : sums.last;
+    gpu::multiply_panels(gpu::uint4{leading(0), leading(1), leading(2), leading(3)}, gpu::uint2{b.x, b.y}, own);
+    gpu::multiply_panels(gpu::uint4{leading(4), leading(5), leading(6), leading(7)}, gpu::uint2{b.z, b.w}, own);
+  }
+}
+
+template <int kLaneGroups, int kBlocks, int kAhead>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kLaneGroups * 32, kBlocks) void multiply_blocks(gpu::Pointer<const std::byte> codes,
+                                                                                Layout layout, int64_t rows, int cols,
+                                                                                gpu::Pointer<const int8_t> x,
+                                                                                gpu::Epilogue epilogue) {
+  const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
+            parts = kLaneGroups >> layout.log2_splits, part = lane_group >> layout.log2_splits,
+            split = lane_group - (part << layout.log2_splits), groups = static_cast<int>(layout.groups),
+            first = groups * split >> layout.log2_splits, end = groups * (split + 1) >> layout.log2_splits;
+  const int64_t first_block = gpu::block_index() * parts,
+                own_block = first_block + part < layout.row_blocks ? first_block + part : layout.row_blocks - 1;
+  const gpu::Pointer<const std::byte> own = codes + (own_block * groups * kGroupBytes + lane * 16);
+  const auto load = [&](int group) {
+    const gpu::Pointer<const std::byte> at = own + int64_t{group} * kGroupBytes;
+    return TwoRows{gpu::load_streaming_before_sync(gpu::cast<const gpu::uint4>(at)),
+                   gpu::load_streaming_before_sync(gpu::cast<const gpu::uint4>(at + kGroupBytes / 2))};
+  };
+  gpu::let_next_begin();
+  TwoRows ahead[kAhead] = {};
+  ECMV_GPU_UNROLL
+  for (int k = 0; k < kAhead; ++k)
+    if (first + k < end) ahead[k] = load(first + k);
+
+  const gpu::Pointer<std::byte> inputs = gpu::shared_memory();
+  const int stored = groups * kCols + kStrip;
+  const gpu::Pointer<int32_t> sums_of = gpu::cast<int32_t>(inputs + stored);  // that of x, then those of rows
+  for (int i = gpu::thread_index(); i <= kLaneGroups * kRows; i += gpu::block_size()) sums_of[i] = 0;
+  gpu::sync_block();
+  gpu::wait_for_previous();
+  load_inputs(x, cols, stored, inputs, sums_of);
+  gpu::sync_block();
+
+  Sums sums;
+  // Lanes of odd columns of operand B have x a strip further. Columns from the third on are nobody's.
+  const gpu::Pointer<const std::byte> own_inputs = inputs + (lane / 4 % 2 * kStrip + lane % 4 * 16);
+  for (int group = first; group < end; group += kAhead) {
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kAhead; ++k) {
+      if (group + k >= end) break;
+      const TwoRows now = ahead[k];
+      const gpu::Pointer<const std::byte> at = own_inputs + (group + k) * kCols;
+      multiply_group(now, at, sums);
+      if (group + k + kAhead < end) ahead[k] = load(group + k + kAhead);
+      LaneGroup::sync();
+    }
+  }
+  if (lane % 4 == 0) {
+    gpu::atomic_add(sums_of + (1 + part * kRows + lane / 4), sums.strips[0] + sums.last[0] - 3 * sums.strips[1]);
+    gpu::atomic_add(sums_of + (1 + part * kRows + lane / 4 + 8), sums.strips[2] + sums.last[2] - 3 * sums.strips[3]);
+  }
+  gpu::sync_block();
+  for (int i = gpu::thread_index(); i < parts * kRows; i += gpu::block_size())
+    if (const int64_t row = first_block * kRows + i; row < rows) epilogue.store(row, sums_of[1 + i] - sums_of[0]);
+}
+
+// Lane groups of a thread block, blocks that are to fit on a multiprocessor, groups that a lane group loads ahead.
+struct BlockPolicy : backends::Policy {
+  int lane_groups, blocks;
+  void (*kernel)(gpu::Pointer<const std::byte>, Layout, int64_t, int, gpu::Pointer<const int8_t>, gpu::Epilogue);
+};
+template <int kLaneGroups, int kBlocks, int kAhead>
+constexpr BlockPolicy block_policy(std::string_view name) {
+  return {{name}, kLaneGroups, kBlocks, multiply_blocks<kLaneGroups, kBlocks, kAhead>};
+}
+constexpr BlockPolicy kPolicies[] = {
+    block_policy<16, 2, 2>("waves16_ahead2_fit2"), block_policy<8, 4, 2>("waves8_ahead2_fit4"),
+    block_policy<8, 3, 3>("waves8_ahead3_fit3"), block_policy<8, 3, 4>("waves8_ahead4_fit3"),
+    block_policy<8, 2, 4>("waves8_ahead4_fit2")};
+
+// The number of lane groups with the same rows with which all are done first: rounds of blocks, and what the longest
+// lane group of each has to do. A round's beginning and end take as long as some groups of columns.
+Layout layout_of(datasets::Shape shape, const BlockPolicy& policy, int compute_units) {
+  constexpr int64_t kOwnTime = 3;
+  Layout best{0, row_blocks(shape.rows), column_groups(shape.cols)};
+  int64_t least = INT64_MAX;
+  for (int log2 = 0; policy.lane_groups >> log2 > 0; ++log2) {
+    const int64_t splits = int64_t{1} << log2, parts = policy.lane_groups / splits,
+                  blocks = (best.row_blocks + parts - 1) / parts,
+                  at_once = std::max<int64_t>(1, int64_t{compute_units} * policy.blocks),
+                  rounds = (blocks + at_once - 1) / at_once,
+                  time = rounds * ((best.groups + splits - 1) / splits + kOwnTime);
+    if (time < least) best.log2_splits = log2, least = time;
+  }
+  return best;
+}
+
+int64_t shared_bytes_of(const Layout& layout, const BlockPolicy& policy) {
+  return layout.inputs() + (int64_t{policy.lane_groups} * kRows + 4) * static_cast<int64_t>(sizeof(int32_t));
+}
+
+struct Multiply {
+  const std::byte* codes;
+  datasets::Shape shape;
+  Layout layout;
+  const BlockPolicy* policy;
+  bool early;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    const int64_t parts = policy->lane_groups >> layout.log2_splits;
+    gpu::launch(
+        policy->kernel,
+        {(layout.row_blocks + parts - 1) / parts, policy->lane_groups * 32, shared_bytes_of(layout, *policy), early},
+        stream, codes, layout, shape.rows, static_cast<int>(shape.cols), args.x, gpu::epilogue_of(args));
+  }
+};
+
+std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  const auto& policy = named.as<BlockPolicy>();
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (shared_bytes_of(layout_of(matrix.shape, policy, device.compute_units), policy) > device.shared_bytes)
+    return "The vector does not fit the shared memory of a thread block.";
+  return "";
+}
+
+backends::BoundKernel bind(const backends::Policy& named, std::span<const backends::Layer> layers,
+                           backends::Place& place) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const auto& policy = named.as<BlockPolicy>();
+  const backends::DeviceInfo& device = place.device();
+  return {Multiply{matrix.sections[kCodes].bytes.data(), matrix.shape,
+                   layout_of(matrix.shape, policy, device.compute_units), &policy, gpu::have_early_launches(device)},
+          {.requantises = true}};
+}
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::matvec, .variant = "row_blocks", .policies = kPolicies, .refuses = refuses, .bind = bind},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::packed_ternary::ECMV_GPU_NAMESPACE

@@ -1,0 +1,125 @@
+// SIMD kernel of packed_ternary, 16 rows at a time. Even and odd bytes are 16-bit lanes; multiplied by 3 their upper halves are the next digit,
+// and the lower halves what is left. With one byte product of unsigned by signed bytes (VNNI) five digits take 34 operations a
+// vector of bytes; elsewhere on x86 digits are multiplied to 16-bit sums, which five strips do not fill.
+#include <algorithm>
+#include <array>
+
+#include "backends/kernel.h"
+#include "codecs/packed_ternary/format.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codecs/packed_ternary/simd.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "backends/cpu/dot-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ecmv::codecs::packed_ternary::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace cpu = backends::cpu::HWY_NAMESPACE;
+
+using D8 = cpu::DotD8;
+using DU8 = cpu::DotDU8;
+using DU16 = hn::Repartition<uint16_t, D8>;
+using D16 = cpu::DotD16;
+using D32 = cpu::DotD32;
+using V8 = hn::Vec<D8>;
+using V32 = hn::Vec<D32>;
+
+static_assert(HWY_MAX_BYTES <= kStripCols, "A vector must not be longer than a strip.");
+
+// Into the L2 cache, as packed_outliers does it.
+constexpr int64_t kPrefetchBytes = 8192;
+
+// The digits of a vector of bytes times those columns' x, one vector a strip, added to `sum`.
+HWY_INLINE V32 DotBytes(hn::Vec<DU8> bytes, const V8 (&x)[kDigits], V32 sum) {
+  const DU8 du8;
+  const DU16 du16;
+  const D16 d16;
+  const D32 d32;
+  const auto low = hn::Set(du16, 0xFF), three = hn::Set(du16, 3);
+  const auto words = hn::BitCast(du16, bytes);
+  auto even = hn::And(words, low), odd = hn::ShiftRight<8>(words);
+  auto sums = hn::Zero(d16);
+  for (int strip = 0; strip < kDigits; ++strip) {
+    even = hn::Mul(even, three);
+    odd = hn::Mul(odd, three);
+    const auto digits = hn::OddEven(hn::BitCast(du8, odd), hn::BitCast(du8, hn::ShiftRight<8>(even)));
+    even = hn::And(even, low);
+    odd = hn::And(odd, low);
+    if constexpr (cpu::kDotIsBiased)
+      sum = hn::SumOfMulQuadAccumulate(d32, digits, x[strip], sum);
+    else if constexpr (HWY_ARCH_X86)
+      sums = hn::Add(sums, hn::SatWidenMulPairwiseAdd(d16, digits, x[strip]));
+    else
+      sum = hn::SumOfMulQuadAccumulate(d32, hn::BitCast(D8(), digits), x[strip], sum);
+  }
+  if constexpr (HWY_ARCH_X86 && !cpu::kDotIsBiased)
+    sum = hn::Add(sum, hn::WidenMulPairwiseAdd(d32, sums, hn::Set(d16, 1)));
+  return sum;
+}
+
+struct Multiply {
+  const uint8_t* codes;
+  int64_t cols;
+  // A group's columns of x are loaded once for the 16 rows of a block.
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    const D8 d8;
+    const DU8 du8;
+    const D32 d32;
+    const int64_t groups = column_groups(cols), last = (groups - 1) * kGroupCols;
+    alignas(64) std::array<int8_t, kGroupCols> x_last{};  // zeros past the last column
+    for (int64_t col = std::max<int64_t>(0, last); col < cols; ++col)
+      x_last[static_cast<size_t>(col - last)] = args.x[col];
+    const int32_t ones = cpu::SumX(args.x, cols);  // digits are weights plus 1
+    for (int64_t begin = args.rows.begin; begin < args.rows.end; begin += kRowsOfBlock) {
+      V32 sums[kRowsOfBlock];
+      for (V32& sum : sums) sum = hn::Zero(d32);
+      const uint8_t* bytes = codes + row_offset(begin, 0, cols);
+      for (int64_t group = 0; group < groups; ++group, bytes += kGroupBytes) {
+        const int8_t* const group_x = group + 1 == groups ? x_last.data() : args.x + group * kGroupCols;
+        for (int64_t j = 0; j < kStripCols; j += static_cast<int64_t>(hn::Lanes(d8))) {
+          V8 x[kDigits];
+          for (int strip = 0; strip < kDigits; ++strip) x[strip] = hn::LoadU(d8, group_x + strip * kStripCols + j);
+          for (int64_t row = 0; row < kRowsOfBlock; ++row) {
+            const uint8_t* const at = bytes + row * kStripCols + j;
+            if (j == 0) __builtin_prefetch(at + kPrefetchBytes, 0, 2);
+            sums[row] = DotBytes(hn::LoadU(du8, at), x, sums[row]);
+          }
+        }
+      }
+      for (int64_t row = begin; row < std::min(begin + kRowsOfBlock, args.rows.end); ++row)
+        args.y[row] = static_cast<int32_t>(static_cast<uint32_t>(hn::ReduceSum(d32, sums[row - begin])) -
+                                           static_cast<uint32_t>(ones));
+    }
+  }
+};
+
+backends::BoundKernel BindMatvec(const CompressedView& matrix) {
+  return {Multiply{codes_of(matrix), matrix.shape.cols}, {.rows_per_block = kRowsOfBlock}};
+}
+
+}  // namespace ecmv::codecs::packed_ternary::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ecmv::codecs::packed_ternary {
+namespace {
+
+HWY_EXPORT(BindMatvec);
+
+backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
+}
+
+constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::matvec, .variant = "strips", .bind = bind_matvec},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> simd_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::packed_ternary
+#endif  // HWY_ONCE
