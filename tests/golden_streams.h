@@ -29,8 +29,8 @@ inline bool takes_f8_alone(const codecs::CodecEntry& entry) {
   return takes(f8_matrix({32, 512})) && !takes(bf16_matrix({32, 512})) && !takes(gaussian_matrix({32, 512}, 4));
 }
 
-// The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both, else of f8; of all
-// three where the codec does not just take elements of any type.
+// The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both, else of f8, else of three
+// values; of all three types where the codec does not just take elements of any type.
 inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& entry) {
   const auto takes = [&](const datasets::Matrix& matrix) {
     return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty();
@@ -38,7 +38,8 @@ inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& e
   std::vector<datasets::Matrix> matrices = {gaussian_matrix({33, 331}, 4), gaussian_matrix({32, 512}, 4),
                                             distributions({32, 512})[8]};
   if (takes_f8_alone(entry)) return {f8_matrix({33, 331}), f8_matrix({32, 512})};
-  if (!takes(matrices[1])) return {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
+  if (!takes(matrices[1]) && takes(bf16_matrix({32, 512}))) return {bf16_matrix({33, 331}), bf16_matrix({32, 512})};
+  if (!takes(matrices[1])) return {ternary_matrix({33, 331}), ternary_matrix({32, 512})};
   if (takes(bf16_matrix({33, 331}))) matrices.push_back(bf16_matrix({33, 331}));
   const datasets::Matrix f32 =
       make_typed_matrix("f32", datasets::ElementType::f32, {32, 512}, [](int64_t) -> uint64_t { return 0x3F800000; });
