@@ -96,6 +96,20 @@ class WatchedPass final : public backends::Pass {
   std::unique_ptr<backends::Pass> pass_;
 };
 
+// A stored matrix that counts how often its sections are compared.
+class CountedMatrix final : public backends::UploadedMatrix {
+ public:
+  CountedMatrix(std::string changed, int& asked) : changed_(std::move(changed)), asked_(asked) {}
+  const codecs::CompressedView& view() const override { return view_; }
+  std::string broken_guards() const override { return {}; }
+  std::string changed_sections() const override { return ++asked_, changed_; }
+
+ private:
+  codecs::CompressedView view_;
+  std::string changed_;
+  int& asked_;
+};
+
 constexpr int kSamples = 7;
 constexpr int64_t kRows = 37, kCols = 53, kLayers = 3;
 
@@ -291,4 +305,20 @@ TEST_CASE("CPUs need no copies, and say so") {
   CHECK(device->copy_of(bytes) == nullptr);
   ExpectedCopies copies;
   CHECK(copies.of(*device, bytes) == nullptr);
+}
+
+TEST_CASE("stored matrices are compared once for all cases that share them") {
+  int asked = 0;
+  const auto upload_of = [&](const std::vector<std::string>& changes) {
+    Upload upload;
+    for (const std::string& changed : changes) upload.push_back(std::make_unique<CountedMatrix>(changed, asked));
+    return upload;
+  };
+  const Upload intact = upload_of({"", ""}), broken = upload_of({"", "A section has changed.", "Another one."});
+  UploadChecks checks;
+  CHECK(checks.of(intact).fine());
+  CHECK(checks.of(broken).reason == "A section has changed.");
+  CHECK(checks.of(broken).status == reports::Status::incorrect);
+  CHECK(checks.of(intact).fine());
+  CHECK(asked == 5);
 }
