@@ -1,4 +1,4 @@
-// GPU kernel of packed_ternary: a block of 16 rows is operand A of matrix units as it is stored. A lane loads 16 bytes of two
+// GPU kernels of packed_ternary. In the product a block of 16 rows is operand A of matrix units as it is stored. A lane loads 16 bytes of two
 // rows of a group; multiplied by 3^(s + 1) their upper halves are the digits of strips 0 to s as one number, L(s), and digit
 // s is L(s) - 3 L(s - 1). Nothing is masked off: operand B has x of strip s in its first column and of strip s + 1 in
 // its second, so that a unit's sums are those of L(s) x(s) and of L(s) x(s + 1), of which three times the second are
@@ -134,6 +134,49 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kLaneGroups * 32, kBlocks) void multiply_blocks(
     if (const int64_t row = first_block * kRows + i; row < rows) epilogue.store(row, sums_of[1 + i] - sums_of[0]);
 }
 
+constexpr int kDecodeLaneGroups = 8;
+
+// A group of a block of rows by each lane group: a lane has 16 columns of each strip, of two rows.
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeLaneGroups * 32, 1) void decode_groups(gpu::Pointer<const std::byte> codes,
+                                                                              int64_t row_blocks, int64_t groups,
+                                                                              int64_t rows, int64_t cols,
+                                                                              gpu::Pointer<std::byte> out) {
+  const int64_t number = gpu::block_index() * kDecodeLaneGroups + LaneGroup::group();
+  if (number >= row_blocks * groups) return;
+  const int lane = LaneGroup::lane();
+  const gpu::Pointer<const std::byte> own = codes + (number * kGroupBytes + lane * 16);
+  for (int half = 0; half < 2; ++half) {
+    const int64_t row = number / groups * kRows + lane / 4 + 8 * half;
+    const gpu::uint4 loaded = gpu::load_streaming(gpu::cast<const gpu::uint4>(own + half * (kGroupBytes / 2)));
+    const uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+    uint32_t even[4], odd[4], before[4] = {};
+    for (int i = 0; i < 4; ++i) {
+      even[i] = words[i] & 0x00FF00FF;
+      odd[i] = gpu::byte_permute(words[i], 0, 0x4341);
+    }
+    uint32_t power = 3;
+    ECMV_GPU_UNROLL
+    for (int strip = 0; strip < kDigits; ++strip, power *= 3) {
+      const int64_t col = number % groups * kGroupCols + strip * kStrip + lane % 4 * 16;
+      uint32_t elements[4];
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t leading = upper_bytes(even[i] * power, odd[i] * power);
+        // No byte of it borrows from the next: a digit is 0 to 2. Nor does a digit less 1, with the highest bit set.
+        const uint32_t digits = leading - 3 * before[i];
+        before[i] = leading;
+        elements[i] = ((digits | 0x80808080) - 0x01010101) ^ 0x80808080;
+      }
+      if (row >= rows || col >= cols) continue;
+      const gpu::Pointer<std::byte> to = out + (row * cols + col);
+      if (cols % 16 == 0)
+        *gpu::cast<gpu::uint4>(to) = gpu::uint4{elements[0], elements[1], elements[2], elements[3]};
+      else
+        for (int i = 0; i < 16 && col + i < cols; ++i) to[i] = static_cast<std::byte>(elements[i / 4] >> (i % 4 * 8));
+    }
+  }
+}
+
 // Lane groups of a thread block, blocks that are to fit on a multiprocessor, groups that a lane group loads ahead.
 struct BlockPolicy : backends::Policy {
   int lane_groups, blocks;
@@ -182,6 +225,17 @@ struct Multiply {
   }
 };
 
+struct Decode {
+  const std::byte* codes;
+  datasets::Shape shape;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    const int64_t blocks = row_blocks(shape.rows), groups = column_groups(shape.cols);
+    gpu::launch(decode_groups,
+                {(blocks * groups + kDecodeLaneGroups - 1) / kDecodeLaneGroups, kDecodeLaneGroups * 32, 0}, stream,
+                codes, blocks, groups, shape.rows, shape.cols, args.out);
+  }
+};
+
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   const auto& policy = named.as<BlockPolicy>();
@@ -202,7 +256,13 @@ backends::BoundKernel bind(const backends::Policy& named, std::span<const backen
           {.requantises = true}};
 }
 
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  const codecs::CompressedView& matrix = *layers[0].matrix;
+  return Decode{matrix.sections[kCodes].bytes.data(), matrix.shape};
+}
+
 constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "groups", .bind = bind_decode},
     {.op = backends::Op::matvec, .variant = "row_blocks", .policies = kPolicies, .refuses = refuses, .bind = bind},
 };
 

@@ -1,9 +1,10 @@
-// SIMD kernel of packed_ternary, 16 rows at a time. Even and odd bytes are lanes of 16 bits, fractions: multiplied by 9 they have two
+// SIMD kernels of packed_ternary; products are of 16 rows at a time. Even and odd bytes are lanes of 16 bits, fractions: multiplied by 9 they have two
 // digits as one number above 8 bits, and below what is left. A look-up among 16 bytes, which every instruction set has, parts
 // the two. So five digits take 22 operations a vector of bytes, and five products. (Two cores of a Xeon with AVX-512, one thread,
 // G elements/s: digit by digit 42; L(s) less three times L(s - 1), as gpu.cu has them, 56.)
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "backends/kernel.h"
 #include "codecs/packed_ternary/format.h"
@@ -67,31 +68,63 @@ struct Fractions {
   }
 };
 
+struct Digits {
+  hn::Vec<DU8> of[kDigits];  // of each strip's columns
+
+  HWY_INLINE Digits(hn::Vec<DU8> bytes, const Constants& constants) {
+    const auto words = hn::BitCast(DU16(), bytes);
+    Fractions fractions{hn::And(words, constants.low), hn::ShiftRight<8>(words)};
+    const auto pair = fractions.Times(constants.nine, constants), next = fractions.Times(constants.nine, constants);
+    of[0] = hn::TableLookupBytes(constants.first, pair);
+    of[1] = hn::TableLookupBytes(constants.second, pair);
+    of[2] = hn::TableLookupBytes(constants.first, next);
+    of[3] = hn::TableLookupBytes(constants.second, next);
+    of[4] = fractions.Times(constants.three, constants);
+  }
+};
+
 // The digits of a vector of bytes times those columns' x, one vector a strip, added to `sum`.
 HWY_INLINE V32 DotBytes(hn::Vec<DU8> bytes, const Constants& constants, const V8 (&x)[kDigits], V32 sum) {
-  const DU8 du8;
   const D16 d16;
   const D32 d32;
-  const auto words = hn::BitCast(DU16(), bytes);
-  Fractions fractions{hn::And(words, constants.low), hn::ShiftRight<8>(words)};
-  const auto pair = fractions.Times(constants.nine, constants), next_pair = fractions.Times(constants.nine, constants);
-  const hn::Vec<DU8> digits[kDigits] = {
-      hn::TableLookupBytes(constants.first, pair), hn::TableLookupBytes(constants.second, pair),
-      hn::TableLookupBytes(constants.first, next_pair), hn::TableLookupBytes(constants.second, next_pair),
-      fractions.Times(constants.three, constants)};
+  const Digits digits(bytes, constants);
   auto sums = hn::Zero(d16);
   for (int strip = 0; strip < kDigits; ++strip) {
     if constexpr (cpu::kDotIsBiased)
-      sum = hn::SumOfMulQuadAccumulate(d32, digits[strip], x[strip], sum);
+      sum = hn::SumOfMulQuadAccumulate(d32, digits.of[strip], x[strip], sum);
     else if constexpr (HWY_ARCH_X86)
-      sums = hn::Add(sums, hn::SatWidenMulPairwiseAdd(d16, digits[strip], x[strip]));
+      sums = hn::Add(sums, hn::SatWidenMulPairwiseAdd(d16, digits.of[strip], x[strip]));
     else
-      sum = hn::SumOfMulQuadAccumulate(d32, hn::BitCast(D8(), digits[strip]), x[strip], sum);
+      sum = hn::SumOfMulQuadAccumulate(d32, hn::BitCast(D8(), digits.of[strip]), x[strip], sum);
   }
   if constexpr (HWY_ARCH_X86 && !cpu::kDotIsBiased)
     sum = hn::Add(sum, hn::WidenMulPairwiseAdd(d32, sums, hn::Set(d16, 1)));
   return sum;
 }
+
+struct Decode {
+  const uint8_t* codes;
+  int64_t cols;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    const DU8 du8;
+    const Constants constants;
+    const auto one = hn::Set(du8, 1);
+    alignas(64) std::array<uint8_t, kGroupCols> last;
+    for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+      for (int64_t group = 0; group < column_groups(cols); ++group) {
+        const uint8_t* const bytes = codes + row_offset(row, group, cols);
+        const int64_t first = group * kGroupCols, count = std::min(kGroupCols, cols - first);
+        uint8_t* const out = reinterpret_cast<uint8_t*>(args.out) + (row - args.rows.begin) * cols + first;
+        uint8_t* const to = count == kGroupCols ? out : last.data();
+        for (int64_t j = 0; j < kStripCols; j += static_cast<int64_t>(hn::Lanes(du8))) {
+          const Digits digits(hn::LoadU(du8, bytes + j), constants);
+          for (int strip = 0; strip < kDigits; ++strip)
+            hn::StoreU(hn::Sub(digits.of[strip], one), du8, to + strip * kStripCols + j);
+        }
+        if (count < kGroupCols) std::memcpy(out, last.data(), static_cast<size_t>(count));
+      }
+  }
+};
 
 struct Multiply {
   const uint8_t* codes;
@@ -130,6 +163,9 @@ struct Multiply {
   }
 };
 
+backends::BoundKernel BindDecode(const CompressedView& matrix) {
+  return {Decode{codes_of(matrix), matrix.shape.cols}, {.rows_per_block = kRowsOfBlock}};
+}
 backends::BoundKernel BindMatvec(const CompressedView& matrix) {
   return {Multiply{codes_of(matrix), matrix.shape.cols}, {.rows_per_block = kRowsOfBlock}};
 }
@@ -141,13 +177,18 @@ HWY_AFTER_NAMESPACE();
 namespace ecmv::codecs::packed_ternary {
 namespace {
 
+HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
+backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
+}
 backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
 
 constexpr backends::Kernel kKernels[] = {
+    {.op = backends::Op::decode, .variant = "strips", .bind = bind_decode},
     {.op = backends::Op::matvec, .variant = "strips", .bind = bind_matvec},
 };
 
