@@ -26,7 +26,7 @@ void for_each_byte(datasets::Shape shape, int64_t row, F f) {
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
-  const auto [rows, cols] = matrix.shape;
+  const int64_t rows = matrix.shape.rows, cols = matrix.shape.cols;
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const int64_t bytes = stored_bytes(matrix.shape), used = (matrix.shape.elements() + kDigits - 1) / kDigits;
   std::vector<std::byte> codes(static_cast<size_t>(bytes));
@@ -43,7 +43,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 }
 
 void decode(const CompressedView& compressed, std::span<std::byte> out) {
-  const auto [rows, cols] = compressed.shape;
+  const int64_t rows = compressed.shape.rows, cols = compressed.shape.cols;
   if (compressed.sections.size() != 1) throw MalformedStream("A packed_ternary stream has one section.");
   const std::span<const std::byte> codes = compressed.sections[kCodes].bytes;
   if (static_cast<int64_t>(codes.size()) != stored_bytes(compressed.shape))
