@@ -1,9 +1,9 @@
-// GPU kernels of packed_ternary. In the product a block of 16 rows is operand A of matrix units as it is stored. A lane loads 16 bytes of two
-// rows of a group; multiplied by 3^(s + 1) their upper halves are the digits of strips 0 to s as one number, L(s), and digit
-// s is L(s) - 3 L(s - 1). Nothing is masked off: operand B has x of strip s in its first column and of strip s + 1 in
-// its second, so that a unit's sums are those of L(s) x(s) and of L(s) x(s + 1), of which three times the second are
-// too much. For 20 columns of a row a lane has 10 multiplications, 7 byte permutations and masks, and a quarter of five
-// products: one operation a column.
+// GPU kernels of packed_ternary. In the product a block of 16 rows is operand A of matrix units as it is stored. A lane loads
+// 16 bytes of two rows of a group; multiplied by 3^(s + 1) their upper halves are the digits of strips 0 to s as one number,
+// L(s), and digit s is L(s) - 3 L(s - 1). Nothing is masked off: operand B has x of strip s in its first column and of
+// strip s + 1 in its second, so that a unit's sums are those of L(s) x(s) and of L(s) x(s + 1), of which three times the
+// second are too much. For 20 columns of a row a lane has 10 multiplications, 7 byte permutations and masks, and a quarter
+// of five products: one operation a column.
 #include <algorithm>
 #include <string>
 #include <vector>

