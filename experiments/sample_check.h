@@ -16,8 +16,8 @@
 
 namespace ecmv::experiments {
 
-// Whether stored matrices are what was uploaded. Cases that were measured together and share them share the answer. (H200, 24
-// layers of 8192 x 8192: a second, as long as a case's samples take, for each of 38 cases.)
+// Whether stored matrices are what was uploaded. All of their bytes come back to the host for that, so cases that were measured
+// together and share matrices, as those of one codec do, share the answer.
 class UploadChecks {
  public:
   const Outcome& of(const Upload& upload);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/gpu/lanes.h"
+#include "backends/gpu/int8_inputs.h"
 #include "backends/gpu/matrix_units.h"
 #include "backends/gpu/requantise.h"
 #include "codecs/packed_ternary/format.h"
@@ -29,20 +29,6 @@ struct Layout {
   // Shared memory: x, zeros up to the end of the last group and 64 bytes more, the sum of x, sums of rows.
   int inputs() const { return static_cast<int>(groups) * kCols + kStrip; }
 };
-
-// x [cols] to shared memory, zeros up to `stored` columns, a multiple of 64; adds its elements to *sum.
-ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int stored, gpu::Pointer<std::byte> to,
-                                 gpu::Pointer<int32_t> sum) {
-  int32_t own = 0;
-  for (int col = gpu::thread_index() * 16; col < stored; col += gpu::block_size() * 16) {
-    const gpu::uint4 words = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
-    *gpu::cast<gpu::uint4>(to + col) = words;
-    for (const uint32_t word : {words.x, words.y, words.z, words.w})
-      own = gpu::dot4(0x01010101, static_cast<int32_t>(word), own);
-  }
-  own = LaneGroup::reduce_add(own);
-  if (LaneGroup::lane() == 0 && own != 0) gpu::atomic_add(sum, own);
-}
 
 // A lane's part of a group: 16 bytes of two rows, eight apart.
 struct TwoRows {
@@ -108,7 +94,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kLaneGroups * 32, kBlocks) void multiply_blocks(
   for (int i = gpu::thread_index(); i <= kLaneGroups * kRows; i += gpu::block_size()) sums_of[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
-  load_inputs(x, cols, stored, inputs, sums_of);
+  gpu::load_inputs(x, cols, stored, inputs, sums_of);
   gpu::sync_block();
 
   Sums sums;

@@ -87,7 +87,8 @@ class AheadHelper {
     for (int col = threads_.own * 16; col < matrix.streams.row_segments * kAheadCols; col += threads_.count * 16) {
       const gpu::uint4 words = col < matrix.cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
       *gpu::cast<gpu::uint4>(inputs() + col) = words;
-      own = sum_of_bytes(words.w, sum_of_bytes(words.z, sum_of_bytes(words.y, sum_of_bytes(words.x, own))));
+      own = gpu::sum_of_bytes(words.w,
+                              gpu::sum_of_bytes(words.z, gpu::sum_of_bytes(words.y, gpu::sum_of_bytes(words.x, own))));
     }
     end_x(0, own);
   }
@@ -107,7 +108,7 @@ class AheadHelper {
         for (int i = 0; i < kPairs; ++i) {
           if (i >= count) continue;
           gpu::cast<gpu::uint2>(inputs())[first + i * threads_.count] = values[i];
-          own = sum_of_bytes(values[i].y, sum_of_bytes(values[i].x, own));
+          own = gpu::sum_of_bytes(values[i].y, gpu::sum_of_bytes(values[i].x, own));
         }
       }
       for (int pair = pairs + threads_.own; pair < stored; pair += threads_.count)

@@ -2,6 +2,7 @@
 // sums of rows, and x.
 #pragma once
 
+#include "backends/gpu/int8_inputs.h"
 #include "codecs/quad_huffman/segment_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -109,28 +110,6 @@ ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan,
   const uint32_t distance = kEntryBytes * static_cast<uint32_t>(plan.copies);
   return {table, static_cast<uint32_t>(matrix.entries - 1) * distance, distance,
           static_cast<uint32_t>(kEntryBytes * (LaneGroup::lane() & (plan.copies - 1)))};
-}
-
-ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) {
-  return gpu::dot4(0x01010101, static_cast<int32_t>(word), sum);
-}
-
-// Adds up what the threads of a lane group have.
-ECMV_GPU_DEVICE void add_to(gpu::Pointer<int32_t> sum, int32_t own) {
-  own = LaneGroup::reduce_add(own);
-  if (LaneGroup::lane() == 0 && own != 0) gpu::atomic_add(sum, own);
-}
-
-// Copies x to shared memory, zeros past the last column, for there are codes as well, and adds its elements to *sum.
-ECMV_GPU_DEVICE void load_inputs(gpu::Pointer<const int8_t> x, int cols, int stored_cols, gpu::Pointer<std::byte> to,
-                                 gpu::Pointer<int32_t> sum) {
-  int32_t own = 0;
-  for (int col = gpu::thread_index() * 16; col < stored_cols; col += gpu::block_size() * 16) {
-    const gpu::uint4 words = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
-    *gpu::cast<gpu::uint4>(to + col) = words;
-    own = sum_of_bytes(words.w, sum_of_bytes(words.z, sum_of_bytes(words.y, sum_of_bytes(words.x, own))));
-  }
-  add_to(sum, own);
 }
 
 // Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.

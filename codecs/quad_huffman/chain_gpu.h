@@ -126,12 +126,12 @@ ECMV_GPU_DEVICE void await_inputs(const ChainLayer& layer, const gpu::Exchange& 
     for (int i = 0; i < kPairs; ++i) {
       if (i >= count) continue;
       gpu::cast<gpu::uint2>(to)[first + i * gpu::block_size()] = values[i];
-      own = sum_of_bytes(values[i].y, sum_of_bytes(values[i].x, own));
+      own = gpu::sum_of_bytes(values[i].y, gpu::sum_of_bytes(values[i].x, own));
     }
   }
   for (int col = cols + gpu::thread_index() * 16; col < stored_cols; col += gpu::block_size() * 16)
     *gpu::cast<gpu::uint4>(to + col) = gpu::uint4{};
-  add_to(sum, own);
+  gpu::add_to(sum, own);
 }
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
@@ -162,7 +162,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void chain(gpu::Pointer<const st
   ChainLanes<kSymbolCols, kForm, kSymbolsOfWindow> lanes(plan, hidden);
   lanes.begin_layer(layer_of(0));
   fill_table(layer_of(0).matrix, plan, load_own_entries<1>(layer_of(0).matrix));
-  load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
+  gpu::load_inputs(x, layer_of(0).matrix.cols, layer_of(0).matrix.streams.row_segments * kSegmentCols, inputs, x_sums);
   gpu::sync_block();
 
   for (int k = 0; k < count; ++k) {

@@ -53,14 +53,14 @@ ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, const TileCols&
           gpu::byte_permute(low[0], low[1], 0x5410), gpu::byte_permute(low[0], low[1], 0x7632),
           gpu::byte_permute(high[0], high[1], 0x5410), gpu::byte_permute(high[0], high[1], 0x7632)};
       ECMV_GPU_UNROLL
-      for (int d = 0; d < gpu::kDigits; ++d) own[d] = sum_of_bytes(digit[d], own[d]);
+      for (int d = 0; d < gpu::kDigits; ++d) own[d] = gpu::sum_of_bytes(digit[d], own[d]);
       ECMV_GPU_UNROLL
       for (int d = 0; d < gpu::kDigits; d += 2)
         *gpu::cast<gpu::uint2>(to + gpu::digit_place(d, col + 4 * quad)) = gpu::uint2{digit[d], digit[d + 1]};
     }
   }
   ECMV_GPU_UNROLL
-  for (int d = 0; d < gpu::kDigits; ++d) add_to(sums + d, own[d]);
+  for (int d = 0; d < gpu::kDigits; ++d) gpu::add_to(sums + d, own[d]);
 }
 
 // The integer of four digits' sums.
