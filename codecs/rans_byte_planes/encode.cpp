@@ -428,9 +428,10 @@ CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_
   const std::string& prob_bits = settings.text("prob_bits");
   const Constraints constraints{.values = static_cast<int>(settings.integer("values_per_symbol")),
                                 .raw_bits = static_cast<int>(settings.integer("raw_bits")),
-                                .prob_bits = prob_bits == "auto" ? 0
-                                             : prob_bits == "7"  ? 7
-                                                                 : 8,
+                                .runs = prob_bits == "auto" ? -1
+                                        : prob_bits == "7"  ? kTwos
+                                        : prob_bits == "8"  ? kAnyRuns
+                                                            : kFours,
                                 .excess_per_mille = settings.integer("excess"),
                                 .block_elements = layout.rows_per_block * matrix.shape.cols};
   const modelling::Histogram histogram = modelling::histogram(bytes);

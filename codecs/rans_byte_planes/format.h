@@ -30,14 +30,24 @@ enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElem
 inline constexpr int kFractions = kSectionCount;
 inline constexpr int kFractionPadding = 64;  // a kernel loads 64 bytes from any element on
 
+// Slots that are known to hold the same symbol, so that fewer operations find it: 2i and 2i + 1 (all frequencies are even: 7
+// probability bits), or 4i .. 4i + 3 of the first kFourSlots.
+enum Runs : uint8_t { kAnyRuns, kTwos, kFours, kRunsCount };
+inline constexpr int kFourSlots = 192;
+
 // Values a symbol, raw bits a value.
 struct Form {
   uint8_t values = 1;
   uint8_t raw_bits = 0;
-  uint8_t even = 0;  // all frequencies are even: slots 2i and 2i + 1 hold the same symbol (7 probability bits)
+  uint8_t runs = kAnyRuns;
   uint8_t unused = 0;
   bool operator==(const Form&) const = default;
 };
+
+// The first slot of the run that `slot` is in.
+constexpr int first_of_run(int runs, int slot) {
+  return runs == kTwos ? slot & ~1 : runs == kFours && slot < kFourSlots ? slot & ~3 : slot;
+}
 
 // What a kernel looks up, stored ready for use.
 struct Model {

@@ -98,38 +98,93 @@ std::array<int, 64> normalise(const std::array<uint64_t, 64>& counts, const std:
 
 struct Frequencies {
   std::array<int, 64> f{};
-  double cost = 0;  // 2^-16 bits of all symbols together
+  double cost = 0;   // 2^-16 bits of all symbols together
+  int kept = 0;      // symbols with slots: the first ones by falling count
+  int in_fours = 0;  // of these, how many have their slots in fours
 };
 
-Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, bool even) {
+using Order = std::array<int, 64>;
+double cost_of(const std::array<uint64_t, 64>& counts, const Order& order, const Frequencies& of, int slots) {
   const auto& logs = log_table();
-  const int slots = even ? kSlots / 2 : kSlots, cap = even ? kMaxFrequency / 2 : kMaxFrequency;
-  std::array<int, 64> order;
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int a, int b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
-  int used = 0;
-  uint64_t total = 0;
-  for (uint64_t count : counts) used += count > 0, total += count;
-  Frequencies best;
-  for (int kept = std::max(1, used); kept >= 1; --kept) {
-    const std::array<int, 64> f = normalise(counts, order, kept, slots, cap);
-    double cost = 0;
-    for (int i = 0; i < 64; ++i) {
-      const int s = order[i];
-      cost +=
-          static_cast<double>(counts[s]) * static_cast<double>(i < kept ? logs[slots] - logs[f[s]] : kExceptionCost);
-    }
-    if (kept == std::max(1, used) || cost < best.cost) best = {f, cost};
-    // What is left out only grows from here on; once it alone costs more than everything, no shorter list wins.
-    if (cost > 2 * best.cost) break;
+  double cost = 0;
+  for (int i = 0; i < 64; ++i) {
+    const int s = order[i];
+    cost += static_cast<double>(counts[s]) *
+            static_cast<double>(i < of.kept ? logs[slots] - logs[of.f[s]] : kExceptionCost);
   }
-  if (even)
-    for (int& f : best.f) f *= 2;
+  return cost;
+}
+
+// Of the lists of symbols that get slots the cheapest.
+Frequencies best_list(const std::array<uint64_t, 64>& counts, const Order& order, int used, int slots, int cap) {
+  Frequencies best;
+  for (int kept = used; kept >= 1; --kept) {
+    Frequencies some{.f = normalise(counts, order, kept, slots, cap), .kept = kept};
+    some.cost = cost_of(counts, order, some, slots);
+    if (kept == used || some.cost < best.cost) best = some;
+    // What is left out only grows from here on; once it alone costs more than everything, no shorter list wins.
+    if (some.cost > 2 * best.cost) break;
+  }
   return best;
 }
 
-// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4, NOTES.md).
+// The same with the most frequent symbols in the first kFourSlots slots, in steps of four; near the list `any`, which has none.
+// 0 in_fours where there are too few symbols to fill both parts.
+Frequencies best_fours(const std::array<uint64_t, 64>& counts, const Order& order, int used, const Frequencies& any) {
+  constexpr int kStepsOfFour = kFourSlots / 4, kOthers = kSlots - kFourSlots, kKeptLess = 4, kKeptMore = 2, kNear = 2;
+  uint64_t total = 0, before = 0;
+  for (uint64_t count : counts) total += count;
+  int share = 0;  // symbols that take kFourSlots of the slots, about
+  while (share < used && before < total / kSlots * kFourSlots) before += counts[order[share++]];
+  Frequencies best;
+  for (int kept = std::min(used, any.kept + kKeptMore); kept >= std::max(2, any.kept - kKeptLess); --kept)
+    for (int first = std::max(1, share - kNear); first < kept && first <= share + kNear; ++first) {
+      Order rest = order;
+      std::rotate(rest.begin(), rest.begin() + first, rest.end());
+      const std::array<int, 64> fours = normalise(counts, order, first, kStepsOfFour, kMaxFrequency / 4),
+                                ones = normalise(counts, rest, kept - first, kOthers, kMaxFrequency);
+      Frequencies some{.kept = kept, .in_fours = first};
+      int of_fours = 0, of_ones = 0;
+      for (int i = 0; i < kept; ++i) {
+        const int s = order[i];
+        if (i < first)
+          of_fours += fours[s], some.f[s] = 4 * fours[s];
+        else
+          of_ones += some.f[s] = ones[s];
+      }
+      if (of_fours != kStepsOfFour || of_ones != kOthers) continue;
+      some.cost = cost_of(counts, order, some, kSlots);
+      if (best.in_fours == 0 || some.cost < best.cost) best = some;
+    }
+  return best;
+}
+
+Order by_falling_count(const std::array<uint64_t, 64>& counts) {
+  Order order;
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
+  return order;
+}
+
+// kFours without any in_fours where that is not possible: these frequencies are those of kAnyRuns.
+Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, int runs) {
+  const Order order = by_falling_count(counts);
+  int used = 0;
+  for (uint64_t count : counts) used += count > 0;
+  used = std::max(1, used);
+  if (runs == kTwos) {
+    Frequencies twos = best_list(counts, order, used, kSlots / 2, kMaxFrequency / 2);
+    for (int& f : twos.f) f *= 2;
+    return twos;
+  }
+  const Frequencies any = best_list(counts, order, used, kSlots, kMaxFrequency);
+  if (runs == kAnyRuns) return any;
+  const Frequencies fours = best_fours(counts, order, used, any);
+  return fours.in_fours > 0 ? fours : any;
+}
+
+// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4 but for fours, NOTES.md).
 struct Estimate {
   Form form;
   double bits = 0, cycles = 0;
@@ -148,20 +203,18 @@ Estimate estimate(const modelling::Histogram& histogram, uint64_t total, Form fo
       p = p * (static_cast<double>(of_class[symbol >> (width * i) & ((1 << width) - 1)]) / static_cast<double>(total));
     counts[symbol] = static_cast<uint64_t>(p * 4294967296.0);
   }
-  const Frequencies frequencies = best_frequencies(counts, form.even);
+  const Frequencies frequencies = best_frequencies(counts, form.runs);
+  if (form.runs == kFours && frequencies.in_fours == 0) form.runs = kAnyRuns;
   Estimate out{.form = form};
-  // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded); states are 1 KiB a block.
+  // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded), with runs less; states are 1 KiB a block.
+  constexpr double kPrecision[kRunsCount][2] = {{0.005, 0.010}, {0.001, 0.001}, {0.002, 0.004}};
   out.bits =
-      frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits +
-      (form.even ? 0.001
-       : k == 1  ? 0.010
-                 : 0.005) /
-          k +
+      frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits + kPrecision[form.runs][k == 1] / k +
       17.0 * static_cast<double>(outside) / static_cast<double>(total) +
       2.0 * 8.0 * kFormatLanes / static_cast<double>(std::min<uint64_t>(total, static_cast<uint64_t>(block_elements)));
-  constexpr double kCycles[4][2] = {{}, {12.7, 11.6}, {8.6, 7.5}, {7.0, 6.4}};
+  constexpr double kCycles[4][kRunsCount] = {{}, {12.7, 11.6, 12.6}, {8.6, 7.5, 8.5}, {7.0, 6.4, 6.9}};
   const int bits = index_bits(form);
-  out.cycles = kCycles[k][form.even] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) +
+  out.cycles = kCycles[k][form.runs] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) +
                (bits == 7   ? 0.5
                 : bits == 8 ? 1.5
                             : 0);
@@ -211,12 +264,12 @@ Choice choose_forms(const modelling::Histogram& histogram, const Constraints& co
   std::vector<Estimate> estimates;
   for (int values = 1; values <= 3; ++values)
     for (int raw = 0; raw <= max_raw_bits(values); ++raw)
-      for (int even = 0; even <= 1; ++even) {
+      for (int runs = 0; runs < kRunsCount; ++runs) {
         if (constraints.values != 0 && constraints.values != values) continue;
         if (constraints.raw_bits >= 0 && constraints.raw_bits != raw) continue;
-        if (constraints.prob_bits != 0 && (constraints.prob_bits == 7) != (even == 1)) continue;
+        if (constraints.runs >= 0 && constraints.runs != runs) continue;
         estimates.push_back(estimate(
-            histogram, total, {static_cast<uint8_t>(values), static_cast<uint8_t>(raw), static_cast<uint8_t>(even), 0},
+            histogram, total, {static_cast<uint8_t>(values), static_cast<uint8_t>(raw), static_cast<uint8_t>(runs), 0},
             constraints.block_elements));
       }
   const auto& smallest = *std::min_element(estimates.begin(), estimates.end(),
@@ -241,12 +294,15 @@ Choice choose_forms(const modelling::Histogram& histogram, const Constraints& co
 Model make_model(const modelling::Histogram& histogram, Form form, const std::array<uint64_t, 64>& symbol_counts) {
   Model model{};
   model.form = form;
-  const Frequencies frequencies = best_frequencies(symbol_counts, form.even);
-  std::array<int, 64> order;
-  std::iota(order.begin(), order.end(), 0);
-  // Frequent symbols first. Any fixed order would do: by simulation orders differ by less than 0.0003 bits a symbol
-  // (NOTES.md).
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return frequencies.f[a] > frequencies.f[b]; });
+  const Frequencies frequencies = best_frequencies(symbol_counts, form.runs);
+  if (form.runs == kFours && frequencies.in_fours == 0) model.form.runs = kAnyRuns;
+  // Frequent symbols first. Any other order of those in fours, and of the others, would do: by simulation orders differ by less
+  // than 0.0003 bits a symbol (NOTES.md).
+  Order order = by_falling_count(symbol_counts);
+  const auto more = [&](int a, int b) { return frequencies.f[a] > frequencies.f[b]; };
+  const auto ones = order.begin() + frequencies.in_fours;
+  std::stable_sort(order.begin(), ones, more);
+  std::stable_sort(ones, order.end(), more);
   int slot = 0;
   for (int symbol : order) {
     model.frequency[symbol] = static_cast<uint8_t>(frequencies.f[symbol]);

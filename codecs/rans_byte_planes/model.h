@@ -11,11 +11,11 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-// What the encoder may choose from; -1 (raw_bits) and 0 leave it free.
+// What the encoder may choose from; -1 (raw_bits, runs) and 0 leave it free.
 struct Constraints {
   int values = 0;
   int raw_bits = -1;
-  int prob_bits = 0;
+  int runs = -1;                  // of Form
   int64_t excess_per_mille = 10;  // stored size over the order-0 entropy that the fastest forms may cost
   int64_t block_elements = 0;
 };
@@ -41,7 +41,8 @@ struct Classes {
 };
 Classes rank_values(const modelling::Histogram& histogram, Form form);
 
-// Tables for symbols that occur that often. Symbols too rare to deserve a slot get frequency 0.
+// Tables for symbols that occur that often. Symbols too rare to deserve a slot get frequency 0. Where there are too few symbols
+// for the runs of `form`, the model's form has none.
 Model make_model(const modelling::Histogram& histogram, Form form, const std::array<uint64_t, 64>& symbol_counts);
 
 // log2(value) in units of 2^-16, the same on every platform; value >= 1.

@@ -34,6 +34,7 @@ namespace cpu = backends::cpu::HWY_NAMESPACE;
 constexpr bool kByteExpand = true;
 
 #include "codecs/rans_byte_planes/decode_rounds.inc"
+#include "codecs/rans_byte_planes/exceptions.inc"
 #include "codecs/rans_byte_planes/floats.inc"
 
 #else
@@ -63,12 +64,7 @@ struct Decode {
       int8_t* out = reinterpret_cast<int8_t*>(args.out) + (row - begin) * layout.cols;
       std::byte head[kHeadBytes + kExceptionPadding] = {};
       DecodeBlock<Order, Use::store>(sections, layout, block, out, {}, ahead, head);
-      int64_t at = 0;
-      sections.each_exception(head, sections.block(block), sections.block(block + 1),
-                              [&](Sections::Exception exception) {
-                                at += exception.gap;
-                                out[at] = static_cast<int8_t>(out[at] + exception.delta);
-                              });
+      UseExceptions(sections, head, sections.block(block), sections.block(block + 1), StoreExceptions(out));
     }
 #endif
   }
@@ -111,18 +107,16 @@ struct Multiply {
       Product product{.x = x, .y = args.y + row, .cols = cols};
       std::byte head[kHeadBytes + kExceptionPadding] = {};
       DecodeBlock<Order, Use::multiply>(sections, layout, block, nullptr, product, ahead, head);
-      int64_t at_row = 0, at_col = 0;
-      sections.each_exception(head, sections.block(block), sections.block(block + 1),
-                              [&](Sections::Exception exception) {
-                                at_col += exception.gap;
-                                if (at_col >= cols) {
-                                  // Nearly always the next row; a division would cost as much as five exceptions.
-                                  const int64_t rows = at_col < 2 * cols ? 1 : at_col / cols;
-                                  at_row += rows;
-                                  at_col -= rows * cols;
-                                }
-                                product.y[at_row] += exception.delta * x[at_col];
-                              });
+      const BlockIndex here = sections.block(block), next = sections.block(block + 1);
+      if (cols < MultiplyExceptions::kMostCols) {
+        UseExceptions(sections, head, here, next, MultiplyExceptions(product));
+        continue;
+      }
+      int64_t at = 0;
+      sections.each_exception(head, here, next, [&](Sections::Exception exception) {
+        at += exception.gap;
+        product.y[at / cols] += exception.delta * x[at % cols];
+      });
     }
 #endif
   }

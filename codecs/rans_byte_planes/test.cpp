@@ -158,6 +158,42 @@ TEST_CASE("rans_byte_planes: pairs are small enough to be most of what the defau
   CHECK(header.first_share >= 128);
 }
 
+planes::Model& first_model(CompressedMatrix& matrix) {
+  return *reinterpret_cast<planes::Model*>(matrix.sections[planes::kTables].bytes.data() + sizeof(planes::Header));
+}
+
+TEST_CASE("rans_byte_planes: frequent symbols in steps of four cost next to nothing") {
+  const datasets::Matrix matrix = tests::gaussian_matrix({2048, 4096}, 4);
+  const auto size = [&](const char* values, const char* raw_bits, const char* prob_bits) {
+    return size_over_entropy(matrix,
+                             with({{"values_per_symbol", values}, {"raw_bits", raw_bits}, {"prob_bits", prob_bits}}));
+  };
+  CHECK(size("2", "2", "fours") <= size("2", "2", "8") + 0.001);
+  CHECK(size("1", "0", "fours") <= size("1", "0", "8") + 0.001);
+  CompressedMatrix compressed =
+      encode_matrix(entry(), matrix.view(), with({{"values_per_symbol", "2"}, {"prob_bits", "fours"}}));
+  const planes::Model& model = first_model(compressed);
+  CHECK(model.form.runs == planes::kFours);
+  for (int slot = 0; slot < planes::kFourSlots; ++slot) CHECK(model.symbol[slot] == model.symbol[slot & ~3]);
+}
+
+TEST_CASE("rans_byte_planes: with too few symbols for steps of four there are none") {
+  const datasets::Matrix matrix = tests::make_matrix("two_values", {64, 512}, [](int64_t i) { return i % 3 == 0; });
+  CompressedMatrix compressed =
+      encode_matrix(entry(), matrix.view(), with({{"values_per_symbol", "1"}, {"prob_bits", "fours"}}));
+  CHECK(first_model(compressed).form.runs == planes::kAnyRuns);
+}
+
+TEST_CASE("rans_byte_planes: slots that are not in the runs that the form says are refused") {
+  const datasets::Matrix matrix = tests::gaussian_matrix({64, 4096}, 4);
+  for (uint8_t runs : {planes::kTwos, planes::kFours, planes::kRunsCount}) {
+    CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), with({{"prob_bits", "8"}}));
+    first_model(compressed).form.runs = runs;
+    std::vector<std::byte> out(static_cast<size_t>(matrix.shape.elements()));
+    CHECK_THROWS_AS(entry().codec->decode(compressed.view(), out), MalformedStream);
+  }
+}
+
 TEST_CASE("rans_byte_planes: deltas that are not listed are the shortest sums of those that are") {
   const planes::DeltaSums sums({6, -6});
   CHECK(sums.count(0) == 0);
@@ -176,10 +212,25 @@ TEST_CASE("rans_byte_planes: what does not fit the model is exact, in every form
   for (const datasets::Matrix& matrix : awkward_matrices())
     for (int values = 0; values <= 3; ++values)
       for (int raw_bits = -1; raw_bits <= (values == 0 ? -1 : planes::max_raw_bits(values)); ++raw_bits)
-        for (const char* prob_bits : {"7", "8"})
+        for (const char* prob_bits : {"7", "8", "fours"})
           check_reference(matrix, with({{"values_per_symbol", std::to_string(values)},
                                         {"raw_bits", std::to_string(raw_bits)},
                                         {"prob_bits", prob_bits}}));
+}
+
+TEST_CASE("rans_byte_planes: kernels put in exceptions of many rows at once, and of rows that have none") {
+  // One element of `distance` has no class of its own.
+  const auto rare = [](datasets::Shape shape, int64_t distance) {
+    return tests::make_matrix("rare", shape, [=](int64_t i) {
+      const auto random = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u >> 40;
+      return static_cast<int>(random % static_cast<uint64_t>(distance) == 0 ? random >> 9 & 127 : random & 7);
+    });
+  };
+  for (const auto& [rows, cols] :
+       {std::pair<int64_t, int64_t>{20000, 1}, {9000, 3}, {1500, 15}, {1000, 64}, {2, 60000}})
+    for (int64_t distance : {40, 1000, 9000})
+      for (const char* values : {"1", "2", "3"})
+        check_kernels(rare({rows, cols}, distance), with({{"values_per_symbol", values}, {"raw_bits", "1"}}));
 }
 
 TEST_CASE("rans_byte_planes: bf16 of every pattern is exact, and its kernels decode it on every instruction set") {
