@@ -231,6 +231,8 @@ TEST_CASE("rans_byte_planes: kernels put in exceptions of many rows at once, and
     for (int64_t distance : {40, 1000, 9000})
       for (const char* values : {"1", "2", "3"})
         check_kernels(rare({rows, cols}, distance), with({{"values_per_symbol", values}, {"raw_bits", "1"}}));
+  // More columns than places in vectors are exact for.
+  check_kernels(rare({2, (1 << 22) + 5}, 1000), with({{"values_per_symbol", "2"}, {"raw_bits", "1"}}));
 }
 
 TEST_CASE("rans_byte_planes: bf16 of every pattern is exact, and its kernels decode it on every instruction set") {
