@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/panel_product.h"
@@ -63,7 +64,9 @@ struct Decode {
       const int64_t block = row / layout.rows_per_block;
       int8_t* out = reinterpret_cast<int8_t*>(args.out) + (row - begin) * layout.cols;
       std::byte head[kHeadBytes + kExceptionPadding] = {};
-      DecodeBlock<Order, Use::store>(sections, layout, block, out, {}, ahead, head);
+      ElementBuffer buffer(out, layout.block_rows(block) * layout.cols);
+      DecodeBlock<Order, Buffer>(sections, layout, block, buffer, ahead, head);
+      buffer.Finish();
       UseExceptions(sections, head, sections.block(block), sections.block(block + 1), StoreExceptions(out));
     }
 #endif
@@ -104,9 +107,9 @@ struct Multiply {
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
     for (int64_t row = begin; row < end; row += layout.rows_per_block) {
       const int64_t block = row / layout.rows_per_block;
-      Product product{.x = x, .y = args.y + row, .cols = cols};
+      const Product product{.x = x, .y = args.y + row, .cols = cols};
       std::byte head[kHeadBytes + kExceptionPadding] = {};
-      DecodeBlock<Order, Use::multiply>(sections, layout, block, nullptr, product, ahead, head);
+      DecodeBlock<Order, const Product>(sections, layout, block, product, ahead, head);
       const BlockIndex here = sections.block(block), next = sections.block(block + 1);
       if (cols < MultiplyExceptions::kMostCols) {
         UseExceptions(sections, head, here, next, MultiplyExceptions(product));
