@@ -159,11 +159,9 @@ class CpuExecutor final : public Executor {
     UnfusedProduct product{
         &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),
         0,       0};
-    // Pairs only by their instruction: without it, floats are as fast.
     const bool pairs = dense_.panels && op == Op::matmul && scales.layout == nullptr &&
-                       activations == Activations::bf16 && matrix.type == datasets::ElementType::bf16 &&
-                       why_not(PanelForm::pair_dots).empty();
-    const PanelForm form = pairs ? PanelForm::pair_dots : PanelForm::widened;
+                       activations == Activations::bf16 && matrix.type == datasets::ElementType::bf16;
+    const PanelForm form = pairs ? fastest_pairs() : PanelForm::widened;
     const int64_t number_bytes = scales.layout == nullptr ? 0 : product.cols * static_cast<int64_t>(sizeof(float));
     const int64_t rows = std::max<int64_t>(1, kTileBytes / std::max<int64_t>(1, product.row_bytes + number_bytes)),
                   block = decode.facts.rows_per_block;

@@ -1,6 +1,6 @@
 // See panel_product.h. 32 rows are a slab: for each piece of its columns two panels of 16 rows are made and
 // multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a small
-// buffer between the pieces.
+// buffer between the pieces. By AMX, rows are not copied where they are whole tiles.
 #include "backends/cpu/panel_product.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/panel_product.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/element_numbers.h"
 #include "hwy/highway.h"
 
@@ -31,8 +32,8 @@ inline constexpr int64_t kPanelRows = 16, kSlabRows = kPanelSumRows;
 inline constexpr int64_t kTokenLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
 static_assert(kMaxBatch % kTokenLanes == 0);
 
-// Packed tokens: [vector of tokens][step][token of the vector], steps in whole fours.
-HWY_INLINE int64_t PackedSteps(int64_t steps) { return (steps + 3) / 4 * 4; }
+// Packed tokens: [vector of tokens][step][token of the vector], steps in whole fours, or whole tiles.
+HWY_INLINE int64_t PackedSteps(int64_t steps, int64_t whole = 4) { return (steps + whole - 1) / whole * whole; }
 
 struct Widened {
   static constexpr int64_t kCols = 1;
@@ -214,11 +215,101 @@ HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64
   }
 }
 
+#if ECMV_PAIR_DOTS
+// Sixteen rows of a slab as AMX loads them: where they lie, or in a panel that has zeros past the rows and columns. (All of them copied,
+// tile behind tile: 12 instead of 14 G elements/s with 16 tokens.)
+struct TileRows {
+  const std::byte* first;
+  int64_t row_bytes;
+};
+
+// sums[row][token] += 16 or 32 rows times 16 or 32 tokens: registers 0 to 3 are sums, 4 and 5 rows, 6 and 7 tokens.
+template <int kRowTiles, int kTokenTiles>
+HWY_INLINE void MultiplyTiles(const TileRows (&rows)[2], int64_t tiles, const uint32_t* HWY_RESTRICT x,
+                              int64_t x_stride, float* HWY_RESTRICT sums, const Ahead& ahead) {
+  constexpr int64_t kSumBytes = kMaxBatch * sizeof(float);
+  float *const lower = sums + kTileRows * kMaxBatch, *const right = sums + kTokenLanes,
+               *const lower_right = lower + kTokenLanes;
+  LoadTile<0>(sums, kSumBytes);
+  if constexpr (kRowTiles == 2) LoadTile<1>(lower, kSumBytes);
+  if constexpr (kTokenTiles == 2) LoadTile<2>(right, kSumBytes);
+  if constexpr (kRowTiles * kTokenTiles == 4) LoadTile<3>(lower_right, kSumBytes);
+  for (int64_t i = 0; i < tiles; ++i, x += kTileSteps * kTokenLanes) {
+    if (ahead.first != nullptr)
+      for (int64_t r = 0; r < kRowTiles * kTileRows; ++r)
+        __builtin_prefetch(ahead.first + r * ahead.row_bytes + i * kTileBytes, 0, 3);
+    LoadTile<4>(rows[0].first + i * kTileBytes, rows[0].row_bytes);
+    LoadTile<6>(x, kTileBytes);
+    MultiplyPairs<0, 4, 6>();
+    if constexpr (kRowTiles == 2) {
+      LoadTile<5>(rows[1].first + i * kTileBytes, rows[1].row_bytes);
+      MultiplyPairs<1, 5, 6>();
+    }
+    if constexpr (kTokenTiles == 2) {
+      LoadTile<7>(x + x_stride, kTileBytes);
+      MultiplyPairs<2, 4, 7>();
+      if constexpr (kRowTiles == 2) MultiplyPairs<3, 5, 7>();
+    }
+  }
+  StoreTile<0>(sums, kSumBytes);
+  if constexpr (kRowTiles == 2) StoreTile<1>(lower, kSumBytes);
+  if constexpr (kTokenTiles == 2) StoreTile<2>(right, kSumBytes);
+  if constexpr (kRowTiles * kTokenTiles == 4) StoreTile<3>(lower_right, kSumBytes);
+}
+
+template <int kRowTiles>
+HWY_INLINE void MultiplyTileRows(const TileRows (&rows)[2], int64_t tiles, const uint32_t* HWY_RESTRICT x,
+                                 int64_t x_stride, int batch, float* HWY_RESTRICT sums, Ahead ahead) {
+  for (; batch > kTokenLanes; batch -= 2 * kTokenLanes, x += 2 * x_stride, sums += 2 * kTokenLanes, ahead = {})
+    MultiplyTiles<kRowTiles, 2>(rows, tiles, x, x_stride, sums, ahead);
+  if (batch > 0) MultiplyTiles<kRowTiles, 1>(rows, tiles, x, x_stride, sums, ahead);
+}
+
+// MultiplySlab by AMX.
+HWY_NOINLINE void MultiplySlabByTiles(const PanelRows& matrix, int64_t first_row, int64_t rows,
+                                      const PackedTokens& tokens, int batch, float* HWY_RESTRICT sums) {
+  static_assert(kTileRows == kPanelRows && kTokenLanes == 16);
+  constexpr int64_t kPieceCols = kPanelSteps * Pairs::kCols, kTileCols = kTileSteps * Pairs::kCols;
+  HWY_ALIGN uint32_t panels[2][kPanelRows * kPanelSteps];
+  const TileRegisters registers;
+  const int64_t x_stride = PackedSteps((tokens.cols + 1) / 2, kTileSteps) * kTokenLanes;
+  const uint32_t* HWY_RESTRICT x =
+      reinterpret_cast<const uint32_t*>(tokens.packed) + tokens.first_col / 2 * kTokenLanes;
+  for (int64_t first = 0; first < matrix.cols; first += kPieceCols, x += kPanelSteps * kTokenLanes) {
+    const int64_t count = HWY_MIN(kPieceCols, matrix.cols - first), tiles = (count + kTileCols - 1) / kTileCols;
+    const std::byte* const piece = matrix.elements + first_row * matrix.row_bytes + 2 * first;
+    TileRows tile_rows[2] = {};
+    for (int64_t half = 0; half * kTileRows < rows; ++half) {
+      const std::byte* const from = piece + half * kTileRows * matrix.row_bytes;
+      const int64_t here = HWY_MIN(kTileRows, rows - half * kTileRows);
+      tile_rows[half] = {from, matrix.row_bytes};
+      if (here == kTileRows && count % kTileCols == 0) continue;
+      // Zeros past the rows and columns.
+      std::memset(panels[half], 0, sizeof(panels[half]));
+      for (int64_t i = 0; i < here; ++i)
+        std::memcpy(panels[half] + i * kPanelSteps, from + i * matrix.row_bytes, static_cast<size_t>(2 * count));
+      tile_rows[half] = {reinterpret_cast<const std::byte*>(panels[half]), kPanelSteps * 4};
+    }
+    Ahead ahead;
+    if (matrix.streamed) {
+      // The next piece, or after the last one the first of the next slab.
+      const bool last = first + kPieceCols >= matrix.cols;
+      ahead = {last ? piece - 2 * first + kSlabRows * matrix.row_bytes : piece + 2 * kPieceCols, matrix.row_bytes, 0};
+    }
+    if (rows > kTileRows)
+      MultiplyTileRows<2>(tile_rows, tiles, x, x_stride, batch, sums, ahead);
+    else
+      MultiplyTileRows<1>(tile_rows, tiles, x, x_stride, batch, sums, ahead);
+  }
+}
+#endif
+
 // Adds to sums.
 void Add(PanelForm form, const PanelRows& matrix, int64_t first_row, int64_t rows, const PackedTokens& tokens,
          int batch, PanelSums& sums) {
 #if ECMV_PAIR_DOTS
   if (form == PanelForm::pair_dots) return MultiplySlab<PairDots>(matrix, first_row, rows, tokens, batch, sums.of);
+  if (form == PanelForm::tiles) return MultiplySlabByTiles(matrix, first_row, rows, tokens, batch, sums.of);
 #endif
   if (form == PanelForm::widened)
     MultiplySlab<Widened>(matrix, first_row, rows, tokens, batch, sums.of);
@@ -258,17 +349,20 @@ struct PairsOfFloats {  // numbers of bf16, the upper halves
   }
 };
 
-// Transposes blocks of four tokens by four steps; tokens past the batch are zeros.
+// Transposes blocks of four tokens by four steps, in all `packed_steps`; tokens past the batch and fours of steps past the
+// tokens are zeros.
 template <class Load>
-HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t steps, uint32_t* HWY_RESTRICT packed) {
+HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t steps, int64_t packed_steps,
+                     uint32_t* HWY_RESTRICT packed) {
   const D4 d;
   const hn::Repartition<uint64_t, D4> d64;
-  const int64_t packed_steps = PackedSteps(steps), vectors = (batch + kTokenLanes - 1) / kTokenLanes;
+  const int64_t vectors = (batch + kTokenLanes - 1) / kTokenLanes;
   for (int64_t v = 0; v < vectors; ++v, packed += packed_steps * kTokenLanes)
     for (int64_t s = 0; s < packed_steps; s += 4)
       for (int64_t lane = 0; lane < kTokenLanes; lane += 4) {
         const int64_t token = v * kTokenLanes + lane;
-        const auto four = [&](int64_t t) HWY_ATTR { return t < batch ? load(t * x_stride, s) : hn::Zero(d); };
+        const auto four = [&](int64_t t)
+                              HWY_ATTR { return t < batch && s < steps ? load(t * x_stride, s) : hn::Zero(d); };
         const V4 t0 = four(token), t1 = four(token + 1), t2 = four(token + 2), t3 = four(token + 3);
         const auto a = hn::BitCast(d64, hn::InterleaveLower(d, t0, t1)),
                    b = hn::BitCast(d64, hn::InterleaveLower(d, t2, t3)),
@@ -285,12 +379,13 @@ HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t step
 void PackTokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {
   uint32_t* const words = reinterpret_cast<uint32_t*>(packed);
   const bool halves = args.x_bf16 != nullptr;
+  const int64_t steps = form == PanelForm::widened ? cols : (cols + 1) / 2,
+                packed_steps = PackedSteps(steps, form == PanelForm::tiles ? kTileSteps : 4);
+  const auto pack = [&](const auto& load) { Pack(load, args.x_stride, args.batch, steps, packed_steps, words); };
   if (form == PanelForm::widened)
-    halves ? Pack(FloatsOfHalves{args.x_bf16}, args.x_stride, args.batch, cols, words)
-           : Pack(FloatsOfFloats{args.x}, args.x_stride, args.batch, cols, words);
+    halves ? pack(FloatsOfHalves{args.x_bf16}) : pack(FloatsOfFloats{args.x});
   else
-    halves ? Pack(PairsOfHalves{args.x_bf16}, args.x_stride, args.batch, (cols + 1) / 2, words)
-           : Pack(PairsOfFloats{args.x}, args.x_stride, args.batch, (cols + 1) / 2, words);
+    halves ? pack(PairsOfHalves{args.x_bf16}) : pack(PairsOfFloats{args.x});
 }
 
 bool HasPairDots() { return ECMV_PAIR_DOTS != 0; }
@@ -306,18 +401,31 @@ HWY_EXPORT(PackTokens);
 HWY_EXPORT(HasPairDots);
 
 std::string why_not(PanelForm form) {
-  if (form != PanelForm::pair_dots) return {};
+  if (form != PanelForm::pair_dots && form != PanelForm::tiles) return {};
   if (!HWY_DYNAMIC_DISPATCH(HasPairDots)())
-    return "The instruction that multiplies pairs of bf16 is used with AVX3_DL, which is not the instruction set here.";
+    return "Instructions that multiply pairs of bf16 are used with AVX3_DL, which is not the instruction set here.";
 #if HWY_ARCH_X86_64
-  if (__builtin_cpu_supports("avx512bf16")) return {};
+  if (__builtin_cpu_supports("avx512bf16")) return form == PanelForm::tiles ? why_no_bf16_tiles() : "";
 #endif
   return "This CPU lacks AVX512-BF16, the instruction that multiplies pairs of bf16.";
 }
 
-ProductRounding panel_rounding(PanelForm form) { return {.flushes_subnormals = form == PanelForm::pair_dots}; }
+// AMX adds 16 exact products to each of two sums that begin at zero, and the sum of these to the result: sums of float32
+// in some order, which round to nearest (Intel's manual, TDPBF16PS).
+ProductRounding panel_rounding(PanelForm form) {
+  return {.flushes_subnormals = form == PanelForm::pair_dots || form == PanelForm::tiles};
+}
 
-int64_t packed_bytes(int64_t cols) { return (cols + 3) / 4 * 4 * kMaxBatch * static_cast<int64_t>(sizeof(float)); }
+// A word for each column and token; half of them for pairs, but at least a tile.
+int64_t packed_bytes(int64_t cols) {
+  return std::max(kTileSteps, (cols + 3) / 4 * 4) * kMaxBatch * static_cast<int64_t>(sizeof(float));
+}
+
+PanelForm fastest_pairs() {
+  for (const PanelForm form : {PanelForm::tiles, PanelForm::pair_dots})
+    if (why_not(form).empty()) return form;
+  return PanelForm::widened;
+}
 
 void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {
   HWY_DYNAMIC_DISPATCH(PackTokens)(form, args, cols, packed);

@@ -17,6 +17,7 @@ enum class PanelForm : uint8_t {
   widened,    // weights and tokens become float32
   pairs,      // two columns a word of 32 bits, both of bf16; the halves are taken apart in registers
   pair_dots,  // the same, multiplied by the instruction of AVX512-BF16
+  tiles,      // the same, 16 rows, 32 columns and 16 tokens at once by Intel's AMX
 };
 
 // Up to so many tokens dense_matmul.h is faster.
@@ -25,7 +26,10 @@ inline constexpr int kFewTokens = 2;
 // Why a form does not run on the chosen instruction set, as a sentence; "" if it does.
 std::string why_not(PanelForm form);
 
-// How results round. An instruction for pairs takes numbers below 2^-126 as zero.
+// The one that is fastest for elements and tokens of bf16: by instructions for pairs, or without them as floats, which are as fast.
+PanelForm fastest_pairs();
+
+// How results round. Instructions for pairs take numbers below 2^-126 as zero.
 ProductRounding panel_rounding(PanelForm form);
 
 // Bytes of packed tokens, enough for every batch.
@@ -66,8 +70,10 @@ struct PanelPolicy : Policy {
   PanelForm form;
 };
 inline constexpr PanelPolicy kFloatPanels[] = {{{"widened"}, PanelForm::widened}};
-inline constexpr PanelPolicy kPanels[] = {
-    {{"widened"}, PanelForm::widened}, {{"pairs"}, PanelForm::pairs}, {{"pair_dots"}, PanelForm::pair_dots}};
+inline constexpr PanelPolicy kPanels[] = {{{"widened"}, PanelForm::widened},
+                                          {{"pairs"}, PanelForm::pairs},
+                                          {{"pair_dots"}, PanelForm::pair_dots},
+                                          {{"tiles"}, PanelForm::tiles}};
 BoundKernel bind_panels(const Policy& policy, const PanelRows& rows);
 
 }  // namespace ecmv::backends::cpu

@@ -18,7 +18,7 @@ inline constexpr PlanesPolicy kPlanesPolicies[] = {{{"prefetch2k"}, 2048, false}
                                                    {{"halves_prefetch2k"}, 2048, true},
                                                    {{"halves_prefetch4k"}, 4096, true}};
 
-// Products of bf16: how tokens are multiplied (one and two of `pairs` as `widened`), and which lanes share a register.
+// Products of bf16: how tokens are multiplied (one and two of `pairs` as `widened`, of `tiles` as `pair_dots`), and which lanes share a register.
 struct FloatPolicy : backends::Policy {
   backends::cpu::PanelForm form;
   bool halves;
@@ -28,7 +28,9 @@ inline constexpr FloatPolicy kFloatPolicies[] = {{{"widened"}, backends::cpu::Pa
 inline constexpr FloatPolicy kBf16Policies[] = {{{"widened"}, backends::cpu::PanelForm::widened, false},
                                                 {{"pairs"}, backends::cpu::PanelForm::pairs, false},
                                                 {{"pair_dots"}, backends::cpu::PanelForm::pair_dots, false},
+                                                {{"tiles"}, backends::cpu::PanelForm::tiles, false},
                                                 {{"halves_pairs"}, backends::cpu::PanelForm::pairs, true},
-                                                {{"halves_pair_dots"}, backends::cpu::PanelForm::pair_dots, true}};
+                                                {{"halves_pair_dots"}, backends::cpu::PanelForm::pair_dots, true},
+                                                {{"halves_tiles"}, backends::cpu::PanelForm::tiles, true}};
 
 }  // namespace ecmv::codecs::rans_byte_planes
