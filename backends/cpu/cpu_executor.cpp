@@ -159,9 +159,9 @@ class CpuExecutor final : public Executor {
     UnfusedProduct product{
         &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),
         0,       0};
-    const bool pairs = dense_.panels && op == Op::matmul && scales.layout == nullptr &&
-                       activations == Activations::bf16 && matrix.type == datasets::ElementType::bf16;
-    const PanelForm form = pairs ? fastest_pairs() : PanelForm::widened;
+    const bool pairs =
+        dense_.panels && op == Op::matmul && scales.layout == nullptr && activations == Activations::bf16;
+    const PanelForm form = pairs ? fastest_pairs(matrix.type) : PanelForm::widened;
     const int64_t number_bytes = scales.layout == nullptr ? 0 : product.cols * static_cast<int64_t>(sizeof(float));
     const int64_t rows = std::max<int64_t>(1, kTileBytes / std::max<int64_t>(1, product.row_bytes + number_bytes)),
                   block = decode.facts.rows_per_block;

@@ -1,6 +1,6 @@
 // See panel_product.h. 32 rows are a slab: for each piece of its columns two panels of 16 rows are made and
 // multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a small
-// buffer between the pieces. By AMX, rows are not copied where they are whole tiles.
+// buffer between the pieces. By AMX: tile_product-inl.h.
 #include "backends/cpu/panel_product.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/panel_product.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/amx.h"
 #include "backends/cpu/element_numbers.h"
+#include "backends/cpu/tile_product-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -215,95 +215,6 @@ HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64
   }
 }
 
-#if ECMV_PAIR_DOTS
-// Sixteen rows of a slab as AMX loads them: where they lie, or in a panel that has zeros past the rows and columns. (All of them copied,
-// tile behind tile: 12 instead of 14 G elements/s with 16 tokens.)
-struct TileRows {
-  const std::byte* first;
-  int64_t row_bytes;
-};
-
-// sums[row][token] += 16 or 32 rows times 16 or 32 tokens: registers 0 to 3 are sums, 4 and 5 rows, 6 and 7 tokens.
-template <int kRowTiles, int kTokenTiles>
-HWY_INLINE void MultiplyTiles(const TileRows (&rows)[2], int64_t tiles, const uint32_t* HWY_RESTRICT x,
-                              int64_t x_stride, float* HWY_RESTRICT sums, const Ahead& ahead) {
-  constexpr int64_t kSumBytes = kMaxBatch * sizeof(float);
-  float *const lower = sums + kTileRows * kMaxBatch, *const right = sums + kTokenLanes,
-               *const lower_right = lower + kTokenLanes;
-  LoadTile<0>(sums, kSumBytes);
-  if constexpr (kRowTiles == 2) LoadTile<1>(lower, kSumBytes);
-  if constexpr (kTokenTiles == 2) LoadTile<2>(right, kSumBytes);
-  if constexpr (kRowTiles * kTokenTiles == 4) LoadTile<3>(lower_right, kSumBytes);
-  for (int64_t i = 0; i < tiles; ++i, x += kTileSteps * kTokenLanes) {
-    if (ahead.first != nullptr)
-      for (int64_t r = 0; r < kRowTiles * kTileRows; ++r)
-        __builtin_prefetch(ahead.first + r * ahead.row_bytes + i * kTileBytes, 0, 3);
-    LoadTile<4>(rows[0].first + i * kTileBytes, rows[0].row_bytes);
-    LoadTile<6>(x, kTileBytes);
-    MultiplyPairs<0, 4, 6>();
-    if constexpr (kRowTiles == 2) {
-      LoadTile<5>(rows[1].first + i * kTileBytes, rows[1].row_bytes);
-      MultiplyPairs<1, 5, 6>();
-    }
-    if constexpr (kTokenTiles == 2) {
-      LoadTile<7>(x + x_stride, kTileBytes);
-      MultiplyPairs<2, 4, 7>();
-      if constexpr (kRowTiles == 2) MultiplyPairs<3, 5, 7>();
-    }
-  }
-  StoreTile<0>(sums, kSumBytes);
-  if constexpr (kRowTiles == 2) StoreTile<1>(lower, kSumBytes);
-  if constexpr (kTokenTiles == 2) StoreTile<2>(right, kSumBytes);
-  if constexpr (kRowTiles * kTokenTiles == 4) StoreTile<3>(lower_right, kSumBytes);
-}
-
-template <int kRowTiles>
-HWY_INLINE void MultiplyTileRows(const TileRows (&rows)[2], int64_t tiles, const uint32_t* HWY_RESTRICT x,
-                                 int64_t x_stride, int batch, float* HWY_RESTRICT sums, Ahead ahead) {
-  for (; batch > kTokenLanes; batch -= 2 * kTokenLanes, x += 2 * x_stride, sums += 2 * kTokenLanes, ahead = {})
-    MultiplyTiles<kRowTiles, 2>(rows, tiles, x, x_stride, sums, ahead);
-  if (batch > 0) MultiplyTiles<kRowTiles, 1>(rows, tiles, x, x_stride, sums, ahead);
-}
-
-// MultiplySlab by AMX.
-HWY_NOINLINE void MultiplySlabByTiles(const PanelRows& matrix, int64_t first_row, int64_t rows,
-                                      const PackedTokens& tokens, int batch, float* HWY_RESTRICT sums) {
-  static_assert(kTileRows == kPanelRows && kTokenLanes == 16);
-  constexpr int64_t kPieceCols = kPanelSteps * Pairs::kCols, kTileCols = kTileSteps * Pairs::kCols;
-  HWY_ALIGN uint32_t panels[2][kPanelRows * kPanelSteps];
-  const TileRegisters registers;
-  const int64_t x_stride = PackedSteps((tokens.cols + 1) / 2, kTileSteps) * kTokenLanes;
-  const uint32_t* HWY_RESTRICT x =
-      reinterpret_cast<const uint32_t*>(tokens.packed) + tokens.first_col / 2 * kTokenLanes;
-  for (int64_t first = 0; first < matrix.cols; first += kPieceCols, x += kPanelSteps * kTokenLanes) {
-    const int64_t count = HWY_MIN(kPieceCols, matrix.cols - first), tiles = (count + kTileCols - 1) / kTileCols;
-    const std::byte* const piece = matrix.elements + first_row * matrix.row_bytes + 2 * first;
-    TileRows tile_rows[2] = {};
-    for (int64_t half = 0; half * kTileRows < rows; ++half) {
-      const std::byte* const from = piece + half * kTileRows * matrix.row_bytes;
-      const int64_t here = HWY_MIN(kTileRows, rows - half * kTileRows);
-      tile_rows[half] = {from, matrix.row_bytes};
-      if (here == kTileRows && count % kTileCols == 0) continue;
-      // Zeros past the rows and columns.
-      std::memset(panels[half], 0, sizeof(panels[half]));
-      for (int64_t i = 0; i < here; ++i)
-        std::memcpy(panels[half] + i * kPanelSteps, from + i * matrix.row_bytes, static_cast<size_t>(2 * count));
-      tile_rows[half] = {reinterpret_cast<const std::byte*>(panels[half]), kPanelSteps * 4};
-    }
-    Ahead ahead;
-    if (matrix.streamed) {
-      // The next piece, or after the last one the first of the next slab.
-      const bool last = first + kPieceCols >= matrix.cols;
-      ahead = {last ? piece - 2 * first + kSlabRows * matrix.row_bytes : piece + 2 * kPieceCols, matrix.row_bytes, 0};
-    }
-    if (rows > kTileRows)
-      MultiplyTileRows<2>(tile_rows, tiles, x, x_stride, batch, sums, ahead);
-    else
-      MultiplyTileRows<1>(tile_rows, tiles, x, x_stride, batch, sums, ahead);
-  }
-}
-#endif
-
 // Adds to sums.
 void Add(PanelForm form, const PanelRows& matrix, int64_t first_row, int64_t rows, const PackedTokens& tokens,
          int batch, PanelSums& sums) {
@@ -421,10 +332,16 @@ int64_t packed_bytes(int64_t cols) {
   return std::max(kTileSteps, (cols + 3) / 4 * 4) * kMaxBatch * static_cast<int64_t>(sizeof(float));
 }
 
-PanelForm fastest_pairs() {
+PanelForm fastest_pairs(datasets::ElementType type) {
   for (const PanelForm form : {PanelForm::tiles, PanelForm::pair_dots})
-    if (why_not(form).empty()) return form;
+    if (takes(form, type) && why_not(form).empty()) return form;
   return PanelForm::widened;
+}
+
+bool takes(PanelForm form, datasets::ElementType type) {
+  using enum datasets::ElementType;
+  if (form == PanelForm::widened || type == bf16) return true;
+  return form == PanelForm::tiles && datasets::element_bytes(type) == 1;
 }
 
 void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {

@@ -26,8 +26,11 @@ inline constexpr int kFewTokens = 2;
 // Why a form does not run on the chosen instruction set, as a sentence; "" if it does.
 std::string why_not(PanelForm form);
 
-// The one that is fastest for elements and tokens of bf16: by instructions for pairs, or without them as floats, which are as fast.
-PanelForm fastest_pairs();
+// Whether a form multiplies elements of a type: pairs are of bf16, tiles also of the types of a byte, which bf16 holds exactly.
+bool takes(PanelForm form, datasets::ElementType type);
+
+// The fastest one for such elements and tokens of bf16: an instruction for pairs, or without it floats, which are as fast.
+PanelForm fastest_pairs(datasets::ElementType type);
 
 // How results round. Instructions for pairs take numbers below 2^-126 as zero.
 ProductRounding panel_rounding(PanelForm form);
@@ -38,7 +41,7 @@ int64_t packed_bytes(int64_t cols);
 // Packs the tokens of `args`, of float32 or bf16. Pairs need numbers of bf16.
 void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed);
 
-// Rows whose elements are of a type that why_no_float_product (exact_product.h) lets pass; pairs are of bf16 alone.
+// Rows whose elements are of a type that why_no_float_product (exact_product.h) and `takes` let pass.
 struct PanelRows {
   datasets::ElementType type = datasets::ElementType::bf16;
   const std::byte* elements = nullptr;

@@ -414,8 +414,7 @@ std::string refuses_matmul(const CompressedView& view, const backends::DeviceInf
                            const backends::Policy& policy) {
   if (view.type == datasets::ElementType::i8) return "The kernel multiplies elements of bf16 and f8.";
   const backends::cpu::PanelForm form = policy.as<backends::cpu::PanelPolicy>().form;
-  if (view.type == datasets::ElementType::f8_e4m3 && form != backends::cpu::PanelForm::widened)
-    return "Pairs of elements are multiplied where they are of bf16.";
+  if (!backends::cpu::takes(form, view.type)) return "Pairs of elements are multiplied where they are of bf16.";
   const std::string reason = refuses(view, device, policy);
   return reason.empty() ? backends::cpu::why_not(form) : reason;
 }
