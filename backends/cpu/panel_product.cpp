@@ -292,7 +292,8 @@ void PackTokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte*
   const bool halves = args.x_bf16 != nullptr;
   const int64_t steps = form == PanelForm::widened ? cols : (cols + 1) / 2,
                 packed_steps = PackedSteps(steps, form == PanelForm::tiles ? kTileSteps : 4);
-  const auto pack = [&](const auto& load) { Pack(load, args.x_stride, args.batch, steps, packed_steps, words); };
+  const auto pack = [&](const auto& load)
+                        HWY_ATTR { Pack(load, args.x_stride, args.batch, steps, packed_steps, words); };
   if (form == PanelForm::widened)
     halves ? pack(FloatsOfHalves{args.x_bf16}) : pack(FloatsOfFloats{args.x});
   else

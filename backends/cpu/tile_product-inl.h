@@ -64,7 +64,7 @@ HWY_INLINE void MultiplyTiles(const TileRows* HWY_RESTRICT rows, int64_t tiles, 
 }
 
 // One or two tiles of rows. More than 32 tokens meet two tiles of rows 32 at a time. Where rows come from memory, they meet one tile
-// after the other all at once, so that it passes once: 11 instead of 7 G elements/s with 64, and 6.6 instead of 7.4 from a cache.
+// after the other all at once, so that it passes once: 11 instead of 7 G elements/s with 64, and 6.6 instead of 6.9 from a cache.
 template <int kRowTiles>
 HWY_INLINE void MultiplyTileRows(const TileRows* HWY_RESTRICT rows, bool streamed, int64_t tiles,
                                  const uint32_t* HWY_RESTRICT x, int64_t x_stride, int batch,
@@ -98,8 +98,7 @@ HWY_INLINE void FillHalves(datasets::ElementType type, const std::byte* HWY_REST
 }
 
 // Adds to sums[row][token] what up to 32 rows from `first_row` on and tokens that were packed in whole tiles give. Nothing is asked for
-// ahead: the rows' lines meet in one set of the first-level cache, and asking made it slower (12 instead of 15 G elements/s with 16
-// tokens, 8.5 instead of 12 with 32). Longer pieces help where rows come from memory, 11 instead of 9.5 with 64 tokens; from a cache it
+// ahead, which made it slower (13.5 instead of 15 G elements/s with 16 tokens, 8.5 instead of 12 with 32). Longer pieces help where rows come from memory, 11 instead of 9.5 with 64 tokens; from a cache it
 // is short ones, 7.6 instead of 6.9.
 HWY_NOINLINE void MultiplySlabByTiles(const PanelRows& matrix, int64_t first_row, int64_t rows,
                                       const PackedTokens& tokens, int batch, float* HWY_RESTRICT sums) {
