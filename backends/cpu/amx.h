@@ -7,8 +7,8 @@
 
 namespace ecmv::backends::cpu {
 
-inline constexpr int64_t kTileRows = 16, kTileBytes = 64;
-inline constexpr int64_t kTileSteps = kTileBytes / 4;  // pairs of bf16
+inline constexpr int64_t kTileRows = 16, kTileRowBytes = 64;
+inline constexpr int64_t kTileSteps = kTileRowBytes / 4;  // pairs of bf16
 
 // Why this process cannot use tiles of bf16, as a sentence; "" if it can. Linux lets a process use them that has asked, which the
 // first call does for all its threads.
@@ -29,8 +29,8 @@ class TileRegisters {
  private:
   struct Shapes {
     uint8_t palette = 1, unused[15] = {};
-    uint16_t row_bytes[16] = {kTileBytes, kTileBytes, kTileBytes, kTileBytes,
-                              kTileBytes, kTileBytes, kTileBytes, kTileBytes};
+    uint16_t row_bytes[16] = {kTileRowBytes, kTileRowBytes, kTileRowBytes, kTileRowBytes,
+                              kTileRowBytes, kTileRowBytes, kTileRowBytes, kTileRowBytes};
     uint8_t rows[16] = {kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows};
   };
   static_assert(sizeof(Shapes) == 64);

@@ -51,10 +51,10 @@ HWY_INLINE void MultiplyTiles(const TileRows* HWY_RESTRICT rows, int64_t tiles, 
   });
   for (int64_t i = 0; i < tiles; ++i, x += kTileSteps * kTileTokens) {
     ForEach(kEachRowTile,
-            [&](auto r) { LoadTile<kRows + r.value>(rows[r].first + i * kTileBytes, rows[r].row_bytes); });
+            [&](auto r) { LoadTile<kRows + r.value>(rows[r].first + i * kTileRowBytes, rows[r].row_bytes); });
     ForEach(kEachTokenTile, [&](auto t) {
       constexpr int kToken = kTokens + t.value % kTokenRegisters;
-      LoadTile<kToken>(x + t.value * x_stride, kTileBytes);
+      LoadTile<kToken>(x + t.value * x_stride, kTileRowBytes);
       ForEach(kEachRowTile, [&](auto r) { MultiplyPairs<r.value * kTokenTiles + t.value, kRows + r.value, kToken>(); });
     });
   }
