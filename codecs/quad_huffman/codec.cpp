@@ -48,6 +48,14 @@ std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view 
   return "quad_huffman stores at most 2 raw bits beside symbols of 8 columns, 2 to 5 where cells are folded.";
 }
 
+// Symbols that are open may turn out to be the widest.
+std::string refuses_tile_cols(int symbol_cols, int tile_cols) {
+  const int multiple = symbol_cols == 0 ? kMostSegmentCols : segment_cols(symbol_cols);
+  if (tile_cols == 0 || (tile_cols >= kLeastTileCols && tile_cols % multiple == 0)) return "";
+  return "A tile of quad_huffman has 256 to 2048 columns, a multiple of " + std::to_string(multiple) +
+         (symbol_cols == 0 ? " while symbol_cols is open." : " for these symbols.");
+}
+
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const bool f8 = matrix.type == datasets::ElementType::f8_e4m3,
              floats = f8 || matrix.type == datasets::ElementType::bf16;
@@ -56,6 +64,8 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.shape.elements() > kMostElements)
     return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
   const int symbol_cols = number_of(settings, "symbol_cols");
+  if (const std::string reason = refuses_tile_cols(symbol_cols, number_of(settings, "tile_cols")); !reason.empty())
+    return reason;
   if (floats && symbol_cols > most_float_symbol_cols())
     return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
   if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 columns of f8 as a symbol, not of 2.";
@@ -139,10 +149,12 @@ Stored open_checked(const CompressedView& view) {
   require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8, bf16 or f8 elements.");
   require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes),
           "The header of a quad_huffman stream has 6 bytes, of bf16 and f8 elements 7.");
-  const int log_cols = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
+  const int tile_byte = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
             log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
-  require(log_cols >= 8 && log_cols <= 11, "The tiles of a quad_huffman stream have 256 to 2048 columns.");
+  const int tile_cols = stored_tile_cols(tile_byte, 1 << log_symbol);
+  require((tile_byte < 16 || tile_byte >= kTileSegments) && tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
+          "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
   if (floats)
     require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_form(stored.symbol_cols, f8) &&
@@ -377,7 +389,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 5,
+      .format_version = 6,
       .lossless = true,
       .settings = {{.name = "raw_bits",
                     .unit = "bit",
@@ -392,9 +404,11 @@ const Codec& codec() {
                     .values = {0, 8, 9, 10, 11, 12, 13}},
                    {.name = "tile_cols",
                     .unit = "column",
-                    .help = "columns of a tile; 0: as many as leave about 3500 tiles",
+                    .help = "columns of a tile, 256 to 2048, a multiple of a symbol's 32 times; 0: as many as leave "
+                            "about 3500 tiles",
                     .default_value = int64_t{0},
-                    .values = {0, 256, 512, 1024, 2048}},
+                    .min = 0,
+                    .max = kMostTileCols},
                    {.name = "symbol_cols",
                     .unit = "column",
                     .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",

@@ -298,7 +298,7 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
                                    byte(model.table_bits),
                                    byte(model.lowest),
                                    byte(model.lowest >> 8),
-                                   byte(std::countr_zero(static_cast<uint32_t>(tile_cols))),
+                                   byte(kTileSegments + tile_cols / segment_cols(model.symbol_cols)),
                                    byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)))};
   if (model.floats) header.push_back(byte(encoder.largest_stand_in));
   std::vector<std::byte> table;

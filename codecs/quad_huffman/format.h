@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 5: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 6: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -6,8 +6,9 @@
 // number of 16 bits, 16 / K for each h, so h below 2^(16 / K) can have codes. A value without a code is stored as the
 // nearest one that has one (its substitute), and a patch adds the difference.
 //
-//   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), log2 of
-//              columns of a tile (and 128 in the layout of fragments), log2 of K; of bf16 and f8 a seventh, see below
+//   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), 64 and the
+//              segments of a tile (and 128 in the layout of fragments; before version 6 log2 of a tile's columns, 8 to 11, in
+//              place of 64 and segments), log2 of K; of bf16 and f8 a seventh, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
@@ -92,7 +93,7 @@ inline constexpr int kLanes = 32;  // rows of a tile
 inline constexpr int kSegmentSymbols = 32;
 inline constexpr int kLeastSymbolCols = 2, kMostSymbolCols = 8;
 inline constexpr int kMostSegmentCols = kSegmentSymbols * kMostSymbolCols;
-inline constexpr int kMostTileCols = 2048;
+inline constexpr int kLeastTileCols = 256, kMostTileCols = 2048;
 inline constexpr int kPatchCols = 1024;  // what a patch has bits for
 inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords, kUnitBytes = 16;
 inline constexpr int kBlockLines = 4;
@@ -109,8 +110,8 @@ inline constexpr int kFolded = 16;
 inline constexpr int kF8 = 64, kF8Form = kF8 + kF8SignMantissaBits + 1, kF8SymbolCols = 4;
 // The header of a matrix that is stored as it is, and all of it; plain.h.
 inline constexpr int kPlain = 32;
-// Of the header's byte with the columns of a tile.
-inline constexpr int kFragments = 128;
+// Of the header's byte with the segments of a tile.
+inline constexpr int kFragments = 128, kTileSegments = 64;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
 inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
 inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }
@@ -194,6 +195,11 @@ inline constexpr int octet_shift(int form, int k) {
 }
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
+// Columns of a tile by the header's byte.
+inline constexpr int stored_tile_cols(int byte, int symbol_cols) {
+  if ((byte & kTileSegments) != 0) return (byte & (kTileSegments - 1)) * segment_cols(symbol_cols);
+  return 1 << (byte & 15);
+}
 inline constexpr int64_t row_groups(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
 inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (cols + tile_cols - 1) / tile_cols; }
 // Segments of a whole row; all tiles of it but the last have tile_cols / segment_cols.

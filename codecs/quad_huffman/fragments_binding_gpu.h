@@ -9,11 +9,17 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 struct FragmentPolicy : RingPolicy {
-  bool together;  // four lane groups at a time
-  int tokens() const { return kFragmentTile * fragment_tiles(together); }
+  FragmentMultiply multiply;
+  bool together() const { return multiply != FragmentMultiply::alone; }
+  int tokens() const {
+    return multiply == FragmentMultiply::digits ? gpu::kDigitTokens : kFragmentTile * fragment_tiles(together());
+  }
+  // Bytes of a column of all tokens in shared memory.
+  int64_t col_bytes() const { return multiply == FragmentMultiply::digits ? gpu::kDigitColBytes : tokens() * 2; }
 };
-inline constexpr FragmentPolicy kFragmentPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, false},
-                                                       {{{"together32"}, 32, 32, 1, true}, true}};
+inline constexpr FragmentPolicy kFragmentPolicies[] = {{{{"waves32"}, 32, 32, 1, true}, FragmentMultiply::alone},
+                                                       {{{"together32"}, 32, 32, 1, true}, FragmentMultiply::together},
+                                                       {{{"digits24"}, 24, 32, 1, true}, FragmentMultiply::digits}};
 
 struct FragmentsPlanned {
   Plan plan;
@@ -25,11 +31,11 @@ inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape
                                        int compute_units, int64_t shared_bytes) {
   const int64_t tokens = policy.tokens(),
                 facts = is_float(shape.form) && !is_f8(shape.form) ? 0 : 2 * tokens * kLanes * 4,
-                aligned = policy.together ? gpu::kBlockAlignment : 0;
+                aligned = policy.together() ? gpu::kBlockAlignment : 0;
   const SharesPlanned of = plan_shares(
       policy, shape, matrix, kLeanRingBytes, compute_units, shared_bytes,
-      [&](int64_t share_tiles) { return facts + aligned + share_tiles * shape.tile_cols * 2 * tokens * 2; },
-      policy.together ? gpu::kWarpgroup : 1);
+      [&](int64_t share_tiles) { return facts + aligned + share_tiles * shape.tile_cols * 2 * policy.col_bytes(); },
+      policy.together() ? gpu::kWarpgroup : 1, policy.multiply == FragmentMultiply::digits);
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
            .facts = of.plan.inputs,
@@ -53,7 +59,7 @@ struct MultiplyFragments {
         stream, args, policy->tokens(), compute_units, early,
         [&](int) { return plan_fragments(*policy, shape, stored, compute_units, shared_bytes); },
         [&](const FragmentsPlanned& planned, const gpu::Bf16Tokens& tokens) {
-          gpu::launch(fragments_kernel(shape, policy->together),
+          gpu::launch(fragments_kernel(shape, policy->multiply),
                       {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
                       planned.plan, planned.layout, hidden_of(planned.plan), cols, tokens);
         });
@@ -67,14 +73,22 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   if (!is_fragments(matrix)) return kRefusesRows;
   const auto& policy = named.as<FragmentPolicy>();
   const Shape shape = shape_of(matrix);
-  if (fragments_kernel(shape, policy.together) == nullptr)
-    return "The kernel is for bf16 elements in symbols of four columns, f8 elements, and int8 elements in folded cells "
-           "with 2 to 4 raw bits.";
+  if (fragments_kernel(shape, policy.multiply) == nullptr)
+    return policy.multiply == FragmentMultiply::digits
+               ? "The kernel is for int8 elements in folded cells with 2 to 4 raw bits."
+               : "The kernel is for bf16 elements in symbols of four columns, f8 elements, and int8 elements in folded "
+                 "cells with 2 to 4 raw bits.";
   if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
     return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens()) +
            " tokens do not fit the shared memory of a thread block.";
   if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
   return "";
+}
+
+// What is cut from a token, 2^-22 of its largest number a column, times what is coded, below 2^7 in magnitude and of folded cells
+// below (most_high + 1) 2^C: n 2^-22 of the sum of the token's numbers that many times, where the bound has n 2^-24.
+inline double offset_of_digits(const Shape& shape) {
+  return 4.0 * ((most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form));
 }
 
 inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
@@ -85,10 +99,12 @@ inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layer
   const auto& policy = named.as<FragmentPolicy>();
   const FragmentsLayout layout =
       plan_fragments(policy, shape, stored, device.compute_units, device.shared_bytes).layout;
+  backends::ProductRounding rounding =
+      rounding_of_shares(view, shape, layout.share_tiles * shape.tile_cols * 2, layout.shares);
+  if (policy.multiply == FragmentMultiply::digits) rounding.offset += offset_of_digits(shape);
   return {MultiplyFragments{matrix_of(view, shape), shape, stored, static_cast<int>(view.shape.cols), &policy,
                             device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
-          {.scratch_bytes = gpu::share_scratch_bytes(layout.shares, view.shape.rows),
-           .rounding = rounding_of_shares(view, shape, layout.share_tiles * shape.tile_cols * 2, layout.shares)}};
+          {.scratch_bytes = gpu::share_scratch_bytes(layout.shares, view.shape.rows), .rounding = rounding}};
 }
 
 // --- four lane groups together -----------------------------------------------------------------------------------

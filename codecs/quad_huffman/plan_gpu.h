@@ -21,7 +21,9 @@ struct Shape {
 
 inline Shape shape_of(const codecs::CompressedView& view) {
   const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
-  return {1 << byte(5), byte(0), byte(1), 1 << (byte(4) & ~kFragments), static_cast<int16_t>(byte(2) | byte(3) << 8)};
+  const int symbol_cols = 1 << byte(5);
+  return {symbol_cols, byte(0), byte(1), stored_tile_cols(byte(4), symbol_cols),
+          static_cast<int16_t>(byte(2) | byte(3) << 8)};
 }
 
 inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {

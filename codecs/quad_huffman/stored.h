@@ -141,8 +141,8 @@ inline Stored open_stored(const CompressedView& view) {
   s.rows = shape.rows, s.cols = shape.cols;
   s.form = header[0], s.table_bits = header[1];
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
-  s.tile_cols = 1 << (header[4] & 15);
   s.symbol_cols = 1 << (header[5] & 3);
+  s.tile_cols = stored_tile_cols(header[4], s.symbol_cols);
   s.largest_stand_in =
       is_float(s.form) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6] : 0;
   s.row_groups = row_groups(s.rows), s.column_tiles = column_tiles(s.cols, s.tile_cols);

@@ -365,12 +365,15 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 3, 2)), MalformedStream);   // lowest far from int8
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 12)), MalformedStream);  // tiles of 4096 columns
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 6)), MalformedStream);
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 0)), MalformedStream);    // symbols of a column
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 3)), MalformedStream);    // not those of the table
-  CHECK_THROWS_AS(decode(damaged(format::kTable, 0, 2)), MalformedStream);     // a bit where raw ones go
-  CHECK_THROWS_AS(decode(damaged(format::kTable, 1, 0x80)), MalformedStream);  // a high part above 15
-  CHECK_THROWS_AS(decode(damaged(format::kTiles, 3, 255)), MalformedStream);   // codes past the last
-  CHECK_THROWS_AS(decode(damaged(format::kTiles, 7, 255)), MalformedStream);   // patches past the last
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 64)), MalformedStream);       // of none
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 64 + 63)), MalformedStream);  // of 8064
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 32 + 8)), MalformedStream);  // neither segments nor a power of two
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 0)), MalformedStream);       // symbols of a column
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 3)), MalformedStream);       // not those of the table
+  CHECK_THROWS_AS(decode(damaged(format::kTable, 0, 2)), MalformedStream);        // a bit where raw ones go
+  CHECK_THROWS_AS(decode(damaged(format::kTable, 1, 0x80)), MalformedStream);     // a high part above 15
+  CHECK_THROWS_AS(decode(damaged(format::kTiles, 3, 255)), MalformedStream);      // codes past the last
+  CHECK_THROWS_AS(decode(damaged(format::kTiles, 7, 255)), MalformedStream);      // patches past the last
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 11, 255)), MalformedStream);  // more patches on the left than in all
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 12, 255)), MalformedStream);  // full lines
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 14, 33)), MalformedStream);   // partial lines

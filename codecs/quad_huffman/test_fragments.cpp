@@ -95,3 +95,34 @@ TEST_CASE("quad_huffman decodes fragments of every shape, also as they are", "[q
           CHECK(out == matrix.elements);
         }
 }
+
+TEST_CASE("quad_huffman's tiles have any number of segments", "[quad_huffman]") {
+  const CodecEntry& entry = *find_codec("quad_huffman");
+  const auto settings_of = [&](const std::string& symbol_cols, const std::string& tile_cols) {
+    std::vector<std::string> errors;
+    const Settings settings = resolve_settings(
+        entry.codec->settings, {{"symbol_cols", symbol_cols}, {"tile_cols", tile_cols}, {"fallback", "none"}}, errors);
+    REQUIRE(errors.empty());
+    return settings;
+  };
+  const datasets::Matrix integers = tests::gaussian_matrix({35, 2900}, 4), floats = tests::bf16_matrix({35, 2900});
+  for (const auto& [symbol_cols, tile_cols] :
+       {std::pair{"2", "320"}, {"2", "1984"}, {"4", "384"}, {"4", "1408"}, {"8", "768"}, {"0", "1792"}})
+    for (const datasets::Matrix* matrix : {&integers, &floats}) {
+      const Settings settings = settings_of(symbol_cols, tile_cols);
+      if (!entry.codec->refuses(matrix->view(), settings).empty()) continue;  // bf16 in symbols of 8
+      const CompressedMatrix compressed = encode_matrix(entry, matrix->view(), settings);
+      CHECK(compressed.stored_bytes() <=
+            entry.codec->max_stored_bytes({35, 2900 * datasets::element_bytes(matrix->type)}, settings));
+      std::vector<std::byte> out(matrix->elements.size());
+      entry.codec->decode(compressed.view(), out);
+      CHECK(out == matrix->elements);
+    }
+  const auto refused = [&](const char* symbol_cols, const char* tile_cols) {
+    return entry.codec->refuses(integers.view(), settings_of(symbol_cols, tile_cols));
+  };
+  CHECK(refused("2", "192").find("256 to 2048") != std::string::npos);
+  CHECK(refused("4", "320").find("multiple of 128") != std::string::npos);
+  CHECK(refused("0", "384").find("while symbol_cols is open") != std::string::npos);
+  CHECK(refused("4", "0").empty());
+}

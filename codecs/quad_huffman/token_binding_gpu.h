@@ -115,10 +115,12 @@ struct SharesPlanned {
 };
 // How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
 // whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has besides table and
-// rings. Lane groups of a multiprocessor take as long as three quarters of the most at least. No blocks where nothing fits.
+// rings. Lane groups of a multiprocessor take as long as three quarters of the most at least, seven eighths where `even`. Blocks have the same number of row
+// groups where `even`, otherwise as many rounds of all their lane groups. No blocks where nothing fits.
 template <typename InputBytes>
 SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t ring_bytes,
-                          int compute_units, int64_t shared_bytes, InputBytes input_bytes, int multiple = 1) {
+                          int compute_units, int64_t shared_bytes, InputBytes input_bytes, int multiple = 1,
+                          bool even = false) {
   const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols);
   SharesPlanned best{};
   double least = 0;
@@ -133,14 +135,19 @@ SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets
       if (!place_table(plan, shape, policy.copies, shared_bytes - rings - inputs)) continue;
       const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                     at_once = std::clamp<int64_t>(compute_units / shares, 1, row_blocks),
-                    rounds = (row_blocks + at_once - 1) / at_once * ((shares + compute_units - 1) / compute_units);
+                    rounds = (row_blocks + at_once - 1) / at_once,
+                    launches = (shares + compute_units - 1) / compute_units,
+                    last = even ? (groups + at_once - 1) / at_once - (rounds - 1) * lane_groups : lane_groups;
+      const auto time_of = [&](int64_t at_work) {
+        return std::max<int64_t>(at_work, policy.lane_groups * (even ? 7 : 6) / 8);
+      };
       // Lanes that share a copy of the table wait for each other.
       const double waits = plan.copies >= 8   ? 1
                            : plan.copies >= 2 ? 1.1
                                               : 1.2,
-                   time =
-                       static_cast<double>(rounds * share_tiles * std::max(lane_groups, policy.lane_groups * 3 / 4)) *
-                       waits * (1 + 0.005 * static_cast<double>(shares));
+                   time = static_cast<double>(launches * share_tiles *
+                                              ((rounds - 1) * time_of(lane_groups) + time_of(last))) *
+                          waits * (1 + 0.005 * static_cast<double>(shares));
       if (best.blocks > 0 && time >= least) continue;
       least = time;
       plan.lane_groups = lane_groups;

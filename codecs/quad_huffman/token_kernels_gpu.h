@@ -1,6 +1,7 @@
 // The kernels of products with tokens of bf16, which tokens.cu has: the instance for a shape, null where there is none.
 #pragma once
 
+#include "codecs/quad_huffman/fragment_digits_gpu.h"
 #include "codecs/quad_huffman/fragments_together_gpu.h"
 #include "codecs/quad_huffman/one_token_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
@@ -18,9 +19,11 @@ inline constexpr int kMostFewLaneGroups = 16;
 using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
 FewKernel few_kernel(const Shape& shape, int tiles);
 
-// Of fragment_tiles(together) tiles of eight tokens.
+// How lane groups multiply fragments: each by itself, up to 8 tokens, or four together up to 16, numbers of bf16 or bytes with
+// the tokens' digits.
+enum class FragmentMultiply { alone, together, digits };
 using FragmentsKernel = void (*)(Matrix, Plan, FragmentsLayout, Hidden, int, gpu::Bf16Tokens);
-FragmentsKernel fragments_kernel(const Shape& shape, bool together);
+FragmentsKernel fragments_kernel(const Shape& shape, FragmentMultiply multiply);
 
 // Of bf16, null for others. Tiles of eight tokens: 2 or 8.
 using TogetherKernel = void (*)(Matrix, Plan, TogetherLayout, Hidden, gpu::Bf16Tokens);

@@ -49,6 +49,15 @@ FragmentsKernel fragments_kernel(const Shape& shape) {
   });
 }
 
+FragmentsKernel digits_kernel(const Shape& shape) {
+  return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> FragmentsKernel {
+    if constexpr (is_float(decltype(form)::value) || !is_folded(decltype(form)::value))
+      return nullptr;
+    else
+      return fragment_digits<decltype(symbol_cols)::value, decltype(form)::value, 2, 24 * kLanes>;
+  });
+}
+
 template <int kTokenTiles>
 TogetherKernel together_kernel(const Shape& shape) {
   return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> TogetherKernel {
@@ -80,8 +89,13 @@ FewKernel few_kernel(const Shape& shape, int tiles) {
                     : few_kernel<kFewTiles, kMostFewLaneGroups * kLanes>(shape);
 }
 
-FragmentsKernel fragments_kernel(const Shape& shape, bool together) {
-  return together ? fragments_kernel<true>(shape) : fragments_kernel<false>(shape);
+FragmentsKernel fragments_kernel(const Shape& shape, FragmentMultiply multiply) {
+  switch (multiply) {
+    case FragmentMultiply::alone: return fragments_kernel<false>(shape);
+    case FragmentMultiply::together: return fragments_kernel<true>(shape);
+    case FragmentMultiply::digits: return digits_kernel(shape);
+  }
+  return nullptr;
 }
 
 TogetherKernel together_kernel(const Shape& shape, int token_tiles) {
