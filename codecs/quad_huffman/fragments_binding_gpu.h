@@ -33,7 +33,8 @@ inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape
                 facts = is_float(shape.form) && !is_f8(shape.form) ? 0 : 2 * tokens * kLanes * 4,
                 aligned = policy.together() ? gpu::kBlockAlignment : 0;
   const SharesPlanned of = plan_shares(
-      policy, shape, matrix, kLeanRingBytes, compute_units, shared_bytes,
+      policy, shape, matrix, policy.multiply == FragmentMultiply::digits ? kRingBytes : kLeanRingBytes, compute_units,
+      shared_bytes,
       [&](int64_t share_tiles) { return facts + aligned + share_tiles * shape.tile_cols * 2 * policy.col_bytes(); },
       policy.together() ? gpu::kWarpgroup : 1, policy.multiply == FragmentMultiply::digits);
   return {of.plan,
