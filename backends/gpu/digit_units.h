@@ -1,8 +1,8 @@
 // Products of bytes with up to 16 tokens of bf16 by four lane groups (a warpgroup) together: A [64, 32] of bytes in their
 // registers, 16 rows each, and B the tokens' digits in shared memory, sums in integers. A token is made integers of 24 bits
 // times a power of two, in three digits of a byte with sign: a product of bytes takes no instruction to make numbers of bf16
-// of them, and has twice the columns of one of those. Sums of digits are exact; what is cut from the tokens is less than what
-// sums in float32 lose.
+// of them, and has twice the columns of one of those. Sums of digits are exact, 32 bits being enough for 131071 columns. What is
+// cut from the tokens, up to 2^-22 of a token's largest number, is of the order of what sums in float32 lose beside that number.
 //
 // Digits lie in blocks of 128 columns, [digits, tokens, 128 columns], a byte each: row kDigitTokens d + t has digit d of token t,
 // and its parts of 16 bytes change places as those of tokens do (warpgroup_units.h).
