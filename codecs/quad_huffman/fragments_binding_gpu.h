@@ -76,7 +76,7 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   const Shape shape = shape_of(matrix);
   if (fragments_kernel(shape, policy.multiply) == nullptr)
     return policy.multiply == FragmentMultiply::digits
-               ? "The kernel is for int8 elements in folded cells with 2 to 4 raw bits."
+               ? "The kernel is for int8 elements in symbols of eight and folded cells, with 2 to 4 raw bits."
                : "The kernel is for bf16 elements in symbols of four columns, f8 elements, and int8 elements in folded "
                  "cells with 2 to 4 raw bits.";
   if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)

@@ -503,8 +503,9 @@ void digits_are_all_there(Devices devices) {
   const Product product = multiply(gaussian_matrix({65, 700}, 4));
   constexpr int kTokens = 17;
   int ran = 0;
-  for (const int symbol_cols : {4, 8}) {
-    settings.set("symbol_cols", int64_t{symbol_cols});
+  settings.set("symbol_cols", int64_t{8});
+  for (const int raw_bits : {2, 4}) {
+    settings.set("raw_bits", int64_t{raw_bits});
     const codecs::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), settings);
     for (auto& device : devices) {
       const auto uploaded = device->upload(compressed);
