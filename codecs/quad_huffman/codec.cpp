@@ -51,9 +51,9 @@ std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view 
 // Symbols that are open may turn out to be the widest.
 std::string refuses_tile_cols(int symbol_cols, int tile_cols) {
   const int multiple = symbol_cols == 0 ? kMostSegmentCols : segment_cols(symbol_cols);
-  if (tile_cols == 0 || (tile_cols >= kLeastTileCols && tile_cols % multiple == 0)) return "";
-  return "A tile of quad_huffman has 256 to 2048 columns, a multiple of " + std::to_string(multiple) +
-         (symbol_cols == 0 ? " while symbol_cols is open." : " for these symbols.");
+  if (tile_cols % multiple == 0) return "";
+  return "A tile of quad_huffman has a multiple of " + std::to_string(multiple) + " columns" +
+         (symbol_cols == 0 ? " while symbol_cols is open." : " with symbols of " + std::to_string(symbol_cols) + ".");
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
@@ -404,11 +404,10 @@ const Codec& codec() {
                     .values = {0, 8, 9, 10, 11, 12, 13}},
                    {.name = "tile_cols",
                     .unit = "column",
-                    .help = "columns of a tile, 256 to 2048, a multiple of a symbol's 32 times; 0: as many as leave "
-                            "about 3500 tiles",
+                    .help =
+                        "columns of a tile, with symbols of 8 a multiple of 256; 0: as many as leave about 3500 tiles",
                     .default_value = int64_t{0},
-                    .min = 0,
-                    .max = kMostTileCols},
+                    .values = {0, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048}},
                    {.name = "symbol_cols",
                     .unit = "column",
                     .help = "columns of a symbol: many are fast, few are small; 0: chosen for `optimise`",
