@@ -52,7 +52,7 @@ class TokenDigits {
   float first_, second_;
 };
 
-// Where a column of a row of digits is: first bytes of its block and of its part, then which part, and then the row's.
+// The byte of a row and a column is at digit_byte(col) + digit_row_place(row, digit_part(col)).
 ECMV_GPU_DEVICE int digit_byte(int col) { return col / kDigitBlockCols * kDigitBlockBytes + col % 16; }
 ECMV_GPU_DEVICE int digit_part(int col) { return col % kDigitBlockCols / 16; }
 ECMV_GPU_DEVICE int digit_row_place(int row, int part) { return row * kDigitRowBytes + (part ^ (row & 7)) * 16; }

@@ -86,11 +86,9 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   return "";
 }
 
-// What is cut from a token, 2^-22 of its largest number a column, times what is coded, below 2^7 in magnitude and of folded cells
-// below (most_high + 1) 2^C: n 2^-22 of the sum of the token's numbers that many times, where the bound has n 2^-24.
-inline double offset_of_digits(const Shape& shape) {
-  return 4.0 * ((most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form));
-}
+// What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included: below n 2^-22 of
+// the sum of the token's numbers that many times, where the bound has n 2^-24.
+inline double offset_of_digits(const Shape& shape) { return 4.0 * (128 + std::abs(shape.lowest)); }
 
 inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
   const codecs::CompressedView& view = *layers[0].matrix;

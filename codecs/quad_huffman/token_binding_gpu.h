@@ -115,8 +115,8 @@ struct SharesPlanned {
 };
 // How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
 // whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has besides table and
-// rings. Lane groups of a multiprocessor take as long as three quarters of the most at least, seven eighths where `even`. Blocks have the same number of row
-// groups where `even`, otherwise as many rounds of all their lane groups. No blocks where nothing fits.
+// rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all their lane groups. Lane groups of
+// a multiprocessor take as long as three quarters of the most at least, seven eighths where `even`. No blocks where nothing fits.
 template <typename InputBytes>
 SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t ring_bytes,
                           int compute_units, int64_t shared_bytes, InputBytes input_bytes, int multiple = 1,

@@ -191,8 +191,9 @@ const backends::Kernel kCopy = {.op = backends::Op::decode, .variant = "copy", .
 namespace {
 
 // quad_huffman with that layout, and cells that all of its kernels of int8 elements take.
-codecs::Settings quads(const codecs::CodecEntry& entry, const char* layout) {
+codecs::Settings quads(const codecs::CodecEntry& entry, const char* layout, int symbol_cols) {
   codecs::Settings settings = codecs::default_settings(*entry.codec);
+  settings.set("symbol_cols", int64_t{symbol_cols});
   settings.set("layout", std::string(layout));
   settings.set("cells", std::string("folded"));
   settings.set("raw_bits", int64_t{3});
@@ -207,10 +208,14 @@ void run_odd_tiles(Devices devices) {
   const int batches[] = {1, 17};
   int ran = 0;
   for (const char* layout : {"rows", "fragments"}) {
-    codecs::Settings integers = quads(*entry, layout), floats = codecs::default_settings(*entry->codec);
+    for (const int symbol_cols : {4, 8}) {
+      codecs::Settings integers = quads(*entry, layout, symbol_cols);
+      integers.set("tile_cols", int64_t{symbol_cols == 4 ? 384 : 768});
+      ran += run_all(*entry, gaussian_matrix({65, 1900}, 4), integers, batches, devices);
+    }
+    codecs::Settings floats = codecs::default_settings(*entry->codec);
     floats.set("layout", std::string(layout));
-    for (codecs::Settings* settings : {&integers, &floats}) settings->set("tile_cols", int64_t{384});
-    ran += run_all(*entry, gaussian_matrix({65, 1900}, 4), integers, batches, devices);
+    floats.set("tile_cols", int64_t{384});
     for (const datasets::Matrix& matrix : {bf16_matrix({65, 1900}), f8_matrix({40, 1900})})
       ran += run_all(*entry, matrix, floats, batches, devices);
   }
@@ -283,7 +288,8 @@ void run_every_scale(const codecs::CodecEntry& entry, Devices devices) {
   run_every_scale(entry, f8_matrix({64, 512}), settings, devices);
   if (entry.id != "quad_huffman") return;
   for (const char* layout : {"rows", "fragments"})
-    run_every_scale(entry, gaussian_matrix({64, 512}, 4), quads(entry, layout), devices);
+    for (const int symbol_cols : {4, 8})
+      run_every_scale(entry, gaussian_matrix({64, 512}, 4), quads(entry, layout, symbol_cols), devices);
 }
 
 TEST_CASE("matmul kernels keep the bound for tokens of any scale") {
@@ -499,11 +505,10 @@ namespace {
 void digits_are_all_there(Devices devices) {
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  codecs::Settings settings = quads(*entry, "fragments");
+  codecs::Settings settings = quads(*entry, "fragments", 8);
   const Product product = multiply(gaussian_matrix({65, 700}, 4));
   constexpr int kTokens = 17;
   int ran = 0;
-  settings.set("symbol_cols", int64_t{8});
   for (const int raw_bits : {2, 4}) {
     settings.set("raw_bits", int64_t{raw_bits});
     const codecs::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), settings);
