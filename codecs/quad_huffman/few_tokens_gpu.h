@@ -58,6 +58,40 @@ ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, co
   return *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + cols.first + col));
 }
 
+// What is known of some numbers of a token.
+struct TokenFacts {
+  uint32_t most = 0;  // bits of the largest one, without sign
+  float total = 0;
+
+  ECMV_GPU_DEVICE void add(gpu::uint4 eight) {
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const uint32_t half = gpu::word_of(eight, i / 2) >> (i % 2 * 16) & 0xFFFF;
+      most = (half & 0x7FFF) > most ? half & 0x7FFF : most;
+      total += gpu::float_of(half << 16);
+    }
+  }
+  // All lanes' together.
+  ECMV_GPU_DEVICE void join() {
+    most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
+    ECMV_GPU_UNROLL
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) total += LaneGroup::shuffle_xor(total, distance);
+  }
+};
+// Once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of `largest` and
+// `totals`, at 32 * token.
+ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu::Pointer<uint32_t> largest,
+                                      gpu::Pointer<float> totals) {
+  const int lane = LaneGroup::lane();
+  for (int token = LaneGroup::group(); token < batch; token += lane_groups) {
+    TokenFacts facts;
+    if (lane < parts) facts = {largest[token * kLanes + lane], totals[token * kLanes + lane]};
+    facts.join();
+    LaneGroup::sync();
+    if (lane == 0) largest[token * kLanes] = facts.most, totals[token * kLanes] = facts.total;
+  }
+}
+
 // The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads have met.
 // Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16 tokens: a
 // product of fragments of int8 took 78 us so, and 83 with one token after the other.)
@@ -67,15 +101,9 @@ ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& co
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::group(),
             tokens = x.batch < lane_groups ? x.batch : lane_groups, parts = lane_groups / tokens,
             part = lane_group / tokens;
-  const auto total_of = [](float own) {
-    ECMV_GPU_UNROLL
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) own += LaneGroup::shuffle_xor(own, distance);
-    return own;
-  };
   if (part < parts) {
     for (int token = lane_group % tokens; token < x.batch; token += tokens) {
-      uint32_t most = 0;
-      float total = 0;
+      TokenFacts facts;
       const int step = parts * kLanes * 8;
       ECMV_GPU_NO_UNROLL
       for (int col = (part * kLanes + lane) * 8; col < cols.stored; col += kLoads * step) {
@@ -84,32 +112,14 @@ ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& co
         for (int k = 0; k < kLoads; ++k)
           words[k] = col + k * step < cols.stored ? eight_numbers(x, token, cols, col + k * step) : gpu::uint4{};
         ECMV_GPU_UNROLL
-        for (int i = 0; i < 8 * kLoads; ++i) {
-          const uint32_t half = gpu::word_of(words[i / 8], i % 8 / 2) >> (i % 2 * 16) & 0xFFFF;
-          most = (half & 0x7FFF) > most ? half & 0x7FFF : most;
-          total += gpu::float_of(half << 16);
-        }
+        for (int k = 0; k < kLoads; ++k) facts.add(words[k]);
       }
-      most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
-      total = total_of(total);
-      if (lane == 0) {
-        largest[token * kLanes + part] = most;
-        totals[token * kLanes + part] = total;
-      }
+      facts.join();
+      if (lane == 0) largest[token * kLanes + part] = facts.most, totals[token * kLanes + part] = facts.total;
     }
   }
   gpu::sync_block();
-  for (int token = lane_group; token < x.batch; token += lane_groups) {
-    const bool is_there = lane < parts;
-    const int32_t most = is_there ? static_cast<int32_t>(largest[token * kLanes + lane]) : 0,
-                  most_of_all = LaneGroup::reduce_max(most);
-    const float total = total_of(is_there ? totals[token * kLanes + lane] : 0);
-    LaneGroup::sync();
-    if (lane == 0) {
-      largest[token * kLanes] = static_cast<uint32_t>(most_of_all);
-      totals[token * kLanes] = total;
-    }
-  }
+  join_token_facts(x.batch, lane_groups, parts, largest, totals);
 }
 
 // The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
