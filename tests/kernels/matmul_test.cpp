@@ -2,13 +2,9 @@
 // to 64 tokens, held to the bound of float32 sums, or of matrix units', around sums in double precision (backends/exact_product.h).
 #include <bit>
 #include <cmath>
-#include <optional>
 
 #include "backends/cpu/copy_rows.h"
-#include "backends/exact_product.h"
-#include "tests/kernels/group_scales.h"
-#include "tests/kernels/places.h"
-#include "tests/test_matrices.h"
+#include "tests/kernels/products.h"
 #include "tests/test_settings.h"
 
 using namespace ecmv;
@@ -17,75 +13,6 @@ using namespace ecmv::tests;
 namespace {
 
 constexpr int kBatches[] = {1, 2, 3, 5, 16, backends::kMaxBatch};
-
-std::vector<float> draw_tokens(int64_t cols, int batch) {
-  Random random{17};
-  std::vector<float> tokens;
-  for (int64_t i = 0; i < cols * batch; ++i) tokens.push_back(static_cast<float>(random.normal()));
-  return tokens;
-}
-
-// Tokens and exact sums for the largest batch; smaller ones are the first tokens of it.
-struct TokenProducts {
-  std::vector<float> tokens;
-  backends::ExactProduct exact;
-};
-// A matrix with those of both kinds of activations.
-struct Product {
-  datasets::Matrix matrix;
-  TokenProducts f32, bf16;
-  const TokenProducts& of(backends::Activations activations) const {
-    return activations == backends::Activations::bf16 ? bf16 : f32;
-  }
-};
-Product multiply(datasets::Matrix matrix) {
-  Product product{std::move(matrix), {}, {}};
-  product.f32.tokens = draw_tokens(product.matrix.shape.cols, backends::kMaxBatch);
-  for (const float token : product.f32.tokens)
-    product.bf16.tokens.push_back(std::bit_cast<float>(uint32_t{datasets::nearest_bf16(token)} << 16));
-  for (TokenProducts* of : {&product.f32, &product.bf16})
-    of->exact = backends::exact_product(product.matrix.view(), of->tokens, backends::kMaxBatch);
-  return product;
-}
-
-// One kernel as a fused or unfused product of one batch; false if it refuses. Unfused ones take any activations. With
-// scales only where the kernel takes them: none says those of scales_for().
-bool product_is_right(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
-                      const backends::UploadedMatrix& uploaded, const Product& product, int batch,
-                      std::optional<backends::Activations> activations = {},
-                      const datasets::Scales* chosen_scales = nullptr) {
-  device.select();
-  const std::string refused = kernel.refuses(uploaded.view(), device.info(), policy);
-  if (!refused.empty()) {
-    CHECK(refused.size() > 20);
-    return false;
-  }
-  if (!activations) activations = kernel.activations;
-  backends::PassPlan plan;
-  plan.kernel = &kernel;
-  plan.op = backends::Op::matmul;
-  plan.policy = &policy;
-  plan.layers = {&uploaded};
-  plan.chained = false;
-  plan.batch = batch;
-  plan.activations = *activations;
-  const TokenProducts& of_kind = product.of(*activations);
-  plan.tokens = {{of_kind.tokens.begin(), of_kind.tokens.begin() + batch * product.matrix.shape.cols}};
-  const datasets::Scales own_scales = scales_for(kernel, product.matrix.shape);
-  const datasets::Scales& scales = chosen_scales != nullptr ? *chosen_scales : own_scales;
-  plan.weight_scales = {&scales};
-  const backends::ExactProduct scaled =
-      scales.empty() ? backends::ExactProduct()
-                     : backends::exact_product(product.matrix.view(), plan.tokens[0], batch, &scales);
-  const auto pass = backends::prepare(device, plan);
-  pass->poison_outputs(0);
-  pass->run();
-  const auto got = pass->products(0);
-  CHECK(static_cast<int64_t>(got.size()) == batch * product.matrix.shape.rows);
-  CHECK(backends::check_product(got, scales.empty() ? of_kind.exact : scaled, pass->rounding(0)).violation == "");
-  CHECK(pass->broken_guards() == "");
-  return true;
-}
 
 // Fused kernels with every policy and batch, the first decode kernel with one batch. Returns how many fused ones ran.
 int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
@@ -118,25 +45,6 @@ bool has_matmul(const codecs::CodecEntry& entry, const Devices& devices) {
   return std::ranges::any_of(devices, [&](const auto& device) {
     return std::ranges::any_of(entry.kernels(device->info().backend),
                                [](const backends::Kernel& kernel) { return kernel.op == backends::Op::matmul; });
-  });
-}
-
-// Weights of one of the types that float32 holds.
-datasets::Matrix weights(datasets::ElementType type, datasets::Shape shape) {
-  using enum datasets::ElementType;
-  Random random{3};
-  return make_typed_matrix("weights_" + std::string(element_type_name(type)), type, shape, [&](int64_t) -> uint64_t {
-    const double weight = random.normal();
-    switch (type) {
-      case bf16: return datasets::nearest_bf16(0.02 * weight);
-      case f32: return std::bit_cast<uint32_t>(static_cast<float>(0.02 * weight));
-      case f16: return (random.next() & 0x83FF) | (random.next() % 20) << 10;  // subnormal ones among them
-      case f8_e5m2: return (random.next() & 0x83) | (random.next() % 20) << 2;
-      case f8_e4m3: return random.next() % 2 << 7 | random.next() % 0x7F;
-      case u8:
-      case u16: return static_cast<uint64_t>(std::fabs(60 * weight));
-      default: return static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(20 * weight)));
-    }
   });
 }
 
@@ -185,21 +93,6 @@ backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backend
                                  matrix.shape.cols * datasets::element_bytes(matrix.type)};
 }
 const backends::Kernel kCopy = {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy};
-
-}  // namespace
-
-namespace {
-
-// quad_huffman with that layout, and cells that all of its kernels of int8 elements take.
-codecs::Settings quads(const codecs::CodecEntry& entry, const char* layout, int symbol_cols) {
-  codecs::Settings settings = codecs::default_settings(*entry.codec);
-  settings.set("symbol_cols", int64_t{symbol_cols});
-  settings.set("layout", std::string(layout));
-  settings.set("cells", std::string("folded"));
-  settings.set("raw_bits", int64_t{3});
-  settings.set("fallback", std::string("none"));
-  return settings;
-}
 
 // Tiles whose width is no power of two, and a last one that is narrower.
 void run_odd_tiles(Devices devices) {
@@ -427,65 +320,6 @@ TEST_CASE("products keep the bound where factors are subnormal") {
   }
 }
 
-// Groups of the least columns, of more, and of more than the matrix has; all rows with one set of scales; rows that end
-// inside a group.
-void scale_groups(Devices devices) {
-  int ran = 0;
-  for (const codecs::CodecEntry& entry : codecs::all_codecs())
-    for (const datasets::Shape shape : {datasets::Shape{67, 512}, {40, 1040}, {16, 2048}}) {
-      const datasets::Matrix matrix = weights(datasets::ElementType::i8, shape);
-      const codecs::Settings settings = codecs::default_settings(*entry.codec);
-      if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) continue;
-      std::optional<codecs::CompressedMatrix> compressed;
-      const Product product{matrix, {}, {draw_tokens(shape.cols, backends::kMaxBatch), {}}};
-      Product rounded = product;
-      for (float& token : rounded.bf16.tokens)
-        token = std::bit_cast<float>(uint32_t{datasets::nearest_bf16(token)} << 16);
-      for (auto& device : devices) {
-        std::unique_ptr<backends::UploadedMatrix> uploaded;
-        for (const backends::Kernel& kernel : entry.kernels(device->info().backend)) {
-          if (kernel.group_cols == 0) continue;
-          if (!compressed) compressed = codecs::encode_matrix(entry, matrix.view(), settings);
-          if (uploaded == nullptr) uploaded = device->upload(*compressed);
-          for (const backends::Policy& policy : kernel.policies)
-            for (const auto& [more, for_all_rows] : {std::pair{1, false}, {1, true}, {4, false}, {64, false}})
-              for (const int batch : {1, 9, 33}) {
-                const datasets::Scales scales = scales_for(kernel, shape, more, for_all_rows);
-                INFO(entry.id << " " << kernel.variant << "/" << policy.name << " on " << device->info().backend << ", "
-                              << describe(matrix) << ", groups of " << scales.group_cols << ", batch " << batch);
-                ran += product_is_right(*device, kernel, policy, *uploaded, rounded, batch, {}, &scales);
-              }
-        }
-      }
-    }
-  CHECK(ran > 0);
-}
-TEST_CASE("products with scales of groups keep the bound, in the emulator", "[emulator]") {
-  scale_groups(devices_or_skip(Place::emulator));
-}
-TEST_CASE("products with scales of groups keep the bound on this machine's GPUs", "[gpu]") {
-  scale_groups(devices_or_skip(Place::gpu));
-}
-
-TEST_CASE("a kernel takes scales of its groups and no others") {
-  backends::Kernel rows, groups;
-  groups.group_cols = 64;
-  const datasets::Shape shape{4, 512};
-  const datasets::Scales ours = scales_for(groups, shape, 2);
-  datasets::Scales none, one_a_row = ours, other_type = ours, odd = ours, few = ours;
-  one_a_row.groups = 1;
-  other_type.type = datasets::ScaleType::e4m3;
-  odd.group_cols = 192;
-  few.group_cols = 32;
-  CHECK(backends::takes_scales(groups, ours));
-  CHECK_FALSE(backends::takes_scales(rows, ours));
-  CHECK(backends::takes_scales(rows, none));
-  CHECK_FALSE(backends::takes_scales(groups, none));
-  CHECK(backends::takes_scales(rows, one_a_row));
-  CHECK(backends::takes_scales(groups, one_a_row));
-  for (datasets::Scales* other : {&other_type, &odd, &few}) CHECK_FALSE(backends::takes_scales(groups, *other));
-}
-
 TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, on CPUs") {
   if (codecs::find_codec("raw_bf16") == nullptr) SKIP("this build has not the codec raw_bf16");
   lose_all_products(devices(Place::cpu, 1));
@@ -495,60 +329,6 @@ TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most,
 }
 TEST_CASE("products with tokens of bf16 keep the bound where matrix units cut the most", "[gpu]") {
   lose_all_products(devices_or_skip(Place::gpu));
-}
-
-namespace {
-
-// Of numbers that are as near to each other as those of a normal distribution, a token's digits lose next to nothing: products are
-// nearer to the exact ones than the bound says, which is for a number beside others that are 2^14 times as large. Without the
-// lowest digit they are 2^-17 of the sum of magnitudes off.
-void digits_are_all_there(Devices devices) {
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  codecs::Settings settings = quads(*entry, "fragments", 8);
-  const Product product = multiply(gaussian_matrix({65, 700}, 4));
-  constexpr int kTokens = 17;
-  int ran = 0;
-  for (const int raw_bits : {2, 4}) {
-    settings.set("raw_bits", int64_t{raw_bits});
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), settings);
-    for (auto& device : devices) {
-      const auto uploaded = device->upload(compressed);
-      for (const backends::Kernel& kernel : entry->kernels(device->info().backend))
-        for (const backends::Policy& policy : kernel.policies) {
-          if (policy.name != "digits24") continue;
-          device->select();
-          REQUIRE(kernel.refuses(uploaded->view(), device->info(), policy) == "");
-          backends::PassPlan plan;
-          plan.kernel = &kernel;
-          plan.op = backends::Op::matmul;
-          plan.policy = &policy;
-          plan.layers = {uploaded.get()};
-          plan.chained = false;
-          plan.batch = kTokens;
-          plan.activations = backends::Activations::bf16;
-          const auto& [tokens, exact] = product.bf16;
-          plan.tokens = {{tokens.begin(), tokens.begin() + kTokens * product.matrix.shape.cols}};
-          const auto pass = backends::prepare(*device, plan);
-          pass->run();
-          const auto got = pass->products(0);
-          REQUIRE(got.size() == static_cast<size_t>(kTokens * product.matrix.shape.rows));
-          for (size_t i = 0; i < got.size(); ++i)
-            CHECK(std::abs(got[i] - exact.sums[i]) < 0x1p-20 * exact.magnitudes[i]);
-          ++ran;
-        }
-    }
-  }
-  CHECK(ran == 2 * static_cast<int>(devices.size()));
-}
-
-}  // namespace
-
-TEST_CASE("products with tokens' digits have all of them, in the emulator", "[emulator]") {
-  digits_are_all_there(devices_or_skip(Place::emulator));
-}
-TEST_CASE("products with tokens' digits have all of them, on this machine's GPUs", "[gpu]") {
-  digits_are_all_there(devices_or_skip(Place::gpu));
 }
 
 TEST_CASE("passes refuse batches without their tokens") {
