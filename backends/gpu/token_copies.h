@@ -108,4 +108,26 @@ ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_c
     copy_async_or_zero<kBytes>(to + at, from + at, at < left);
 }
 
+// The same of tokens as they lie in memory, in blocks of kBlockTokens, where pairs keep their places: no launch before the product
+// is needed. Zeros for tokens and columns, eight at a time, that do not exist. A thread has the same eight columns of blocks.
+template <int kBlockTokens>
+ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
+                                           Pointer<std::byte> to) {
+  constexpr int kPartCols = 8, kParts = kBlockCols / kPartCols, kBlockBytes = kBlockTokens * kBlockTokenBytes;
+  const int thread = static_cast<int>(thread_index()), part = thread % kParts, row = thread / kParts,
+            rows = static_cast<int>(block_size()) / kParts,
+            at_once = rows >= kBlockTokens ? rows / kBlockTokens : 1;  // blocks
+  if (row / kBlockTokens >= at_once) return;
+  for (int token = row % kBlockTokens; token < kBlockTokens; token += rows) {
+    const Pointer<std::byte> own = to + pair_place(token, part * (kPartCols / 2));
+    const bool exists = token < tokens.batch;
+    const Pointer<const uint16_t> from = tokens.x + (exists ? token * tokens.x_stride + first_col : 0);
+    for (int block = row / kBlockTokens; block * kBlockCols < cols; block += at_once) {
+      const int col = block * kBlockCols + part * kPartCols;
+      copy_async_or_zero<2 * kPartCols>(own + block * kBlockBytes, cast<const std::byte>(from + col),
+                                        exists && first_col + col < end_col);
+    }
+  }
+}
+
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -150,7 +150,8 @@ Stored open_checked(const CompressedView& view) {
   require(bytes(kHeader) == (floats ? kFloatHeaderBytes : kHeaderBytes),
           "The header of a quad_huffman stream has 6 bytes, of bf16 and f8 elements 7.");
   const int tile_byte = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
-            log_symbol = std::to_integer<int>(view.sections[kHeader].bytes[5]);
+            symbol_byte = std::to_integer<int>(view.sections[kHeader].bytes[5]),
+            log_symbol = symbol_byte & ~(floats ? kSince7 : 0);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   const int tile_cols = stored_tile_cols(tile_byte, 1 << log_symbol);
   require((tile_byte < 16 || tile_byte >= kTileSegments) && tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
@@ -181,12 +182,11 @@ Stored open_checked(const CompressedView& view) {
   require(
       bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
       "The raw bits of a quad_huffman stream have a wrong size.");
-  require(bytes(kPatches) % patch_bytes(stored.form) == 0,
-          "The patches of a quad_huffman stream have no whole number.");
+  const int each_patch = patch_bytes(stored.form, stored.since_7);
+  require(bytes(kPatches) % each_patch == 0, "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);
   require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 &&
-              end.first_unit * kUnitBytes == bytes(kCodes) &&
-              end.first_patch * patch_bytes(stored.form) == bytes(kPatches),
+              end.first_unit * kUnitBytes == bytes(kCodes) && end.first_patch * each_patch == bytes(kPatches),
           "The index of tiles of a quad_huffman stream does not cover its codes and patches.");
   for (int64_t i = 0; i < tiles; ++i) check_tile(stored, stored.tile(i), stored.tile(i + 1));
   return stored;
@@ -242,10 +242,12 @@ struct TileDecoder {
   int16_t& at(int lane, int col) {
     return elements[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
   }
+  uint8_t& sign_at(int lane, int col) {
+    return signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
+  }
   // The bits of an element of bf16 or f8.
   uint16_t float_at(int lane, int col) {
-    const int exponent = at(lane, col),
-              sign = signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)];
+    const int exponent = at(lane, col), sign = sign_at(lane, col);
     require(exponent >= 0 && exponent <= most_exponent(stored.form),
             "An exponent of a quad_huffman stream is none of its elements' type.");
     return stored.float_bits(exponent, sign);
@@ -267,6 +269,8 @@ struct TileDecoder {
               "A patch of a quad_huffman stream leaves its tile.");
       require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in,
               "A patch of a quad_huffman stream replaces an exponent that is not there.");
+      require(!stored.since_7 || stored.signs_of_patches()[i] == sign_at(patch.row, patch.col),
+              "A patch of a quad_huffman stream has not the sign and mantissa of its element.");
       at(patch.row, patch.col) = static_cast<int16_t>(patch.exponent);
     }
   }
@@ -298,8 +302,7 @@ struct TileDecoder {
         int16_t& element = at(lane, col);
         const int raw_bits = static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff);
         element = static_cast<int16_t>(stored.lowest + stored.offset_of(element, raw_bits));
-        if (stored.floats())
-          signs[static_cast<size_t>(lane) * kMostTileCols + static_cast<size_t>(col)] = stored.sign_of(words.data(), i);
+        if (stored.floats()) sign_at(lane, col) = stored.sign_of(words.data(), i);
       }
     }
   }
@@ -375,7 +378,7 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
                                         4 * kMostPartialLines + 2 * kUnitBytes) +
                          segments * (kSegmentSymbols * kMostTableBits / 32 * kLineBytes +
                                      3 * raw_bytes_of_segment(kLeastSymbolCols, kSignMantissaBits + 1)) +
-                         4 * halves.elements();
+                         patch_bytes(kSignMantissaBits, true) * halves.elements();
   return std::max(max_stored_int8(shape, settings), floats);
 }
 
@@ -389,7 +392,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 6,
+      .format_version = 7,
       .lossless = true,
       .settings = {{.name = "raw_bits",
                     .unit = "bit",

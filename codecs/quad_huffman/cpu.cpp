@@ -79,10 +79,11 @@ void for_each_segment(const Stored& stored, backends::Rows rows, F f) {
 template <class F>
 void for_each_run(const Stored& stored, backends::Rows rows, int64_t stored_row, int64_t col, int64_t count, F f) {
   if (!stored.fragments) return f(stored_row, col, 0, count);
-  for (int64_t first = 0; first < count; first += 4) {
-    const ElementPlace place = place_of_fragment(stored_row, col + first);
+  const auto run = static_cast<int64_t>(stored.runs());
+  for (int64_t first = 0; first < count; first += run) {
+    const ElementPlace place = stored.place_of(stored_row, col + first);
     if (place.row < std::min(rows.end, stored.size.rows) && place.col < stored.size.cols)
-      f(place.row, place.col, first, std::min<int64_t>(4, stored.size.cols - place.col));
+      f(place.row, place.col, first, std::min(run, stored.size.cols - place.col));
   }
 }
 

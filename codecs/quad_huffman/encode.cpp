@@ -123,7 +123,7 @@ class Encoder {
     append<uint32_t>(tiles, 0);
   }
 
-  std::vector<std::byte> tiles, schedule, codes, raw, patches;
+  std::vector<std::byte> tiles, schedule, codes, raw, patches, patch_signs;  // of floats these too
   int64_t code_bits = 0;  // of the codes and of the masks, without those of symbols past the matrix' edges
   int largest_stand_in = 0;
 
@@ -167,20 +167,22 @@ class Encoder {
       if (left > 0) code_bits += code.length;
       if (((outside & kOutside) != 0 || code.coded != symbol) && left > 0)
         for (int k = 0; k < std::min<int64_t>(left, each); ++k)
-          patch(lane, first_col + col + k, values_[col + k], lows_[col + k], high_of_symbol(code.coded, each, k));
+          patch(lane, first_col + col + k, col + k, high_of_symbol(code.coded, each, k));
     }
   }
 
-  void patch(int row, int col, uint8_t value, int low, int coded_high) {
+  // `i`: of the segment.
+  void patch(int row, int col, int i, int coded_high) {
+    const uint8_t value = values_[i];
     if (!model_.floats) {
       const int w = static_cast<int8_t>(value), cells = model_.high(w) - coded_high;
       return add_patches(row, col, model_.is_negative(w) ? -cells : cells);
     }
-    const int stand_in = model_.lowest + (coded_high << model_.raw_bits) + low;
+    const int stand_in = model_.lowest + (coded_high << model_.raw_bits) + lows_[i];
     if (stand_in == value) return;
     largest_stand_in = std::max(largest_stand_in, stand_in);
-    tile_patches_.push_back(static_cast<uint32_t>(row | kLanes * col | value << 16) | static_cast<uint32_t>(stand_in)
-                                                                                          << 24);
+    tile_patches_.push_back(static_cast<uint64_t>(row | kLanes * col | value << 16) |
+                            static_cast<uint64_t>(stand_in) << 24 | static_cast<uint64_t>(signs_[i]) << 32);
   }
 
   void store_raw(int lane, std::byte* raw_words) {
@@ -205,7 +207,7 @@ class Encoder {
   }
 
   void add_patches(int row, int col, int delta) {
-    const uint32_t patch = static_cast<uint32_t>(row + kLanes * col) << 1 | (delta < 0 ? 1 : 0);
+    const uint64_t patch = static_cast<uint64_t>(row + kLanes * col) << 1 | (delta < 0 ? 1 : 0);
     tile_patches_.insert(tile_patches_.end(), static_cast<size_t>(std::abs(delta)), patch);
   }
 
@@ -215,16 +217,19 @@ class Encoder {
     patch_count_ += static_cast<int64_t>(tile_patches_.size());
     if (model_.floats) {
       std::sort(tile_patches_.begin(), tile_patches_.end(),
-                [](uint32_t a, uint32_t b) { return (a & 0xffff) < (b & 0xffff); });
-      for (const uint32_t patch : tile_patches_) append<uint32_t>(patches, patch);
+                [](uint64_t a, uint64_t b) { return (a & 0xffff) < (b & 0xffff); });
+      for (const uint64_t patch : tile_patches_) {
+        append<uint32_t>(patches, static_cast<uint32_t>(patch));
+        patch_signs.push_back(static_cast<std::byte>(patch >> 32));
+      }
       return 0;
     }
     std::sort(tile_patches_.begin(), tile_patches_.end());
     int64_t left = 0;
-    for (const uint32_t patch : tile_patches_) {
-      const uint32_t position = patch >> 1;
+    for (const uint64_t patch : tile_patches_) {
+      const uint64_t position = patch >> 1;
       left += position < kLanes * kPatchCols ? 1 : 0;
-      const uint32_t bits = position % (kLanes * kPatchCols) | (patch & 1) << 15;
+      const uint64_t bits = position % (kLanes * kPatchCols) | (patch & 1) << 15;
       patches.push_back(static_cast<std::byte>(bits & 0xff));
       patches.push_back(static_cast<std::byte>(bits >> 8));
     }
@@ -279,8 +284,9 @@ class Encoder {
       signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  std::vector<uint32_t> tile_patches_;  // of the tile: column, row, whether it takes one; of floats as stored
-  std::vector<uint32_t> lines_words_;   // of the tile, word `lane` of line after line
+  std::vector<uint64_t>
+      tile_patches_;  // of the tile: column, row, whether it takes one; of floats as stored, and the sign
+  std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
   int64_t patch_count_ = 0;
 };
 
@@ -294,13 +300,16 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   encoder.finish();
 
   const auto byte = [](int value) { return static_cast<std::byte>(value & 0xff); };
-  std::vector<std::byte> header = {byte(model.form()),
-                                   byte(model.table_bits),
-                                   byte(model.lowest),
-                                   byte(model.lowest >> 8),
-                                   byte(kTileSegments + tile_cols / segment_cols(model.symbol_cols)),
-                                   byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)))};
+  std::vector<std::byte> header = {
+      byte(model.form()),
+      byte(model.table_bits),
+      byte(model.lowest),
+      byte(model.lowest >> 8),
+      byte(kTileSegments + tile_cols / segment_cols(model.symbol_cols)),
+      byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)) + (model.floats ? kSince7 : 0))};
   if (model.floats) header.push_back(byte(encoder.largest_stand_in));
+  std::vector<std::byte>& patches = encoder.patches;
+  patches.insert(patches.end(), encoder.patch_signs.begin(), encoder.patch_signs.end());
   std::vector<std::byte> table;
   for (const uint32_t entry : model.table) append<uint32_t>(table, entry);
 
@@ -313,7 +322,7 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   compressed.sections.push_back({"schedule", Role::index, 64, std::move(encoder.schedule)});
   compressed.sections.push_back({"codes", Role::payload, 64, std::move(encoder.codes), code_padding});
   compressed.sections.push_back({"raw", Role::payload, 64, std::move(encoder.raw), raw_padding});
-  compressed.sections.push_back({"patches", Role::payload, 64, std::move(encoder.patches)});
+  compressed.sections.push_back({"patches", Role::payload, 64, std::move(patches)});
 }
 
 }  // namespace ecmv::codecs::quad_huffman

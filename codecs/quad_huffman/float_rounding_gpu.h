@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 
 #include "backends/kernel.h"
 #include "codecs/quad_huffman/plan_gpu.h"
@@ -16,8 +17,14 @@ inline int largest_stand_in(const codecs::CompressedView& matrix) {
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
 }
 
-inline constexpr const char* kRefusesInfinite =
-    "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+// Of a matrix that is not plain: why products cannot take its patches, or nothing.
+inline std::string refuses_patches(const codecs::CompressedView& matrix) {
+  if (largest_stand_in(matrix) == 255)
+    return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
+  if (has_floats(matrix) && (std::to_integer<int>(matrix.sections[kHeader].host[5]) & kSince7) == 0)
+    return "The stream is of a version before 7, in which patches have no signs. Encode the matrix again.";
+  return "";
+}
 
 // Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
 inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,

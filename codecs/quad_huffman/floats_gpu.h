@@ -65,21 +65,16 @@ ECMV_GPU_DEVICE uint32_t exponent_unit(const Hidden& hidden) {
 ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
   return static_cast<uint32_t>(lowest) << 7 | static_cast<uint32_t>(lowest) << 23;
 }
-ECMV_GPU_DEVICE float bf16_number(uint32_t exponent, uint32_t sign) {
-  return gpu::float_of((sign & 0x80) << 24 | exponent << 23 | (sign & 0x7F) << 16);
-}
 
-// The same of an element with that exponent; `sign`: what for_each_float_patch() gives with it.
-template <typename TileOf>
-ECMV_GPU_DEVICE float unscaled_number_of(uint32_t exponent, uint32_t sign) {
-  if constexpr (TileOf::kF8) return gpu::float_of(((sign & gpu::kF8Raw) | exponent << 7) << 16);
-  return bf16_number(exponent, sign);
-}
-// The same as a bf16.
+// The same of an element with that exponent, as a bf16; `sign`: what for_each_float_patch() gives with it.
 template <typename TileOf>
 ECMV_GPU_DEVICE uint32_t unscaled_bits_of(uint32_t exponent, uint32_t sign) {
-  const uint32_t others = TileOf::kF8 ? sign & (gpu::kF8Raw & 0xFFFF) : (sign & 0x80) << 8 | (sign & 0x7F);
-  return others | exponent << 7;
+  const uint32_t mantissa = TileOf::kF8 ? (sign & 7) << 4 : sign & 0x7F;
+  return (sign & 0x80) << 8 | exponent << 7 | mantissa;
+}
+template <typename TileOf>
+ECMV_GPU_DEVICE float unscaled_number_of(uint32_t exponent, uint32_t sign) {
+  return gpu::float_of(unscaled_bits_of<TileOf>(exponent, sign) << 16);
 }
 template <typename TileOf>
 ECMV_GPU_DEVICE float number_of(uint32_t exponent, uint32_t sign) {

@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 6: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 7: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -8,7 +8,8 @@
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), 64 and the
 //              segments of a tile (and 128 in the layout of fragments; before version 6 log2 of a tile's columns, 8 to 11, in
-//              place of 64 and segments), log2 of K; of bf16 and f8 a seventh, see below
+//              place of 64 and segments), log2 of K; of bf16 and f8 16 more since version 7, and
+//              a seventh, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
@@ -63,18 +64,20 @@
 // raw bits (8 for K = 2, 9 for K = 4) are sign and mantissa, a byte with the sign on top: word q is quad q's. The
 // ninth, r, is a plane of one bit. K = 2 has h of 8 bits and no r, K = 4 cells of two exponents. A patch is a uint32
 // and replaces an exponent, once an element: row, from bit 5 on the column in the tile, from bit 16 on the exponent,
-// from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. The header's seventh byte is the largest
-// exponent that stands in for another one, 0 if there are no patches.
+// from bit 24 on the one that stands in for it; none of a tile counts as one of its left half. Behind the last patch each has a
+// byte, sign and mantissa of its element, so that who multiplies has them without a look at the raw bits (since version 7; before
+// it there were none). The header's seventh byte is the largest exponent that stands in for another one, 0 if there are no patches.
 //
 // f8 elements (e4m3), s eeee mmm: the same with K = 4, exponents of 0..15 and B = 5, four for sign and mantissa and one plane
 // as of bf16. Signs and mantissas of eight columns c = 2 p + i are a word: nibble (1 + p + 4 i) % 8 has the mantissa of
 // column c in its lower three bits, nibble (3 + p + 4 i) % 8 its sign as the highest bit. So the word rotated right by 4 p
 // bits has sign and mantissa of column 2 p where a bf16 in the word's lower half has its sign and its highest mantissa bits,
-// and those of the next column in the upper half. What stands in for an exponent may be 16.
+// and those of the next column in the upper half. What stands in for an exponent may be 16. A patch's byte has the sign as its
+// highest bit and the mantissa as its lowest ones.
 //
 // In the layout of fragments all this is of another matrix, with twice the rows and half the columns: column
-// 8 j + c of its row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix (fragments.h). Rows and
-// columns up to the next multiple of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
+// 8 j + c of its row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix, of bf16 and f8 since
+// version 7 column 16 j + 2 (l % 4) + c % 2 + 8 (c / 2 % 2) of that row (fragments.h). Rows and columns up to the next multiple of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
 //
 // Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they
 // are, row-major, and the other sections are empty.
@@ -89,7 +92,8 @@ inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes 
                      kSections = 7;
 
 inline constexpr int kHeaderBytes = 6, kFloatHeaderBytes = 7, kPlainHeaderBytes = 1, kTileBytes = 16;
-inline constexpr int kLanes = 32;  // rows of a tile
+inline constexpr int kSince7 = 16;  // of the header's sixth byte, of bf16 and f8
+inline constexpr int kLanes = 32;   // rows of a tile
 inline constexpr int kSegmentSymbols = 32;
 inline constexpr int kLeastSymbolCols = 2, kMostSymbolCols = 8;
 inline constexpr int kMostSegmentCols = kSegmentSymbols * kMostSymbolCols;
@@ -127,7 +131,10 @@ inline constexpr int most_stand_in(int form) { return is_f8(form) ? 16 : 255; }
 inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits + (symbol_cols == 4 ? 1 : 0); }
 inline constexpr int float_form(int symbol_cols, bool f8) { return f8 ? kF8Form : float_raw_bits(symbol_cols); }
 inline constexpr int most_float_symbol_cols() { return 4; }
-inline constexpr int patch_bytes(int form) { return is_float(form) ? 4 : 2; }
+inline constexpr int kPatchWordBytes = 4;  // of a patch of floats, without its sign
+inline constexpr int patch_bytes(int form, bool signs) {
+  return is_float(form) ? kPatchWordBytes + (signs ? 1 : 0) : 2;
+}
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 // Two columns are for narrow cells, eight for small tables: beyond these neither is the best at anything, and every
 // combination is a kernel more.

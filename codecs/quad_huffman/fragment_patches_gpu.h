@@ -13,10 +13,8 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // Tokens of a tile.
 inline constexpr int kFragmentTile = 8;
 
-// How the numbers of two columns of the matrix are dealt to the columns of a unit, so that they meet a lane's.
-struct FragmentPairs {
-  static ECMV_GPU_DEVICE int unit_pair(int pair) { return (pair & ~7) | (pair & 1) << 2 | (pair >> 1 & 3); }
-};
+// The pair of a unit's eight that has the numbers for column `col` of stored row `row`.
+ECMV_GPU_DEVICE int fragment_pair(int row, int col) { return col / 2 % 2 * 4 + row % 4; }
 
 // Bytes of a unit of 16 columns of the matrix in shared memory: of each lane the four columns of its token.
 inline constexpr int kLaneTokenBytes = 8, kUnitTokenBytes = kLanes * kLaneTokenBytes;
@@ -35,8 +33,8 @@ struct UnitNumbers {
   }
 };
 
-// The same where four lane groups multiply together: tokens in blocks of 64 columns (gpu/warpgroup_units.h), pairs dealt by
-// FragmentPairs. A place is a multiple of 8 and which 16 bytes.
+// The same where four lane groups multiply together: tokens in blocks of 64 columns (gpu/warpgroup_units.h). A place is a multiple
+// of 8 and which 16 bytes.
 template <int kTiles>
 struct BlockNumbers {
   static constexpr int kBlockBytes = kFragmentTile * kTiles * gpu::kBlockTokenBytes;
@@ -44,9 +42,9 @@ struct BlockNumbers {
   explicit ECMV_GPU_DEVICE BlockNumbers(gpu::Pointer<const std::byte> tokens)
       : own(tokens + LaneGroup::lane() / 4 * gpu::kBlockTokenBytes) {}
   ECMV_GPU_DEVICE static uint32_t place(int row, int col) {
-    const int all = col / kFragmentCols * kUnitCols + row % 4 * 4 + col % 4,
-              pair = FragmentPairs::unit_pair(all % gpu::kBlockCols / 2);
-    return static_cast<uint32_t>((all / gpu::kBlockCols * kBlockBytes + pair % 4 * 4 + all % 2 * 2) << 3 | pair / 4);
+    const int unit = col / kFragmentCols, pair = unit % gpu::kUnitsOfBlock * 8 + fragment_pair(row, col);
+    return static_cast<uint32_t>((unit / gpu::kUnitsOfBlock * kBlockBytes + pair % 4 * 4 + col % 2 * 2) << 3 |
+                                 pair / 4);
   }
   ECMV_GPU_DEVICE uint32_t number(uint32_t place, int j) const {
     const uint32_t part = (place & 7) ^ static_cast<uint32_t>(LaneGroup::lane() / 4);

@@ -11,16 +11,18 @@ std::vector<std::byte> to_fragments(datasets::MatrixView matrix) {
   const int64_t each = datasets::element_bytes(matrix.type);
   std::vector<std::byte> elements(static_cast<size_t>(stored.elements() * each));
   std::byte* to = elements.data();
+  const FragmentRuns runs = runs_of(matrix.type);
+  const auto run = static_cast<int64_t>(runs);
   for (int64_t row = 0; row < stored.rows; ++row)
-    for (int64_t col = 0; col < stored.cols; col += 4) {
-      const ElementPlace place = place_of_fragment(row, col);
+    for (int64_t col = 0; col < stored.cols; col += run) {
+      const ElementPlace place = place_of_fragment(row, col, runs);
       const std::byte* from = matrix.elements.data() + std::min(place.row, rows - 1) * cols * each;
-      if (place.row < rows && place.col + 4 <= cols) {
-        std::memcpy(to, from + place.col * each, static_cast<size_t>(4 * each));
-        to += 4 * each;
+      if (place.row < rows && place.col + run <= cols) {
+        std::memcpy(to, from + place.col * each, static_cast<size_t>(run * each));
+        to += run * each;
         continue;
       }
-      for (int64_t i = place.col; i < place.col + 4; ++i, to += each) {
+      for (int64_t i = place.col; i < place.col + run; ++i, to += each) {
         std::memcpy(to, from + std::min(i, cols - 1) * each, static_cast<size_t>(each));
         if (i < cols || matrix.type != datasets::ElementType::bf16) continue;
         uint16_t bits;

@@ -1,8 +1,10 @@
 // The layout of fragments: which element of a matrix is where in the one that is stored in its place. Matrix units take A
 // [16, 16] from 32 lanes, each of which has eight elements of it. So a lane decodes just those: 16 rows and 16 columns of
 // the matrix are a row of eight columns for each of 32 lanes (a fragment is what such a lane has), and what a lane has
-// decoded is its operand as it is. Lane 4 g + t has columns 4 t to 4 t + 3 of row g, and then those of row g + 8. Which
-// column is which of a unit's does not matter as long as the tokens' are dealt alike.
+// decoded is its operand as it is. Lane 4 g + t has four columns of row g, and then those of row g + 8. Of numbers of bf16 these are
+// columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: what the units take, so that tokens stay in the order that they have in memory, and are
+// copied to shared memory as they are. Of int8 elements, which are multiplied as bytes, they are 4 t to 4 t + 3, and so they were of
+// all elements before version 7.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +31,21 @@ inline datasets::Shape stored_shape(const CompressedView& view) {
   return is_fragments(view) ? fragments_shape(view.shape) : view.shape;
 }
 
+// How many columns of a fragment follow each other in the matrix.
+enum class FragmentRuns { fours = 4, pairs = 2 };
+inline constexpr FragmentRuns runs_of(datasets::ElementType type) {
+  return type == datasets::ElementType::i8 ? FragmentRuns::fours : FragmentRuns::pairs;
+}
+
 // Of the element of the matrix that is at `row`, `col` of the stored one.
 struct ElementPlace {
   int64_t row, col;
 };
-inline constexpr ElementPlace place_of_fragment(int64_t row, int64_t col) {
-  const int64_t lane = row % kLanes;
-  return {row / kLanes * kUnitRows + lane / 4 + col / 4 % 2 * 8,
-          col / kFragmentCols * kUnitCols + lane % 4 * 4 + col % 4};
+inline constexpr ElementPlace place_of_fragment(int64_t row, int64_t col, FragmentRuns runs) {
+  const int64_t lane = row % kLanes, first = col / kFragmentCols * kUnitCols,
+                of_unit =
+                    runs == FragmentRuns::fours ? lane % 4 * 4 + col % 4 : col / 2 % 2 * 8 + lane % 4 * 2 + col % 2;
+  return {row / kLanes * kUnitRows + lane / 4 + col / 4 % 2 * 8, first + of_unit};
 }
 
 // The stored matrix, row-major. Units that are not whole repeat the matrix's last row and column, which are coded as well as

@@ -82,8 +82,7 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
     return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens()) +
            " tokens do not fit the shared memory of a thread block.";
-  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
-  return "";
+  return refuses_patches(matrix);
 }
 
 // What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included: below n 2^-22 of
@@ -158,7 +157,6 @@ struct MultiplyTogether {
   Matrix matrix;
   Shape shape;
   datasets::Shape stored;
-  int64_t cols;  // of the matrix
   const RingPolicy* policy;
   int compute_units;
   int64_t shared_bytes;
@@ -172,9 +170,6 @@ struct MultiplyTogether {
                    [&](const TogetherPlanned& planned, gpu::Bf16Tokens tokens) {
                      const int tiles = gpu::token_tiles(tokens.batch, true), shares = planned.layout.shares,
                                of_block = planned.plan.lane_groups;
-                     gpu::enqueue_token_blocks<FragmentPairs>(
-                         stream, tokens, cols, 8 * tiles, args.scratch + gpu::share_scratch_bytes(shares, matrix.rows),
-                         compute_units, early);
                      gpu::launch(together_kernel(shape, tiles),
                                  {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes,
                                   planned.plan.bytes, early},
@@ -194,8 +189,7 @@ inline std::string refuses_together(const codecs::CompressedView& matrix, const 
           .plan.lane_groups == 0)
     return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
            "block.";
-  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
-  return "";
+  return refuses_patches(matrix);
 }
 
 inline backends::BoundKernel bind_together(const backends::Policy& named, Layers layers, backends::Place& place) {
@@ -210,11 +204,10 @@ inline backends::BoundKernel bind_together(const backends::Policy& named, Layers
   const TogetherLayout few = planned(2), many = planned(8);
   const int shares = std::max(few.shares, many.shares),
             share_cols = std::max(few.share_tiles, many.share_tiles) * shape.tile_cols * 2;
-  return {
-      MultiplyTogether{matrix_of(view, shape), shape, stored, view.shape.cols, &policy, device.compute_units,
-                       device.shared_bytes, gpu::have_early_launches(device)},
-      {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) + gpu::token_blocks_bytes(view.shape.cols),
-       .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+  return {MultiplyTogether{matrix_of(view, shape), shape, stored, &policy, device.compute_units, device.shared_bytes,
+                           gpu::have_early_launches(device)},
+          {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
+           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

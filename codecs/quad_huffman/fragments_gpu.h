@@ -6,11 +6,13 @@
 //
 // Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
 // together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
-// us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4 alone.)
+// us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4 alone.) Their tokens of bf16 are
+// copied as they are: columns of fragments are in the order of the units (fragments.h).
 #pragma once
 
 #include <type_traits>
 
+#include "backends/gpu/token_copies.h"
 #include "backends/gpu/warpgroup_units.h"
 #include "codecs/quad_huffman/few_tokens_gpu.h"
 #include "codecs/quad_huffman/fragment_patches_gpu.h"
@@ -28,8 +30,9 @@ struct FragmentsLayout {
 };
 
 // The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
-// many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15).
-template <int kTokens, bool kScaled, typename ShiftOf, typename Put>
+// many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15), of a
+// unit's columns as its operands have them: where kFours, fragments have four columns that follow each other (fragments.h).
+template <int kTokens, bool kScaled, bool kFours, typename ShiftOf, typename Put>
 ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, ShiftOf shift_of, Put put) {
   for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {
     const int unit = i / kTokens, token = i % kTokens, col = unit * kUnitCols;
@@ -37,6 +40,10 @@ ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCo
     if constexpr (kScaled) {
       const TokenFactors factors = factors_of(token < x.batch ? shift_of(token) : 0);
       first = scaled(first, factors), second = scaled(second, factors);
+    }
+    if constexpr (kFours) {
+      const gpu::uint4 low = first, high = second;
+      first = {low.x, low.z, high.x, high.z}, second = {low.y, low.w, high.y, high.w};
     }
     put(unit, token, first, second);
   }
@@ -81,10 +88,10 @@ class UnitTokens {
   ECMV_GPU_DEVICE void put(int unit, int token, gpu::uint4 first, gpu::uint4 second) const {
     const gpu::Pointer<gpu::uint2> place =
         gpu::cast<gpu::uint2>(inputs_ + (unit * kUnitTokenBytes + token * kUnitTokenBytes / kFragmentTile));
-    place[0] = gpu::uint2{first.x, first.y};
-    place[1] = gpu::uint2{first.z, first.w};
-    place[2] = gpu::uint2{second.x, second.y};
-    place[3] = gpu::uint2{second.z, second.w};
+    place[0] = gpu::uint2{first.x, second.x};
+    place[1] = gpu::uint2{first.y, second.y};
+    place[2] = gpu::uint2{first.z, second.z};
+    place[3] = gpu::uint2{first.w, second.w};
   }
   ECMV_GPU_DEVICE static void order() {}
 
@@ -118,8 +125,12 @@ class BlockTokens {
   ECMV_GPU_DEVICE void put(int unit, int token, gpu::uint4 first, gpu::uint4 second) const {
     const gpu::Pointer<std::byte> block = blocks_ + unit / gpu::kUnitsOfBlock * Numbers::kBlockBytes;
     const int pair = unit % gpu::kUnitsOfBlock * 8;
-    *gpu::cast<gpu::uint4>(block + gpu::pair_place(token, pair)) = gpu::uint4{first.x, first.z, second.x, second.z};
-    *gpu::cast<gpu::uint4>(block + gpu::pair_place(token, pair + 4)) = gpu::uint4{first.y, first.w, second.y, second.w};
+    *gpu::cast<gpu::uint4>(block + gpu::pair_place(token, pair)) = first;
+    *gpu::cast<gpu::uint4>(block + gpu::pair_place(token, pair + 4)) = second;
+  }
+  // Starts the copies of tokens that are not scaled.
+  ECMV_GPU_DEVICE void copy(const gpu::Bf16Tokens& tokens, const TileCols& cols) const {
+    gpu::copy_blocks_of_tokens<kTiles * kFragmentTile>(tokens, cols.first, cols.end, cols.stored, blocks_);
   }
   ECMV_GPU_DEVICE static void order() { gpu::order_before_units(); }
 
@@ -189,9 +200,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
     gpu::sync_block();
   }
   const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
-  load_fragment_tokens<kTokens, kScales>(
-      tokens, cols, shift_of,
-      [&](int unit, int token, gpu::uint4 first, gpu::uint4 second) { inputs.put(unit, token, first, second); });
+  if constexpr (kTogether && !kScales) {
+    inputs.copy(tokens, cols);
+    gpu::commit_copies();
+    gpu::wait_copies<0>();
+  } else {
+    load_fragment_tokens<kTokens, kScales, !kFloats>(
+        tokens, cols, shift_of,
+        [&](int unit, int token, gpu::uint4 first, gpu::uint4 second) { inputs.put(unit, token, first, second); });
+  }
   Inputs::order();
   gpu::sync_block();
 

@@ -35,17 +35,18 @@ class ListedPatches {
 
   explicit ECMV_GPU_DEVICE ListedPatches(gpu::Pointer<std::byte> list) : list_(list) {}
 
-  // Those of a tile, from number `first` on, before segment `segment` is decoded; all lanes of the lane group.
+  // Those of a tile, from number `first` on; all lanes of the lane group.
   template <typename TileOf>
-  ECMV_GPU_DEVICE void read(const TileOf& tile, uint32_t first, int segment) {
+  ECMV_GPU_DEVICE void read(const TileOf& tile, uint32_t first) {
     uint32_t cols[2];
     first_ = first;
     next_ = 0;
     LaneGroup::sync();
-    tile.read_float_patches(first, segment, [&](int k, bool has, const FloatPatch& patch, uint32_t sign) {
-      const int col = patch.col % kSegmentCols / kFragmentCols * kUnitCols + patch.row % 4 * 4 + patch.col % 4,
-                pair = FragmentPairs::unit_pair(col % gpu::kBlockCols / 2);
-      const uint32_t place = static_cast<uint32_t>(col / gpu::kBlockCols * kBlockBytes + pair % 4 * 4 + col % 2 * 2),
+    tile.read_float_patches(first, [&](int k, bool has, const FloatPatch& patch, uint32_t sign) {
+      const int unit = patch.col % kSegmentCols / kFragmentCols,
+                pair = unit % gpu::kUnitsOfBlock * 8 + fragment_pair(patch.row, patch.col);
+      const uint32_t place = static_cast<uint32_t>(unit / gpu::kUnitsOfBlock * kBlockBytes + pair % 4 * 4 +
+                                                   patch.col % 2 * 2),
                      facts = place << (kUnitRowBits + 3) | static_cast<uint32_t>(pair / 4) << kUnitRowBits |
                              (has ? unit_row(patch.row, patch.col) : kNoUnitRow),
                      gains = unscaled_bits_of<TileOf>(patch.exponent, sign),
@@ -70,7 +71,7 @@ class ListedPatches {
       for (; next_ < end; next_ += kAtOnce) add_some(end, slice, sums);
       next_ = end;
       if (end < kMost || first_ + kMost >= tile.patch_count()) return;
-      read(tile, first_ + kMost, s);
+      read(tile, first_ + kMost);
     }
   }
 
@@ -137,8 +138,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   };
   const auto copy_tokens = [&](int number) {
     if (number < own_tiles * steps)
-      gpu::copy_token_blocks(tokens, (int64_t{first_tile} * steps + number) * kSliceCols, tokens.x_stride, kSliceCols,
-                             8 * kTokenTiles, slices + number % 2 * kBytes);
+      gpu::copy_blocks_of_tokens<8 * kTokenTiles>(tokens, (int64_t{first_tile} * steps + number) * kSliceCols,
+                                                  tokens.x_stride, kSliceCols, slices + number % 2 * kBytes);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
@@ -152,7 +153,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   const uint32_t lowest = in_both_halves(matrix.lowest);
   float sums[kTokenTiles][4] = {};
   for (int number = 0, slice = 0; number < own_tiles; ++number) {
-    patches.read(tile, 0, 0);
+    patches.read(tile, 0);
     tile.begin_raw();
     const int segments = tile.segments();
     for (int s = 0; s < segments; ++s, ++slice) {

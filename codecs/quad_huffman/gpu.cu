@@ -210,8 +210,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
                                   : plan_of(rings, shape, matrix.shape, kInputs, device.shared_bytes))
           .lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
-  if (kFloats && largest_stand_in(matrix) == 255) return kRefusesInfinite;
-  return "";
+  return kFloats ? refuses_patches(matrix) : "";
 }
 
 std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,

@@ -52,7 +52,7 @@ struct Cells {
   int values() const { return most_high(symbol_cols, form()) + 1; }
   int high(int w) const { return (folded && w < lowest ? lowest - w - 1 : w - lowest) >> cell_bits(form()); }
   int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
-  int patch_bits() const { return 8 * patch_bytes(floats ? kSignMantissaBits : 0); }
+  int patch_bits() const { return 8 * patch_bytes(floats ? kSignMantissaBits : 0, true); }
   // A patch of a float replaces, one of an int8 adds or takes one.
   int patches_of(int w) const { return floats ? clamped_high(w) != high(w) : std::abs(clamped_high(w) - high(w)); }
 };

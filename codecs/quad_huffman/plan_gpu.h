@@ -21,7 +21,7 @@ struct Shape {
 
 inline Shape shape_of(const codecs::CompressedView& view) {
   const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
-  const int symbol_cols = 1 << byte(5);
+  const int symbol_cols = 1 << (byte(5) & 3);
   return {symbol_cols, byte(0), byte(1), stored_tile_cols(byte(4), symbol_cols),
           static_cast<int16_t>(byte(2) | byte(3) << 8)};
 }
@@ -29,12 +29,16 @@ inline Shape shape_of(const codecs::CompressedView& view) {
 inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
+  const int64_t patch_count =
+      static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(shape.form, true);
   return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
           .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
                       .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
                       .codes = bytes(kCodes),
                       .raw = bytes(kRaw),
                       .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
+                      .signs = reinterpret_cast<const uint8_t*>(bytes(kPatches) + kPatchWordBytes * patch_count),
+                      .patch_count = patch_count,
                       .row_segments = static_cast<int>(row_segments(stored.cols, shape.symbol_cols)),
                       .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
           .entries = 1 << shape.table_bits,

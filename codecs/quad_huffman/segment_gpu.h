@@ -59,6 +59,7 @@ class TileLanes {
                              uint32_t after = 0) {
     const int lane = LaneGroup::lane();
     patches_ = streams.patches;
+    if constexpr (kFloats) signs_ = streams.signs;
     const int tile_cols = streams.tile_segments * kSegmentCols;
     first_col_ = column * tile_cols;
     const int cols_of_tile = cols - first_col_ < tile_cols ? cols - first_col_ : tile_cols;
@@ -86,7 +87,7 @@ class TileLanes {
       begin_raw();
     else if (kRawBits > 0)
       prefetch_raw(0, 1);
-    if constexpr (kFloats) prefetch_patches(gpu::cast<const uint32_t>(patches_), tile_.first_patch, tile_.patches);
+    if constexpr (kFloats) prefetch_patches(streams, tile_.first_patch, tile_.patches);
     // Nothing else hides the raw bits of a tile of one segment.
     if (kRawBits > 0 && segments_ == 1)
       prefetch_raw(1, kBatches - 1);
@@ -104,8 +105,7 @@ class TileLanes {
   // Raw bits to registers, which what comes between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
 
-  // Calls f(lane's patch, sign and mantissa of its element: a byte, of f8 bits 15 and 6..4 of a half) for the patches of the
-  // tile, of bf16 or f8 elements; before decode().
+  // Calls f(lane's patch, sign and mantissa of its element: a byte) for the patches of the tile, of bf16 or f8 elements.
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     ECMV_GPU_NO_UNROLL
@@ -195,10 +195,10 @@ class TileLanes {
       });
     }
   }
-  // The same 2 x 32 at once, from number `first` on, before segment `segment` is decoded: f(0 or 1, ...).
+  // The same 2 x 32 at once, from number `first` on: f(0 or 1, ...).
   template <typename F>
-  ECMV_GPU_DEVICE void read_float_patches(uint32_t first, int segment, F f) const {
-    const FloatPatches<2> of = float_patches<2>(first, segment);
+  ECMV_GPU_DEVICE void read_float_patches(uint32_t first, F f) const {
+    const FloatPatches<2> of = float_patches<2>(first);
     ECMV_GPU_UNROLL
     for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
   }
@@ -319,31 +319,23 @@ class TileLanes {
   static_assert(kBatches % 2 == 0);
 
   static constexpr int kPatchesAhead = 4;
-  // Some patches a lane, from number `first` of the tile on, and signs and mantissas of their elements; before segment
-  // `segment` is decoded.
+  // Some patches a lane, from number `first` of the tile on, and signs and mantissas of their elements.
   template <int kCount>
   struct FloatPatches {
     uint32_t bits[kCount], sign[kCount];
   };
   template <int kCount = kPatchesAhead>
-  ECMV_GPU_DEVICE FloatPatches<kCount> float_patches(uint32_t first, int segment = 0) const {
+  ECMV_GPU_DEVICE FloatPatches<kCount> float_patches(uint32_t first) const {
     const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
+    const gpu::Pointer<const uint8_t> signs = signs_ + tile_.first_patch;
     FloatPatches<kCount> of;
     ECMV_GPU_UNROLL
-    for (int k = 0; k < kCount; ++k)
-      of.bits[k] = first + patch_of(k) < tile_.patches ? patches[first + patch_of(k)] : 0;
-    ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      const FloatPatch patch = float_patch(of.bits[k]);
-      of.sign[k] = sign_of(patch.row, patch.col, segment);
+      const uint32_t i = first + patch_of(k);
+      of.bits[k] = i < tile_.patches ? patches[i] : 0;
+      of.sign[k] = i < tile_.patches ? signs[i] : 0;
     }
     return of;
-  }
-  ECMV_GPU_DEVICE uint32_t sign_of(int row, int col, int segment) const {
-    const gpu::Pointer<const std::byte> at = tile_.raw + (sign_offset(row, col) - segment * kSegmentRawBytes);
-    if constexpr (!kF8) return *gpu::cast<const uint8_t>(at);
-    const uint32_t word = *gpu::cast<const uint32_t>(at);
-    return gpu::funnel_shift_right(word, word, static_cast<uint32_t>(col % 8 / 2 * 4 + col % 2 * 16));
   }
   template <typename F>
   ECMV_GPU_DEVICE static void for_each_filled(uint32_t left, F f) {
@@ -352,12 +344,6 @@ class TileLanes {
   }
   ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
 
-  // Where the byte with sign and mantissa of an element is, of f8 the word, from the tile's first raw byte.
-  ECMV_GPU_DEVICE static int sign_offset(int row, int tile_col) {
-    const int col = tile_col % kSegmentCols, word = col / 32 * kRawBits + col % 32 / (kF8 ? 8 : 4);
-    return tile_col / kSegmentCols * kSegmentRawBytes + word / kUnitWords * kUnitWords * kLineBytes +
-           word % kUnitWords * 4 + row * 4 * kUnitWords + (kF8 ? 0 : col % 4);
-  }
   ECMV_GPU_DEVICE int ring_bits() const { return kShifted ? hidden_.ring_bits : kRingBits; }
 
   template <typename T>
@@ -479,6 +465,7 @@ class TileLanes {
   }
 
   gpu::Pointer<const uint16_t> patches_;
+  gpu::Pointer<const uint8_t> signs_;  // of floats
   const Hidden& hidden_;
   CodeRing<kLanesForm.lean> ring_;
   gpu::SharedWords lane_ring_;

@@ -294,15 +294,22 @@ struct Decode {
 };
 
 // A tile of fragments, rows of `stride` elements of which `cols` are there, to 16 rows of the matrix of twice the stride.
-template <typename Element>
+template <typename Element, FragmentRuns kRuns>
 void JoinFragments(const std::byte* from, int64_t stride, int64_t cols, std::byte* to) {
+  constexpr auto kRun = static_cast<int64_t>(kRuns);
   const Element* HWY_RESTRICT tile = reinterpret_cast<const Element*>(from);
   Element* HWY_RESTRICT matrix = reinterpret_cast<Element*>(to);
   for (int64_t row = 0; row < kLanes; ++row)
-    for (int64_t col = 0; col < cols; col += 4) {
-      const ElementPlace place = place_of_fragment(row, col);
-      std::memcpy(matrix + place.row * 2 * stride + place.col, tile + row * stride + col, 4 * sizeof(Element));
+    for (int64_t col = 0; col < cols; col += kRun) {
+      const ElementPlace place = place_of_fragment(row, col, kRuns);
+      std::memcpy(matrix + place.row * 2 * stride + place.col, tile + row * stride + col, kRun * sizeof(Element));
     }
+}
+
+template <typename Element>
+auto JoinRuns(FragmentRuns runs) {
+  return runs == FragmentRuns::fours ? JoinFragments<Element, FragmentRuns::fours>
+                                     : JoinFragments<Element, FragmentRuns::pairs>;
 }
 
 // Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile (of fragments, what the matrix
@@ -322,6 +329,7 @@ struct MultiplyFloats {
     std::byte* const packed = args.scratch + packed_offset;
     const int64_t all_cols = stored.size.cols, tile_rows = stored.tile_rows(),
                   tile_cols = stored.tile_cols * (kLanes / tile_rows);
+    const auto join = is_f8(stored.form) ? JoinRuns<uint8_t>(stored.runs()) : JoinRuns<uint16_t>(stored.runs());
     std::byte* const matrix = stored.fragments ? tile + 2 * kLanes * stored.tile_cols : tile;
     backends::cpu::pack_tokens(form, args, all_cols, packed);
     Scratch scratch;
@@ -333,9 +341,7 @@ struct MultiplyFloats {
         const int64_t first_col = column * tile_cols;
         launch.floats = {tile, stored.tile_cols, group * kLanes, column * stored.tile_cols};
         Tile<true>(launch, group, column, scratch);
-        if (stored.fragments)
-          (is_f8(stored.form) ? JoinFragments<uint8_t> : JoinFragments<uint16_t>)(tile, stored.tile_cols,
-                                                                                  stored.cols_of(column), matrix);
+        if (stored.fragments) join(tile, stored.tile_cols, stored.cols_of(column), matrix);
         backends::cpu::add_panels(
             form, {type, matrix, stored.element_bytes() * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
             {packed, all_cols, first_col}, args.batch, sums);

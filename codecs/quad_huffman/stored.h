@@ -48,12 +48,14 @@ struct Stored {
   bool fragments;
   int form, table_bits, lowest, tile_cols, symbol_cols;  // form: of the raw bits, format.h
   int largest_stand_in;                                  // of floats
+  bool since_7;                                          // of floats: whether patches have signs and fragments pairs
   int64_t row_groups, column_tiles, row_segments, tile_segments;
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
 
+  FragmentRuns runs() const { return floats() && since_7 ? FragmentRuns::pairs : FragmentRuns::fours; }
   // Where in the matrix the element is that is at `row`, `col` of what is stored.
   ElementPlace place_of(int64_t row, int64_t col) const {
-    return fragments ? place_of_fragment(row, col) : ElementPlace{row, col};
+    return fragments ? place_of_fragment(row, col, runs()) : ElementPlace{row, col};
   }
   // Rows of the matrix that a tile has.
   int tile_rows() const { return fragments ? kUnitRows : kLanes; }
@@ -104,10 +106,12 @@ struct Stored {
     return folded() && (raw >> cell_bits() & 1) != 0 ? -magnitude - 1 : magnitude;
   }
   FloatPatch float_patch(int64_t i) const {
-    const uint32_t bits = load_u32(patches + 4 * i);
+    const uint32_t bits = load_u32(patches + kPatchWordBytes * i);
     return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols),
             static_cast<int>(bits >> 16 & 255), static_cast<int>(bits >> 24)};
   }
+  // Of all patches of floats the signs, a byte each.
+  const uint8_t* signs_of_patches() const { return patches + kPatchWordBytes * first_patch(row_groups * column_tiles); }
   // Patch number i of the matrix, of a tile.
   Patch patch(const TileIndex& tile, int64_t i) const {
     const uint32_t bits = load_u16(patches + 2 * i);
@@ -142,6 +146,7 @@ inline Stored open_stored(const CompressedView& view) {
   s.form = header[0], s.table_bits = header[1];
   s.lowest = static_cast<int16_t>(load_u16(header + 2));
   s.symbol_cols = 1 << (header[5] & 3);
+  s.since_7 = (header[5] & kSince7) != 0;
   s.tile_cols = stored_tile_cols(header[4], s.symbol_cols);
   s.largest_stand_in =
       is_float(s.form) && view.sections[kHeader].host.size() >= static_cast<size_t>(kFloatHeaderBytes) ? header[6] : 0;

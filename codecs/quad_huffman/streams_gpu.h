@@ -19,6 +19,9 @@ struct Streams {
   gpu::Pointer<const std::byte> codes;
   gpu::Pointer<const std::byte> raw;
   gpu::Pointer<const uint16_t> patches;
+  // Of patches of floats, a byte each. Not worked out from their number by kernels, which would keep it in registers.
+  gpu::Pointer<const uint8_t> signs;
+  int64_t patch_count;
   int row_segments, tile_segments;
 };
 
@@ -90,11 +93,19 @@ ECMV_GPU_DEVICE FloatPatch float_patch(uint32_t bits) {
           bits >> 24};
 }
 
-// Patches of floats to the L2, but for parts of 16 bytes at both ends.
-ECMV_GPU_DEVICE void prefetch_patches(gpu::Pointer<const uint32_t> patches, uint32_t first, uint32_t count) {
-  const uint32_t begin = (first + 3) / 4, end = (first + count) / 4;
-  if (gpu::Lanes<kLanes>::lane() == 0 && begin < end)
-    gpu::prefetch_l2(gpu::cast<const std::byte>(patches + 4 * begin), static_cast<int>(end - begin) * 16);
+// Patches of floats and their signs to the L2, but for what is behind the section's last 16 whole bytes.
+ECMV_GPU_DEVICE void prefetch_patches(const Streams& streams, uint32_t first, uint32_t count) {
+  if (gpu::Lanes<kLanes>::lane() != 0 || count == 0) return;
+  const int64_t size = (kPatchWordBytes + 1) * streams.patch_count;
+  const auto prefetch = [&](int64_t begin, int64_t end) {
+    begin = begin / 16 * 16;
+    end = end + 15 < size ? (end + 15) / 16 * 16 : size / 16 * 16;
+    if (begin < end)
+      gpu::prefetch_l2(gpu::cast<const std::byte>(streams.patches) + begin, static_cast<int>(end - begin));
+  };
+  const int64_t from = first, to = from + count, signs = kPatchWordBytes * streams.patch_count;
+  prefetch(kPatchWordBytes * from, kPatchWordBytes * to);
+  prefetch(signs + from, signs + to);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

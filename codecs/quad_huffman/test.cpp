@@ -466,6 +466,10 @@ TEST_CASE("quad_huffman refuses bf16 streams that lead outside", "[quad_huffman]
   refused(format::kHeader, 6, 0);     // a stand-in that is larger than the largest
   refused(format::kPatches, 3, 0);    // replaces what is not there
   refused(format::kPatches, 1, 255);  // a column past the last
+  const std::vector<std::byte>& patches = good.sections[format::kPatches].bytes;
+  refused(format::kPatches, patches.size() - 1,
+          std::to_integer<int>(patches.back()) ^ 1);  // not the element's mantissa
+  refused(format::kHeader, 5, 2);                     // of a version whose patches have no signs
   CompressedMatrix other = good;
   other.type = datasets::ElementType::i8;
   std::vector<std::byte> out(matrix.elements.size());

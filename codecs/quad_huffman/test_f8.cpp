@@ -189,6 +189,8 @@ TEST_CASE("quad_huffman refuses f8 streams that lead outside", "[quad_huffman]")
   refused(format::kPatches, 2, 16);   // an exponent of five bits
   refused(format::kPatches, 3, 0);    // replaces what is not there
   refused(format::kPatches, 1, 255);  // a column past the last
+  const std::vector<std::byte>& patches = good.sections[format::kPatches].bytes;
+  refused(format::kPatches, patches.size() - 1, std::to_integer<int>(patches.back()) ^ 0x80);  // not the element's sign
   for (const auto type : {datasets::ElementType::i8, datasets::ElementType::f8_e5m2}) {
     CompressedMatrix other = good;
     other.type = type;

@@ -2,6 +2,7 @@
 // the kernels of CPUs put them back.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <map>
 #include <random>
@@ -29,6 +30,7 @@ uint16_t element_at(const std::vector<std::byte>& elements, int64_t number) {
 }  // namespace
 
 TEST_CASE("quad_huffman's fragments are a lane's part of operand A, and each element has one place", "[quad_huffman]") {
+  const auto runs = GENERATE(format::FragmentRuns::fours, format::FragmentRuns::pairs);
   for (const datasets::Shape shape : kShapes) {
     const datasets::Shape stored = format::fragments_shape(shape);
     REQUIRE(stored.rows % format::kLanes == 0);
@@ -36,11 +38,12 @@ TEST_CASE("quad_huffman's fragments are a lane's part of operand A, and each ele
     std::vector<int> seen(static_cast<size_t>(stored.elements()));
     for (int64_t row = 0; row < stored.rows; ++row)
       for (int64_t col = 0; col < stored.cols; ++col) {
-        const auto [to_row, to_col] = format::place_of_fragment(row, col);
-        // Lane 4 g + t: rows g and g + 8, four columns from 4 t on.
+        const auto [to_row, to_col] = format::place_of_fragment(row, col, runs);
+        // Lane 4 g + t: rows g and g + 8, four columns from 4 t on, or two from 2 t and from 2 t + 8 on.
         const int64_t lane = row % format::kLanes;
         CHECK(to_row % 8 == lane / 4);
-        CHECK(to_col % 16 / 4 == lane % 4);
+        CHECK((runs == format::FragmentRuns::fours ? to_col % 16 / 4 : to_col % 8 / 2) == lane % 4);
+        CHECK(to_col % 2 == col % 2);
         ++seen.at(static_cast<size_t>(to_row * whole_cols + to_col));
       }
     CHECK(std::ranges::all_of(seen, [](int count) { return count == 1; }));
@@ -58,7 +61,7 @@ TEST_CASE("quad_huffman fills units of fragments with the last row and column, b
   REQUIRE(stored.size() == static_cast<size_t>(2 * shape.elements()));
   for (int64_t row = 0; row < shape.rows; ++row)
     for (int64_t col = 0; col < shape.cols; ++col) {
-      const auto [from_row, from_col] = format::place_of_fragment(row, col);
+      const auto [from_row, from_col] = format::place_of_fragment(row, col, format::FragmentRuns::pairs);
       const uint16_t own = element_at(matrix.elements,
                                       std::min<int64_t>(from_row, 2) * 5 + std::min<int64_t>(from_col, 4)),
                      bits = element_at(stored, row * shape.cols + col);

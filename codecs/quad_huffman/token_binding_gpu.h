@@ -415,8 +415,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
            "thread block.";
-  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
-  return "";
+  return refuses_patches(matrix);
 }
 
 // Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens'
@@ -481,8 +480,7 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
   if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
   if (is_fragments(matrix)) return kRefusesFragments;
   if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
-  if (largest_stand_in(matrix) == 255) return kRefusesInfinite;
-  return "";
+  return refuses_patches(matrix);
 }
 
 inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
