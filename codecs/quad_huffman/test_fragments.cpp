@@ -99,6 +99,31 @@ TEST_CASE("quad_huffman decodes fragments of every shape, also as they are", "[q
         }
 }
 
+TEST_CASE("quad_huffman decodes fragments of floats of before version 7, whose columns follow each other in fours",
+          "[quad_huffman]") {
+  const CodecEntry& entry = *find_codec("quad_huffman");
+  const datasets::Matrix matrix = tests::bf16_matrix({48, 320});
+  std::vector<std::string> errors;
+  const Settings settings = resolve_settings(
+      entry.codec->settings, {{"layout", "fragments"}, {"table_bits", "8"}, {"fallback", "none"}}, errors);
+  REQUIRE(errors.empty());
+  // The same stream without signs: what it says of pairs is of fours then.
+  CompressedMatrix before = encode_matrix(entry, matrix.view(), settings);
+  std::vector<std::byte>& patches = before.sections[format::kPatches].bytes;
+  REQUIRE(patches.size() > 100);
+  patches.resize(patches.size() / 5 * 4);
+  before.sections[format::kHeader].bytes[5] &= ~std::byte{format::kSince7};
+  std::vector<std::byte> out(matrix.elements.size());
+  entry.codec->decode(before.view(), out);
+  const datasets::Shape stored = format::fragments_shape(matrix.shape);
+  for (int64_t row = 0; row < stored.rows; ++row)
+    for (int64_t col = 0; col < stored.cols; ++col) {
+      const auto fours = format::place_of_fragment(row, col, format::FragmentRuns::fours),
+                 pairs = format::place_of_fragment(row, col, format::FragmentRuns::pairs);
+      CHECK(element_at(out, fours.row * 320 + fours.col) == element_at(matrix.elements, pairs.row * 320 + pairs.col));
+    }
+}
+
 TEST_CASE("quad_huffman's tiles have any number of segments", "[quad_huffman]") {
   const CodecEntry& entry = *find_codec("quad_huffman");
   const auto settings_of = [&](const std::string& symbol_cols, const std::string& tile_cols) {
