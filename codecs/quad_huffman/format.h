@@ -8,8 +8,8 @@
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), 64 and the
 //              segments of a tile (and 128 in the layout of fragments; before version 6 log2 of a tile's columns, 8 to 11, in
-//              place of 64 and segments), log2 of K; of bf16 and f8 16 more since version 7, and
-//              a seventh, see below
+//              place of 64 and segments), log2 of K; of bf16 and f8 16 more since version 7, and a
+//              seventh byte, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
 //              K = 2: bytes 0 and 1 hold h of the columns shifted left by C, the upper half the length of the code
@@ -77,7 +77,8 @@
 //
 // In the layout of fragments all this is of another matrix, with twice the rows and half the columns: column
 // 8 j + c of its row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix, of bf16 and f8 since
-// version 7 column 16 j + 2 (l % 4) + c % 2 + 8 (c / 2 % 2) of that row (fragments.h). Rows and columns up to the next multiple of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
+// version 7 column 16 j + 2 (l % 4) + c % 2 + 8 (c / 2 % 2) of that row (fragments.h). Rows and columns up to the next multiple
+// of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
 //
 // Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they
 // are, row-major, and the other sections are empty.
