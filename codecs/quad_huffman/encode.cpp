@@ -284,8 +284,8 @@ class Encoder {
       signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  std::vector<uint64_t>
-      tile_patches_;  // of the tile: column, row, whether it takes one; of floats as stored, and the sign
+  // Of the tile: column, row, whether it takes one; of floats as stored, from bit 32 on the sign.
+  std::vector<uint64_t> tile_patches_;
   std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
   int64_t patch_count_ = 0;
 };

@@ -161,11 +161,11 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
 }
 
 // Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither
-// quite hides the other, and the making of the table's copies in each layer; patches, of floats more, which need their
-// element's sign and mantissa. Operations are counted in machine code for sm_90: of a symbol, of four columns, more for
-// planes of three bits, two planes, and signs that are spread; more for windows that only serve two symbols and for
-// tables with so few copies that lanes meet in banks. Rates, the power and those last numbers are fitted to measurements
-// (NOTES.md).
+// quite hides the other, and the making of the table's copies in each layer; patches, of floats more, as measured when
+// kernels read their elements' signs from the raw bits (before version 7). Operations are counted in machine code for
+// sm_90: of a symbol, of four columns, more for planes of three bits, two planes, and signs that are spread; more for
+// windows that only serve two symbols and for tables with so few copies that lanes meet in banks. Rates, the power and
+// those last numbers are fitted to measurements (NOTES.md).
 double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
   constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfPatch = 2.5,
                    kOfFloatPatch = 15;
