@@ -14,6 +14,10 @@ struct Matrix {
   int entries;          // 2^T
   bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
+  // Of symbols of eight exponents: what products put in place of `lowest`, where numbers of bf16 have their exponents, and the
+  // power of two that products are to be multiplied by in return.
+  uint32_t base;
+  int power;
   int64_t row_groups;
   int64_t rows;            // of the matrix
   int cols, column_tiles;  // of what is stored

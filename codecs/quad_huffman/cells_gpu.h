@@ -31,6 +31,7 @@ struct Cells {
   static constexpr int kCellBits = cell_bits(kForm), kShift = entry_shift(kSymbolCols, kForm);
   static constexpr bool kFolds = is_folded(kForm), kPacked = has_packed_entries(kSymbolCols, kForm),
                         kNibbles = has_nibble_entries(kSymbolCols, kForm),
+                        kEights = has_exponent_eights(kSymbolCols, kForm),
                         kExponentQuads = has_exponent_quads(kSymbolCols, kForm),
                         kSummed = has_summed_lengths(kSymbolCols, kForm) || kExponentQuads;
   static constexpr uint32_t kLengthWeights = length_weights(kSymbolCols);
@@ -41,7 +42,7 @@ struct Cells {
   static constexpr bool kDoubled = !kPacked && kShift > kCellBits;
   // A cell with its raw bits in both nibbles of each byte, and the raw bits there.
   static constexpr uint32_t kCellOfNibbles = 0x11111111u * ((4u << kShift) - 1 - (kDoubled ? 1 : 0)),
-                            kRawOfNibbles = 0x11111111u * ((1u << kCellBits) - 1);
+                            kRawOfNibbles = 0x11111111u * ((1u << kCellBits) - 1), kRawOfEights = 0x99999999u;
 
   // `used` bits of a window and those of the entry; past_used() and bits_of() take it.
   ECMV_GPU_DEVICE static uint32_t add_length(uint32_t entry, uint32_t used) {
@@ -68,7 +69,11 @@ struct Cells {
   // nibble_shift().
   template <int kQuad, typename Word>
   ECMV_GPU_DEVICE static uint32_t join(Word word, int quad, uint32_t entry) {
-    if constexpr (kNibbles) {
+    if constexpr (kEights) {
+      const uint32_t raw_bits = word(quad / 4);
+      return gpu::select_bits(kRawOfEights,
+                              quad / 2 % 2 == 0 ? raw_bits : gpu::funnel_shift_right(raw_bits, raw_bits, 2u), entry);
+    } else if constexpr (kNibbles) {
       uint32_t both = entry;
       if constexpr (kCellBits > 0)
         both = gpu::select_bits(kRawOfNibbles, word(quad / 2 * kCellBits / 4) >> (quad / 2 * kCellBits % 4), entry);

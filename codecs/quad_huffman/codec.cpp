@@ -66,9 +66,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const int symbol_cols = number_of(settings, "symbol_cols");
   if (const std::string reason = refuses_tile_cols(symbol_cols, number_of(settings, "tile_cols")); !reason.empty())
     return reason;
-  if (floats && symbol_cols > most_float_symbol_cols())
-    return "quad_huffman codes the exponents of 2 or 4 columns as a symbol, not of 8.";
-  if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 columns of f8 as a symbol, not of 2.";
+  if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 or 8 columns of f8 as a symbol, not of 2.";
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 and f8 elements are not open; with raw_bits = -1 it takes them.";
   const std::string_view cells = settings.text("cells");
@@ -83,7 +81,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                       .raw_bits = number_of(settings, "raw_bits"),
                       .table_bits = number_of(settings, "table_bits"),
                       .contiguous = cells != "folded",
-                      .folded = cells != "contiguous"};
+                      .folded = cells != "contiguous",
+                      .fragments = wants_fragments(settings)};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const bool fragments = wants_fragments(settings);
   const std::vector<std::byte> elements = fragments ? to_fragments(matrix) : std::vector<std::byte>();
@@ -110,9 +109,10 @@ void check_table(const Stored& stored) {
   const uint32_t of_length = stored.symbol_cols == 2                               ? 0xffff0000u
                              : has_summed_lengths(stored.symbol_cols, stored.form) ? 0x00030303u
                                                                                    : 0x01010101u;
-  const uint32_t unused = has_packed_entries(stored.symbol_cols, stored.form) ? 0x00f0f0f0u
-                          : stored.has_nibbles()                              ? ~(0x11111111u | 0x33333333u << shift)
-                                                                              : low_bits_of_bytes(shift) & ~of_length;
+  const uint32_t unused = has_packed_entries(stored.symbol_cols, stored.form)    ? 0x00f0f0f0u
+                          : has_exponent_eights(stored.symbol_cols, stored.form) ? 0x88888888u
+                          : stored.has_nibbles()                                 ? ~(0x11111111u | 0x33333333u << shift)
+                                                 : low_bits_of_bytes(shift) & ~of_length;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
     require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
             "A table entry of a quad_huffman stream has a length that no code has.");
@@ -158,9 +158,10 @@ Stored open_checked(const CompressedView& view) {
           "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   const Stored stored = open_stored(view);
   if (floats)
-    require(stored.symbol_cols <= most_float_symbol_cols() && stored.form == float_form(stored.symbol_cols, f8) &&
-                (!f8 || stored.symbol_cols == kF8SymbolCols),
-            "A quad_huffman stream of bf16 has symbols of 2 columns and 8 raw bits or 4 and 9, of f8 4 and 5.");
+    require(
+        stored.form == float_form(stored.symbol_cols, f8) && (!f8 || stored.symbol_cols >= kLeastF8SymbolCols),
+        "A quad_huffman stream of bf16 has symbols of 2, 4 or 8 columns and 8, 9 or 10 raw bits, of f8 of 4 or 8 and 5 "
+        "or 6.");
   else
     require(stored.form < 2 * kFolded && stored.raw_bits() >= least_raw_bits(stored.symbol_cols, stored.folded()) &&
                 stored.raw_bits() <= most_raw_bits(stored.symbol_cols, stored.folded()),
@@ -170,6 +171,9 @@ Stored open_checked(const CompressedView& view) {
           "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
   require(stored.lowest >= (floats ? 0 : -128) && stored.lowest <= (floats ? most_exponent(stored.form) : 127),
           "The lowest element or exponent that a quad_huffman stream codes is none.");
+  require(!has_exponent_eights(stored.symbol_cols, stored.form) ||
+              (stored.lowest <= most_eights_lowest(f8) && (f8 || stored.lowest >= kLeastEightsLowest)),
+          "The lowest exponent of a quad_huffman stream is none that symbols of 8 have.");
   require(!floats || stored.largest_stand_in <= most_stand_in(stored.form),
           "What stands in for an exponent of a quad_huffman stream is more than the type's exponents and one.");
   require(bytes(kTable) == int64_t{4} << stored.table_bits,
@@ -261,18 +265,29 @@ struct TileDecoder {
 
   void replace(int64_t first, int64_t end) {
     int last = -1;
+    int64_t zeros = 0;
+    if (has_exponent_eights(stored.symbol_cols, stored.form))
+      for (int64_t row = 0; row < std::min<int64_t>(kLanes, stored.rows - group * kLanes); ++row)
+        for (int64_t col = 0; col < stored.cols_of(column); ++col)
+          zeros += at(static_cast<int>(row), static_cast<int>(col)) == 0 ? 1 : 0;
     for (int64_t i = first; i < end; ++i) {
       const FloatPatch patch = stored.float_patch(i);
+      zeros -= patch.stand_in == 0 ? 1 : 0;
       require(place_of(patch) > last, kPatchOrder);
       last = place_of(patch);
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
               "A patch of a quad_huffman stream leaves its tile.");
       require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in,
               "A patch of a quad_huffman stream replaces an exponent that is not there.");
+      require(!has_exponent_eights(stored.symbol_cols, stored.form) ||
+                  has_eights_patch(stored.form, stored.lowest, patch.exponent),
+              "A patch of a quad_huffman stream has an exponent that products with symbols of 8 cannot take.");
       require(!stored.since_7 || stored.signs_of_patches()[i] == sign_at(patch.row, patch.col),
               "A patch of a quad_huffman stream has not the sign and mantissa of its element.");
       at(patch.row, patch.col) = static_cast<int16_t>(patch.exponent);
     }
+    require(!has_exponent_eights(stored.symbol_cols, stored.form) || zeros == 0,
+            "An exponent of 0 of a quad_huffman stream has no patch, as symbols of 8 exponents want it.");
   }
 
   // The high parts.
@@ -377,7 +392,7 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
                          (tiles + 1) * (kTileBytes + kMostTileCols / segment_cols(kLeastSymbolCols) +
                                         4 * kMostPartialLines + 2 * kUnitBytes) +
                          segments * (kSegmentSymbols * kMostTableBits / 32 * kLineBytes +
-                                     3 * raw_bytes_of_segment(kLeastSymbolCols, kSignMantissaBits + 1)) +
+                                     5 * raw_bytes_of_segment(kLeastSymbolCols, kMostPlaneWords)) +
                          patch_bytes(kSignMantissaBits, true) * halves.elements();
   return std::max(max_stored_int8(shape, settings), floats);
 }
@@ -392,7 +407,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 7,
+      .format_version = 8,
       .lossless = true,
       .settings = {{.name = "raw_bits",
                     .unit = "bit",

@@ -68,7 +68,7 @@ class Encoder {
     for (int i = 0; i < 256; ++i) {
       const int high = model.high(model.floats ? i : static_cast<int8_t>(i)),
                 clamped = std::clamp(high, 0, model.most_high());
-      high_[i] = static_cast<uint32_t>(clamped) | (high == clamped ? 0 : kOutside);
+      high_[i] = static_cast<uint32_t>(clamped) | (high == clamped && !model.always_patched(i) ? 0 : kOutside);
       low_[i] = static_cast<uint8_t>(model.raw(model.floats ? i : static_cast<int8_t>(i)));
     }
   }
@@ -179,7 +179,7 @@ class Encoder {
       return add_patches(row, col, model_.is_negative(w) ? -cells : cells);
     }
     const int stand_in = model_.lowest + (coded_high << model_.raw_bits) + lows_[i];
-    if (stand_in == value) return;
+    if (stand_in == value && !model_.always_patched(value)) return;
     largest_stand_in = std::max(largest_stand_in, stand_in);
     tile_patches_.push_back(static_cast<uint64_t>(row | kLanes * col | value << 16) |
                             static_cast<uint64_t>(stand_in) << 24 | static_cast<uint64_t>(signs_[i]) << 32);
@@ -192,11 +192,15 @@ class Encoder {
       std::array<uint32_t, kMostPlaneWords> words{};
       const int planes = raw_bits_of(form_) - model_.raw_bits;
       for (int q = 0; q < 8; ++q) quads[q] = load_u32(lows_.data() + 32 * group + 4 * q);
-      if (model_.f8)
+      if (has_exponent_eights(each, form_))
+        pack_eights_signs(model_.f8, signs_.data() + 32 * group, words.data());
+      else if (model_.f8)
         pack_f8(signs_.data() + 32 * group, words.data());
       else if (planes > 0)
         for (int q = 0; q < 8; ++q) words[q] = load_u32(signs_.data() + 32 * group + 4 * q);
-      if (has_nibble_entries(each, form_))
+      if (has_exponent_eights(each, form_))
+        pack_eights(lows_.data() + 32 * group, words.data() + planes);
+      else if (has_nibble_entries(each, form_))
         pack_nibbles(model_.raw_bits, quads.data(), words.data());
       else
         pack_raw(planes_of(model_.raw_bits, model_.folded), quads.data(), words.data() + planes);

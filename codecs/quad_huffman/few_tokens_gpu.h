@@ -29,12 +29,6 @@ struct FewLayout {
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
-// Multiplying by a power of two that one float may not hold.
-ECMV_GPU_DEVICE float scaled(float value, int exponent) {
-  const int half = exponent / 2;
-  return value * gpu::float_of(static_cast<uint32_t>(127 + half) << 23) *
-         gpu::float_of(static_cast<uint32_t>(127 + exponent - half) << 23);
-}
 // x' = x * 2^shift has its largest number at about 2^100.
 ECMV_GPU_DEVICE int token_shift(uint32_t largest) { return largest == 0 ? 0 : 227 - static_cast<int>(largest >> 7); }
 // The powers of two that two numbers of bf16 in a word are multiplied with, one after the other.
@@ -170,8 +164,8 @@ template <typename TileOf, int kTiles>
 ECMV_GPU_DEVICE void add_float_patches(const TileOf& tile, gpu::Pointer<const std::byte> tokens, int tile_bytes,
                                        float (&products)[kTiles][4]) {
   tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
-    add_patches(has, patch.row, patch.col,
-                unscaled_number_of<TileOf>(patch.exponent, sign) - unscaled_number_of<TileOf>(patch.stand_in, sign),
+    const PatchNumbers numbers = patch_numbers<TileOf>(patch, sign, 0);
+    add_patches(has, patch.row, patch.col, gpu::float_of(numbers.gains << 16) + gpu::float_of(numbers.loses << 16),
                 tokens, tile_bytes, products);
   });
 }

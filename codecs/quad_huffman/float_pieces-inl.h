@@ -24,12 +24,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr int kFloatCols = 4;                      // columns of a symbol
 inline constexpr int kFloatForm = kSignMantissaBits + 1;  // with cells of two exponents
 inline constexpr int kFloatGroups = segment_cols(kFloatCols) / 32;
-static_assert(kF8SymbolCols == kFloatCols);
+static_assert(kLeastF8SymbolCols == kFloatCols);
 // Raw words of a segment and lane.
 inline constexpr int float_words(int form) { return kFloatGroups * raw_bits_of(form); }
 
 // A segment's raw words, one lane's after the other's: its units of two words lie lane by lane.
-using FloatWords = std::array<std::array<uint32_t, float_words(kFloatForm)>, kWalkLanes>;
+using FloatWords = std::array<std::array<uint32_t, segment_cols(8) / 32 * kMostPlaneWords>, kWalkLanes>;
 template <int kForm>
 HWY_INLINE void CopyFloatWords(const uint8_t* HWY_RESTRICT raw, FloatWords& words) {
   static_assert(raw_unit_words(kFloatCols, kForm) == 2 && float_words(kForm) % 4 == 0);
@@ -76,6 +76,19 @@ HWY_INLINE V8 RawOf(V8 plane, int part) {
   return hn::VecFromMask(d8, hn::Eq(hn::And(plane, bits), bits));
 }
 
+// Bytes of two vectors in turn.
+HWY_INLINE void StoreInterleaved(V8 first, V8 second, uint8_t* HWY_RESTRICT to) {
+  const D8 d8;
+  const V8 lower_half = hn::InterleaveLower(d8, first, second), upper_half = hn::InterleaveUpper(d8, first, second);
+  if constexpr (kParts == 1) {  // blocks of 128 bits are interleaved each by itself
+    hn::StoreU(hn::ConcatLowerLower(d8, upper_half, lower_half), d8, to);
+    hn::StoreU(hn::ConcatUpperUpper(d8, upper_half, lower_half), d8, to + 32);
+  } else {
+    hn::StoreU(lower_half, d8, to);
+    hn::StoreU(upper_half, d8, to + 16);
+  }
+}
+
 // 32 columns: entries[8], words[9].
 HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
                            const FloatOrigin& origin, uint16_t* HWY_RESTRICT decoded) {
@@ -88,17 +101,9 @@ HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t*
     const V8 upper = hn::Sub(hn::Add(high, origin.upper), hn::And(raw, origin.odd));
     const V8 signs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(words) + 4 * kVectorQuads * part);
     const V8 sign = hn::Set(d8, 0x80);
-    const V8 first = hn::Or(hn::AndNot(sign, signs), hn::And(hn::Xor(raw, origin.odd), sign)),
-             second = hn::Or(hn::And(signs, sign), upper);
-    const V8 lower_half = hn::InterleaveLower(d8, first, second), upper_half = hn::InterleaveUpper(d8, first, second);
-    uint8_t* HWY_RESTRICT to = reinterpret_cast<uint8_t*>(decoded) + 8 * kVectorQuads * part;
-    if constexpr (kParts == 1) {  // blocks of 128 bits are interleaved each by itself
-      hn::StoreU(hn::ConcatLowerLower(d8, upper_half, lower_half), d8, to);
-      hn::StoreU(hn::ConcatUpperUpper(d8, upper_half, lower_half), d8, to + 32);
-    } else {
-      hn::StoreU(lower_half, d8, to);
-      hn::StoreU(upper_half, d8, to + 16);
-    }
+    StoreInterleaved(hn::Or(hn::AndNot(sign, signs), hn::And(hn::Xor(raw, origin.odd), sign)),
+                     hn::Or(hn::And(signs, sign), upper),
+                     reinterpret_cast<uint8_t*>(decoded) + 8 * kVectorQuads * part);
   }
 }
 

@@ -37,11 +37,20 @@ inline backends::ProductRounding rounding_of_patches(const codecs::CompressedVie
   return rounding;
 }
 
+// Elements in symbols of eight exponents are multiplied by a power of two that may be 2^-15, and with them what is summed up.
+inline backends::ProductRounding rounding_of_eights(const codecs::CompressedView& matrix,
+                                                    backends::ProductRounding rounding) {
+  const Shape shape = shape_of(matrix);
+  if (has_exponent_eights(shape.symbol_cols, shape.form)) rounding.flushes_subnormals = true;
+  return rounding;
+}
+
 // Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the sum is
 // scaled back.
 inline backends::ProductRounding rounding_of_scaling(const codecs::CompressedView& matrix,
                                                      backends::ProductRounding rounding) {
-  if (!is_f8(shape_of(matrix).form)) return rounding;
+  const Shape shape = shape_of(matrix);
+  if (!is_f8(shape.form) || !scales_tokens(shape.symbol_cols, shape.form)) return rounding;
   rounding.more_roundings += 2;
   rounding.offset = std::max(rounding.offset, 0x1p-100);
   return rounding;

@@ -39,23 +39,44 @@ ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, 
                            bits == 0 ? word : rotated(bits)),
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4))};
 }
-// Four elements of what TileOf's decode() gives, as numbers of bf16 to be multiplied with numbers scaled up by
-// 2^unscaled<TileOf>().
-template <typename TileOf>
-constexpr int unscaled() {
-  return TileOf::kF8 ? kF8Shift : 0;
+// The same of symbols of eight, of the exponents less `lowest` and the raw word of this quad, of f8 of both quads: what belongs
+// together is at the same distance from where it goes. `base`, in both halves where exponents are, takes the place of `lowest`
+// (format.h): numbers are never subnormal, so that tokens need no factor, and nothing has to be added. Operations for eight
+// columns: 1.5 for the exponents, 8 to take what is a pair's, 3 rotations, of f8 one of them by the multiplier.
+static_assert(eights_rotation(0) == 0 && eights_rotation(1) == 8 && eights_rotation(2) == 4 &&
+              eights_rotation(3) == -4);
+template <bool kF8>
+ECMV_GPU_DEVICE FourFloats join_eights(int quad, uint32_t exponents, uint32_t word, uint32_t base) {
+  constexpr uint32_t kRaw = kF8 ? gpu::kF8Raw : 0x807F807Fu;
+  const auto pair = [&](int number) {
+    const int rotation = number == 0 ? 0 : number == 1 ? 8 : number == 2 ? 4 : -4;
+    const auto in_place = [&](uint32_t bits) { return bits << (rotation & 31) | bits >> (-rotation & 31); };
+    const auto rotated = [](uint32_t bits, int by) {
+      return gpu::funnel_shift_right(bits, bits, static_cast<uint32_t>(by & 31));
+    };
+    // Shifted to the left by the multiplier, which adds as well; of f8 no bits come round.
+    if (kF8 && rotation < 0)
+      return (((exponents & in_place(0x07800780u)) | (word & in_place(kRaw))) << -rotation) + base;
+    const uint32_t both = ((exponents & in_place(0x07800780u)) | (rotation == 0 ? base : rotated(base, -rotation))) |
+                          (word & in_place(kRaw));
+    return rotation == 0 ? both : rotated(both, rotation);
+  };
+  const int first = quad % 2 * 2;
+  return {pair(first), pair(first + 1)};
 }
+// Four elements of what TileOf's decode() gives, as numbers of bf16.
 template <typename TileOf>
 ECMV_GPU_DEVICE FourFloats unscaled_numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest,
                                                uint32_t unit) {
+  if constexpr (TileOf::kEights) return join_eights<TileOf::kF8>(quad, exponents, signs, lowest);
   if constexpr (TileOf::kF8) return join_f8(quad, exponents, signs, lowest, unit);
   return join(exponents, signs, lowest, unit);
 }
-// The same as what they are.
+// The same as what they are, but for the power of two of symbols of eight.
 template <typename TileOf>
 ECMV_GPU_DEVICE FourFloats numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest, uint32_t unit) {
   const FourFloats four = unscaled_numbers_of<TileOf>(quad, exponents, signs, lowest, unit);
-  if constexpr (TileOf::kF8) return {gpu::scaled_f8(four.first), gpu::scaled_f8(four.second)};
+  if constexpr (TileOf::kF8 && !TileOf::kEights) return {gpu::scaled_f8(four.first), gpu::scaled_f8(four.second)};
   return four;
 }
 template <typename TileOf>
@@ -66,19 +87,40 @@ ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
   return static_cast<uint32_t>(lowest) << 7 | static_cast<uint32_t>(lowest) << 23;
 }
 
-// The same of an element with that exponent, as a bf16; `sign`: what for_each_float_patch() gives with it.
+// What a patch gains and loses, two numbers of bf16 as unscaled_numbers_of() makes them: the element's and, with the sign
+// turned, the coded one's; `sign`: what for_each_float_patch() gives with it, `power`: the matrix's.
+struct PatchNumbers {
+  uint32_t gains, loses;
+  ECMV_GPU_DEVICE uint32_t both() const { return gains | loses << 16; }
+};
 template <typename TileOf>
-ECMV_GPU_DEVICE uint32_t unscaled_bits_of(uint32_t exponent, uint32_t sign) {
-  const uint32_t mantissa = TileOf::kF8 ? (sign & 7) << 4 : sign & 0x7F;
-  return (sign & 0x80) << 8 | exponent << 7 | mantissa;
+ECMV_GPU_DEVICE PatchNumbers patch_numbers(const FloatPatch& patch, uint32_t sign, int power) {
+  const uint32_t mantissa = TileOf::kF8 ? (sign & 7) << 4 : sign & 0x7F, above = (sign & 0x80) << 8;
+  if constexpr (!TileOf::kEights)
+    return {above | patch.exponent << 7 | mantissa, (above ^ 0x8000) | patch.stand_in << 7 | mantissa};
+  constexpr int kToBf16 = TileOf::kF8 ? kF8Shift : 0;
+  const float subnormal = gpu::float_of(mantissa << 16) * gpu::float_of((127u + kToBf16) << 23) *
+                          gpu::float_of(static_cast<uint32_t>(127 - power) << 23);
+  const auto further = static_cast<uint32_t>(kToBf16 - power);
+  const uint32_t gains =
+      patch.exponent == 0 ? gpu::bits_of(subnormal) >> 16 : (patch.exponent + further) << 7 | mantissa;
+  return {above | gains, (above ^ 0x8000) | (patch.stand_in + further) << 7 | mantissa};
+}
+// What products of such numbers are multiplied by, but for the power of two that tokens have been scaled up by.
+template <typename TileOf>
+ECMV_GPU_DEVICE int power_of_numbers(const Matrix& matrix) {
+  return TileOf::kEights ? matrix.power : TileOf::kF8 ? kF8Shift : 0;
 }
 template <typename TileOf>
-ECMV_GPU_DEVICE float unscaled_number_of(uint32_t exponent, uint32_t sign) {
-  return gpu::float_of(unscaled_bits_of<TileOf>(exponent, sign) << 16);
+ECMV_GPU_DEVICE uint32_t lowest_of_halves(const Matrix& matrix) {
+  return TileOf::kEights ? matrix.base : in_both_halves(matrix.lowest);
 }
-template <typename TileOf>
-ECMV_GPU_DEVICE float number_of(uint32_t exponent, uint32_t sign) {
-  return unscaled_number_of<TileOf>(exponent, sign) * (TileOf::kF8 ? 0x1p120f : 1.0f);
+
+// Multiplying by a power of two that one float may not hold.
+ECMV_GPU_DEVICE float scaled(float value, int exponent) {
+  const int half = exponent / 2;
+  return value * gpu::float_of(static_cast<uint32_t>(127 + half) << 23) *
+         gpu::float_of(static_cast<uint32_t>(127 + exponent - half) << 23);
 }
 
 // One token's x to shared memory, zeros past the last column, where there are codes as well.
@@ -90,12 +132,14 @@ ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int store
 
 // The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
 template <typename TileOf>
-ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest, uint32_t unit,
+ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest, uint32_t unit, int power,
                                       gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
+  constexpr float kFactor = TileOf::kF8 && !TileOf::kEights ? 0x1p120f : 1.0f;
   tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
-    gpu::atomic_add(sums + patch.row,
-                    number_of<TileOf>(patch.exponent, sign) * input - number_of<TileOf>(patch.stand_in, sign) * input);
+    const PatchNumbers numbers = patch_numbers<TileOf>(patch, sign, power);
+    gpu::atomic_add(sums + patch.row, gpu::float_of(numbers.gains << 16) * kFactor * input +
+                                          gpu::float_of(numbers.loses << 16) * kFactor * input);
   });
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   float products[2] = {};
@@ -137,10 +181,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
-  const uint32_t lowest = in_both_halves(matrix.lowest);
+  const uint32_t lowest = lowest_of_halves<TileOf>(matrix);
   float product = 0;
   while (column < matrix.column_tiles) {
-    product += multiply_floats<TileOf>(tile, table, lowest, exponent_unit<TileOf>(hidden), inputs, own_sums);
+    product +=
+        multiply_floats<TileOf>(tile, table, lowest, exponent_unit<TileOf>(hidden), matrix.power, inputs, own_sums);
     column += plan.lane_groups_of_rows;
     if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   }
@@ -153,6 +198,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan
     float sum = 0;
     for (int w = 0; w < plan.lane_groups_of_rows; ++w)
       sum += sums[(i / kLanes * plan.lane_groups_of_rows + w) * kLanes + i % kLanes];
+    if constexpr (TileOf::kEights) sum = scaled(sum, power_of_numbers<TileOf>(matrix));
     tokens.store(row, token, sum);
   }
 }

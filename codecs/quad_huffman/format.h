@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 7: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 8: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -75,6 +75,17 @@
 // and those of the next column in the upper half. What stands in for an exponent may be 16. A patch's byte has the sign as its
 // highest bit and the mantissa as its lowest ones.
 //
+// Both in symbols of eight (since version 8): cells of four exponents, h of two bits, B = 10 or, of f8, 6, of which the highest two are
+// the exponent's. What makes two neighbouring columns 2 p and 2 p + 1 is at the same distance of n = 0, 8, 4, -4 bits for p = 0 to 3
+// from its place in a word of two numbers of bf16, the first in the lower half, which rotates to the right by n bits then:
+//   table      bits 7..10 of a half are for e - lowest, four bits, of which the entry has the upper two, h; bit 0 and bit 4 of the bytes
+//              are such that byte 0 + 2 * byte 1 + 4 * byte 2 + 8 * byte 3, modulo 64, is the length; other bits are 0
+//   raw        words 0 to 7, of f8 0 to 3: sign in bit 15 and mantissa in bits 0..6, of f8 4..6, of a half; a word has two pairs, of
+//              f8 four. Then two words with the lower two bits of e - lowest in bits 7 and 8 of a half: word j of eight columns 2 j,
+//              and two bits further those of eight columns 2 j + 1
+// An exponent of 0 always has a patch, where it is coded, too. `lowest` is 0 to 3 of f8, and 16 to 224 of bf16, a multiple of 16
+// where a patch has an exponent of 1 to 15 or of 255. What stands in for an exponent of f8 may be 18.
+//
 // In the layout of fragments all this is of another matrix, with twice the rows and half the columns: column
 // 8 j + c of its row 32 i + l is column 16 j + 4 (l % 4) + c % 4 of row 16 i + l / 4 + 8 (c / 4) of the matrix, of bf16 and f8 since
 // version 7 column 16 j + 2 (l % 4) + c % 2 + 8 (c / 2 % 2) of that row (fragments.h). Rows and columns up to the next multiple
@@ -107,12 +118,13 @@ inline constexpr int kRingLines = 32, kAhead = 1;
 inline constexpr int kMostRawBits = 7;                         // of int8
 inline constexpr int kSignMantissaBits = 8;                    // of bf16
 inline constexpr int kF8SignMantissaBits = 4;                  // of f8
-inline constexpr int kMostPlaneWords = kSignMantissaBits + 1;  // raw words of 32 columns
+inline constexpr int kMostPlaneWords = kSignMantissaBits + 2;  // raw words of 32 columns
 
 // A form is the header's first byte: raw bits of an element, and kFolded where cells are folded.
 inline constexpr int kFolded = 16;
 // Of f8, whose form is this and its raw bits.
-inline constexpr int kF8 = 64, kF8Form = kF8 + kF8SignMantissaBits + 1, kF8SymbolCols = 4;
+inline constexpr int kF8 = 64, kLeastF8SymbolCols = 4;
+inline constexpr int f8_form(int symbol_cols) { return kF8 + kF8SignMantissaBits + (symbol_cols == 8 ? 2 : 1); }
 // The header of a matrix that is stored as it is, and all of it; plain.h.
 inline constexpr int kPlain = 32;
 // Of the header's byte with the segments of a tile.
@@ -128,10 +140,21 @@ inline constexpr int cell_bits(int form) {
   return is_float(form) ? raw_bits_of(form) - sign_mantissa_bits(form) : is_folded(form) ? raw_bits_of(form) - 1 : form;
 }
 inline constexpr int most_exponent(int form) { return is_f8(form) ? 15 : 255; }
-inline constexpr int most_stand_in(int form) { return is_f8(form) ? 16 : 255; }
-inline constexpr int float_raw_bits(int symbol_cols) { return kSignMantissaBits + (symbol_cols == 4 ? 1 : 0); }
-inline constexpr int float_form(int symbol_cols, bool f8) { return f8 ? kF8Form : float_raw_bits(symbol_cols); }
-inline constexpr int most_float_symbol_cols() { return 4; }
+inline constexpr int most_stand_in(int form) { return !is_f8(form) ? 255 : form == f8_form(8) ? 18 : 16; }
+inline constexpr int float_raw_bits(int symbol_cols) {
+  return kSignMantissaBits + (symbol_cols == 8 ? 2 : symbol_cols == 4 ? 1 : 0);
+}
+inline constexpr int float_form(int symbol_cols, bool f8) {
+  return f8 ? f8_form(symbol_cols) : float_raw_bits(symbol_cols);
+}
+// Symbols of eight exponents, which have a layout of their own.
+inline constexpr bool has_exponent_eights(int symbol_cols, int form) { return symbol_cols == 8 && is_float(form); }
+// Of these the least exponent that is coded, at most.
+inline constexpr int most_eights_lowest(bool f8) { return f8 ? 3 : 224; }
+// Whether kernels multiply numbers that are so small that tokens of bf16 are scaled up for them.
+inline constexpr bool scales_tokens(int symbol_cols, int form) {
+  return !is_float(form) || (is_f8(form) && !has_exponent_eights(symbol_cols, form));
+}
 inline constexpr int kPatchWordBytes = 4;  // of a patch of floats, without its sign
 inline constexpr int patch_bytes(int form, bool signs) {
   return is_float(form) ? kPatchWordBytes + (signs ? 1 : 0) : 2;
@@ -197,8 +220,21 @@ inline constexpr int entry_shift(int symbol_cols, int form) {
   return cell_bits(form) == 0 && !is_float(form) && symbol_cols > 2 ? 1 : cell_bits(form);
 }
 
+// Of symbols of eight exponents: the least one that is coded as that of a bf16, and what products put in its place: a multiple of
+// 16, so that four bits join it. What they sum up is too small by a power of two, the difference, which is nobody's loss but of
+// numbers that bf16 or float32 hardly hold: where exponents of 1 to 15 or of 255 have patches, `lowest` is such a multiple.
+inline constexpr int kLeastEightsLowest = 16;  // of bf16
+inline constexpr int eights_lowest(int form, int lowest) { return lowest + (is_f8(form) ? 120 : 0); }
+inline constexpr int eights_base(int form, int lowest) { return eights_lowest(form, lowest) & ~15; }
+inline constexpr bool has_eights_patch(int form, int lowest, int exponent) {
+  return is_f8(form) || lowest % 16 == 0 || exponent == 0 || (exponent > 15 && exponent < 255);
+}
+// Where the exponent less `lowest` of column k, four bits, begins in a word, of which bit 0 follows on bit 31; by how many bits the words have to be rotated right for the pair of columns 2 pair and 2 pair + 1.
+inline constexpr int eights_rotation(int pair) { return pair == 0 ? 0 : pair == 1 ? 8 : pair == 2 ? 4 : -4; }
+inline constexpr int eights_exponent_shift(int k) { return (7 + eights_rotation(k / 2) + 16 * (k % 2)) & 31; }
 // Where h of column k begins in an entry of 8 columns.
-inline constexpr int octet_shift(int form, int k) {
+inline constexpr int eights_shift(int form, int k) {
+  if (is_float(form)) return (eights_exponent_shift(k) + 2) & 31;
   return 8 * (k % 4) + (is_folded(form) ? (k < 4 ? 2 : 0) : (k < 4 ? 0 : 4) + entry_shift(8, form));
 }
 

@@ -65,15 +65,14 @@ ECMV_GPU_DEVICE gpu::uint4 patch_operand(const uint32_t (&facts)[2], const uint3
   return {in_row(0, above), in_row(0, below), in_row(1, above), in_row(1, below)};
 }
 
-// Adds what the patches of some lanes change, `gains` in place of `loses`, numbers of bf16: a patch is two columns of A.
+// Adds what the patches of some lanes change: a patch is two columns of A.
 template <typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, uint32_t gains, uint32_t loses,
+ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, const PatchNumbers& changes,
                                             const Numbers& numbers, float (&sums)[kTiles][4]) {
   constexpr int kAtOnce = 8;
   const int t = LaneGroup::lane() % 4;
   const uint32_t place = has ? Numbers::place(row, col) : 0,
-                 facts = place << kUnitRowBits | (has ? unit_row(row, col) : kNoUnitRow),
-                 numbers_of = gains | (loses ^ 0x8000) << 16;
+                 facts = place << kUnitRowBits | (has ? unit_row(row, col) : kNoUnitRow), numbers_of = changes.both();
   const int count = gpu::popcount(LaneGroup::ballot(has));
   ECMV_GPU_NO_UNROLL
   for (int first = 0; first < count; first += kAtOnce) {
@@ -126,11 +125,10 @@ ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool t
 
 // All patches of a tile; those of int8 elements in the numbers that codes are multiplied as (Cells::integers).
 template <typename TileOf, typename Numbers, int kTiles>
-ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, const Numbers& numbers, float (&sums)[kTiles][4]) {
+ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, int power, const Numbers& numbers, float (&sums)[kTiles][4]) {
   if constexpr (TileOf::kFloats) {
     tile.deal_float_patches([&](bool has, const FloatPatch& patch, uint32_t sign) {
-      multiply_float_patches(has, patch.row, patch.col, unscaled_bits_of<TileOf>(patch.exponent, sign),
-                             unscaled_bits_of<TileOf>(patch.stand_in, sign), numbers, sums);
+      multiply_float_patches(has, patch.row, patch.col, patch_numbers<TileOf>(patch, sign, power), numbers, sums);
     });
   } else {
     constexpr uint32_t kCell = (TileOf::Bytes::kFolds ? 2u : 1u) << TileOf::Bytes::kCellBits;

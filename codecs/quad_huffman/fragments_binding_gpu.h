@@ -30,7 +30,7 @@ struct FragmentsPlanned {
 inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape& shape, datasets::Shape matrix,
                                        int compute_units, int64_t shared_bytes) {
   const int64_t tokens = policy.tokens(),
-                facts = is_float(shape.form) && !is_f8(shape.form) ? 0 : 2 * tokens * kLanes * 4,
+                facts = scales_tokens(shape.symbol_cols, shape.form) ? 2 * tokens * kLanes * 4 : 0,
                 aligned = policy.together() ? gpu::kBlockAlignment : 0;
   const SharesPlanned of = plan_shares(
       policy, shape, matrix, policy.multiply == FragmentMultiply::digits ? kRingBytes : kLeanRingBytes, compute_units,
@@ -116,16 +116,15 @@ struct TogetherPlanned {
 inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shape, datasets::Shape stored,
                                      int token_tiles, int compute_units, int64_t shared_bytes) {
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
-  constexpr int kSegmentCols = segment_cols(4);
   // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a tile of 16 lane
   // groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, shape.tile_cols);
-  const int64_t slice = token_tiles == 2 ? kSliceBytes<kSegmentCols, 2> : kSliceBytes<kSegmentCols, 8>,
-                slices = 2 * slice + kAlignment;
+  const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
   TogetherPlanned best{};
   int64_t least = 0;
-  for (int lane_groups = policy.lane_groups; lane_groups >= gpu::kWarpgroup; lane_groups -= gpu::kWarpgroup) {
+  for (int lane_groups = std::min(policy.lane_groups, most_together(shape.symbol_cols)); lane_groups >= gpu::kWarpgroup;
+       lane_groups -= gpu::kWarpgroup) {
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                   wanted = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
                   share_tiles = (tiles + wanted - 1) / wanted, shares = (tiles + share_tiles - 1) / share_tiles,

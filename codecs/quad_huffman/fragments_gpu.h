@@ -168,7 +168,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, kMostThreads>>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
   using Inputs = std::conditional_t<kTogether, BlockTokens<kUnits>, UnitTokens<kUnits>>;
-  constexpr bool kFloats = TileOf::kFloats, kScales = !kFloats || TileOf::kF8;
+  constexpr bool kFloats = TileOf::kFloats, kScales = TileOf::kScalesTokens;
   constexpr int kTiles = Inputs::kTiles, kTokens = kTiles * kFragmentTile;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
@@ -213,12 +213,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
-  const uint32_t lowest = in_both_halves(matrix.lowest);
+  const uint32_t lowest = lowest_of_halves<TileOf>(matrix);
   float sums[kTiles][4] = {};
   int number = 0;
   while (goes_on()) {
     typename Inputs::Tile tile_inputs(inputs, (tile.first_col() - cols.first / 2) / kFragmentCols);
-    multiply_patches(tile, tile_inputs.numbers(), sums);
+    multiply_patches(tile, matrix.power, tile_inputs.numbers(), sums);
     tile.begin_raw();
     decode_fragments(tile, table, lowest, hidden,
                      [&](int segment, int unit, gpu::uint4 a) { tile_inputs.multiply(segment, unit, a, sums); });
@@ -236,7 +236,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
         float sum = sums[j][i];
         sums[j][i] = 0;
         if (token >= tokens.batch || row >= matrix.rows) continue;
-        if constexpr (TileOf::kF8) sum = scaled(sum, kF8Shift - shift_of(token));
+        if constexpr (TileOf::kF8 || TileOf::kEights)
+          sum = scaled(sum, power_of_numbers<TileOf>(matrix) - (kScales ? shift_of(token) : 0));
         if constexpr (!kFloats) {
           sum = scaled(sum, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
           sum += (static_cast<float>(matrix.lowest) - (TileOf::Bytes::kFolds ? 0.5f : 0.0f)) * totals[token * kLanes];

@@ -19,16 +19,22 @@ struct TogetherLayout {
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
-// Bytes of the tokens' slice for a segment: blocks of 64 columns of the matrix.
-template <int kSegmentCols, int kTokenTiles>
-inline constexpr int kSliceBytes = 2 * kSegmentCols / gpu::kBlockCols*(8 * kTokenTiles * gpu::kBlockTokenBytes);
+// Stored columns of a part of a segment, for which a slice of the tokens is in shared memory.
+inline constexpr int kPartCols = segment_cols(4);
+// Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80 registers of 24 is
+// waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x 16384 1.54, 1.75, 1.79; 8192 x 8192
+// 1.27, 1.52, 1.55.)
+ECMV_GPU_BOTH constexpr int most_together(int symbol_cols) { return symbol_cols == 8 ? 16 : 24; }
+// Bytes of a slice: blocks of 64 columns of the matrix.
+template <int kTokenTiles>
+inline constexpr int kSliceBytes = 2 * kPartCols / gpu::kBlockCols*(8 * kTokenTiles * gpu::kBlockTokenBytes);
 
 inline constexpr int kListedBytes = 2 * kLanes * 8;
 
 // The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time, and patches of
 // a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers from memory as a tile
 // begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208 with T = 13, which has fewer.)
-template <int kTokenTiles, int kSegmentCols>
+template <int kTokenTiles>
 class ListedPatches {
  public:
   static constexpr int kMost = 2 * kLanes, kBytes = kListedBytes;
@@ -37,33 +43,31 @@ class ListedPatches {
 
   // Those of a tile, from number `first` on; all lanes of the lane group.
   template <typename TileOf>
-  ECMV_GPU_DEVICE void read(const TileOf& tile, uint32_t first) {
+  ECMV_GPU_DEVICE void read(const TileOf& tile, int power, uint32_t first) {
     uint32_t cols[2];
     first_ = first;
     next_ = 0;
     LaneGroup::sync();
     tile.read_float_patches(first, [&](int k, bool has, const FloatPatch& patch, uint32_t sign) {
-      const int unit = patch.col % kSegmentCols / kFragmentCols,
+      const int unit = patch.col % kPartCols / kFragmentCols,
                 pair = unit % gpu::kUnitsOfBlock * 8 + fragment_pair(patch.row, patch.col);
       const uint32_t place = static_cast<uint32_t>(unit / gpu::kUnitsOfBlock * kBlockBytes + pair % 4 * 4 +
                                                    patch.col % 2 * 2),
                      facts = place << (kUnitRowBits + 3) | static_cast<uint32_t>(pair / 4) << kUnitRowBits |
-                             (has ? unit_row(patch.row, patch.col) : kNoUnitRow),
-                     gains = unscaled_bits_of<TileOf>(patch.exponent, sign),
-                     loses = unscaled_bits_of<TileOf>(patch.stand_in, sign);
+                             (has ? unit_row(patch.row, patch.col) : kNoUnitRow);
       *gpu::cast<gpu::uint2>(list_ + (k * kLanes + LaneGroup::lane()) * 8) =
-          gpu::uint2{facts, gains | (loses ^ 0x8000) << 16};
+          gpu::uint2{facts, patch_numbers<TileOf>(patch, sign, power).both()};
       cols[k] = has ? static_cast<uint32_t>(patch.col) : kNoCol;
     });
     cols_ = cols[0] | cols[1] << 16;
     LaneGroup::sync();
   }
 
-  // Adds those of segment s, before it is decoded; its tokens are at `slice`.
+  // Adds those of part `part` of the tile, before it is decoded; its tokens are at `slice`.
   template <typename TileOf>
-  ECMV_GPU_DEVICE void add(const TileOf& tile, int s, gpu::Pointer<const std::byte> slice,
+  ECMV_GPU_DEVICE void add(const TileOf& tile, int power, int part, gpu::Pointer<const std::byte> slice,
                            float (&sums)[kTokenTiles][4]) {
-    const uint32_t end_col = static_cast<uint32_t>((s + 1) * kSegmentCols);
+    const uint32_t end_col = static_cast<uint32_t>((part + 1) * kPartCols);
     for (;;) {
       const int end = gpu::popcount(LaneGroup::ballot((cols_ & 0xFFFF) < end_col)) +
                       gpu::popcount(LaneGroup::ballot(cols_ >> 16 < end_col));
@@ -71,7 +75,7 @@ class ListedPatches {
       for (; next_ < end; next_ += kAtOnce) add_some(end, slice, sums);
       next_ = end;
       if (end < kMost || first_ + kMost >= tile.patch_count()) return;
-      read(tile, first_ + kMost);
+      read(tile, power, first_ + kMost);
     }
   }
 
@@ -118,20 +122,22 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow,
                            LaneForm{.lean = true, .prefetches = false, .early = gpu::kMovesLoads, .halves = true}>;
   static_assert(TileOf::kFloats);
-  constexpr int kBytes = kSliceBytes<TileOf::kSegmentCols, kTokenTiles>, kSliceCols = 2 * TileOf::kSegmentCols,
+  static_assert(TileOf::kSegmentCols <= 2 * kPartCols);
+  constexpr int kParts = TileOf::kSegmentCols / kPartCols, kBytes = kSliceBytes<kTokenTiles>,
+                kSliceCols = 2 * kPartCols, kPartUnits = kPartCols / kFragmentCols,
                 kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes, kBatch = gpu::kUnitsOfBlock;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
             own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles,
-            steps = matrix.streams.tile_segments;
+            steps = matrix.streams.tile_segments * kParts;
   // Row groups that do not exist are the last one again, for results that nobody stores.
   const int64_t own_group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group,
                 group = own_group < matrix.row_groups ? own_group : matrix.row_groups - 1;
   const gpu::Pointer<std::byte> slices = gpu::first_block(gpu::shared_memory() + layout.tokens);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  using Patches = ListedPatches<kTokenTiles, TileOf::kSegmentCols>;
+  using Patches = ListedPatches<kTokenTiles>;
   Patches patches(gpu::shared_memory() + (layout.patches + lane_group * Patches::kBytes));
   const auto begin = [&](int number, uint32_t after) {
     tile.template begin<true>(matrix.streams, group, first_tile + number, matrix.column_tiles, matrix.cols, after);
@@ -150,39 +156,67 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   gpu::commit_copies();
 
   const Table table = table_of(matrix, plan);
-  const uint32_t lowest = in_both_halves(matrix.lowest);
+  const uint32_t lowest = lowest_of_halves<TileOf>(matrix);
   float sums[kTokenTiles][4] = {};
   for (int number = 0, slice = 0; number < own_tiles; ++number) {
-    patches.read(tile, 0);
+    patches.read(tile, matrix.power, 0);
     tile.begin_raw();
     const int segments = tile.segments();
-    for (int s = 0; s < segments; ++s, ++slice) {
+    for (int s = 0; s < segments; ++s) {
       tile.wait_for_segment();
-      gpu::order_before_units();
-      gpu::sync_block();
-      copy_tokens(slice + 1);
-      tile.fetch(s);
-      gpu::commit_copies();
-      const gpu::Pointer<const std::byte> own_slice = slices + slice % 2 * kBytes;
-      const gpu::SharedBlocks blocks(own_slice);
-      patches.add(tile, s, own_slice, sums);
+      gpu::Pointer<const std::byte> own_slice = slices;
+      // The slice of a part of the segment is there, and that of the next one begins to come.
+      const auto begin_part = [&](int part) {
+        gpu::order_before_units();
+        gpu::sync_block();
+        copy_tokens(slice + 1);
+        if (part == 0) tile.fetch(s);
+        gpu::commit_copies();
+        own_slice = slices + slice % 2 * kBytes;
+        ++slice;
+      };
+      // Those of the last part are added when all is decoded: between parts registers are full.
+      const auto add_patches = [&](int part) { patches.add(tile, matrix.power, s * kParts + part, own_slice, sums); };
+      begin_part(0);
+      add_patches(0);
       // A unit is multiplied while the next one is decoded.
       gpu::uint4 operands[2];
       gpu::uint2 above{};
+      uint32_t held = 0;
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-        const FourFloats four = join(exponents, signs, lowest, exponent_unit<TileOf>(hidden));
+        const auto numbers = [&](int of, uint32_t word) {
+          return unscaled_numbers_of<TileOf>(of, exponents, word, lowest, exponent_unit<TileOf>(hidden));
+        };
+        // Symbols of eight have the exponents of both quads.
         if (quad % 2 == 0) {
-          above = {four.first, four.second};
+          held = signs;
+          if constexpr (!TileOf::kEights) {
+            const FourFloats four = numbers(quad, signs);
+            above = {four.first, four.second};
+          }
           return;
         }
-        const int unit = quad / 2;
-        operands[unit % 2] = gpu::uint4{above.x, four.first, above.y, four.second};
-        if (unit > 0) gpu::wait_for_products();
+        const int unit = quad / 2 % kPartUnits;
+        if (TileOf::kEights && quad > 1) gpu::wait_for_products();
+        const FourFloats four = numbers(quad, signs);
+        if constexpr (TileOf::kEights) {
+          const FourFloats first = numbers(quad - 1, held);
+          above = {first.first, first.second};
+        }
+        const int which = TileOf::kEights ? 0 : unit % 2;
+        operands[which] = gpu::uint4{above.x, four.first, above.y, four.second};
+        if (!TileOf::kEights && quad > 1) gpu::wait_for_products();
+        if (unit == 0 && quad > 1) {
+          gpu::wait_copies<0>();
+          begin_part(quad / 2 / kPartUnits);
+        }
         gpu::begin_products();
-        gpu::multiply_block(operands[unit % 2], blocks, unit / kBatch * kBlockBytes, unit % kBatch, sums);
+        gpu::multiply_block(operands[which], gpu::SharedBlocks(own_slice), unit / kBatch * kBlockBytes, unit % kBatch,
+                            sums);
         gpu::commit_products();
       });
       gpu::wait_for_products();
+      if constexpr (kParts > 1) add_patches(1);
     }
     if (number + 1 < own_tiles) begin(number + 1, 0);
   }
@@ -195,7 +229,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
       const int token = 8 * j + lane % 4 * 2 + i % 2;
       const int64_t row = group * kUnitRows + lane / 4 + i / 2 * 8;
       if (token < tokens.batch && row < matrix.rows)
-        tokens.y[(share * tokens.batch + token) * tokens.rows + row] = sums[j][i];
+        tokens.y[(share * tokens.batch + token) * tokens.rows + row] =
+            TileOf::kEights ? scaled(sums[j][i], matrix.power) : sums[j][i];
     }
   }
 }

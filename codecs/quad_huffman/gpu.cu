@@ -150,7 +150,7 @@ backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, 
   const Plan plan = plan_of(policy, shape, view.shape, InputType::float32, place.device().shared_bytes);
   const MatmulKernel kernel = plan.lane_groups <= 16 ? matmul_kernel<512>(shape) : matmul_kernel<1024>(shape);
   return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel},
-          {.rounding = rounding_of_patches(view, {}, view.shape.cols)}};
+          {.rounding = rounding_of_eights(view, rounding_of_patches(view, {}, view.shape.cols))}};
 }
 
 // --- decoding -------------------------------------------------------------------------------------------------------

@@ -54,7 +54,10 @@ struct Cells {
   int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
   int patch_bits() const { return 8 * patch_bytes(floats ? kSignMantissaBits : 0, true); }
   // A patch of a float replaces, one of an int8 adds or takes one.
-  int patches_of(int w) const { return floats ? clamped_high(w) != high(w) : std::abs(clamped_high(w) - high(w)); }
+  int patches_of(int w) const {
+    return floats ? clamped_high(w) != high(w) || (is_eights() && w == -128) : std::abs(clamped_high(w) - high(w));
+  }
+  bool is_eights() const { return floats && symbol_cols == 8; }
 };
 
 // Bits of patches of the elements outside the cells.
@@ -66,15 +69,22 @@ uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) 
 
 // Of contiguous cells -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign. Of folded
 // ones the centre.
-int best_lowest(const modelling::Histogram& elements, Cells cells) {
+int best_lowest(const modelling::Histogram& elements, Cells cells, bool f8) {
   int smallest = -128, largest = 127;
   while (smallest < 127 && elements[smallest + 128] == 0) ++smallest;
   while (largest > smallest && elements[largest + 128] == 0) --largest;
-  const int width = cells.width(), first = cells.folded ? smallest : std::max(-128, smallest - width + 1);
-  const int last = cells.folded ? largest : std::max(first + width - 1, largest - cells.values() * width + 1);
+  const int width = cells.width(), first = cells.is_eights() ? -128 + (f8 ? 0 : kLeastEightsLowest)
+                                           : cells.folded    ? smallest
+                                                             : std::max(-128, smallest - width + 1);
+  const int last = cells.is_eights() ? -128 + most_eights_lowest(f8)
+                   : cells.folded    ? largest
+                                     : std::max(first + width - 1, largest - cells.values() * width + 1);
   int best = first;
   double best_bits = 0;
-  for (cells.lowest = first; cells.lowest <= std::min(last, 127); ++cells.lowest) {
+  int step = 1;
+  for (int w = smallest; w <= largest && cells.is_eights(); ++w)
+    if (elements[w + 128] > 0 && !has_eights_patch(float_form(cells.symbol_cols, f8), 1, w + 128)) step = 16;
+  for (cells.lowest = first; cells.lowest <= std::min(last, 127); cells.lowest += step) {
     std::array<uint64_t, 256> counts{};
     for (int w = smallest; w <= largest; ++w) counts[cells.clamped_high(w)] += elements[w + 128];
     const double bits = order0_bits(counts) + static_cast<double>(outside_bits(elements, cells));
@@ -165,9 +175,9 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
 // kernels read their elements' signs from the raw bits (before version 7). Operations are counted in machine code for
 // sm_90: of a symbol, of four columns, more for planes of three bits, two planes, and signs that are spread; more for
 // windows that only serve two symbols and for tables with so few copies that lanes meet in banks. Rates, the power and
-// those last numbers are fitted to measurements (NOTES.md).
+// those last numbers are fitted to measurements (NOTES.md), that of symbols of eight exponents to one of f8 alone.
 double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
-  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfPatch = 2.5,
+  constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfEights = 2.2, kOfPatch = 2.5,
                    kOfFloatPatch = 15;
   const bool packed = has_packed_entries(cells.symbol_cols, cells.form()),
              nibbles = has_nibble_entries(cells.symbol_cols, cells.form());
@@ -176,7 +186,7 @@ double picoseconds(double bits, double patches, const Cells& cells, int table_bi
     of_element += packed ? 0.46 : 0.57;
   else
     of_element += (cells.raw_bits % 4 == 3 ? 0.18 : 0.0) + (cells.raw_bits > 4 ? 0.25 : 0.0) + (nibbles ? 0.2 : 0.0);
-  if (cells.floats) of_element += kOfFloat;
+  if (cells.floats) of_element += cells.is_eights() ? kOfEights : kOfFloat;
   const double wide_table = table_bits <= 10 ? 0.0
                             : nibbles        ? 0.5 + 1.7 * (table_bits - 11)
                                              : (packed ? 4.5 : 2.7) + 0.65 * (table_bits - 11);
@@ -215,7 +225,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
     for (int b = least_raw_bits(k, folded); b <= most; ++b) {
       if (raw_bits >= 0 && b != raw_bits) continue;
       Cells cells{k, b, 0, floats, folded};
-      cells.lowest = best_lowest(elements, cells);
+      cells.lowest = best_lowest(elements, cells, model.f8);
       const double rest = static_cast<double>(b + (floats ? sign_mantissa_bits(form) : 0)) * elements_in_all +
                           static_cast<double>(outside_bits(elements, cells));
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
@@ -231,9 +241,9 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
       }
     }
   };
-  const int most_cols = floats ? most_float_symbol_cols() : kMostSymbolCols;
-  for (int k = model.f8 ? kF8SymbolCols : kLeastSymbolCols; k <= most_cols; k *= 2) {
+  for (int k = model.f8 ? kLeastF8SymbolCols : kLeastSymbolCols; k <= kMostSymbolCols; k *= 2) {
     if (wanted.symbol_cols != 0 && wanted.symbol_cols != k) continue;
+    if (wanted.symbol_cols == 0 && floats && k == 8 && !wanted.fragments) continue;
     if (wanted.contiguous) add_candidates(k, false);
     if (wanted.folded && !floats && has_folded_cells(k)) add_candidates(k, true);
   }
@@ -302,7 +312,7 @@ uint32_t entry_of(const Model& model, uint32_t symbol, uint32_t length) {
   uint32_t entry = 0;
   for (int k = 0; k < cols; ++k)
     entry |= static_cast<uint32_t>(high_of_symbol(symbol, cols, k))
-             << (cols == 8 ? octet_shift(form, k) : entry_shift(cols, form) + 8 * k);
+             << (cols == 8 ? eights_shift(form, k) : entry_shift(cols, form) + 8 * k);
   if (cols == 2) return entry | length << 16;
   if (has_packed_entries(cols, form)) return entry | length << 28;
   if (has_summed_lengths(cols, form)) return entry | summed_length_bits(cols, length - length_of_sum(cols, entry));

@@ -39,6 +39,8 @@ struct Model {
   bool is_negative(int w) const { return folded && w < lowest; }
   int magnitude(int w) const { return is_negative(w) ? lowest - w - 1 : w - lowest; }
   int high(int w) const { return magnitude(w) >> cell_bits(form()); }
+  // Exponents that products have to have as patches, whatever is coded.
+  bool always_patched(int exponent) const { return has_exponent_eights(symbol_cols, form()) && exponent == 0; }
   int raw(int w) const {
     const int low = magnitude(w) & ((1 << cell_bits(form())) - 1);
     return is_negative(w) ? low | 1 << (raw_bits - 1) : low;
@@ -46,10 +48,11 @@ struct Model {
 };
 
 // What the model may become: 0 columns of a symbol, -1 raw bits and 0 table bits are open, and so are the cells where
-// both kinds are wanted.
+// both kinds are wanted. Symbols of eight exponents are for fragments, which most kernels that take them multiply: of rows
+// they are only made where nothing else is wanted.
 struct Wanted {
   int symbol_cols, raw_bits, table_bits;
-  bool contiguous, folded;
+  bool contiguous, folded, fragments;
 };
 
 // What the model is chosen for.

@@ -199,11 +199,10 @@ HWY_INLINE void HighsOfQuads(const uint32_t* HWY_RESTRICT entries, Highs& high) 
   }
 }
 
-template <int kForm>
+template <int kCell>
 HWY_INLINE void HighsOfEights(const uint32_t* HWY_RESTRICT entries, Highs& high) {
   const D8 d8;
   const D32 d32;
-  constexpr int kCell = cell_bits(kForm);
   const V32 mask = hn::BitCast(d32, hn::Set(d8, 3u << kCell));
   for (int i = 0; i < kParts; ++i) {
     V32 eights = hn::LoadU(d32, entries + kVectorQuads * i);
@@ -234,7 +233,7 @@ HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_R
   if constexpr (kSymbolCols == 4)
     HighsOfQuads<kForm>(entries, high);
   else
-    HighsOfEights<kForm>(entries, high);
+    HighsOfEights<cell_bits(kForm)>(entries, high);
   for (int half = 0; half < 2; ++half)
     for (int part = 0; part < kParts; ++part) {
       const V8 t = half == 0 ? MergeRaw<kSymbolCols, kForm, 2 * kPiece>(high[0][part], segment, part)

@@ -29,6 +29,7 @@ inline Shape shape_of(const codecs::CompressedView& view) {
 inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
+  const int base = eights_base(shape.form, shape.lowest);
   const int64_t patch_count =
       static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(shape.form, true);
   return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
@@ -44,6 +45,8 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
           .entries = 1 << shape.table_bits,
           .exponent_quads = has_exponent_quads(shape.symbol_cols, shape.form),
           .lowest = shape.lowest,
+          .base = static_cast<uint32_t>(base) << 7 | static_cast<uint32_t>(base) << 23,
+          .power = eights_lowest(shape.form, shape.lowest) - base,
           .row_groups = row_groups(stored.rows),
           .rows = view.shape.rows,
           .cols = static_cast<int>(stored.cols),
@@ -168,13 +171,15 @@ auto for_shape(const Shape& shape, F f) {
 // The same of bf16 elements, and of f8, whose windows always have two symbols: its kernels are fewer so.
 template <typename F>
 auto for_float_shape(const Shape& shape, F f) {
-  if (is_f8(shape.form)) return f(Constant<kF8SymbolCols>{}, Constant<kF8Form>{}, Constant<2>{});
+  if (is_f8(shape.form) && shape.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});
+  if (is_f8(shape.form)) return f(Constant<4>{}, Constant<f8_form(4)>{}, Constant<2>{});
   const auto for_window = [&](auto symbol_cols) {
     constexpr Constant<float_raw_bits(symbol_cols)> kBits;
     if (shape.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
     return f(symbol_cols, kBits, Constant<2>{});
   };
   if (shape.symbol_cols == 2) return for_window(Constant<2>{});
+  if (shape.symbol_cols == 8) return f(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{});
   return for_window(Constant<4>{});
 }
 

@@ -2,6 +2,7 @@
 // column k, so every field moves by one shift of the whole word.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 
@@ -82,6 +83,34 @@ inline uint8_t f8_sign(const uint32_t* words, int col) {
   const uint32_t word = words[col / 8];
   return static_cast<uint8_t>((word >> (4 * f8_mantissa_nibble(col % 8)) & 7) |
                               (word >> (4 * f8_sign_nibble(col % 8)) & 8) << 4);
+}
+
+// The same of symbols of eight, of both types: signs and mantissas where a bf16 has them, rotated as exponents are.
+inline constexpr int eights_sign_word(bool f8, int col) { return col / (f8 ? 8 : 4); }
+inline constexpr int eights_sign_shift(int col) { return (16 * (col % 2) + eights_rotation(col % 8 / 2)) & 31; }
+inline void pack_eights_signs(bool f8, const uint8_t* signs, uint32_t* words) {
+  for (int j = 0; j < (f8 ? 4 : 8); ++j) words[j] = 0;
+  for (int col = 0; col < 32; ++col) {
+    const uint32_t mantissa = f8 ? (signs[col] & 7u) << 4 : signs[col] & 0x7fu, sign = (signs[col] & 0x80u) << 8;
+    words[eights_sign_word(f8, col)] |= std::rotl(sign | mantissa, eights_sign_shift(col));
+  }
+}
+inline uint8_t eights_sign(bool f8, const uint32_t* words, int col) {
+  const uint32_t bits = std::rotr(words[eights_sign_word(f8, col)], eights_sign_shift(col));
+  return static_cast<uint8_t>((bits >> 8 & 0x80) | (f8 ? bits >> 4 & 7 : bits & 0x7f));
+}
+
+// The two raw bits of the exponents of 32 columns in symbols of eight: columns 0 to 15 in words[0], of which those of the second
+// eight are two bits further.
+inline constexpr int eights_raw_shift(int col) { return (eights_exponent_shift(col % 8) + 2 * (col / 8 % 2)) & 31; }
+inline void pack_eights(const uint8_t* lows, uint32_t* words) {
+  words[0] = words[1] = 0;
+  for (int col = 0; col < 32; ++col) words[col / 16] |= std::rotl(uint32_t{lows[col]}, eights_raw_shift(col));
+}
+inline void unpack_eights(const uint32_t* words, uint32_t* quads) {
+  for (int q = 0; q < 8; ++q) quads[q] = 0;
+  for (int col = 0; col < 32; ++col)
+    quads[col / 4] |= (std::rotr(words[col / 16], eights_raw_shift(col)) & 3) << (8 * (col % 4));
 }
 
 }  // namespace ecmv::codecs::quad_huffman

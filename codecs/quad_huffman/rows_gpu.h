@@ -17,6 +17,14 @@ ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
   return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
 }
 
+// The same of symbols of eight: join_eights() has an element's exponent and mantissa from bit 4 on, and its sign in bit 15.
+ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_t word, uint32_t lowest) {
+  const FourFloats four = join_eights<true>(quad, exponents, word, 0);
+  const uint32_t rest = gpu::byte_permute(four.first >> 4, four.second >> 4, 0x6420) & 0x7F7F7F7Fu,
+                 signs = gpu::byte_permute(four.first, four.second, 0x7531);
+  return gpu::select_bits(0x80808080u, signs, rest + lowest);
+}
+
 template <typename TileOf, int kRowBytesOfPiece>
 struct RowsPiece {
   static constexpr bool kFloats = TileOf::kFloats;
@@ -46,12 +54,20 @@ struct RowsPiece {
     const auto put = [&](int quad) { put_chunk(tile, s, quad, chunk, patches, use); };
     if constexpr (TileOf::kF8) {
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-        set_word(chunk, quad, f8_bytes(quad, exponents + lowest, signs));
+        set_word(chunk, quad,
+                 TileOf::kEights ? f8_bytes_of_eight(quad, exponents, signs, lowest)
+                                 : f8_bytes(quad, exponents + lowest, signs));
         if (quad % 4 == 3) put(quad);
       });
     } else if constexpr (kFloats) {
       tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-        const FourFloats four = join(exponents, signs, lowest, TileOf::Bytes::kExponentUnit);
+        FourFloats four{};
+        if constexpr (TileOf::kEights) {
+          four = join_eights<false>(quad, exponents, signs, 0);
+          four = {four.first + lowest, four.second + lowest};
+        } else {
+          four = join(exponents, signs, lowest, TileOf::Bytes::kExponentUnit);
+        }
         if (quad % 2 == 0) {
           chunk.x = four.first, chunk.y = four.second;
         } else {

@@ -44,7 +44,9 @@ class TileLanes {
   static constexpr int kSharedBytes = CodeRing<kLanesForm.lean>::kBytes, kSegmentCols = segment_cols(kSymbolCols),
                        kRawBits = raw_bits_of(kForm),
                        kSignWords = sign_mantissa_bits(kForm);  // of floats: of the raw words of 32 columns
-  static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm);
+  static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm),
+                        kEights = has_exponent_eights(kSymbolCols, kForm),
+                        kScalesTokens = scales_tokens(kSymbolCols, kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
   // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
   static constexpr bool kShifted = kSymbolsOfWindow == 2;

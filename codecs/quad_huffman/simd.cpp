@@ -20,6 +20,7 @@
 #define HWY_TARGET_INCLUDE "codecs/quad_huffman/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "codecs/quad_huffman/float_eights-inl.h"
 #include "codecs/quad_huffman/float_pieces-inl.h"
 #include "codecs/quad_huffman/octets-inl.h"
 #include "codecs/quad_huffman/pieces-inl.h"
@@ -126,6 +127,34 @@ HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& s
   }
 }
 
+// The same of symbols of eight.
+template <int kForm, class Bits>
+HWY_NOINLINE void StoreEights(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
+  const Stored& stored = launch.stored;
+  constexpr int kSegmentCols = quad_huffman::segment_cols(8), kPieces = kSegmentCols / kPieceCols;
+  constexpr int kPieceWords = kPieceCols / 32 * raw_bits_of(kForm);
+  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
+  const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
+                end = std::min(cols, first_col + count * kSegmentCols);
+  Bits* HWY_RESTRICT rows = launch.floats.at<Bits>(group * kLanes + first_lane, first_col);
+  const uint8_t* HWY_RESTRICT raw =
+      stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * first_lane;
+  for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
+    CopyEightsWords<kForm>(raw, scratch.float_words);
+    raw += raw_bytes_of_segment(8, kForm);
+    const int64_t left = end - first_col - col;
+    for (int lane = 0; lane < lanes; ++lane) {
+      Bits* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
+      Bits* HWY_RESTRICT here = left >= kSegmentCols ? to : reinterpret_cast<Bits*>(scratch.last_floats.data());
+      for (int piece = 0; piece < kPieces; ++piece)
+        EightsPiece<kForm>(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * piece,
+                           scratch.float_words[lane].data() + kPieceWords * piece, lowest, here + kPieceCols * piece);
+      if (left < kSegmentCols) std::memcpy(to, here, sizeof(Bits) * static_cast<size_t>(left));
+    }
+  }
+}
+
 HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const FloatOrigin origin = OriginOf(launch.stored.lowest);
   StoreGroups<kFloatForm, uint16_t>(
@@ -136,9 +165,10 @@ HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch&
 
 HWY_NOINLINE void StoreF8(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(launch.stored.lowest));
-  StoreGroups<kF8Form, uint8_t>(launch, chunk, scratch,
-                                [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
-                                    uint8_t* HWY_RESTRICT to) HWY_ATTR { F8Group(entries, words, lowest, to); });
+  StoreGroups<f8_form(kFloatCols), uint8_t>(
+      launch, chunk, scratch,
+      [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, uint8_t* HWY_RESTRICT to)
+          HWY_ATTR { F8Group(entries, words, lowest, to); });
 }
 
 template <bool kStores>
@@ -196,7 +226,10 @@ HWY_INLINE void Tile(const Launch& launch, int64_t group, int64_t column, Scratc
     AddPatches<kStores>(launch, group, column);
 }
 
-UseFunction StoreOf(const Stored& stored) { return is_f8(stored.form) ? StoreF8 : StoreFloats; }
+UseFunction StoreOf(const Stored& stored) {
+  if (!has_exponent_eights(stored.symbol_cols, stored.form)) return is_f8(stored.form) ? StoreF8 : StoreFloats;
+  return is_f8(stored.form) ? StoreEights<f8_form(8), uint8_t> : StoreEights<float_raw_bits(8), uint16_t>;
+}
 
 template <bool kStores>
 void Groups(const Launch& launch) {

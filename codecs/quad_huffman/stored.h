@@ -85,6 +85,7 @@ struct Stored {
   bool has_nibbles() const { return has_nibble_entries(symbol_cols, form); }
   // Raw bits of quads[8] from the words of their 32 columns; of floats those below the high parts.
   void unpack(const uint32_t* words, uint32_t* quads) const {
+    if (has_exponent_eights(symbol_cols, form)) return unpack_eights(words + sign_mantissa_bits(form), quads);
     if (has_nibbles()) return unpack_nibbles(raw_bits(), words, quads);
     unpack_raw(planes_of(floats() ? cell_bits() : raw_bits(), folded()),
                words + (floats() ? sign_mantissa_bits(form) : 0), quads);
@@ -92,6 +93,7 @@ struct Stored {
   // Of the same words, of floats: what column `col` of the 32 has but for its exponent, the sign as the highest bit of the
   // byte, the mantissa as the lowest ones.
   uint8_t sign_of(const uint32_t* words, int col) const {
+    if (has_exponent_eights(symbol_cols, form)) return eights_sign(is_f8(form), words, col);
     return is_f8(form) ? f8_sign(words, col) : static_cast<uint8_t>(words[col / 4] >> (8 * (col % 4)));
   }
   // The bits of an element with such a byte.
@@ -130,7 +132,7 @@ struct Stored {
     return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
   }
   int entry_high(int64_t i, int k) const {
-    if (symbol_cols == 8) return static_cast<int>(entry(i) >> octet_shift(form, k) & 3);
+    if (symbol_cols == 8) return static_cast<int>(entry(i) >> eights_shift(form, k) & 3);
     return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(symbol_cols, form));
   }
 };

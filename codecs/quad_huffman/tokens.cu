@@ -24,7 +24,9 @@ template <int kTokenTiles, Multiply kMultiply>
 TokenKernel token_kernel(const Shape& shape) {
   return for_token_shape<2, 4>(shape, [](auto symbol_cols, auto form) -> TokenKernel {
     constexpr int kForm = decltype(form)::value;
-    if constexpr ((kMultiply == Multiply::scaled && is_float(kForm)) || (kMultiply == Multiply::alone && is_f8(kForm)))
+    if constexpr ((kMultiply == Multiply::scaled && is_float(kForm)) ||
+                  (kMultiply == Multiply::alone && is_f8(kForm)) ||
+                  has_exponent_eights(decltype(symbol_cols)::value, kForm))
       return nullptr;
     else
       return token_product<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, kMultiply, 512>;
@@ -34,7 +36,10 @@ TokenKernel token_kernel(const Shape& shape) {
 template <int kTiles, int kMostThreads>
 FewKernel few_kernel(const Shape& shape) {
   return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> FewKernel {
-    return few_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
+    if constexpr (has_exponent_eights(decltype(symbol_cols)::value, decltype(form)::value))
+      return nullptr;
+    else
+      return few_tokens<decltype(symbol_cols)::value, decltype(form)::value, 2, kTiles, kMostThreads>;
   });
 }
 
@@ -62,8 +67,10 @@ FragmentsKernel digits_kernel(const Shape& shape) {
 template <int kTokenTiles>
 TogetherKernel together_kernel(const Shape& shape) {
   return for_token_shape<2, 5>(shape, [](auto symbol_cols, auto form) -> TogetherKernel {
-    if constexpr (is_float(decltype(form)::value) && !is_f8(decltype(form)::value))
-      return fragments_together<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles, 24 * kLanes>;
+    if constexpr (is_float(decltype(form)::value) &&
+                  (!is_f8(decltype(form)::value) || decltype(symbol_cols)::value == 8))
+      return fragments_together<decltype(symbol_cols)::value, decltype(form)::value, 2, kTokenTiles,
+                                most_together(decltype(symbol_cols)::value) * kLanes>;
     else
       return nullptr;
   });
@@ -73,7 +80,10 @@ template <int kMostThreads>
 RingTokensKernel ring_tokens_kernel(const Shape& shape) {
   return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> RingTokensKernel {
     constexpr int kThreads = most_threads(decltype(form)::value, kMostThreads);
-    return ring_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
+    if constexpr (has_exponent_eights(decltype(symbol_cols)::value, decltype(form)::value))
+      return nullptr;
+    else
+      return ring_tokens<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
   });
 }
 

@@ -109,8 +109,10 @@ void run_odd_tiles(Devices devices) {
     codecs::Settings floats = codecs::default_settings(*entry->codec);
     floats.set("layout", std::string(layout));
     floats.set("tile_cols", int64_t{384});
+    codecs::Settings eights = float_eights(*entry, layout);
+    eights.set("tile_cols", int64_t{768});
     for (const datasets::Matrix& matrix : {bf16_matrix({65, 1900}), f8_matrix({40, 1900})})
-      ran += run_all(*entry, matrix, floats, batches, devices);
+      ran += run_all(*entry, matrix, floats, batches, devices) + run_all(*entry, matrix, eights, batches, devices);
   }
   CHECK(ran > 0);
 }
@@ -180,9 +182,12 @@ void run_every_scale(const codecs::CodecEntry& entry, Devices devices) {
   const codecs::Settings settings = codecs::default_settings(*entry.codec);
   run_every_scale(entry, f8_matrix({64, 512}), settings, devices);
   if (entry.id != "quad_huffman") return;
-  for (const char* layout : {"rows", "fragments"})
+  for (const char* layout : {"rows", "fragments"}) {
     for (const int symbol_cols : {4, 8})
       run_every_scale(entry, gaussian_matrix({64, 512}, 4), quads(entry, layout, symbol_cols), devices);
+    for (const datasets::Matrix& matrix : {bf16_matrix({64, 512}), f8_matrix({64, 512})})
+      run_every_scale(entry, matrix, float_eights(entry, layout), devices);
+  }
 }
 
 TEST_CASE("matmul kernels keep the bound for tokens of any scale") {

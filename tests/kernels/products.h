@@ -117,4 +117,13 @@ inline codecs::Settings quads(const codecs::CodecEntry& entry, const char* layou
   return settings;
 }
 
+// quad_huffman of bf16 or f8 with symbols of eight exponents.
+inline codecs::Settings float_eights(const codecs::CodecEntry& entry, const char* layout) {
+  codecs::Settings settings = codecs::default_settings(*entry.codec);
+  settings.set("symbol_cols", int64_t{8});
+  settings.set("layout", std::string(layout));
+  settings.set("fallback", std::string("none"));
+  return settings;
+}
+
 }  // namespace ecmv::tests
