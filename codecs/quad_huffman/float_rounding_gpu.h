@@ -56,4 +56,10 @@ inline backends::ProductRounding rounding_of_scaling(const codecs::CompressedVie
   return rounding;
 }
 
+// All of these, of products with tokens of bf16.
+inline backends::ProductRounding rounding_of_floats(const codecs::CompressedView& matrix,
+                                                    backends::ProductRounding rounding, int64_t cols) {
+  return rounding_of_eights(matrix, rounding_of_scaling(matrix, rounding_of_patches(matrix, rounding, cols)));
+}
+
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -77,7 +77,8 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
   if (fragments_kernel(shape, policy.multiply) == nullptr)
     return policy.multiply == FragmentMultiply::digits
                ? "The kernel is for int8 elements in symbols of eight and folded cells, with 2 to 4 raw bits."
-               : "The kernel is for bf16 elements in symbols of four columns, f8 elements, and int8 elements in folded "
+               : "The kernel is for bf16 elements in symbols of four or eight columns, f8 elements, and int8 elements "
+                 "in folded "
                  "cells with 2 to 4 raw bits.";
   if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
     return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens()) +
@@ -183,7 +184,8 @@ inline std::string refuses_together(const codecs::CompressedView& matrix, const 
   if (is_plain(matrix)) return kRefusesPlain;
   if (!is_fragments(matrix)) return kRefusesRows;
   const Shape shape = shape_of(matrix);
-  if (together_kernel(shape, 8) == nullptr) return "The kernel is for bf16 elements in symbols of four.";
+  if (together_kernel(shape, 8) == nullptr)
+    return "The kernel is for bf16 elements in symbols of four or eight, and f8 elements in symbols of eight.";
   if (plan_together(policy.as<RingPolicy>(), shape, stored_shape(matrix), 2, device.compute_units, device.shared_bytes)
           .plan.lane_groups == 0)
     return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "

@@ -423,8 +423,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
 inline backends::ProductRounding rounding_of_shares(const codecs::CompressedView& view, const Shape& shape, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
-  if (has_floats(view))
-    return rounding_of_eights(view, rounding_of_scaling(view, rounding_of_patches(view, rounding, cols)));
+  if (has_floats(view)) return rounding_of_floats(view, rounding, cols);
   rounding.more_roundings += 4 * cols;
   // An element that is patched is coded as another one of as many bits.
   const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
@@ -481,7 +480,7 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
   if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
   if (is_fragments(matrix)) return kRefusesFragments;
   if (ring_tokens_kernel(shape_of(matrix), 16) == nullptr)
-    return "The kernel takes f8 elements in symbols of four: of eight it is fragments that are multiplied.";
+    return "The kernel takes elements in symbols of two or four: of eight it is fragments that are multiplied.";
   if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return refuses_patches(matrix);
 }
@@ -493,9 +492,8 @@ inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Lay
   return {MultiplyRingTokens{matrix_of(view, shape), planned,
                              ring_tokens_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
                              exchange_of(planned, view.shape, kRingSums, place)},
-          {.rounding = rounding_of_scaling(
-               view, rounding_of_patches(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
-                                         view.shape.cols))}};
+          {.rounding = rounding_of_floats(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
+                                          view.shape.cols)}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
