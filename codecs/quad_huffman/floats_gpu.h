@@ -64,7 +64,7 @@ ECMV_GPU_DEVICE FourFloats join_eights(int quad, uint32_t exponents, uint32_t wo
   const int first = quad % 2 * 2;
   return {pair(first), pair(first + 1)};
 }
-// Four elements of what TileOf's decode() gives, as numbers of bf16.
+// Four elements of what TileOf's decode() gives, as numbers of bf16, off by 2^power_of_numbers(); `lowest`: lowest_of_halves().
 template <typename TileOf>
 ECMV_GPU_DEVICE FourFloats unscaled_numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest,
                                                uint32_t unit) {

@@ -68,7 +68,7 @@ uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) 
 }
 
 // Of contiguous cells -128 or more: then w - lowest, and all that stands in for it, fits 8 bits without sign. Of folded
-// ones the centre.
+// ones the centre. Of symbols of eight exponents any that four bits reach from, up to the largest.
 int best_lowest(const modelling::Histogram& elements, Cells cells, bool f8) {
   int smallest = -128, largest = 127;
   while (smallest < 127 && elements[smallest + 128] == 0) ++smallest;
@@ -81,6 +81,7 @@ int best_lowest(const modelling::Histogram& elements, Cells cells, bool f8) {
                                      : std::max(first + width - 1, largest - cells.values() * width + 1);
   int best = first;
   double best_bits = 0;
+  // What products put in place of `lowest` must not take what such exponents are beyond a bf16.
   int step = 1;
   for (int w = smallest; w <= largest && cells.is_eights(); ++w)
     if (elements[w + 128] > 0 && !has_eights_patch(float_form(cells.symbol_cols, f8), 1, w + 128)) step = 16;
