@@ -229,7 +229,8 @@ inline constexpr int eights_base(int form, int lowest) { return eights_lowest(fo
 inline constexpr bool has_eights_patch(int form, int lowest, int exponent) {
   return is_f8(form) || lowest % 16 == 0 || exponent == 0 || (exponent > 15 && exponent < 255);
 }
-// Where the exponent less `lowest` of column k, four bits, begins in a word, of which bit 0 follows on bit 31; by how many bits the words have to be rotated right for the pair of columns 2 pair and 2 pair + 1.
+// Where the exponent less `lowest` of column k, four bits, begins in a word, of which bit 0 follows on bit 31; by how many bits
+// the words have to be rotated right for the pair of columns 2 pair and 2 pair + 1.
 inline constexpr int eights_rotation(int pair) { return pair == 0 ? 0 : pair == 1 ? 8 : pair == 2 ? 4 : -4; }
 inline constexpr int eights_exponent_shift(int k) { return (7 + eights_rotation(k / 2) + 16 * (k % 2)) & 31; }
 // Where h of column k begins in an entry of 8 columns.
