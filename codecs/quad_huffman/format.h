@@ -221,8 +221,8 @@ inline constexpr int entry_shift(int symbol_cols, int form) {
 }
 
 // Of symbols of eight exponents: the least one that is coded as that of a bf16, and what products put in its place: a multiple of
-// 16, so that four bits join it. What they sum up is too small by a power of two, the difference, which is nobody's loss but of
-// numbers that bf16 or float32 hardly hold: where exponents of 1 to 15 or of 255 have patches, `lowest` is such a multiple.
+// 16, so that four bits join it. What they sum up is too small by a power of two, the difference. Where exponents of 1 to 15 or of
+// 255 have patches, which a bf16 would not hold so, `lowest` itself is such a multiple, and there is no difference.
 inline constexpr int kLeastEightsLowest = 16;  // of bf16
 inline constexpr int eights_lowest(int form, int lowest) { return lowest + (is_f8(form) ? 120 : 0); }
 inline constexpr int eights_base(int form, int lowest) { return eights_lowest(form, lowest) & ~15; }

@@ -1,4 +1,4 @@
-// Products of fragments of bf16 with many tokens: four lane groups multiply together (gpu/warpgroup_units.h), 64 rows, from their
+// Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together (gpu/warpgroup_units.h), 64 rows, from their
 // registers. All lane groups of a block have other rows and the same columns, and take the segments of their tiles at the
 // same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the shares, share rows as in
 // fragments_gpu.h.
