@@ -7,14 +7,11 @@
 #define ECMV_CODECS_QUAD_HUFFMAN_FLOAT_EIGHTS_INL_H_
 #endif
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "codecs/quad_huffman/float_pieces-inl.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/octets-inl.h"
 #include "codecs/quad_huffman/pieces-inl.h"
 #include "codecs/quad_huffman/raw_planes.h"
 #include "hwy/highway.h"
@@ -111,34 +108,6 @@ HWY_INLINE void EightsPiece(const uint32_t* HWY_RESTRICT entries, const uint32_t
     const V8 raw_words = hn::LoadDup128(d8, reinterpret_cast<const uint8_t*>(raw));
     for (int part = 0; part < kParts; ++part)
       EightsPart<kForm>(high[half][part], words, raw_words, lowest, part, decoded);
-  }
-}
-
-// Stores a chunk whose entries have been looked up.
-template <int kForm, class Bits>
-HWY_NOINLINE void StoreEights(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
-  const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
-  const Stored& stored = launch.stored;
-  constexpr int kSegmentCols = quad_huffman::segment_cols(8), kPieces = kSegmentCols / kPieceCols;
-  constexpr int kPieceWords = kPieceCols / 32 * raw_bits_of(kForm);
-  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(stored.lowest));
-  const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
-                end = std::min(cols, first_col + count * kSegmentCols);
-  Bits* HWY_RESTRICT rows = launch.floats.at<Bits>(group * kLanes + first_lane, first_col);
-  const uint8_t* HWY_RESTRICT raw =
-      stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * first_lane;
-  for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
-    CopyEightsWords<kForm>(raw, scratch.float_words);
-    raw += raw_bytes_of_segment(8, kForm);
-    const int64_t left = end - first_col - col;
-    for (int lane = 0; lane < lanes; ++lane) {
-      Bits* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
-      Bits* HWY_RESTRICT here = left >= kSegmentCols ? to : reinterpret_cast<Bits*>(scratch.last_floats.data());
-      for (int piece = 0; piece < kPieces; ++piece)
-        EightsPiece<kForm>(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * piece,
-                           scratch.float_words[lane].data() + kPieceWords * piece, lowest, here + kPieceCols * piece);
-      if (left < kSegmentCols) std::memcpy(to, here, sizeof(Bits) * static_cast<size_t>(left));
-    }
   }
 }
 

@@ -168,7 +168,7 @@ auto for_shape(const Shape& shape, F f) {
   return Kernel{};
 }
 
-// The same of bf16 elements, and of f8, whose windows always have two symbols: its kernels are fewer so.
+// The same of bf16 elements, and of f8. Windows of f8 and of symbols of eight always have two symbols: their kernels are fewer so.
 template <typename F>
 auto for_float_shape(const Shape& shape, F f) {
   if (is_f8(shape.form) && shape.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});

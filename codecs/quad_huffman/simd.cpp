@@ -102,26 +102,31 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
-// The same of bf16 or f8: Group makes 32 elements of entries and raw words.
-template <int kForm, class Bits, class Group>
+// The same of bf16 or f8: Group makes the elements of eight entries and their raw words.
+template <int kSymbolCols, int kForm, class Bits, class Group>
 HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& scratch, const Group& make_group) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
-  constexpr int kSegmentCols = quad_huffman::segment_cols(kFloatCols), kRawBits = raw_bits_of(kForm);
+  constexpr int kSegmentCols = quad_huffman::segment_cols(kSymbolCols), kGroupCols = 8 * kSymbolCols,
+                kGroupWords = kGroupCols / 32 * raw_bits_of(kForm);
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
                 end = std::min(cols, first_col + count * kSegmentCols);
   Bits* HWY_RESTRICT rows = launch.floats.at<Bits>(group * kLanes + first_lane, first_col);
-  const uint8_t* HWY_RESTRICT raw = stored.raw_of(group, column * stored.tile_segments + segment) + 8 * first_lane;
+  const uint8_t* HWY_RESTRICT raw =
+      stored.raw_of(group, column * stored.tile_segments + segment) + lane_raw_bytes(kSymbolCols, kForm) * first_lane;
   for (int64_t s = 0, col = 0; s < count; ++s, col += kSegmentCols) {
-    CopyFloatWords<kForm>(raw, scratch.float_words);
-    raw += raw_bytes_of_segment(kFloatCols, kForm);
+    if constexpr (kSymbolCols == 8)
+      CopyEightsWords<kForm>(raw, scratch.float_words);
+    else
+      CopyFloatWords<kForm>(raw, scratch.float_words);
+    raw += raw_bytes_of_segment(kSymbolCols, kForm);
     const int64_t left = end - first_col - col;
     for (int lane = 0; lane < lanes; ++lane) {
       Bits* HWY_RESTRICT to = rows + lane * launch.floats.stride + col;
       Bits* HWY_RESTRICT here = left >= kSegmentCols ? to : reinterpret_cast<Bits*>(scratch.last_floats.data());
-      for (int g = 0; g < kFloatGroups; ++g)
+      for (int g = 0; g < kSegmentCols / kGroupCols; ++g)
         make_group(scratch.entries[lane].data() + s * kSegmentSymbols + 8 * g,
-                   scratch.float_words[lane].data() + kRawBits * g, here + 32 * g);
+                   scratch.float_words[lane].data() + kGroupWords * g, here + kGroupCols * g);
       if (left < kSegmentCols) std::memcpy(to, here, sizeof(Bits) * static_cast<size_t>(left));
     }
   }
@@ -129,7 +134,7 @@ HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& s
 
 HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const FloatOrigin origin = OriginOf(launch.stored.lowest);
-  StoreGroups<kFloatForm, uint16_t>(
+  StoreGroups<kFloatCols, kFloatForm, uint16_t>(
       launch, chunk, scratch,
       [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, uint16_t* HWY_RESTRICT to)
           HWY_ATTR { FloatGroup(entries, words, origin, to); });
@@ -137,10 +142,18 @@ HWY_NOINLINE void StoreFloats(const Launch& launch, const Chunk& chunk, Scratch&
 
 HWY_NOINLINE void StoreF8(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(launch.stored.lowest));
-  StoreGroups<f8_form(kFloatCols), uint8_t>(
+  StoreGroups<kFloatCols, f8_form(kFloatCols), uint8_t>(
       launch, chunk, scratch,
       [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, uint8_t* HWY_RESTRICT to)
           HWY_ATTR { F8Group(entries, words, lowest, to); });
+}
+
+template <int kForm, class Bits>
+HWY_NOINLINE void StoreEights(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
+  const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(launch.stored.lowest));
+  StoreGroups<8, kForm, Bits>(launch, chunk, scratch,
+                              [&](const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
+                                  Bits* HWY_RESTRICT to) HWY_ATTR { EightsPiece<kForm>(entries, words, lowest, to); });
 }
 
 template <bool kStores>
