@@ -244,7 +244,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   };
   for (int k = model.f8 ? kLeastF8SymbolCols : kLeastSymbolCols; k <= kMostSymbolCols; k *= 2) {
     if (wanted.symbol_cols != 0 && wanted.symbol_cols != k) continue;
-    if (wanted.symbol_cols == 0 && floats && k == 8 && !wanted.fragments) continue;
+    if (wanted.symbol_cols == 0 && floats && k == (wanted.fragments ? 2 : 8)) continue;
     if (wanted.contiguous) add_candidates(k, false);
     if (wanted.folded && !floats && has_folded_cells(k)) add_candidates(k, true);
   }

@@ -48,8 +48,8 @@ struct Model {
 };
 
 // What the model may become: 0 columns of a symbol, -1 raw bits and 0 table bits are open, and so are the cells where
-// both kinds are wanted. Symbols of eight exponents are for fragments, which most kernels that take them multiply: of rows
-// they are only made where nothing else is wanted.
+// both kinds are wanted. Symbols of eight exponents are for fragments, which most kernels that take them multiply, and
+// those of two for rows: kernels of fragments take none. Of the others they are only made where nothing else is wanted.
 struct Wanted {
   int symbol_cols, raw_bits, table_bits;
   bool contiguous, folded, fragments;

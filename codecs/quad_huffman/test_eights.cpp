@@ -162,6 +162,19 @@ TEST_CASE("quad_huffman's symbols of eight exponents take a sixth of a bit more 
   }
 }
 
+TEST_CASE("quad_huffman chooses symbols of exponents that the layout's kernels multiply", "[quad_huffman]") {
+  const datasets::Matrix matrix = tests::bf16_matrix({64, 2048});
+  for (const char* aim : {"size", "speed"}) {
+    const auto chosen = [&](const char* layout) {
+      const CompressedMatrix compressed = coded(matrix, {{"symbol_cols", "0"}, {"optimise", aim}, {"layout", layout}});
+      return open_stored(compressed.view()).symbol_cols;
+    };
+    INFO(aim);
+    CHECK(chosen("rows") != 8);
+    CHECK(chosen("fragments") != 2);
+  }
+}
+
 TEST_CASE("quad_huffman refuses streams of symbols of eight exponents that lead outside", "[quad_huffman]") {
   const auto refused = [](const CompressedMatrix& good, int section, size_t at, int value) {
     CompressedMatrix bad = good;
