@@ -78,11 +78,18 @@ context::pooled_fixedsize_stack& stacks() {
 class Block;
 thread_local Block* running_block = nullptr;
 
+// Blocks that are alive at once.
+struct Cluster {
+  std::vector<Block*> blocks;
+  int64_t arrived = 0;  // lanes at barriers
+};
+
 class Block {
  public:
-  Block(const Grid& grid, const std::function<void()>& kernel)
+  Block(const Grid& grid, const std::function<void()>& kernel, Cluster& cluster)
       : grid_(grid),
         kernel_(kernel),
+        cluster_(cluster),
         lanes_(grid.threads),
         met_(grid.threads),
         shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)),
@@ -138,10 +145,18 @@ class Block {
   int64_t index() const { return index_; }
   const Grid& grid() const { return grid_; }
   std::byte* shared() const { return shared_data_; }
+  const Cluster& cluster() const { return cluster_; }
   // Counts asynchronous copies to shared memory: `change` is 1 when one begins, -1 when a lane has waited for it.
   void count_in_flight(const std::byte* to, int bytes, int change) {
     for (int64_t word = (to - shared_data_) / 4; word < (to - shared_data_ + bytes) / 4; ++word)
       in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
+  }
+
+  // The barrier of a cluster, whose lanes come to all barriers as often.
+  void meet_cluster() {
+    const int64_t lanes = int64_t{grid_.threads} * grid_.cluster, goes_on = (cluster_.arrived++ / lanes + 1) * lanes;
+    while (cluster_.arrived < goes_on) pause();
+    progress_ = true;
   }
 
   BulkPhase& bulk(const uint64_t* place) { return bulk_[place]; }
@@ -226,6 +241,8 @@ class Block {
     if (paused > 0) return false;
     if (waiting == 0) {
       finished_ = true;
+      // Nobody may read a block's shared memory when it has ended.
+      if (grid_.cluster > 1) std::memset(shared_data_, 0xA5, static_cast<size_t>(grid_.shared_bytes));
       return false;
     }
     for (int t = 0; t < grid_.threads; ++t)
@@ -308,6 +325,7 @@ class Block {
 
   const Grid& grid_;
   const std::function<void()>& kernel_;
+  Cluster& cluster_;
   std::vector<Lane> lanes_;
   std::vector<uint64_t> met_;
   std::vector<std::byte> shared_;
@@ -347,13 +365,21 @@ void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     throw KernelFault(std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) +
                       " threads must run together; the device has room for " +
                       std::to_string(kComputeUnits * kThreadsOfComputeUnit) + " threads.");
+  if (grid.cluster < 1 || grid.blocks % grid.cluster != 0 || (grid.together && grid.cluster > 1))
+    throw KernelFault(std::to_string(grid.blocks) + " blocks were asked for in clusters of " +
+                      std::to_string(grid.cluster) + ", which they cannot be.");
   struct Leave {
     ~Leave() { running_block = nullptr; }
   } leave;
-  const int64_t at_once = grid.together ? grid.blocks : 1;
+  const int64_t at_once = grid.together ? grid.blocks : grid.cluster;
+  Cluster cluster;
   std::vector<std::unique_ptr<Block>> blocks;
-  for (int64_t i = 0; i < at_once; ++i) blocks.push_back(std::make_unique<Block>(grid, kernel));
+  for (int64_t i = 0; i < at_once; ++i) {
+    blocks.push_back(std::make_unique<Block>(grid, kernel, cluster));
+    cluster.blocks.push_back(blocks.back().get());
+  }
   for (int64_t first = 0; first < grid.blocks; first += at_once) {
+    cluster.arrived = 0;
     for (int64_t i = 0; i < at_once; ++i) blocks[static_cast<size_t>(i)]->begin(first + i);
     run_blocks(blocks, grid.reversed);
     for (const auto& block : blocks) block->end();
@@ -366,6 +392,15 @@ int64_t block_index() { return running_block->index(); }
 int64_t grid_size() { return running_block->grid().blocks; }
 int wave_size() { return running_block->grid().wave_size; }
 std::byte* shared_data() { return running_block->shared(); }
+int cluster_rank() { return static_cast<int>(running_block->index() % running_block->grid().cluster); }
+std::byte* shared_data_of(int rank) {
+  const Cluster& cluster = running_block->cluster();
+  if (rank < 0 || rank >= running_block->grid().cluster)
+    fault("the shared memory of block " + std::to_string(rank) + " of a cluster of " +
+          std::to_string(running_block->grid().cluster) + " is read.");
+  return cluster.blocks[static_cast<size_t>(rank)]->shared();
+}
+void meet_cluster() { running_block->meet_cluster(); }
 const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
 void pause() { running_block->pause(); }
 void pause_for_peers() { running_block->pause_for_peers(); }

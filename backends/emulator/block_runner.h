@@ -38,6 +38,8 @@ struct Grid {
   bool reversed = false;
   // All blocks are alive at once, as in a cooperative launch.
   bool together = false;
+  // So many blocks are a cluster, which are alive at once.
+  int cluster = 1;
 };
 
 // The emulated devices. A compute unit has room for this many threads: more cannot run together.
@@ -55,6 +57,11 @@ int64_t grid_size();
 int wave_size();
 // The block's dynamic shared memory.
 std::byte* shared_data();
+
+// Clusters: this block's number in its own, the shared memory of block number `rank`, and a barrier of all of their lanes.
+int cluster_rank();
+std::byte* shared_data_of(int rank);
+void meet_cluster();
 
 // Meets the other lanes, handing them `operand`. The result holds what each lane of the group handed in, in order, and
 // is valid until this lane's next meeting. For scopes beyond a wave it is null.

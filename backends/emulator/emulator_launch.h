@@ -22,6 +22,7 @@ struct LaunchShape {
   int64_t shared_bytes = 0;
   bool early = false;  // here kernels never overlap
   bool together = false;
+  int cluster = 1;
 };
 inline void let_next_begin() {}
 inline void wait_for_previous() {}
@@ -35,6 +36,7 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
   grid.threads = shape.block;
   grid.shared_bytes = shape.shared_bytes;
   grid.together = shape.together;
+  grid.cluster = shape.cluster;
   static_cast<Stream*>(stream)->run(grid, [&] { std::apply(kernel, parameters); });
 }
 

@@ -57,6 +57,8 @@ struct LaunchShape {
   // All blocks run at the same time, so that they may wait for each other (exchange.h): a cooperative launch, which
   // fails if they do not all fit on the device at once. Not together with `early`.
   bool together = false;
+  // So many blocks are a cluster (cluster.h), of which the grid has whole ones. Only devices that have_clusters().
+  int cluster = 1;
 };
 
 // Beyond this a kernel has to ask for its dynamic shared memory.
@@ -73,21 +75,29 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
       (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
                                            static_cast<int>(shape.shared_bytes));
 #if defined(ECMV_GPU_CUDA)
-    cudaLaunchAttribute attribute{};
+    cudaLaunchAttribute attributes[3] = {};
+    unsigned count = 0;
     if (shape.together) {
-      attribute.id = cudaLaunchAttributeCooperative;
-      attribute.val.cooperative = 1;
-    } else {
-      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attribute.val.programmaticStreamSerializationAllowed = 1;
+      attributes[count].id = cudaLaunchAttributeCooperative;
+      attributes[count++].val.cooperative = 1;
+    }
+    if (shape.early) {
+      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (shape.cluster > 1) {
+      attributes[count].id = cudaLaunchAttributeClusterDimension;
+      attributes[count].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+      attributes[count].val.clusterDim.y = attributes[count].val.clusterDim.z = 1;
+      ++count;
     }
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(shape.grid));
     config.blockDim = dim3(static_cast<unsigned>(shape.block));
     config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
     config.stream = static_cast<StreamHandle>(stream);
-    config.attrs = &attribute;
-    config.numAttrs = shape.early || shape.together ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = count;
     (void)cudaLaunchKernelExC(&config, function, addresses);
 #else
     const dim3 grid(static_cast<unsigned>(shape.grid)), block(static_cast<unsigned>(shape.block));

@@ -16,25 +16,31 @@ inline int64_t share_scratch_bytes(int shares, int64_t rows) {
   return shares > 1 ? int64_t{shares} * kMaxBatch * rows * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
-inline constexpr int kAddThreads = 256;
+inline constexpr int kAddThreads = 256, kAddBlocks = 2048 / kAddThreads;  // of a multiprocessor
 
-// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time.
+// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time; those of four shares are loaded before they are added.
 template <typename Four>
 ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t count, Pointer<float> y) {
-  constexpr int kEach = static_cast<int>(sizeof(Four) / sizeof(float));
+  constexpr int kEach = static_cast<int>(sizeof(Four) / sizeof(float)), kAtOnce = 4;
   let_next_begin();
   wait_for_previous();
   for (int64_t i = (block_index() * block_size() + thread_index()) * kEach; i < count;
        i += grid_size() * block_size() * kEach) {
     float sum[kEach] = {};
-    for (int share = 0; share < shares; ++share) {
-      const Four some = *cast<const Four>(sums + (share * count + i));
+    for (int first = 0; first < shares; first += kAtOnce) {
+      Four some[kAtOnce];
       ECMV_GPU_UNROLL
-      for (int k = 0; k < kEach; ++k) {
-        if constexpr (kEach == 1)
-          sum[k] += some;
-        else
-          sum[k] += float_of(word_of(some, k));
+      for (int s = 0; s < kAtOnce; ++s)
+        some[s] = first + s < shares ? *cast<const Four>(sums + ((first + s) * count + i)) : Four{};
+      ECMV_GPU_UNROLL
+      for (int s = 0; s < kAtOnce; ++s) {
+        ECMV_GPU_UNROLL
+        for (int k = 0; k < kEach; ++k) {
+          if constexpr (kEach == 1)
+            sum[k] += some[s];
+          else
+            sum[k] += float_of(word_of(some[s], k));
+        }
       }
     }
     if constexpr (kEach == 1)
@@ -50,7 +56,7 @@ inline void enqueue_add_shares(void* stream, const std::byte* scratch, int share
   if (shares <= 1) return;
   const Pointer<const float> sums = reinterpret_cast<const float*>(scratch);
   const int64_t blocks =
-      std::min<int64_t>(int64_t{compute_units} * 4, (count + kAddThreads * 4 - 1) / (kAddThreads * 4));
+      std::min<int64_t>(int64_t{compute_units} * kAddBlocks, (count + kAddThreads * 4 - 1) / (kAddThreads * 4));
   const LaunchShape shape{blocks, kAddThreads, 0, early};
   if (count % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0)
     launch(add_shares<uint4>, shape, stream, sums, shares, count, Pointer<float>(y));

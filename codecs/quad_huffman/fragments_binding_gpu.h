@@ -115,7 +115,7 @@ struct TogetherPlanned {
 // Of all numbers of lane groups, whole warpgroups, the one whose blocks are done first, each multiprocessor having one block. No
 // lane groups where nothing fits.
 inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shape, datasets::Shape stored,
-                                     int token_tiles, int compute_units, int64_t shared_bytes) {
+                                     int token_tiles, int compute_units, int64_t shared_bytes, bool clusters) {
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
   // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a tile of 16 lane
   // groups 40.6 us, one of 24 53.2.)
@@ -144,6 +144,7 @@ inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shap
     planned.layout.tokens = plan.rings + static_cast<int>(before_tokens);
     planned.layout.share_tiles = static_cast<int>(share_tiles);
     planned.layout.shares = static_cast<int>(shares);
+    planned.layout.pairs = clusters && shares % 2 == 0;
     plan.bytes = planned.layout.tokens + static_cast<int>(slices);
     best = planned;
   }
@@ -160,11 +161,12 @@ struct MultiplyTogether {
   const RingPolicy* policy;
   int compute_units;
   int64_t shared_bytes;
-  bool early;
+  bool early, clusters;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const auto plan = [&](int tokens) {
-      return plan_together(*policy, shape, stored, gpu::token_tiles(tokens, true), compute_units, shared_bytes);
+      return plan_together(*policy, shape, stored, gpu::token_tiles(tokens, true), compute_units, shared_bytes,
+                           clusters);
     };
     multiply_parts(stream, args, plan(64).plan.lane_groups != 0 ? 64 : 16, compute_units, early, plan,
                    [&](const TogetherPlanned& planned, gpu::Bf16Tokens tokens) {
@@ -172,7 +174,7 @@ struct MultiplyTogether {
                                of_block = planned.plan.lane_groups;
                      gpu::launch(together_kernel(shape, tiles),
                                  {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes,
-                                  planned.plan.bytes, early},
+                                  planned.plan.bytes, early, false, planned.layout.pairs ? 2 : 1},
                                  stream, matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
                    });
   }
@@ -186,7 +188,8 @@ inline std::string refuses_together(const codecs::CompressedView& matrix, const 
   const Shape shape = shape_of(matrix);
   if (together_kernel(shape, 8) == nullptr)
     return "The kernel is for bf16 elements in symbols of four or eight, and f8 elements in symbols of eight.";
-  if (plan_together(policy.as<RingPolicy>(), shape, stored_shape(matrix), 2, device.compute_units, device.shared_bytes)
+  if (plan_together(policy.as<RingPolicy>(), shape, stored_shape(matrix), 2, device.compute_units, device.shared_bytes,
+                    gpu::have_clusters(device))
           .plan.lane_groups == 0)
     return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
            "block.";
@@ -200,13 +203,15 @@ inline backends::BoundKernel bind_together(const backends::Policy& named, Layers
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<RingPolicy>();
   const auto planned = [&](int tiles) {
-    return plan_together(policy, shape, stored, tiles, device.compute_units, device.shared_bytes).layout;
+    return plan_together(policy, shape, stored, tiles, device.compute_units, device.shared_bytes,
+                         gpu::have_clusters(device))
+        .layout;
   };
   const TogetherLayout few = planned(2), many = planned(8);
   const int shares = std::max(few.shares, many.shares),
             share_cols = std::max(few.share_tiles, many.share_tiles) * shape.tile_cols * 2;
   return {MultiplyTogether{matrix_of(view, shape), shape, stored, &policy, device.compute_units, device.shared_bytes,
-                           gpu::have_early_launches(device)},
+                           gpu::have_early_launches(device), gpu::have_clusters(device)},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
            .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
 }

@@ -3,11 +3,18 @@
 // same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the shares, share rows as in
 // fragments_gpu.h.
 //
-// With 64 tokens a lane has 32 sums. A block has up to 24 lane groups of 80 registers: each unit is multiplied as soon as it is
-// decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers and so: 8192 x
-// 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.)
+// With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit is multiplied as
+// soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers
+// and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.) Symbols of eight have more raw bits at
+// hand; they have 16 lane groups, whose loads are a whole batch ahead, for what is under way to a multiprocessor limits them
+// (LaneForm).
+//
+// Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared memory. So half
+// as much is left for the launch behind, of two shares nothing. (H100, 16384 x 16384, two shares, us: bf16 167.6 and 161.1 with
+// faster sums by that launch, f8 140.9 and 132.6; 8192 x 8192, four shares: no difference.)
 #pragma once
 
+#include "backends/gpu/cluster.h"
 #include "backends/gpu/token_copies.h"
 #include "codecs/quad_huffman/fragments_gpu.h"
 
@@ -17,6 +24,7 @@ struct TogetherLayout {
   int patches = 0;                  // of each lane group, [kListedBytes]
   int tokens = 0;                   // two slices, from gpu::first_block() on
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
+  bool pairs = false;               // two shares each are a cluster, which adds their sums
 };
 
 // Stored columns of a part of a segment, for which a slice of the tokens is in shared memory.
@@ -113,19 +121,53 @@ class ListedPatches {
   }
 };
 
+// What a lane group hands to the other block of its cluster.
+template <int kTokenTiles>
+inline constexpr int kPairBytes = kTokenTiles / 2 * kLanes * 16;
+// Adds the sums of a cluster's two blocks, of which each gets those of half of the tokens: the first half of `sums`, for tokens from
+// 4 kTokenTiles cluster_rank() on. All threads; `place`: kPairBytes of the lane group.
+template <int kTokenTiles>
+ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kTokenTiles][4]) {
+  constexpr int kHalf = kTokenTiles / 2;
+  const int rank = gpu::cluster_rank();
+  const gpu::Pointer<gpu::uint4> own = gpu::cast<gpu::uint4>(place) + LaneGroup::lane();
+  ECMV_GPU_UNROLL
+  for (int j = 0; j < kHalf; ++j) {
+    uint32_t other[4];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const float first = sums[j][i], second = sums[kHalf + j][i];
+      other[i] = gpu::bits_of(rank == 0 ? second : first);
+      sums[j][i] = rank == 0 ? first : second;
+    }
+    own[j * kLanes] = gpu::uint4{other[0], other[1], other[2], other[3]};
+  }
+  gpu::sync_cluster();
+  ECMV_GPU_UNROLL
+  for (int j = 0; j < kHalf; ++j) {
+    const gpu::uint4 other = gpu::load_of_block(own + j * kLanes, 1 - rank);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) sums[j][i] += gpu::float_of(gpu::word_of(other, i));
+  }
+  gpu::sync_cluster();  // before the other one may end
+}
+
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix matrix, Plan plan,
                                                                          TogetherLayout layout, Hidden hidden,
                                                                          gpu::Bf16Tokens tokens) {
-  // Raw bits half a batch at a time, and the schedule in shared memory: 80 registers are just enough, and what is spilled is
-  // waited for with the loads under way.
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow,
-                           LaneForm{.lean = true, .prefetches = false, .early = gpu::kMovesLoads, .halves = true}>;
+  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are just enough, and
+  // what is spilled is waited for with the loads under way.
+  constexpr bool kEights = kSymbolCols == 8;
+  using TileOf = TileLanes<
+      kSymbolCols, kForm, kSymbolsOfWindow,
+      LaneForm{
+          .lean = true, .prefetches = false, .early = gpu::kMovesLoads, .halves = !kEights, .looks_ahead = kEights}>;
   static_assert(TileOf::kFloats);
   static_assert(TileOf::kSegmentCols <= 2 * kPartCols);
   constexpr int kParts = TileOf::kSegmentCols / kPartCols, kBytes = kSliceBytes<kTokenTiles>,
-                kSliceCols = 2 * kPartCols, kPartUnits = kPartCols / kFragmentCols,
-                kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes, kBatch = gpu::kUnitsOfBlock;
+                kSliceCols = 2 * kPartCols, kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes,
+                kBatch = gpu::kUnitsOfBlock;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
             share = static_cast<int>(gpu::block_index() % layout.shares), first_tile = share * layout.share_tiles,
             tiles_left = matrix.column_tiles - first_tile,
@@ -164,72 +206,71 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
     const int segments = tile.segments();
     for (int s = 0; s < segments; ++s) {
       tile.wait_for_segment();
-      gpu::Pointer<const std::byte> own_slice = slices;
-      // The slice of a part of the segment is there, and that of the next one begins to come.
-      const auto begin_part = [&](int part) {
+      ECMV_GPU_NO_UNROLL
+      for (int part = 0; part < kParts; ++part, ++slice) {
+        // The slice of this part is there, and that of the next one begins to come.
+        if (part != 0) gpu::wait_copies<0>();
         gpu::order_before_units();
         gpu::sync_block();
         copy_tokens(slice + 1);
         if (part == 0) tile.fetch(s);
         gpu::commit_copies();
-        own_slice = slices + slice % 2 * kBytes;
-        ++slice;
-      };
-      // Those of the last part are added when all is decoded: between parts registers are full.
-      const auto add_patches = [&](int part) { patches.add(tile, matrix.power, s * kParts + part, own_slice, sums); };
-      begin_part(0);
-      add_patches(0);
-      // A unit is multiplied while the next one is decoded.
-      gpu::uint4 operands[2];
-      gpu::uint2 above{};
-      uint32_t held = 0;
-      tile.decode_one(table, s, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-        const auto numbers = [&](int of, uint32_t word) {
-          return unscaled_numbers_of<TileOf>(of, exponents, word, lowest, exponent_unit<TileOf>(hidden));
-        };
-        // Symbols of eight have the exponents of both quads.
-        if (quad % 2 == 0) {
-          held = signs;
-          if constexpr (!TileOf::kEights) {
-            const FourFloats four = numbers(quad, signs);
-            above = {four.first, four.second};
+        const gpu::Pointer<const std::byte> own_slice = slices + slice % 2 * kBytes;
+        patches.add(tile, matrix.power, s * kParts + part, own_slice, sums);
+        // A unit is multiplied while the next one is decoded.
+        gpu::uint4 operands[2];
+        gpu::uint2 above{};
+        uint32_t held = 0;
+        tile.template decode_part<kParts>(table, s, part, [&](int, int quad, uint32_t exponents, uint32_t signs) {
+          const auto numbers = [&](int of, uint32_t word) {
+            return unscaled_numbers_of<TileOf>(of, exponents, word, lowest, exponent_unit<TileOf>(hidden));
+          };
+          // Symbols of eight have the exponents of both quads.
+          if (quad % 2 == 0) {
+            held = signs;
+            if constexpr (!TileOf::kEights) {
+              const FourFloats four = numbers(quad, signs);
+              above = {four.first, four.second};
+            }
+            return;
           }
-          return;
-        }
-        const int unit = quad / 2 % kPartUnits;
-        if (TileOf::kEights && quad > 1) gpu::wait_for_products();
-        const FourFloats four = numbers(quad, signs);
-        if constexpr (TileOf::kEights) {
-          const FourFloats first = numbers(quad - 1, held);
-          above = {first.first, first.second};
-        }
-        const int which = TileOf::kEights ? 0 : unit % 2;
-        operands[which] = gpu::uint4{above.x, four.first, above.y, four.second};
-        if (!TileOf::kEights && quad > 1) gpu::wait_for_products();
-        if (unit == 0 && quad > 1) {
-          gpu::wait_copies<0>();
-          begin_part(quad / 2 / kPartUnits);
-        }
-        gpu::begin_products();
-        gpu::multiply_block(operands[which], gpu::SharedBlocks(own_slice), unit / kBatch * kBlockBytes, unit % kBatch,
-                            sums);
-        gpu::commit_products();
-      });
-      gpu::wait_for_products();
-      if constexpr (kParts > 1) add_patches(1);
+          const int unit = quad / 2, which = TileOf::kEights ? 0 : unit % 2;
+          if (TileOf::kEights && unit > 0) gpu::wait_for_products();
+          const FourFloats four = numbers(quad, signs);
+          if constexpr (TileOf::kEights) {
+            const FourFloats first = numbers(quad - 1, held);
+            above = {first.first, first.second};
+          }
+          operands[which] = gpu::uint4{above.x, four.first, above.y, four.second};
+          if (!TileOf::kEights && unit > 0) gpu::wait_for_products();
+          gpu::begin_products();
+          gpu::multiply_block(operands[which], gpu::SharedBlocks(own_slice), unit / kBatch * kBlockBytes, unit % kBatch,
+                              sums);
+          gpu::commit_products();
+        });
+        gpu::wait_for_products();
+      }
     }
     if (number + 1 < own_tiles) begin(number + 1, 0);
   }
   gpu::wait_copies<0>();
+  int first_token = 0;
+  if (layout.pairs) {
+    static_assert(kPairBytes<kTokenTiles> <= TileOf::kSharedBytes);
+    add_pair(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), sums);
+    first_token = gpu::cluster_rank() * (4 * kTokenTiles);
+  }
   if (own_group >= matrix.row_groups) return;
+  const int stored_share = layout.pairs ? share / 2 : share;
   ECMV_GPU_UNROLL
   for (int j = 0; j < kTokenTiles; ++j) {
+    if (layout.pairs && j >= kTokenTiles / 2) continue;
     ECMV_GPU_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const int token = 8 * j + lane % 4 * 2 + i % 2;
+      const int token = first_token + 8 * j + lane % 4 * 2 + i % 2;
       const int64_t row = group * kUnitRows + lane / 4 + i / 2 * 8;
       if (token < tokens.batch && row < matrix.rows)
-        tokens.y[(share * tokens.batch + token) * tokens.rows + row] =
+        tokens.y[(stored_share * tokens.batch + token) * tokens.rows + row] =
             TileOf::kEights ? scaled(sums[j][i], matrix.power) : sums[j][i];
     }
   }

@@ -24,8 +24,12 @@ struct LaneForm {
   // Raw bits of bf16 and f8 elements are brought to the L2 cache before they are loaded.
   bool prefetches = true;
   // Raw bits are loaded a batch before they are needed, with `halves` half of one. Else ptxas moves the loads to where registers
-  // are free for them, which was 60 to 80 instructions before (NOTES.md: what that gains).
+  // are free for them, which was 60 to 80 instructions before (NOTES.md: what that gains). Bytes under way are what decides with few
+  // lane groups. (H100, 64 tokens, symbols of eight, 16 lane groups, us with halves and without: bf16 at 16384 x 16384 180.4, 167.6, at
+  // 8192 x 8192 49.2, 46.9; f8 151.6, 140.9.)
   bool early = false, halves = false;
+  // A symbol is looked up before the one before it is visited, which may hold the compiler back (the same kernel: 1 % less time).
+  bool looks_ahead = false;
 };
 
 // Of products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
@@ -136,7 +140,7 @@ class TileLanes {
         gpu::wait_copies<kAhead>();
         LaneGroup::sync();
       }
-      decode_segment(table, s, visit);
+      decode_one(table, s, visit);
     }
   }
 
@@ -226,7 +230,12 @@ class TileLanes {
   }
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_one(const Table& table, int s, Visit visit) {
-    decode_segment(table, s, visit);
+    decode_part<1>(table, s, 0, visit);
+  }
+  // One of kParts equal parts of a segment, which come in order; quads count from the part's first.
+  template <int kParts, typename Visit>
+  ECMV_GPU_DEVICE void decode_part(const Table& table, int s, int part, Visit visit) {
+    decode_symbols<kSegmentSymbols / kParts>(table, s, part + 1 < kParts || s + 1 < segments_, visit);
   }
 
   using PatchWalk = quad_huffman::ECMV_GPU_NAMESPACE::PatchWalk;
@@ -316,8 +325,8 @@ class TileLanes {
   static constexpr int kBatchWords = batch_words(kSymbolCols, kForm), kUnitWords = raw_unit_words(kSymbolCols, kForm);
   static constexpr int kRawBytesOfLane = kUnitWords * 4;  // of a unit
   // What is loaded at once: batches, or parts of them.
-  static constexpr int kSteps = kLanesForm.halves ? 2 : 1, kStepQuads = kBatchQuads / kSteps;
-  static_assert(kBatchWords % kSteps == 0);
+  static constexpr int kLoadsOfBatch = kLanesForm.halves ? 2 : 1, kStepQuads = kBatchQuads / kLoadsOfBatch;
+  static_assert(kBatchWords % kLoadsOfBatch == 0);
   static_assert(kBatches % 2 == 0);
 
   static constexpr int kPatchesAhead = 4;
@@ -358,12 +367,12 @@ class TileLanes {
   // kind by one counter, so that a wait for one waits for all that have begun.
   ECMV_GPU_DEVICE void load_step(int step, int further, int of_lane, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
-    const int batch = step / kSteps;
+    const int batch = step / kLoadsOfBatch;
     const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * of_lane);
     const gpu::Pointer<const std::byte> from = tile_.raw + further;
     uint32_t* words = tile_.words[batch % 2];
     ECMV_GPU_UNROLL
-    for (int i = first_word(step % kSteps); i < first_word(step % kSteps + 1); i += kUnitWords) {
+    for (int i = first_word(step % kLoadsOfBatch); i < first_word(step % kLoadsOfBatch + 1); i += kUnitWords) {
       const gpu::Pointer<const std::byte> unit = from + lane + (batch * kBatchWords + i) * kLineBytes;
       if constexpr (kUnitWords == 4) {
         const gpu::uint4 v = load_raw(gpu::cast<const gpu::uint4>(unit));
@@ -379,7 +388,7 @@ class TileLanes {
   }
   // Of a batch, what a step loads: units that have a word of the step's columns, and no word of those before.
   ECMV_GPU_DEVICE static constexpr int first_word(int step) {
-    return (step * (kBatchWords / kSteps) + kUnitWords - 1) / kUnitWords * kUnitWords;
+    return (step * (kBatchWords / kLoadsOfBatch) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }
 
   // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
@@ -402,15 +411,16 @@ class TileLanes {
     if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
   }
 
-  template <typename Visit>
-  ECMV_GPU_DEVICE void decode_segment(const Table& table, int s, Visit visit) {
+  // The next kSymbols symbols, all of segment s.
+  template <int kSymbols, typename Visit>
+  ECMV_GPU_DEVICE void decode_symbols(const Table& table, int s, bool goes_on, Visit visit) {
+    constexpr int kSteps = kSymbols * kSymbolCols / 4 / kStepQuads;
+    static_assert(kSteps % (2 * kLoadsOfBatch) == 0);
     Windows windows{};
-    uint32_t window = 0, used = 0, used_before = 0, entry = 0;
+    uint32_t window = 0, used = 0, used_before = 0;
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
-    const int next_segment = s + 1 < segments_ ? kSegmentRawBytes : 0;  // past the last segment: its own
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < kSegmentSymbols; ++i) {
-      const uint32_t before = entry;  // of pairs, the first one's
+    const int next = goes_on ? kSegmentRawBytes * kSymbols / kSegmentSymbols : 0;  // past the last segment: its own
+    const auto look_up = [&](int i) {
       if (i % (2 * kSymbolsOfWindow) == 0) {
         windows = windows_of(lane_ring_, tile_.position, hidden_);
         window = windows.first;
@@ -421,18 +431,25 @@ class TileLanes {
         used = 0;
       }
       const uint32_t left = i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used);
-      entry = kShifted ? table.at_shifted(left) : table[left];
+      return kShifted ? table.at_shifted(left) : table[left];
+    };
+    uint32_t entry = 0, ahead = look_up(0);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kSymbols; ++i) {
+      const uint32_t before = entry;  // of pairs, the first one's
+      entry = kLanesForm.looks_ahead || i == 0 ? ahead : look_up(i);
       used = Bytes::add_length(entry, used);
-      if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSegmentSymbols - 1)
+      if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSymbols - 1)
         tile_.position += Bytes::bits_of(used_before + used);
+      if (kLanesForm.looks_ahead && i + 1 < kSymbols) ahead = look_up(i + 1);
       if constexpr (kSymbolCols == 2) {
-        if (i % 2 == 1) visit_quad<0>(i / 2, s, next_segment, visit, Bytes::pair(before, entry));
+        if (i % 2 == 1) visit_quad<0, kSteps>(i / 2, s, next, visit, Bytes::pair(before, entry));
       } else {
-        visit_quad<0>(i * (kSymbolCols / 4), s, next_segment, visit, entry);
-        if constexpr (kSymbolCols == 8) visit_quad<1>(2 * i + 1, s, next_segment, visit, entry);
+        visit_quad<0, kSteps>(i * (kSymbolCols / 4), s, next, visit, entry);
+        if constexpr (kSymbolCols == 8) visit_quad<1, kSteps>(2 * i + 1, s, next, visit, entry);
       }
     }
-    tile_.raw += next_segment;
+    tile_.raw += next;
   }
 
   // What decode_integers() has decode() call.
@@ -441,17 +458,17 @@ class TileLanes {
     Visit visit;
   };
   // Quad kQuad of the symbol of `entry`.
-  template <int kQuad, typename Visit>
-  ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next_segment, Visit visit, uint32_t entry) {
+  template <int kQuad, int kSteps, typename Visit>
+  ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next, Visit visit, uint32_t entry) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
     if (quad % kStepQuads == 0) {
       // Nobody needs what is loaded past the last segment: all lanes load the same.
       const int step = quad / kStepQuads;
-      const bool of_next = step + 1 == kBatches * kSteps;
-      load_step(of_next ? 0 : step + 1, of_next ? next_segment : 0, of_next && next_segment == 0 ? 0 : kRawBytesOfLane,
-                tile_.words[batch % 2][first_word(step % kSteps)]);
+      const bool of_next = step + 1 == kSteps;
+      load_step(of_next ? 0 : step + 1, of_next ? next : 0, of_next && next == 0 ? 0 : kRawBytesOfLane,
+                tile_.words[batch % 2][first_word(step % kLoadsOfBatch)]);
     }
-    if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kBatches || next_segment != 0))
+    if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kSteps / kLoadsOfBatch || next != 0))
       prefetch_raw(batch + 2, 1);
     const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {

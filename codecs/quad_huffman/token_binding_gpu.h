@@ -98,7 +98,8 @@ void multiply_parts(void* stream, const backends::MatmulArgs& args, int most, in
     tokens.x = args.x_bf16 + first * args.x_stride;
     float* const y = args.y + first * args.y_stride;
     const auto planned = plan_of(tokens.batch);
-    const int shares = planned.layout.shares;
+    int shares = planned.layout.shares;
+    if constexpr (requires { planned.layout.pairs; }) shares /= planned.layout.pairs ? 2 : 1;
     tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
     launch(planned, tokens);
     gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);

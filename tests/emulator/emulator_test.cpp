@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/gpu/async_copy.h"
+#include "backends/gpu/cluster.h"
 #include "backends/gpu/exchange.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/warpgroup_units.h"
@@ -71,6 +72,21 @@ ECMV_GPU_KERNEL void reversal_without_barrier(gpu::Pointer<int32_t> out) {
   const gpu::Pointer<int32_t> shared = gpu::cast<int32_t>(gpu::shared_memory());
   shared[gpu::thread_index()] = gpu::thread_index();
   out[gpu::thread_index()] = shared[gpu::thread_index() ^ 1];
+}
+
+// What the thread of the same number in the cluster's other block has stored.
+ECMV_GPU_KERNEL void swaps_with_neighbour(gpu::Pointer<int32_t> out, int barriers) {
+  const gpu::Pointer<gpu::uint4> own = gpu::cast<gpu::uint4>(gpu::shared_memory()) + gpu::thread_index();
+  const auto block = static_cast<uint32_t>(gpu::block_index());
+  *own = gpu::uint4{0, 0, 0, block};
+  if (barriers > 0) gpu::sync_cluster();
+  const gpu::uint4 other = gpu::load_of_block(own, 1 - gpu::cluster_rank());
+  if (barriers > 1) gpu::sync_cluster();
+  out[gpu::block_index() * gpu::block_size() + gpu::thread_index()] = static_cast<int32_t>(other.w);
+}
+
+ECMV_GPU_KERNEL void one_block_skips_the_barrier() {
+  if (gpu::cluster_rank() == 0) gpu::sync_cluster();
 }
 
 ECMV_GPU_KERNEL void some_lanes_skip_the_ballot() {
@@ -363,6 +379,35 @@ TEST_CASE("more blocks than the device has room for do not run together") {
                            memory.exchange, 2, out.data()),
                        backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("9 blocks of 1024 threads must run together")));
+}
+
+TEST_CASE("blocks of a cluster read each other's shared memory, and missing barriers show") {
+  constexpr int kBlocks = 6, kThreads = 64;
+  for (int barriers = 0; barriers <= 2; ++barriers) {
+    gpu::Stream stream(any_wave_size());
+    int wrong = 0;
+    for (int order = 0; order < 2; ++order) {
+      Numbers out(kBlocks * kThreads);
+      gpu::launch(swaps_with_neighbour,
+                  {.grid = kBlocks, .block = kThreads, .shared_bytes = kThreads * 16, .cluster = 2}, stream.opaque(),
+                  out.data(), barriers);
+      stream.synchronize();
+      for (int i = 0; i < kBlocks * kThreads; ++i) wrong += out.values[static_cast<size_t>(i)] != (i / kThreads ^ 1);
+    }
+    CHECK((wrong == 0) == (barriers == 2));
+  }
+}
+
+TEST_CASE("clusters that cannot be, and blocks that are not in the cluster, are reported") {
+  skip_under_address_sanitizer();
+  Numbers out(3 * 64);
+  CHECK_THROWS_MATCHES(
+      run(32, swaps_with_neighbour, {.grid = 3, .block = 64, .shared_bytes = 1024, .cluster = 2}, out.data(), 2),
+      backends::emulator::KernelFault, MessageMatches(ContainsSubstring("3 blocks were asked for in clusters of 2")));
+  CHECK_THROWS_MATCHES(run(32, swaps_with_neighbour, {1, 64, 1024}, out.data(), 2), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("block 1 of a cluster of 1 is read")));
+  CHECK_THROWS_MATCHES(run(32, one_block_skips_the_barrier, {.grid = 2, .block = 64, .cluster = 2}),
+                       backends::emulator::KernelFault, MessageMatches(ContainsSubstring("Deadlock")));
 }
 
 TEST_CASE("portable forms of device instructions are right") {
