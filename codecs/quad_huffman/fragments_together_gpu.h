@@ -1,17 +1,17 @@
-// Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together (gpu/warpgroup_units.h), 64 rows, from their
-// registers. All lane groups of a block have other rows and the same columns, and take the segments of their tiles at the
-// same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the shares, share rows as in
-// fragments_gpu.h.
+// Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together
+// (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same columns, and take
+// the segments of their tiles at the same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the
+// shares, share rows as in fragments_gpu.h.
 //
 // With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit is multiplied as
 // soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers
 // and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.) Symbols of eight have more raw bits at
-// hand; they have 16 lane groups, whose loads are a whole batch ahead, for what is under way to a multiprocessor limits them
-// (LaneForm).
+// hand. They have 16 lane groups of 128 registers, and load a whole batch ahead: with half of one, too few bytes were under way
+// (LaneForm has the times).
 //
 // Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared memory. So half
-// as much is left for the launch behind, of two shares nothing. (H100, 16384 x 16384, two shares, us: bf16 167.6 and 161.1 with
-// faster sums by that launch, f8 140.9 and 132.6; 8192 x 8192, four shares: no difference.)
+// as much is left for the launch behind, of two shares nothing. (H100, 64 tokens: NOTES.md; 16384 x 16384, two shares, gains 4 to 6 %,
+// 8192 x 8192, four shares, nothing.)
 #pragma once
 
 #include "backends/gpu/cluster.h"

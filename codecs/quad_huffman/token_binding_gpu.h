@@ -99,7 +99,7 @@ void multiply_parts(void* stream, const backends::MatmulArgs& args, int most, in
     float* const y = args.y + first * args.y_stride;
     const auto planned = plan_of(tokens.batch);
     int shares = planned.layout.shares;
-    if constexpr (requires { planned.layout.pairs; }) shares /= planned.layout.pairs ? 2 : 1;
+    if constexpr (requires { planned.layout.pairs; }) shares /= planned.layout.pairs ? 2 : 1;  // added by clusters
     tokens.y = shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
     launch(planned, tokens);
     gpu::enqueue_add_shares(stream, args.scratch, shares, tokens.batch * tokens.rows, y, compute_units, early);
