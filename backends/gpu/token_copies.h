@@ -131,4 +131,28 @@ ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t fir
   }
 }
 
+// The same of kCols columns, for kernels that take many slices. Where all columns exist and a thread has one token of each block, as
+// nearly always, its copies differ by constants: 42 instructions for four of them instead of 130. (quad_huffman, symbols of eight, 64
+// tokens, two runs each in turn on an H200: 1.60 T elements/s at 8192 x 8192, and 1.56 before.)
+template <int kBlockTokens, int kCols>
+ECMV_GPU_DEVICE void copy_slice_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col,
+                                          Pointer<std::byte> to) {
+  constexpr int kPartCols = 8, kParts = kBlockCols / kPartCols, kThreads = kParts * kBlockTokens;
+  const int threads = static_cast<int>(block_size());
+  if (threads < kThreads || threads >= 2 * kThreads || first_col + kCols > end_col) {
+    copy_blocks_of_tokens<kBlockTokens>(tokens, first_col, end_col, kCols, to);
+    return;
+  }
+  const int thread = static_cast<int>(thread_index()), part = thread % kParts, token = thread / kParts;
+  if (token >= kBlockTokens) return;
+  const bool exists = token < tokens.batch;
+  const Pointer<const uint16_t> from =
+      tokens.x + (first_col + part * kPartCols + (exists ? token * tokens.x_stride : 0));
+  const Pointer<std::byte> own = to + pair_place(token, part * (kPartCols / 2));
+  ECMV_GPU_UNROLL
+  for (int block = 0; block < kCols / kBlockCols; ++block)
+    copy_async_or_zero<2 * kPartCols>(own + block * (kBlockTokens * kBlockTokenBytes),
+                                      cast<const std::byte>(from + block * kBlockCols), exists);
+}
+
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

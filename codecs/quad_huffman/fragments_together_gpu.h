@@ -186,8 +186,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
   };
   const auto copy_tokens = [&](int number) {
     if (number < own_tiles * steps)
-      gpu::copy_blocks_of_tokens<8 * kTokenTiles>(tokens, (int64_t{first_tile} * steps + number) * kSliceCols,
-                                                  tokens.x_stride, kSliceCols, slices + number % 2 * kBytes);
+      gpu::copy_slice_of_tokens<8 * kTokenTiles, kSliceCols>(
+          tokens, (int64_t{first_tile} * steps + number) * kSliceCols, tokens.x_stride, slices + number % 2 * kBytes);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
