@@ -65,7 +65,7 @@ class CodeRing {
   }
   // Starts the copies of the next blocks, for which wait() waits after it has done so for `later` others.
   ECMV_GPU_DEVICE void fetch(int blocks, int later) {
-    const int left = (full_ - fetched_) / kBlockLines, full = left < 0 ? 0 : blocks < left ? blocks : left;
+    const int left = (full_ - fetched_) >> kBlockLinesBits, full = left < 0 ? 0 : blocks < left ? blocks : left;
     if constexpr (kBulk)
       copy_full_lines(full, phase_ + static_cast<uint32_t>(later));
     else
@@ -115,11 +115,22 @@ class CodeRing {
     int at = fetched_ * kLineBytes;
     fetched_ += blocks * kBlockLines;
     codes_ += blocks * kBlockBytes;
+    const auto copy = [&](int block) {
+      const int slot = (at + block * kBlockBytes) & (kAllLinesBytes - 1);
+      gpu::copy_async<16>(ring + slot, from + block * kBlockBytes);
+      if ((slot | (lane & ~(kRepeatedBytes / 16 - 1))) == 0)
+        gpu::copy_async<16>(ring + kAllLinesBytes, from + block * kBlockBytes);
+    };
+    constexpr int kAtOnce = 4;
     ECMV_GPU_NO_UNROLL
-    for (; blocks > 0; --blocks, at += kBlockBytes, from += kBlockBytes) {
-      const int slot = at & (kAllLinesBytes - 1);
-      gpu::copy_async<16>(ring + slot, from);
-      if (slot == 0 && lane < kRepeatedBytes / 16) gpu::copy_async<16>(ring + kAllLinesBytes, from);
+    for (; blocks > 0; blocks -= kAtOnce, at += kAtOnce * kBlockBytes, from += kAtOnce * kBlockBytes) {
+      copy(0);
+      if (blocks == 1) break;
+      copy(1);
+      if (blocks == 2) break;
+      copy(2);
+      if (blocks == 3) break;
+      copy(3);
     }
   }
   // Each lane copies its own words, which come without gaps.
@@ -127,14 +138,13 @@ class CodeRing {
     const int lane = LaneGroup::lane();
     ECMV_GPU_NO_UNROLL
     for (int line = fetched_; line < fetched_ + kBlockLines && line < lines_; ++line) {
-      const uint32_t mask = LaneGroup::pick(mask_, line - full_);
-      if ((mask >> lane & 1) != 0) {
-        const int slot = line & (kRingLines - 1);
-        const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 4);
-        const gpu::Pointer<const std::byte> from = codes_ + 4 * LaneGroup::count_before(mask);
-        gpu::copy_async<4>(to, from);
-        if (slot < kRepeatedLines) gpu::copy_async<4>(to + kAllLinesBytes, from);
-      }
+      const uint32_t mask = LaneGroup::shuffle(mask_, line - full_);
+      const int slot = line & (kRingLines - 1);
+      const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 4);
+      const gpu::Pointer<const std::byte> from = codes_ + 4 * LaneGroup::count_before(mask);
+      const bool own = (mask >> lane & 1) != 0;
+      if (own) gpu::copy_async<4>(to, from);
+      if (own && slot < kRepeatedLines) gpu::copy_async<4>(to + kAllLinesBytes, from);
       codes_ += 4 * gpu::popcount(mask);
     }
     fetched_ += kBlockLines;

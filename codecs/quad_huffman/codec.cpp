@@ -12,83 +12,40 @@
 #include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/schedule.h"
+#include "codecs/quad_huffman/settings.h"
 #include "codecs/quad_huffman/stored.h"
+#include "codecs/quad_huffman/strips.h"
 
 namespace ecmv::codecs::quad_huffman {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 40;
-constexpr int kMostFragmentTileCols = 1024;
-
-int number_of(const Settings& settings, std::string_view name) { return static_cast<int>(settings.integer(name)); }
-
-bool wants_fragments(const Settings& settings) { return settings.text("layout") == "fragments"; }
-
-// Of the stored matrix, which is of `shape`. Fragments are multiplied with many tokens, whose numbers for a tile's columns have to
-// fit the shared memory of a thread block: of 16 tokens 64 KiB for 1024 columns, beside rings of 137 KiB.
-int tile_cols_for(datasets::Shape shape, const Settings& settings) {
-  const int tile_cols = number_of(settings, "tile_cols");
-  if (tile_cols != 0) return tile_cols;
-  const int wide = default_tile_cols(shape.rows, shape.cols);
-  return wants_fragments(settings) ? std::min(wide, kMostFragmentTileCols) : wide;
-}
-
-// Of settings that are not open.
-std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view cells) {
-  const auto fits = [&](int cols, bool folded) {
-    return (symbol_cols == 0 || symbol_cols == cols) && (!folded || has_folded_cells(cols)) &&
-           (raw_bits < 0 || (raw_bits >= least_raw_bits(cols, folded) && raw_bits <= most_raw_bits(cols, folded)));
-  };
-  for (int cols = kLeastSymbolCols; cols <= kMostSymbolCols; cols *= 2)
-    for (const bool folded : {false, true})
-      if (cells != (folded ? "contiguous" : "folded") && fits(cols, folded)) return "";
-  if (cells == "folded")
-    return "quad_huffman has folded cells for symbols of 4 columns with 1 to 5 raw bits, and of 8 columns with 2 to 5.";
-  if (symbol_cols == 2) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
-  return "quad_huffman stores at most 2 raw bits beside symbols of 8 columns, 2 to 5 where cells are folded.";
-}
-
-// Symbols that are open may turn out to be the widest.
-std::string refuses_tile_cols(int symbol_cols, int tile_cols) {
-  const int multiple = symbol_cols == 0 ? kMostSegmentCols : segment_cols(symbol_cols);
-  if (tile_cols % multiple == 0) return "";
-  return "A tile of quad_huffman has a multiple of " + std::to_string(multiple) + " columns" +
-         (symbol_cols == 0 ? " while symbol_cols is open." : " with symbols of " + std::to_string(symbol_cols) + ".");
-}
-
-std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
-  const bool f8 = matrix.type == datasets::ElementType::f8_e4m3,
-             floats = f8 || matrix.type == datasets::ElementType::bf16;
-  if (matrix.type != datasets::ElementType::i8 && !floats)
-    return "quad_huffman stores int8, bf16 and f8_e4m3 elements.";
-  if (matrix.shape.elements() > kMostElements)
-    return "quad_huffman stores at most 2^40 elements, so that its 32-bit index of codes suffices.";
-  const int symbol_cols = number_of(settings, "symbol_cols");
-  if (const std::string reason = refuses_tile_cols(symbol_cols, number_of(settings, "tile_cols")); !reason.empty())
-    return reason;
-  if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 or 8 columns of f8 as a symbol, not of 2.";
-  if (floats && settings.integer("raw_bits") >= 0)
-    return "quad_huffman's raw bits of bf16 and f8 elements are not open; with raw_bits = -1 it takes them.";
-  const std::string_view cells = settings.text("cells");
-  if (floats && cells == "folded") return "quad_huffman folds cells of int8 elements, not those of exponents.";
-  return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), cells);
-}
-
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Aim aim = settings.text("optimise") == "speed" ? Aim::speed : Aim::size;
   const std::string_view cells = settings.text("cells");
-  const Wanted wanted{.symbol_cols = number_of(settings, "symbol_cols"),
-                      .raw_bits = number_of(settings, "raw_bits"),
-                      .table_bits = number_of(settings, "table_bits"),
-                      .contiguous = cells != "folded",
-                      .folded = cells != "contiguous",
-                      .fragments = wants_fragments(settings)};
+  const bool strips = wants_strips(settings), rotated = wants_rotated(settings);
+  Wanted wanted{.symbol_cols = strips ? kMostSymbolCols : number_of(settings, "symbol_cols"),
+                .raw_bits = number_of(settings, "raw_bits"),
+                .table_bits = number_of(settings, "table_bits"),
+                .contiguous = cells != "folded",
+                .folded = cells != "contiguous" && !rotated,
+                .fragments = wants_fragments(settings),
+                .rotated = rotated};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const bool fragments = wants_fragments(settings);
-  const std::vector<std::byte> elements = fragments ? to_fragments(matrix) : std::vector<std::byte>();
+  const std::vector<std::byte> elements = fragments ? to_fragments(matrix)
+                                          : strips  ? to_strips(matrix)
+                                                    : std::vector<std::byte>();
   const datasets::MatrixView stored =
-      fragments ? datasets::MatrixView{fragments_shape(matrix.shape), matrix.type, elements} : matrix;
-  encode_sections(stored, make_model(stored, wanted, aim), tile_cols_for(stored.shape, settings), compressed);
+      fragments || strips ? datasets::MatrixView{stored_shape_for(matrix.shape, settings), matrix.type, elements}
+                          : matrix;
+  const auto encode_with = [&](const Wanted& with) {
+    return encode_sections(stored, make_model(stored, with, aim), tile_cols_for(stored.shape, settings), compressed,
+                           strips);
+  };
+  if (!encode_with(wanted)) {
+    wanted.rotated = false;
+    encode_with(wanted);
+  }
   if (fragments) compressed.sections[kHeader].bytes[4] |= std::byte{kFragments};
   if (settings.text("fallback") != "plain" ||
       compressed.stored_bytes() <= static_cast<int64_t>(matrix.elements.size()) + kPlainHeaderBytes)
@@ -111,14 +68,21 @@ void check_table(const Stored& stored) {
                                                                                    : 0x01010101u;
   const uint32_t unused = has_packed_entries(stored.symbol_cols, stored.form)    ? 0x00f0f0f0u
                           : has_exponent_eights(stored.symbol_cols, stored.form) ? 0x88888888u
-                          : stored.has_nibbles()                                 ? ~(0x11111111u | 0x33333333u << shift)
+                          : has_exact_lengths(stored.rotated, stored.form)
+                              ? ~(0x11111111u | 0x00808000u | 0x33333333u << shift)
+                          : stored.has_nibbles() ? ~(0x11111111u | 0x33333333u << shift)
                                                  : low_bits_of_bytes(shift) & ~of_length;
   for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
-    require(stored.entry_length(i) >= 1 && stored.entry_length(i) <= stored.table_bits,
+    const int length = stored.entry_length(i) - (stored.rotated ? kRotationBits : 0);
+    require(length >= 1 && length <= stored.table_bits,
             "A table entry of a quad_huffman stream has a length that no code has.");
+    require(!has_exact_lengths(stored.rotated, stored.form) ||
+                (sum_of_lengths(stored.symbol_cols, stored.entry(i)) & kExactLengthMask) ==
+                    static_cast<uint32_t>(stored.entry_length(i)),
+            "A table entry of rotated symbols of a quad_huffman stream has a length that is not exact.");
     require((stored.entry(i) & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
     // A decoder may look an entry up by more bits than its code has, whatever follows.
-    const int64_t first = i & ((int64_t{1} << stored.entry_length(i)) - 1);
+    const int64_t first = i & ((int64_t{1} << length) - 1);
     require(stored.entry(i) == stored.entry(first), "A code of a quad_huffman stream has table entries that differ.");
     for (int k = 0; k < stored.symbol_cols; ++k)
       require(stored.entry_high(i, k) <= most_high(stored.symbol_cols, stored.form),
@@ -151,7 +115,9 @@ Stored open_checked(const CompressedView& view) {
           "The header of a quad_huffman stream has 6 bytes, of bf16 and f8 elements 7.");
   const int tile_byte = std::to_integer<int>(view.sections[kHeader].bytes[4]) & ~kFragments,
             symbol_byte = std::to_integer<int>(view.sections[kHeader].bytes[5]),
-            log_symbol = symbol_byte & ~(floats ? kSince7 : 0);
+            log_symbol = symbol_byte & ~(floats                         ? kSince7
+                                         : (symbol_byte & kStrips) != 0 ? kStrips + kRotated
+                                                                        : 0);
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   const int tile_cols = stored_tile_cols(tile_byte, 1 << log_symbol);
   require((tile_byte < 16 || tile_byte >= kTileSegments) && tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
@@ -179,6 +145,10 @@ Stored open_checked(const CompressedView& view) {
   require(bytes(kTable) == int64_t{4} << stored.table_bits,
           "The table of a quad_huffman stream has a wrong size (before format 4, symbols of 8 columns without folded "
           "cells had entries of 8 bytes).");
+  require(!stored.strips || stored.symbol_cols == kMostSymbolCols,
+          "The strips of a quad_huffman stream have symbols of 8 columns.");
+  require(!stored.rotated || (stored.has_nibbles() && stored.table_bits <= kMostRotatedTableBits),
+          "A quad_huffman stream rotates symbols that have no rotations.");
   check_table(stored);
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
@@ -217,7 +187,7 @@ struct TileDecoder {
     for (int64_t s = segments; s < stored.tile_segments; ++s)
       require(stored.schedule[tile * stored.tile_segments + s] == 0,
               "A quad_huffman stream fetches lines past its last column.");
-    require(segments > 1 || lines <= stored.table_bits,
+    require(segments > 1 || lines <= std::min(stored.most_code_bits(), kMostTableBits),
             "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
     require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -232,7 +202,7 @@ struct TileDecoder {
     int last = 0;
     for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
       const Patch patch = stored.patch(index, i);
-      require(place_of(patch) >= last, kPatchOrder);
+      require(stored.strips || place_of(patch) >= last, kPatchOrder);
       last = place_of(patch);
       require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
               "A patch of a quad_huffman stream leaves its tile.");
@@ -296,12 +266,17 @@ struct TileDecoder {
     for (int i = 0; i < kSegmentSymbols; ++i) {
       const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane))
                                                                   << 32;
-      const int64_t entry = static_cast<int64_t>(
-          both >> (position % 32) & ((uint64_t{1} << std::min<int64_t>(stored.table_bits, end - position)) - 1));
+      const int rotation_bits = stored.rotated ? kRotationBits : 0;
+      const int64_t left = std::max<int64_t>(0, end - position - rotation_bits);
+      const uint64_t window = both >> (position % 32);
+      const int rotation = static_cast<int>(window & ((1u << rotation_bits) - 1));
+      const auto entry = static_cast<int64_t>(window >> rotation_bits &
+                                              ((uint64_t{1} << std::min<int64_t>(stored.table_bits, left)) - 1));
       position += stored.entry_length(entry);
       require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
       for (int k = 0; k < each; ++k)
-        at(lane, (segment * kSegmentSymbols + i) * each + k) = static_cast<int16_t>(stored.entry_high(entry, k));
+        at(lane, (segment * kSegmentSymbols + i) * each + k) =
+            static_cast<int16_t>(stored.entry_high(entry, stored.rotated ? rotated_col(k, rotation) : k));
     }
   }
 
@@ -382,7 +357,7 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
 // The shape is that of bytes, and says nothing of their type. f8 elements with a patch each take less than int8 elements with
 // all of theirs; so do bf16 rows of half as many elements, but for what is rounded up to whole segments and tiles of them.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
-  const auto stored = [&](datasets::Shape of) { return wants_fragments(settings) ? fragments_shape(of) : of; };
+  const auto stored = [&](datasets::Shape of) { return stored_shape_for(of, settings); };
   const datasets::Shape halves = stored({shape.rows, (shape.cols + 1) / 2});
   shape = stored(shape);
   const int tile_cols = tile_cols_for(halves, settings);
@@ -407,7 +382,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 8,
+      .format_version = 9,
       .lossless = true,
       .settings =
           {{.name = "raw_bits",
@@ -440,10 +415,18 @@ const Codec& codec() {
             .choices = {"any", "contiguous", "folded"}},
            {.name = "layout",
             .unit = "",
-            .help = "what a GPU lane decodes: a row, or what it has of the operands of matrix units "
-                    "(fragments), for products with tokens of bf16",
+            .help =
+                "what a GPU lane decodes: a row; what it has of the operands of matrix units "
+                "(fragments), for products with tokens of bf16; or 32 columns of all rows (strips), for int8 vectors",
             .default_value = "rows",
-            .choices = {"rows", "fragments"}},
+            .choices = {"rows", "fragments", "strips"}},
+           {.name = "symbols",
+            .unit = "",
+            .help = "whether a table's entry is one symbol (ordered), or all eight rotations of it, of which three "
+                    "bits more of a code "
+                    "say which (rotated: strips of 8 columns a symbol, contiguous cells)",
+            .default_value = "ordered",
+            .choices = {"ordered", "rotated"}},
            {.name = "optimise",
             .unit = "",
             .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",

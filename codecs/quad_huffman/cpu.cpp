@@ -185,10 +185,12 @@ struct Multiply {
 };
 
 std::string refuses_decode(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+  if (!is_plain(view) && is_strips(view)) return "The kernel takes rows and fragments; these are strips.";
   return is_plain(view) ? kRefusesPlain : "";
 }
 std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
+  if (!is_plain(view) && is_strips(view)) return "The kernel takes rows and fragments; these are strips.";
   return is_plain(view) ? kRefusesPlain : "";
 }
 

@@ -57,13 +57,14 @@ struct BitString {
 
 class Encoder {
  public:
-  Encoder(datasets::MatrixView matrix, const Model& model, int tile_cols)
+  Encoder(datasets::MatrixView matrix, const Model& model, int tile_cols, bool strips)
       : elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())),
         rows_(matrix.shape.rows),
         cols_(matrix.shape.cols),
         model_(model),
         form_(model.form()),
         tile_cols_(tile_cols),
+        strips_(strips),
         segment_cols_(segment_cols(model.symbol_cols)) {
     for (int i = 0; i < 256; ++i) {
       const int high = model.high(model.floats ? i : static_cast<int8_t>(i)),
@@ -73,8 +74,9 @@ class Encoder {
     }
   }
 
-  // Tile after tile in the order in which they are stored.
-  void encode_tile(int64_t group, int64_t column) {
+  // Tile after tile in the order in which they are stored. False if a lane's segment has more code bits than any may
+  // have.
+  bool encode_tile(int64_t group, int64_t column) {
     const int64_t first_col = column * tile_cols_, tile_width = std::min<int64_t>(tile_cols_, cols_ - first_col);
     const int segments = static_cast<int>((tile_width + segment_cols_ - 1) / segment_cols_);
     const size_t segment_bytes = raw_bytes_of_segment(model_.symbol_cols, form_), raw_begin = raw.size();
@@ -91,6 +93,7 @@ class Encoder {
         encode_codes(there, lane, s * segment_cols_);
         store_raw(lane, raw.data() + raw_begin + segment_bytes * static_cast<size_t>(s));
         lanes_[lane].bits[s] = strings_[lane].size() - before;
+        if (model_.rotated && lanes_[lane].bits[s] > kMostSegmentBits) return false;
         lanes_[lane].begin[s] = before;
       }
       strings_[lane].finish();
@@ -114,6 +117,7 @@ class Encoder {
     append_count(tiles, static_cast<uint64_t>(append_patches()));
     append_count(tiles, static_cast<uint64_t>(full / kBlockLines) | static_cast<uint64_t>(lines - full) << 16);
     append_codes(lines, full, lane_words);
+    return true;
   }
 
   void finish() {
@@ -228,6 +232,7 @@ class Encoder {
       }
       return 0;
     }
+    if (strips_) return append_strip_patches();
     std::sort(tile_patches_.begin(), tile_patches_.end());
     int64_t left = 0;
     for (const uint64_t patch : tile_patches_) {
@@ -238,6 +243,29 @@ class Encoder {
       patches.push_back(static_cast<std::byte>(bits >> 8));
     }
     return left;
+  }
+
+  // Of strips: those that add first, of both kinds the first one of every row of the matrix, then the second ones, and so on.
+  // Neighbouring patches then are for different rows. Returns how many add.
+  int64_t append_strip_patches() {
+    std::sort(tile_patches_.begin(), tile_patches_.end(),
+              [](uint64_t a, uint64_t b) { return std::pair(a & 1, a) < std::pair(b & 1, b); });
+    std::array<uint32_t, 2 * kMostTileCols / kLaneCols> ranks{};
+    std::vector<std::array<uint32_t, 3>> dealt;  // whether it takes, its number in the row, the patch
+    int64_t adds = 0;
+    for (const uint64_t patch : tile_patches_) {
+      const auto lane = static_cast<uint32_t>((patch >> 1) % kLanes),
+                 col = static_cast<uint32_t>((patch >> 1) / kLanes), takes = static_cast<uint32_t>(patch & 1),
+                 row = col / kLaneCols;
+      dealt.push_back({takes, ranks[2 * row + takes]++, strip_patch(row, lane * kLaneCols + col % kLaneCols)});
+      adds += takes == 0 ? 1 : 0;
+    }
+    std::sort(dealt.begin(), dealt.end());
+    for (const auto& [takes, rank, patch] : dealt) {
+      patches.push_back(static_cast<std::byte>(patch & 0xff));
+      patches.push_back(static_cast<std::byte>(patch >> 8));
+    }
+    return adds;
   }
 
   // Returns the words that the lane's string reaches.
@@ -281,7 +309,9 @@ class Encoder {
   const uint8_t* elements_;
   int64_t rows_, cols_;
   const Model& model_;
-  int form_, tile_cols_, segment_cols_;
+  int form_, tile_cols_;
+  bool strips_;
+  int segment_cols_;
   std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
   std::array<uint8_t, 256> low_;    // its raw bits
   std::array<uint8_t, kMostSegmentCols> values_, lows_,
@@ -296,11 +326,12 @@ class Encoder {
 
 }  // namespace
 
-void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed) {
-  Encoder encoder(matrix, model, tile_cols);
+bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed,
+                     bool strips) {
+  Encoder encoder(matrix, model, tile_cols, strips);
   for (int64_t group = 0; group < row_groups(matrix.shape.rows); ++group)
     for (int64_t column = 0; column < column_tiles(matrix.shape.cols, tile_cols); ++column)
-      encoder.encode_tile(group, column);
+      if (!encoder.encode_tile(group, column)) return false;
   encoder.finish();
 
   const auto byte = [](int value) { return static_cast<std::byte>(value & 0xff); };
@@ -310,7 +341,8 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
       byte(model.lowest),
       byte(model.lowest >> 8),
       byte(kTileSegments + tile_cols / segment_cols(model.symbol_cols)),
-      byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)) + (model.floats ? kSince7 : 0))};
+      byte(std::countr_zero(static_cast<uint32_t>(model.symbol_cols)) + (model.floats ? kSince7 : 0) +
+           (strips ? kStrips : 0) + (model.rotated ? kRotated : 0))};
   if (model.floats) header.push_back(byte(encoder.largest_stand_in));
   std::vector<std::byte>& patches = encoder.patches;
   patches.insert(patches.end(), encoder.patch_signs.begin(), encoder.patch_signs.end());
@@ -327,6 +359,7 @@ void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   compressed.sections.push_back({"codes", Role::payload, 64, std::move(encoder.codes), code_padding});
   compressed.sections.push_back({"raw", Role::payload, 64, std::move(encoder.raw), raw_padding});
   compressed.sections.push_back({"patches", Role::payload, 64, std::move(patches)});
+  return true;
 }
 
 }  // namespace ecmv::codecs::quad_huffman

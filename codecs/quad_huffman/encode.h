@@ -6,7 +6,9 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-// Appends the sections. Throws std::length_error if codes or patches are more than their 32-bit index can count.
-void encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed);
+// Appends the sections. False, and nothing is appended, if the codes of a lane's segment take more than kMostSegmentBits, as those of
+// rotated symbols may. Throws std::length_error if codes or patches are more than their 32-bit index can count.
+bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, CompressedMatrix& compressed,
+                     bool strips = false);
 
 }  // namespace ecmv::codecs::quad_huffman

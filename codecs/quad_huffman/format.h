@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 8: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 9: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -8,7 +8,7 @@
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), 64 and the
 //              segments of a tile (and 128 in the layout of fragments; before version 6 log2 of a tile's columns, 8 to 11, in
-//              place of 64 and segments), log2 of K; of bf16 and f8 16 more since version 7, and a
+//              place of 64 and segments), log2 of K (and 32 in the layout of strips); of bf16 and f8 16 more since version 7, and a
 //              seventh byte, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
@@ -91,6 +91,16 @@
 // version 7 column 16 j + 2 (l % 4) + c % 2 + 8 (c / 2 % 2) of that row (fragments.h). Rows and columns up to the next multiple
 // of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
 //
+// In the layout of strips (int8, since version 9) it is of a third one, of 32 rows for each 1024 columns and 32 columns for each row of
+// the matrix: column 32 r + c of its row l is column 32 l + c of row r of the matrix (strips.h). Columns up to the next multiple of 1024 repeat
+// the last one. A patch is 1024 times the tile's row of the matrix, r, and the column of the strip's 1024, 32 l + c; in place of those of the
+// left half the index counts those that add, which come first. Of both kinds the first ones of all rows stand first, then the second ones, and so on.
+//
+// Rotated symbols are those of strips with K = 8 and contiguous cells. A code is three bits, n, the lowest first, and then bits that the table is indexed
+// by; the length in the entry is of both. The symbol is the entry rotated right by n nibbles, so that h of column k is what the entry has of
+// column rotated_col(k, n). T is 12 at most. Where nibbles have a bit to spare (B < 2), bits 15 and 23 belong to the length, too, and the sum is the length
+// modulo 1024, for kernels that add up lengths without a mask. The codes of a lane's segment take at most 416 bits.
+//
 // Where all this would take more bytes than the elements, the header is one byte, 32, `raw` holds the elements as they
 // are, row-major, and the other sections are empty.
 #pragma once
@@ -112,7 +122,7 @@ inline constexpr int kMostSegmentCols = kSegmentSymbols * kMostSymbolCols;
 inline constexpr int kLeastTileCols = 256, kMostTileCols = 2048;
 inline constexpr int kPatchCols = 1024;  // what a patch has bits for
 inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords, kUnitBytes = 16;
-inline constexpr int kBlockLines = 4;
+inline constexpr int kBlockLinesBits = 2, kBlockLines = 1 << kBlockLinesBits;
 inline constexpr int kMostPartialLines = 32;
 inline constexpr int kRingLines = 32, kAhead = 1;
 inline constexpr int kMostRawBits = 7;                         // of int8
@@ -129,6 +139,8 @@ inline constexpr int f8_form(int symbol_cols) { return kF8 + kF8SignMantissaBits
 inline constexpr int kPlain = 32;
 // Of the header's byte with the segments of a tile.
 inline constexpr int kFragments = 128, kTileSegments = 64;
+// Of the header's sixth byte, of int8.
+inline constexpr int kStrips = 32, kRotated = 64;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
 inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
 inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }
@@ -200,18 +212,26 @@ inline constexpr bool has_summed_lengths(int symbol_cols, int form) {
 }
 inline constexpr uint32_t length_weights(int symbol_cols) { return symbol_cols == 8 ? 0x08040201 : 0x00100401; }
 inline constexpr uint32_t kSummedLengthMask = 63;
-inline constexpr uint32_t length_of_sum(int symbol_cols, uint32_t entry) {
+// Of rotated symbols the sum is the length modulo 1024 where nibbles have a fourth bit for that: as many bits as a ring has.
+inline constexpr uint32_t kExactLengthMask = 1023;
+inline constexpr bool has_exact_lengths(bool rotated, int form) { return rotated && cell_bits(form) <= 1; }
+inline constexpr uint32_t sum_of_lengths(int symbol_cols, uint32_t entry) {
   uint32_t sum = 0;
   for (int byte = 0; byte < 32; byte += 8) sum += (entry >> byte & 255) * (length_weights(symbol_cols) >> byte & 255);
-  return sum & kSummedLengthMask;
+  return sum;
 }
-// The bits of an entry that make such a sum any number.
-inline constexpr uint32_t summed_length_bits(int symbol_cols, uint32_t number) {
+inline constexpr uint32_t length_of_sum(int symbol_cols, uint32_t entry) {
+  return sum_of_lengths(symbol_cols, entry) & kSummedLengthMask;
+}
+// The bits of an entry that make such a sum any number, modulo 64 or, where `exact`, 1024.
+inline constexpr uint32_t summed_length_bits(int symbol_cols, uint32_t number, bool exact = false) {
   uint32_t bits = 0;
-  if (symbol_cols == 8)
-    for (int bit = 0; bit < 6; ++bit) bits |= (number >> bit & 1) << (8 * (bit % 4) + (bit < 4 ? 0 : 4));
-  else
+  if (symbol_cols == 8) {
+    for (int bit = 0; bit < (exact ? 8 : 6); ++bit) bits |= (number >> bit & 1) << (8 * (bit % 4) + (bit < 4 ? 0 : 4));
+    if (exact) bits |= (number >> 8 & 1) << 15 | (number >> 9 & 1) << 23;
+  } else {
     for (int byte = 0; byte < 3; ++byte) bits |= (number >> (2 * byte) & 3) << (8 * byte);
+  }
   return bits;
 }
 // Bits by which h is shifted inside a table entry that is not packed. Where lengths are in the bytes' lowest bits,
@@ -238,6 +258,16 @@ inline constexpr int eights_shift(int form, int k) {
   if (is_float(form)) return (eights_exponent_shift(k) + 2) & 31;
   return 8 * (k % 4) + (is_folded(form) ? (k < 4 ? 2 : 0) : (k < 4 ? 0 : 4) + entry_shift(8, form));
 }
+
+// Of rotated symbols: bits before the table's, which say by how many nibbles an entry is to be rotated right. Cells are in nibbles in
+// the order of columns 0, 4, 1, 5, 2, 6, 3, 7; which column of the entry comes to column k.
+inline constexpr int kRotationBits = 3;
+inline constexpr int rotated_col(int k, int rotation) {
+  const int nibble = (2 * (k % 4) + k / 4 + rotation) % 8;
+  return nibble / 2 + 4 * (nibble % 2);
+}
+// What tables of rotated symbols are indexed by at most, and code bits that lanes' segments of them have at most.
+inline constexpr int kMostRotatedTableBits = 12, kMostSegmentBits = kSegmentSymbols * kMostTableBits;
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
 // Columns of a tile by the header's byte.

@@ -27,9 +27,6 @@ inline constexpr datasets::Shape fragments_shape(datasets::Shape shape) {
 inline bool is_fragments(const CompressedView& view) {
   return (std::to_integer<int>(view.sections[kHeader].host[4]) & kFragments) != 0;
 }
-inline datasets::Shape stored_shape(const CompressedView& view) {
-  return is_fragments(view) ? fragments_shape(view.shape) : view.shape;
-}
 
 // How many columns of a fragment follow each other in the matrix.
 enum class FragmentRuns { fours = 4, pairs = 2 };

@@ -20,6 +20,7 @@
 #include "codecs/quad_huffman/fragments_binding_gpu.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/strips_gpu.h"
 #include "codecs/quad_huffman/token_binding_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -118,6 +119,31 @@ backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, 
   return {Multiply{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel}, {.requantises = true}};
 }
 
+// Of strips.
+struct MultiplyStrips {
+  Matrix matrix;
+  StripsPlan plan;
+  gpu::LaunchShape launch_shape;
+  StripsKernel kernel;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan.block), args.x, gpu::epilogue_of(args));
+  }
+};
+
+backends::BoundKernel bind_strips(const backends::Policy& named, Layers layers, backends::Place& place) {
+  const auto& policy = named.as<RingPolicy>();
+  const codecs::CompressedView& view = *layers[0].matrix;
+  const Shape shape = shape_of(view);
+  const Matrix matrix = matrix_of(view, shape);
+  const StripsPlan plan = plan_strips(policy, shape, view.shape, place.device().shared_bytes);
+  return {MultiplyStrips{matrix,
+                         plan,
+                         {(matrix.column_tiles + plan.parts - 1) / plan.parts, plan.block.lane_groups * kLanes,
+                          plan.block.bytes, policy.early && gpu::have_early_launches(place.device())},
+                         strips_kernel(shape, plan.block.copies, policy.lane_groups * policy.blocks)},
+          {.requantises = true}};
+}
+
 // --- products of floats ---------------------------------------------------------------------------------------------
 
 using MatmulKernel = void (*)(Matrix, Plan, Hidden, gpu::TokenView, int);
@@ -197,7 +223,7 @@ template <InputType kInputs>
 std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
-  if (is_fragments(matrix)) return kRefusesFragments;
+  if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   if (kInputs == InputType::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
   constexpr bool kFloats = kInputs == InputType::float32;
   if (kFloats && !has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
@@ -213,12 +239,23 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
   return kFloats ? refuses_patches(matrix) : "";
 }
 
+std::string refuses_strips(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  if (is_plain(matrix)) return kRefusesPlain;
+  if (!is_strips(matrix)) return "The kernel takes strips.";
+  const Shape shape = shape_of(matrix);
+  if (matrix.shape.cols > (int64_t{1} << 19)) return "The kernel's sums need int32: at most 2^19 columns.";
+  if (plan_strips(policy.as<RingPolicy>(), shape, matrix.shape, device.shared_bytes).block.lane_groups == 0)
+    return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
+  return "";
+}
+
 std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
                           const backends::Policy& named) {
   const auto& policy = named.as<ChainPolicy>();
   if (matrix.shape.elements() == 0) return "The kernel takes layers of at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
-  if (is_fragments(matrix)) return kRefusesFragments;
+  if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   if (policy.ahead)
     if (std::string refused = refuses_ahead(shape_of(matrix), device); !refused.empty()) return refused;
   return refuses<InputType::int8>(matrix, device, policy);
@@ -235,6 +272,11 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kMatvecPolicies,
      .refuses = refuses<InputType::int8>,
      .bind = bind_matvec},
+    {.op = backends::Op::matvec,
+     .variant = "strips",
+     .policies = kMatvecPolicies,
+     .refuses = refuses_strips,
+     .bind = bind_strips},
     {.op = backends::Op::matvec,
      .variant = "chain",
      .policies = kChainPolicies,

@@ -138,6 +138,36 @@ struct Ranking {
   }
 };
 
+// Which rotation of a symbol stands for all of them, and by how much that one is rotated to be the symbol.
+struct Rotations {
+  std::vector<uint16_t> least = std::vector<uint16_t>(kSymbols);
+  std::vector<uint8_t> rotation = std::vector<uint8_t>(kSymbols);
+
+  Rotations() {
+    for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) {
+      least[symbol] = static_cast<uint16_t>(symbol);
+      for (int by = 1; by < kMostSymbolCols; ++by) {
+        uint32_t rotated = 0;
+        for (int k = 0; k < kMostSymbolCols; ++k)
+          rotated |= static_cast<uint32_t>(high_of_symbol(symbol, kMostSymbolCols, rotated_col(k, by)))
+                     << (high_bits(kMostSymbolCols) * k);
+        if (rotated >= least[symbol]) continue;
+        least[symbol] = static_cast<uint16_t>(rotated);
+        rotation[symbol] = static_cast<uint8_t>(kMostSymbolCols - by);
+      }
+    }
+  }
+  std::vector<uint64_t> counts(const std::vector<uint64_t>& histogram) const {
+    std::vector<uint64_t> counts(kSymbols, 0);
+    for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) counts[least[symbol]] += histogram[symbol];
+    return counts;
+  }
+};
+const Rotations& rotations() {
+  static const Rotations rotations;
+  return rotations;
+}
+
 struct CodeChoice {
   size_t codes = 0;   // that many of the most frequent symbols get one
   uint64_t bits = 0;  // of codes and of the patches for other symbols, about
@@ -228,11 +258,15 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
       Cells cells{k, b, 0, floats, folded};
       cells.lowest = best_lowest(elements, cells, model.f8);
       const double rest = static_cast<double>(b + (floats ? sign_mantissa_bits(form) : 0)) * elements_in_all +
-                          static_cast<double>(outside_bits(elements, cells));
+                          static_cast<double>(outside_bits(elements, cells)) +
+                          (wanted.rotated ? kRotationBits * elements_in_all / k : 0.0);
       if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
-      const Ranking ranking(count_symbols(matrix, cells, stride));
-      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= (table_bits == 0 ? kMostTableBits : table_bits);
-           ++t) {
+      const std::vector<uint64_t> counts = count_symbols(matrix, cells, stride);
+      const Ranking ranking(wanted.rotated ? rotations().counts(counts) : counts);
+      const int most_table_bits = table_bits != 0  ? table_bits
+                                  : wanted.rotated ? kMostRotatedTableBits
+                                                   : kMostTableBits;
+      for (int t = table_bits == 0 ? kLeastTableBits : table_bits; t <= most_table_bits; ++t) {
         const double table = 32 * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
         candidates.push_back({{cells, t},
@@ -245,6 +279,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   for (int k = model.f8 ? kLeastF8SymbolCols : kLeastSymbolCols; k <= kMostSymbolCols; k *= 2) {
     if (wanted.symbol_cols != 0 && wanted.symbol_cols != k) continue;
     if (wanted.symbol_cols == 0 && floats && k == (wanted.fragments ? 2 : 8)) continue;
+    if (wanted.rotated && k != kMostSymbolCols) continue;
     if (wanted.contiguous) add_candidates(k, false);
     if (wanted.folded && !floats && has_folded_cells(k)) add_candidates(k, true);
   }
@@ -316,29 +351,45 @@ uint32_t entry_of(const Model& model, uint32_t symbol, uint32_t length) {
              << (cols == 8 ? eights_shift(form, k) : entry_shift(cols, form) + 8 * k);
   if (cols == 2) return entry | length << 16;
   if (has_packed_entries(cols, form)) return entry | length << 28;
-  if (has_summed_lengths(cols, form)) return entry | summed_length_bits(cols, length - length_of_sum(cols, entry));
+  if (has_summed_lengths(cols, form))
+    return entry |
+           summed_length_bits(cols, length - sum_of_lengths(cols, entry), has_exact_lengths(model.rotated, form));
   for (int bit = 0; bit < 4; ++bit) entry |= (length >> bit & 1) << (8 * bit);
   return entry;
 }
 
+// Of rotated symbols `codes` are those of the rotations that stand for all.
 void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t cols, int patch_bits) {
-  const Ranking ranking(histogram);
+  const Ranking ranking(model.rotated ? rotations().counts(histogram) : histogram);
+  const auto coded_as = [&](uint32_t symbol) -> uint32_t { return model.rotated ? rotations().least[symbol] : symbol; };
+  const auto with_rotations = [&](std::vector<uint8_t> lengths) {
+    if (!model.rotated) return lengths;
+    std::vector<uint8_t> all(kSymbols, 0);
+    for (uint32_t symbol = 0; symbol < kSymbols; ++symbol)
+      if (const uint8_t length = lengths[coded_as(symbol)]; length > 0)
+        all[symbol] = static_cast<uint8_t>(length + kRotationBits);
+    return all;
+  };
   const size_t codes = choose_codes(ranking, model.table_bits, patch_bits).codes;
   std::vector<uint64_t> counts(kSymbols, 0);
   for (size_t i = 0; i < codes; ++i) counts[ranking.symbols[i]] = ranking.counts[i];
   if (codes == 0) counts[0] = 1;  // no elements
   std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, model.table_bits);
-  std::vector<uint32_t> substitutes = best_substitutes(lengths, model.symbol_cols, model.floats);
+  std::vector<uint32_t> substitutes = best_substitutes(with_rotations(lengths), model.symbol_cols, model.floats);
   if (codes < ranking.symbols.size()) {
     for (size_t i = codes; i < ranking.symbols.size(); ++i)
-      counts[substitutes[ranking.symbols[i]] & 0xffff] += ranking.counts[i];
+      counts[coded_as(substitutes[ranking.symbols[i]] & 0xffff)] += ranking.counts[i];
     lengths = modelling::limited_code_lengths(counts, model.table_bits);
-    substitutes = best_substitutes(lengths, model.symbol_cols, model.floats);
+    substitutes = best_substitutes(with_rotations(lengths), model.symbol_cols, model.floats);
   }
 
   const std::vector<uint32_t> canonical = modelling::canonical_codes(lengths);
   const auto code_of = [&](uint32_t symbol) {
-    return SymbolCode{reversed(canonical[symbol], lengths[symbol]), static_cast<uint16_t>(symbol), lengths[symbol]};
+    const uint32_t of_table = coded_as(symbol);
+    const uint16_t code = reversed(canonical[of_table], lengths[of_table]);
+    if (!model.rotated) return SymbolCode{code, static_cast<uint16_t>(symbol), lengths[symbol]};
+    return SymbolCode{static_cast<uint16_t>(code << kRotationBits | rotations().rotation[symbol]),
+                      static_cast<uint16_t>(symbol), static_cast<uint8_t>(lengths[of_table] + kRotationBits)};
   };
   model.codes.resize(kSymbols);
   for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) model.codes[symbol] = code_of(substitutes[symbol] & 0xffff);
@@ -355,7 +406,7 @@ void make_code(Model& model, const std::vector<uint64_t>& histogram, int64_t col
   for (uint32_t symbol = 0; symbol < kSymbols; ++symbol) {
     const int length = lengths[symbol];
     if (length == 0) continue;
-    const uint32_t entry = entry_of(model, symbol, static_cast<uint32_t>(length));
+    const uint32_t entry = entry_of(model, symbol, static_cast<uint32_t>(length + (model.rotated ? kRotationBits : 0)));
     // The only code there is has one bit, and the other value of that bit means the same.
     const uint32_t step = codes < 2 ? 1 : 1u << length;
     for (size_t i = reversed(canonical[symbol], length) & (step - 1); i < size_t{1} << model.table_bits; i += step)
@@ -399,7 +450,7 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   if (matrix.shape.elements() > 0)
     parameters = choose_parameters(matrix, modelling::histogram(matrix.i8()), model, wanted, aim);
   model.symbol_cols = cells.symbol_cols, model.raw_bits = cells.raw_bits, model.lowest = cells.lowest;
-  model.folded = cells.folded;
+  model.folded = cells.folded, model.rotated = wanted.rotated;
   model.table_bits = parameters.table_bits;
   make_code(model, count_symbols(matrix, cells, 1), matrix.shape.cols, cells.patch_bits());
   if (model.floats) model.lowest += 128;

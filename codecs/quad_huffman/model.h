@@ -23,7 +23,7 @@ inline constexpr int high_of_symbol(uint32_t symbol, int symbol_cols, int k) {
 
 // For bf16 and f8 the exponents are modelled: raw_bits are those of a cell of exponents, `lowest` is an exponent.
 struct Model {
-  bool floats = false, f8 = false, folded = false;
+  bool floats = false, f8 = false, folded = false, rotated = false;
   int symbol_cols = 4, raw_bits = 0, table_bits = 0, lowest = 0;
   std::vector<SymbolCode>
       codes;            // [kSymbols]: what stands for a symbol, with the fewest patches and then the shortest code
@@ -52,7 +52,7 @@ struct Model {
 // those of two for rows: kernels of fragments take none. Of the others they are only made where nothing else is wanted.
 struct Wanted {
   int symbol_cols, raw_bits, table_bits;
-  bool contiguous, folded, fragments;
+  bool contiguous, folded, fragments, rotated;
 };
 
 // What the model is chosen for.

@@ -16,7 +16,7 @@ inline constexpr const char* kRefusesPlain =
     "The elements are stored as they are, for which there is the kernel plain.";
 inline constexpr const char* kRefusesCodes = "The elements are stored as codes.";
 inline constexpr const char* kRefusesFragments =
-    "The kernel takes lanes' rows for rows of the matrix; these are fragments.";
+    "The kernel takes lanes' rows for rows of the matrix; these are fragments or strips.";
 inline constexpr const char* kRefusesRows = "The kernel takes what lanes have for fragments; these are rows.";
 
 }  // namespace ecmv::codecs::quad_huffman

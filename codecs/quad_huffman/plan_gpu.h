@@ -12,18 +12,24 @@
 #include "codecs/quad_huffman/block_gpu.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/fragments.h"
+#include "codecs/quad_huffman/strips.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 struct Shape {
   int symbol_cols, form, table_bits, tile_cols, lowest;
+  bool rotated = false;
 };
 
 inline Shape shape_of(const codecs::CompressedView& view) {
   const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
   const int symbol_cols = 1 << (byte(5) & 3);
-  return {symbol_cols, byte(0), byte(1), stored_tile_cols(byte(4), symbol_cols),
-          static_cast<int16_t>(byte(2) | byte(3) << 8)};
+  return {symbol_cols,
+          byte(0),
+          byte(1),
+          stored_tile_cols(byte(4), symbol_cols),
+          static_cast<int16_t>(byte(2) | byte(3) << 8),
+          is_rotated(view)};
 }
 
 inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
@@ -86,6 +92,7 @@ inline bool place_table(Plan& plan, const Shape& shape, int most, int64_t bytes,
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << shape.table_bits) * copies;
     if (table > bytes || 2 * shape.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
+    if (shape.rotated && copies != 2 && copies != 8) continue;
     plan.copies = copies;
     plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
     plan.rings = static_cast<int>(table);

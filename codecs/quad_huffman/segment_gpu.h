@@ -14,34 +14,10 @@
 #include "codecs/quad_huffman/cells_gpu.h"
 #include "codecs/quad_huffman/code_ring_gpu.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/lane_form_gpu.h"
 #include "codecs/quad_huffman/streams_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
-
-// What suits a kernel, by its registers and by what it multiplies.
-struct LaneForm {
-  bool lean = false;  // the ring
-  // Raw bits of bf16 and f8 elements are brought to the L2 cache before they are loaded.
-  bool prefetches = true;
-  // Raw bits are loaded a batch before they are needed, with `halves` half of one. Else ptxas moves the loads to where registers
-  // are free for them, which was 60 to 80 instructions before (NOTES.md: what that gains). Bytes under way are what decides with few
-  // lane groups. (H100, 64 tokens, symbols of eight, 16 lane groups, us with halves and without: bf16 at 16384 x 16384 180.4, 167.6, at
-  // 8192 x 8192 49.2, 46.9; f8 151.6, 140.9.)
-  bool early = false, halves = false;
-  // A symbol is looked up before the one before it is visited. That is for visits with fences, across which the compiler moves
-  // nothing. (The same kernel: 1 % less time.)
-  bool looks_ahead = false;
-};
-
-// Of products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
-template <int kForm>
-inline constexpr LaneForm kEarlyForm{.early = gpu::kMovesLoads && !is_float(kForm)};
-// Of lean kernels that multiply alone. 32 lane groups have 64 registers each, not enough for two batches of floats.
-template <int kForm, int kMostThreads>
-inline constexpr LaneForm kLeanForm{.lean = true,
-                                    .prefetches = false,
-                                    .early = gpu::kMovesLoads,
-                                    .halves = is_float(kForm) && kMostThreads >= 32 * kLanes};
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
 class TileLanes {
@@ -54,7 +30,8 @@ class TileLanes {
                         kScalesTokens = scales_tokens(kSymbolCols, kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
   // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
-  static constexpr bool kShifted = kSymbolsOfWindow == 2;
+  static constexpr bool kExactLengths = has_exact_lengths(kLanesForm.rotates != 0, kForm);
+  static constexpr bool kShifted = kSymbolsOfWindow == 2 && kLanesForm.rotates == 0;
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
@@ -104,7 +81,7 @@ class TileLanes {
     LaneGroup::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) {
-      fetch_codes(blocks[s], s);
+      ring_.fetch(blocks[s], s);  // no position is behind the ring yet
       gpu::commit_copies();
     }
   }
@@ -151,7 +128,11 @@ class TileLanes {
   // one cell: an element may have several. The first ones have been loaded since begin().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
-    const auto visit = [&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); };
+    for_each_stored_patch([&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); });
+  }
+  // The same: f(its number in the tile, the patch as it is stored).
+  template <typename Visit>
+  ECMV_GPU_DEVICE void for_each_stored_patch(Visit visit) const {
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k)
       if (patch_of(k) < tile_.patches) visit(patch_of(k), tile_.patches_ahead[k]);
@@ -209,6 +190,7 @@ class TileLanes {
     ECMV_GPU_UNROLL
     for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
   }
+  ECMV_GPU_DEVICE uint32_t left_patches() const { return tile_.left_patches; }
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
   }
@@ -407,6 +389,12 @@ class TileLanes {
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
   ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
+    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the ring.
+    if constexpr (kExactLengths) {
+      const int behind = 32 * ring_.reach() - ring_bits();
+      tile_.position =
+          static_cast<uint32_t>(behind) + ((tile_.position - static_cast<uint32_t>(behind)) & kExactLengthMask);
+    }
     ring_.fetch(blocks, later);
     const int least = 32 * ring_.reach() - ring_bits();
     if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
@@ -418,7 +406,7 @@ class TileLanes {
     constexpr int kSteps = kSymbols * kSymbolCols / 4 / kStepQuads;
     static_assert(kSteps % (2 * kLoadsOfBatch) == 0);
     Windows windows{};
-    uint32_t window = 0, used = 0, used_before = 0;
+    uint32_t window = 0, used = 0, used_before = 0, rotation = 0;
     // Without a condition: with one nvcc would load to other registers and wait to copy them.
     const int next = goes_on ? kSegmentRawBytes * kSymbols / kSegmentSymbols : 0;  // past the last segment: its own
     const auto look_up = [&](int i) {
@@ -432,6 +420,7 @@ class TileLanes {
         used = 0;
       }
       const uint32_t left = i % kSymbolsOfWindow == 0 ? window : Bytes::past_used(window, used);
+      if constexpr (kLanesForm.rotates != 0) return table.at_rotated<kLanesForm.rotates>(left, hidden_, rotation);
       return kShifted ? table.at_shifted(left) : table[left];
     };
     uint32_t entry = 0, ahead = look_up(0);
@@ -441,8 +430,9 @@ class TileLanes {
       entry = kLanesForm.looks_ahead || i == 0 ? ahead : look_up(i);
       used = Bytes::add_length(entry, used);
       if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSymbols - 1)
-        tile_.position += Bytes::bits_of(used_before + used);
+        tile_.position += kExactLengths ? used_before + used : Bytes::bits_of(used_before + used);
       if (kLanesForm.looks_ahead && i + 1 < kSymbols) ahead = look_up(i + 1);
+      if constexpr (kLanesForm.rotates != 0) entry = gpu::funnel_shift_right(entry, entry, rotation);
       if constexpr (kSymbolCols == 2) {
         if (i % 2 == 1) visit_quad<0, kSteps>(i / 2, s, next, visit, Bytes::pair(before, entry));
       } else {

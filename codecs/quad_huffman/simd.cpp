@@ -431,7 +431,7 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo&, con
 std::string refuses_matvec(const CompressedView& view, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
-  if (!is_plain(view) && is_fragments(view)) return kRefusesFragments;
+  if (!is_plain(view) && (is_fragments(view) || is_strips(view))) return kRefusesFragments;
   return refuses(view, device, policy);
 }
 std::string refuses_matmul(const CompressedView& view, const backends::DeviceInfo& device,
@@ -446,7 +446,7 @@ std::string refuses_decode(const CompressedView& view, const backends::DeviceInf
                            const backends::Policy& policy) {
   if (view.type != datasets::ElementType::i8 && policy.as<DecodePolicy>().past_caches && !is_plain(view))
     return "Elements of bf16 and f8 go through the caches, where their patches are put in.";
-  if (!is_plain(view) && is_fragments(view)) return kRefusesFragments;
+  if (!is_plain(view) && (is_fragments(view) || is_strips(view))) return kRefusesFragments;
   return refuses(view, device, policy);
 }
 

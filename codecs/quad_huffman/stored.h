@@ -11,6 +11,7 @@
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/fragments.h"
 #include "codecs/quad_huffman/raw_planes.h"
+#include "codecs/quad_huffman/strips.h"
 
 namespace ecmv::codecs::quad_huffman {
 
@@ -45,7 +46,7 @@ struct TileIndex {
 struct Stored {
   int64_t rows, cols;    // of what is stored
   datasets::Shape size;  // of the matrix: the same, but for fragments
-  bool fragments;
+  bool fragments, strips, rotated;
   int form, table_bits, lowest, tile_cols, symbol_cols;  // form: of the raw bits, format.h
   int largest_stand_in;                                  // of floats
   bool since_7;                                          // of floats: whether patches have signs and fragments pairs
@@ -55,6 +56,7 @@ struct Stored {
   FragmentRuns runs() const { return floats() && since_7 ? FragmentRuns::pairs : FragmentRuns::fours; }
   // Where in the matrix the element is that is at `row`, `col` of what is stored.
   ElementPlace place_of(int64_t row, int64_t col) const {
+    if (strips) return place_of_strip(row, col);
     return fragments ? place_of_fragment(row, col, runs()) : ElementPlace{row, col};
   }
   // Rows of the matrix that a tile has.
@@ -117,11 +119,18 @@ struct Stored {
   // Patch number i of the matrix, of a tile.
   Patch patch(const TileIndex& tile, int64_t i) const {
     const uint32_t bits = load_u16(patches + 2 * i);
+    if (strips) {
+      const auto col = static_cast<int>(bits % kStripCols), row = static_cast<int>(bits / kStripCols);
+      return {col / kLaneCols, row * kLaneCols + col % kLaneCols,
+              (i - tile.first_patch < tile.left_patches ? 1 : -1) * (1 << cell_bits())};
+    }
     const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
     return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols),
             (bits >> 15 != 0 ? -1 : 1) * (1 << cell_bits())};
   }
 
+  // Bits of the longest code.
+  int most_code_bits() const { return table_bits + (rotated ? kRotationBits : 0); }
   // What entry i of the table says.
   uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
   int entry_length(int64_t i) const {
@@ -142,7 +151,7 @@ inline Stored open_stored(const CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   const uint8_t* header = reinterpret_cast<const uint8_t*>(view.sections[kHeader].host.data());
   Stored s{};
-  s.size = view.shape, s.fragments = is_fragments(view);
+  s.size = view.shape, s.fragments = is_fragments(view), s.strips = is_strips(view), s.rotated = is_rotated(view);
   const datasets::Shape shape = stored_shape(view);
   s.rows = shape.rows, s.cols = shape.cols;
   s.form = header[0], s.table_bits = header[1];

@@ -32,7 +32,8 @@ inline constexpr int kRingBits = 32 * kRingLines;
 struct Hidden {
   int line_bytes_of_bit = kLineBytes / 32;
   uint32_t zero = 0;
-  int ring_bits = 0;  // kRingBits + log2 of Table::distance, as one number: to add them took a register, spilled
+  int ring_bits = 0;         // kRingBits + log2 of Table::distance, as one number: to add them took a register, spilled
+  uint32_t nibble_bits = 4;  // a factor of rotations, for the multiplier
   // Of bf16 exponents in quads: multiplied by the multiplier, where a shift would be one more for the busier ALU.
   uint32_t exponent_unit = 16;
 };
@@ -46,6 +47,15 @@ struct Table {
 
   ECMV_GPU_DEVICE uint32_t at_shifted(uint32_t window) const {
     return *gpu::cast<const uint32_t>(bytes + static_cast<int>((window & mask) | lane));
+  }
+  // Of a table with kCopies copies of rotated entries, for a window that begins with the code: its first kRotationBits bits, times four
+  // as SHF wants it, and the entry by those behind them. With 8 copies that is where the look-up wants them, too; with 2 they are
+  // there as they are.
+  template <int kCopies>
+  ECMV_GPU_DEVICE uint32_t at_rotated(uint32_t window, const Hidden& hidden, uint32_t& rotation) const {
+    static_assert(kCopies == 2 || kCopies == 8);
+    rotation = window * hidden.nibble_bits;
+    return at_shifted(kCopies == 8 ? rotation : window);
   }
   ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const { return at_shifted(window * distance); }
 };

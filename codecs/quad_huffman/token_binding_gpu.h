@@ -371,7 +371,7 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
                                   const backends::Policy& named) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
-  if (is_fragments(matrix)) return kRefusesFragments;
+  if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   const auto& policy = named.as<TokenGroupsPolicy>();
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
@@ -407,7 +407,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
                                const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
-  if (is_fragments(matrix)) return kRefusesFragments;
+  if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   const Shape shape = shape_of(matrix);
   if (few_kernel(shape, 1) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 and f8 elements in "
@@ -457,7 +457,7 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
-  if (is_fragments(matrix)) return kRefusesFragments;
+  if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   if (one_kernel(shape_of(matrix)) == nullptr) return "The kernel is for symbols of four or eight columns.";
   if (plan_one(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return "";
@@ -479,7 +479,7 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
-  if (is_fragments(matrix)) return kRefusesFragments;
+  if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   if (ring_tokens_kernel(shape_of(matrix), 16) == nullptr)
     return "The kernel takes elements in symbols of two or four: of eight it is fragments that are multiplied.";
   if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;

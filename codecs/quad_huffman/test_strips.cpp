@@ -1,0 +1,137 @@
+// What the generic tests cannot know of the layout of strips: where elements go, and in which order patches lie.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codecs/quad_huffman/stored.h"
+#include "codecs/quad_huffman/strips.h"
+#include "codecs/registry.h"
+#include "tests/test_matrices.h"
+
+namespace {
+
+using namespace ecmv;
+using namespace ecmv::codecs;
+namespace format = ecmv::codecs::quad_huffman;
+
+CompressedMatrix in_strips(const datasets::Matrix& matrix, std::map<std::string, std::string> given) {
+  const CodecEntry& entry = *find_codec("quad_huffman");
+  given.merge(std::map<std::string, std::string>{{"layout", "strips"},
+                                                 {"fallback", "none"},
+                                                 {"tile_cols", "2048"},
+                                                 {"cells", "contiguous"},
+                                                 {"symbol_cols", "8"},
+                                                 {"raw_bits", "0"},
+                                                 {"table_bits", "9"}});
+  std::vector<std::string> errors;
+  const Settings settings = resolve_settings(entry.codec->settings, given, errors);
+  REQUIRE(errors.empty());
+  CompressedMatrix compressed = encode_matrix(entry, matrix.view(), settings);
+  REQUIRE(compressed.stored_bytes() <= entry.codec->max_stored_bytes(matrix.shape, settings));
+  return compressed;
+}
+
+std::vector<std::byte> decoded(const CompressedMatrix& compressed, const datasets::Matrix& matrix) {
+  std::vector<std::byte> out(matrix.elements.size(), std::byte{0x55});
+  find_codec("quad_huffman")->codec->decode(compressed.view(), out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("quad_huffman's strips have a place for each element", "[quad_huffman]") {
+  for (const datasets::Shape shape : {datasets::Shape{1, 1}, {3, 1024}, {5, 1025}, {2, 3000}}) {
+    const datasets::Shape stored = format::strips_shape(shape);
+    REQUIRE(stored.rows % format::kLanes == 0);
+    std::vector<int> seen(static_cast<size_t>(stored.elements()));
+    for (int64_t row = 0; row < stored.rows; ++row)
+      for (int64_t col = 0; col < stored.cols; ++col) {
+        const auto [to_row, to_col] = format::place_of_strip(row, col);
+        CHECK(to_row < shape.rows);
+        CHECK(to_col / format::kLaneCols == row);
+        ++seen.at(static_cast<size_t>(to_row * stored.rows * format::kLaneCols + to_col));
+      }
+    CHECK(std::ranges::all_of(seen, [](int count) { return count == 1; }));
+  }
+}
+
+TEST_CASE("quad_huffman decodes strips of every shape", "[quad_huffman]") {
+  std::mt19937 random(7);
+  for (const datasets::Shape shape : {datasets::Shape{1, 1}, {16, 16}, {17, 1500}, {70, 1024}, {129, 40}}) {
+    const datasets::Matrix matrix =
+        tests::make_typed_matrix("random", datasets::ElementType::i8, shape, [&](int64_t) { return random() % 5; });
+    for (const char* symbols : {"ordered", "rotated"})
+      for (const char* raw_bits : {"0", "1", "2"})
+        for (const char* tile_cols : {"256", "2048"})
+          CHECK(decoded(in_strips(matrix, {{"symbols", symbols}, {"raw_bits", raw_bits}, {"tile_cols", tile_cols}}),
+                        matrix) == matrix.elements);
+  }
+}
+
+TEST_CASE("quad_huffman's rotated symbols take less where tables are small", "[quad_huffman]") {
+  const datasets::Matrix matrix = tests::gaussian_matrix({256, 2048}, 0.5);
+  const auto bits = [&](const char* symbols, const char* table_bits) {
+    const CompressedMatrix compressed = in_strips(matrix, {{"symbols", symbols}, {"table_bits", table_bits}});
+    CHECK(decoded(compressed, matrix) == matrix.elements);
+    // The table counts for a larger matrix.
+    return 8 * static_cast<double>(compressed.stored_bytes() - (int64_t{4} << std::stoi(table_bits))) /
+           static_cast<double>(matrix.shape.elements());
+  };
+  // With three bits of rotation a table of 2^10 has as many symbols as one of 2^13, but for symbols that are their own rotations.
+  const double ordered = bits("ordered", "13"), rotated = bits("rotated", "10");
+  CHECK(bits("ordered", "10") > rotated + 0.2);
+  CHECK(rotated < ordered + 0.04);
+  CHECK(bits("rotated", "11") < ordered + 0.02);
+}
+
+TEST_CASE("quad_huffman keeps the order of symbols where a segment of rotated ones would be too long",
+          "[quad_huffman]") {
+  std::mt19937 random(3);
+  // Eight rows of each tile, a segment, with symbols that get the longest codes; one lane with shorter codes than all others, which is
+  // moved.
+  for (const bool segment : {true, false}) {
+    const datasets::Matrix matrix =
+        tests::make_typed_matrix("mixed", datasets::ElementType::i8, {512, 1024}, [&](int64_t i) {
+          if (segment && i / 1024 % 64 < 8) return static_cast<int>(random() % 4);
+          return (segment || i % 1024 >= 32) && random() % (segment ? 64 : 3) == 0 ? 1 : 0;
+        });
+    const CompressedMatrix compressed = in_strips(matrix, {{"symbols", "rotated"}, {"table_bits", "12"}});
+    CHECK(format::open_stored(compressed.view()).rotated == !segment);
+    CHECK(decoded(compressed, matrix) == matrix.elements);
+  }
+}
+
+TEST_CASE("quad_huffman refuses rotated symbols that it has not", "[quad_huffman]") {
+  const CodecEntry& entry = *find_codec("quad_huffman");
+  const datasets::Matrix matrix = tests::gaussian_matrix({32, 64}, 0.5);
+  const auto refused = [&](const std::map<std::string, std::string>& given) {
+    std::vector<std::string> errors;
+    const Settings settings = resolve_settings(entry.codec->settings, given, errors);
+    REQUIRE(errors.empty());
+    return !entry.codec->refuses(matrix.view(), settings).empty();
+  };
+  CHECK(refused({{"symbols", "rotated"}, {"symbol_cols", "8"}}));
+  CHECK(refused({{"layout", "strips"}, {"symbol_cols", "4"}}));
+  CHECK(refused({{"symbols", "rotated"}, {"layout", "strips"}, {"symbol_cols", "8"}, {"cells", "folded"}}));
+  CHECK(refused({{"symbols", "rotated"}, {"layout", "strips"}, {"symbol_cols", "8"}, {"table_bits", "13"}}));
+  CHECK_FALSE(refused({{"symbols", "rotated"}, {"layout", "strips"}, {"symbol_cols", "8"}}));
+}
+
+TEST_CASE("quad_huffman's patches of strips take the rows in turn", "[quad_huffman]") {
+  // Some 1 % of the elements have patches, several in each row.
+  const datasets::Matrix matrix = tests::gaussian_matrix({64, 1024}, 0.5);
+  const CompressedMatrix compressed = in_strips(matrix, {});
+  const format::Stored stored = format::open_stored(compressed.view());
+  const format::TileIndex tile = stored.tile(0);
+  REQUIRE(tile.left_patches > 100);
+  int last = -1, rounds = 0;
+  for (int64_t i = 0; i < tile.left_patches; ++i) {
+    const int row = stored.patch(tile, i).col / format::kLaneCols;
+    rounds += row <= last ? 1 : 0;
+    last = row;
+  }
+  CHECK(rounds < tile.left_patches / 8);
+}
