@@ -43,7 +43,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                            strips);
   };
   if (!encode_with(wanted)) {
-    wanted.rotated = false;
+    wanted.table_bits = kMostTableBits - kRotationBits;  // no codes of more than 13 bits
     encode_with(wanted);
   }
   if (fragments) compressed.sections[kHeader].bytes[4] |= std::byte{kFragments};
