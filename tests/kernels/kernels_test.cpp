@@ -276,6 +276,33 @@ TEST_CASE("chains of wide layers are exact in the emulator", "[emulator]") {
   CHECK(run_chain(*entry, settings, {{160, 4400}, {48, 160}}, emulators) == 2 * static_cast<int>(emulators.size()));
 }
 
+// Strips take settings that go together, which one setting after the other does not meet.
+TEST_CASE("strips and rotated symbols are exact in the emulator", "[emulator]") {
+  Devices emulators = devices_or_skip(Place::emulator);
+  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
+  if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  codecs::Settings settings = codecs::default_settings(*entry->codec);
+  settings.set("symbol_cols", int64_t{8});
+  settings.set("layout", std::string("strips"));
+  settings.set("fallback", std::string("none"));
+  int ran = 0;
+  for (const char* cells : {"contiguous", "folded"})
+    for (const char* symbols : {"ordered", "rotated"})
+      for (const int64_t table_bits : {8, 11, 12}) {
+        if (std::string_view(cells) == "folded" && std::string_view(symbols) == "rotated") continue;
+        settings.set("cells", std::string(cells));
+        settings.set("symbols", std::string(symbols));
+        settings.set("table_bits", table_bits);
+        for (const int64_t raw_bits : {0, 1, 2}) {
+          settings.set("raw_bits", std::string_view(cells) == "folded" ? raw_bits + 2 : raw_bits);
+          for (const datasets::Matrix& matrix :
+               {tests::gaussian_matrix({67, 203}, 1), tests::gaussian_matrix({130, 1100}, 2)})
+            ran += run_all(*entry, matrix, settings, emulators);
+        }
+      }
+  CHECK(ran > 0);
+}
+
 TEST_CASE("plugins hand out the kernels of codecs, and none of codecs that they do not know", "[emulator]") {
   devices_or_skip(Place::emulator);
   int with_kernels = 0;
