@@ -145,8 +145,8 @@ Stored open_checked(const CompressedView& view) {
   require(bytes(kTable) == int64_t{4} << stored.table_bits,
           "The table of a quad_huffman stream has a wrong size (before format 4, symbols of 8 columns without folded "
           "cells had entries of 8 bytes).");
-  require(!stored.strips || stored.symbol_cols == kMostSymbolCols,
-          "The strips of a quad_huffman stream have symbols of 8 columns.");
+  require(!stored.strips || (stored.symbol_cols == kMostSymbolCols && !stored.fragments),
+          "The strips of a quad_huffman stream have symbols of 8 columns and are no fragments.");
   require(!stored.rotated || (stored.has_nibbles() && stored.table_bits <= kMostRotatedTableBits),
           "A quad_huffman stream rotates symbols that have no rotations.");
   check_table(stored);
@@ -190,6 +190,9 @@ struct TileDecoder {
     require(segments > 1 || lines <= std::min(stored.most_code_bits(), kMostTableBits),
             "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
     require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
+    // Kernels know positions of rotated symbols modulo a ring.
+    require(!stored.rotated || reach[0] < kRingLines,
+            "A tile of rotated symbols of a quad_huffman stream begins with a full ring.");
     for (int lane = 0; lane < kLanes; ++lane) {
       int64_t position = 0;
       for (int s = 0; s < segments; ++s) {
@@ -263,6 +266,7 @@ struct TileDecoder {
   // The high parts.
   void decode_codes(const TileCodes& codes, int lane, int segment, int64_t end, int64_t& position) {
     const int each = stored.symbol_cols;
+    const int64_t begin = position;
     for (int i = 0; i < kSegmentSymbols; ++i) {
       const uint64_t both = codes.word(position / 32, lane) | static_cast<uint64_t>(codes.word(position / 32 + 1, lane))
                                                                   << 32;
@@ -278,6 +282,8 @@ struct TileDecoder {
         at(lane, (segment * kSegmentSymbols + i) * each + k) =
             static_cast<int16_t>(stored.entry_high(entry, stored.rotated ? rotated_col(k, rotation) : k));
     }
+    require(!stored.rotated || position - begin <= kMostSegmentBits,
+            "A segment of rotated symbols of a quad_huffman stream has more than 416 bits.");
   }
 
   void add_raw(int lane, int segment) {

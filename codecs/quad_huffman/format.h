@@ -8,7 +8,7 @@
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), 64 and the
 //              segments of a tile (and 128 in the layout of fragments; before version 6 log2 of a tile's columns, 8 to 11, in
-//              place of 64 and segments), log2 of K (and 32 in the layout of strips); of bf16 and f8 16 more since version 7, and a
+//              place of 64 and segments), log2 of K (and 32 in the layout of strips, and 64 where symbols are rotated); of bf16 and f8 16 more since version 7, and a
 //              seventh byte, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.

@@ -136,3 +136,18 @@ TEST_CASE("quad_huffman's patches of strips take the rows in turn", "[quad_huffm
   }
   CHECK(rounds < tile.left_patches / 8);
 }
+
+TEST_CASE("quad_huffman's decoder refuses strips that kernels would not decode alike", "[quad_huffman]") {
+  const datasets::Matrix matrix = tests::gaussian_matrix({64, 1024}, 0.5);
+  const CompressedMatrix good = in_strips(matrix, {{"symbols", "rotated"}});
+  const auto refused = [&](int section, size_t byte, std::byte flipped) {
+    CompressedMatrix bad = good;
+    bad.sections[section].bytes[byte] ^= flipped;
+    CHECK_THROWS_AS(decoded(bad, matrix), MalformedStream);
+  };
+  CHECK(decoded(good, matrix) == matrix.elements);
+  refused(format::kHeader, 4, std::byte{format::kFragments});  // fragments as well
+  refused(format::kHeader, 5, std::byte{format::kStrips});     // rotated rows
+  refused(format::kTable, 1, std::byte{0x80});                 // a length that is right modulo 64 alone
+  refused(format::kSchedule, 0, std::byte{8});                 // a full ring before the first segment
+}
