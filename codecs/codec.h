@@ -30,6 +30,12 @@ struct MalformedStream : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A value of a setting that goes with another setting's value alone. It brings that along where none is given, so that who writes
+// `layout: strips` need not know what else strips want.
+struct Companion {
+  std::string_view value, setting, its_value;
+};
+
 // One setting. Integers lie between min and max or are one of `values`; texts are one of `choices`. Checked centrally
 // by resolve_settings().
 struct SettingInfo {
@@ -40,6 +46,7 @@ struct SettingInfo {
   int64_t min = 0, max = 0;                    // inclusive, for integers without `values`
   std::vector<std::string_view> choices = {};  // for texts
   std::vector<int64_t> values = {};            // for integers of which few are possible
+  std::vector<Companion> brings = {};
 };
 
 // The values of a setting that can be listed, as they are written in configs; none of a range of integers.
@@ -114,7 +121,7 @@ struct Codec {
   std::function<std::vector<std::byte>(const ChainFile&)> write_file = nullptr;
 };
 
-// Fills in defaults and checks names, types, ranges and choices. Values are given as text ("12", "w32s64").
+// Fills in what given values bring along, and defaults, and checks names, types, ranges and choices. Values are given as text ("12", "w32s64").
 // Errors are appended to `errors` as full sentences (unknown names with a did-you-mean), all of them at once.
 Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std::string, std::string>& given,
                           std::vector<std::string>& errors);

@@ -59,10 +59,14 @@ Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std
                           std::vector<std::string>& errors) {
   Settings settings;
   for (const SettingInfo& info : infos) settings.set(std::string(info.name), info.default_value);
+  const auto info_of = [&](std::string_view name) { return std::ranges::find(infos, name, &SettingInfo::name); };
   for (const auto& [name, text] : given) {
-    const auto it = std::ranges::find(infos, name, &SettingInfo::name);
+    const auto it = info_of(name);
     if (it != infos.end()) {
       check_one(*it, text, settings, errors);
+      for (const Companion& other : it->brings)
+        if (other.value == text && !given.contains(std::string(other.setting)))
+          check_one(*info_of(other.setting), std::string(other.its_value), settings, errors);
       continue;
     }
     std::vector<std::string_view> known;

@@ -12,7 +12,7 @@ gpu_objects=$build/backends/emulator/CMakeFiles/ecmv_emulator.dir/__/__/codecs
 # A codec needs fewer, as a rule. Before raising a bound, look for template arguments of which the inner loop knows nothing.
 most_cpu=80     # cpu.cpp
 most_simd=330   # simd.cpp, all instruction sets together; quad_huffman has 303: 22 forms, 2 or 3 uses, 6 sets; rans_byte_planes 277: 14 forms in 3 runs, 2 orders of states, 2 uses
-most_gpu=840     # all *.cu of a codec, one backend; quad_huffman has 828: 40 shapes, each with two matvecs, a decoder and its pieces, a chain; 14 with two products of few tokens, 20 with one of one token, 11 with four of more, 4 of bf16 with two of one or two tokens, f8 with seven kernels; fragments of 8 with two products, of bf16 with two more, of 3 with the digits of tokens, and lean lane groups for them; symbols of eight exponents, 2 shapes, with a decoder, a product of float32 and four of fragments
+most_gpu=880     # all *.cu of a codec, one backend; quad_huffman has 870: 40 shapes, each with two matvecs, a decoder and its pieces, a chain; 14 with two products of few tokens, 20 with one of one token, 11 with four of more, 4 of bf16 with two of one or two tokens, f8 with seven kernels; fragments of 8 with two products, of bf16 with two more, of 3 with the digits of tokens, and lean lane groups for them; symbols of eight exponents, 2 shapes, with a decoder, a product of float32 and four of fragments; strips of 7 forms with two windows, 3 of them with rotated symbols from two kinds of tables, 20 products
 
 # Functions of codec $1 in the other arguments, objects.
 functions_of() { nm --demangle --defined-only "${@:2}" | sed -n "s/^[0-9a-f]* [tTwW] \(.*ecmv::codecs::$1::.*\)/\1/p" | sed 's/ \[clone.*//' | sort -u | wc -l; }

@@ -425,14 +425,18 @@ const Codec& codec() {
                 "what a GPU lane decodes: a row; what it has of the operands of matrix units "
                 "(fragments), for products with tokens of bf16; or 32 columns of all rows (strips), for int8 vectors",
             .default_value = "rows",
-            .choices = {"rows", "fragments", "strips"}},
+            .choices = {"rows", "fragments", "strips"},
+            .brings = {{"strips", "symbol_cols", "8"}}},
            {.name = "symbols",
             .unit = "",
             .help = "whether a table's entry is one symbol (ordered), or all eight rotations of it, of which three "
                     "bits more of a code "
                     "say which (rotated: strips of 8 columns a symbol, contiguous cells)",
             .default_value = "ordered",
-            .choices = {"ordered", "rotated"}},
+            .choices = {"ordered", "rotated"},
+            .brings = {{"rotated", "layout", "strips"},
+                       {"rotated", "symbol_cols", "8"},
+                       {"rotated", "cells", "contiguous"}}},
            {.name = "optimise",
             .unit = "",
             .help = "what open settings are chosen for: fewest bytes, or the shortest time on a GPU",

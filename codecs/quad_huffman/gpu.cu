@@ -140,7 +140,7 @@ backends::BoundKernel bind_strips(const backends::Policy& named, Layers layers, 
                          plan,
                          {(matrix.column_tiles + plan.parts - 1) / plan.parts, plan.block.lane_groups * kLanes,
                           plan.block.bytes, policy.early && gpu::have_early_launches(place.device())},
-                         strips_kernel(shape, plan.block.copies, policy.lane_groups * policy.blocks)},
+                         strips_kernel(shape, plan.block.copies)},
           {.requantises = true}};
 }
 

@@ -60,10 +60,10 @@ struct StripsPlan {
   int x_sum;        // in shared memory
 };
 
-template <int kForm, int kSymbolsOfWindow, int kRotates, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_strips(Matrix matrix, StripsPlan plan, Hidden hidden,
-                                                                      gpu::Pointer<const int8_t> x,
-                                                                      gpu::Epilogue epilogue) {
+template <int kForm, int kSymbolsOfWindow, int kRotates>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matrix, StripsPlan plan, Hidden hidden,
+                                                                     gpu::Pointer<const int8_t> x,
+                                                                     gpu::Epilogue epilogue) {
   using TileOf = TileLanes<kMostSymbolCols, kForm, kSymbolsOfWindow, kStripForm<kForm, kRotates>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group >> plan.strips_bits,
             strips = static_cast<int>(matrix.row_groups);
@@ -129,6 +129,6 @@ inline StripsPlan plan_strips(const RingPolicy& policy, const Shape& shape, data
 
 // In strips.cu; null where there is none.
 using StripsKernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
-StripsKernel strips_kernel(const Shape& shape, int copies, int lane_groups);
+StripsKernel strips_kernel(const Shape& shape, int copies);
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

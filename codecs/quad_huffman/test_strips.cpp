@@ -114,11 +114,25 @@ TEST_CASE("quad_huffman refuses rotated symbols that it has not", "[quad_huffman
     REQUIRE(errors.empty());
     return !entry.codec->refuses(matrix.view(), settings).empty();
   };
-  CHECK(refused({{"symbols", "rotated"}, {"symbol_cols", "8"}}));
+  CHECK(refused({{"symbols", "rotated"}, {"layout", "rows"}, {"symbol_cols", "8"}}));
   CHECK(refused({{"layout", "strips"}, {"symbol_cols", "4"}}));
   CHECK(refused({{"symbols", "rotated"}, {"layout", "strips"}, {"symbol_cols", "8"}, {"cells", "folded"}}));
   CHECK(refused({{"symbols", "rotated"}, {"layout", "strips"}, {"symbol_cols", "8"}, {"table_bits", "13"}}));
   CHECK_FALSE(refused({{"symbols", "rotated"}, {"layout", "strips"}, {"symbol_cols", "8"}}));
+}
+
+TEST_CASE("quad_huffman's strips and rotated symbols bring along what they want", "[quad_huffman]") {
+  const CodecEntry& entry = *find_codec("quad_huffman");
+  std::vector<std::string> errors;
+  const Settings strips = resolve_settings(entry.codec->settings, {{"layout", "strips"}}, errors),
+                 rotated = resolve_settings(entry.codec->settings, {{"symbols", "rotated"}}, errors),
+                 given = resolve_settings(entry.codec->settings, {{"symbols", "rotated"}, {"layout", "rows"}}, errors);
+  CHECK(errors.empty());
+  CHECK(strips.integer("symbol_cols") == 8);
+  CHECK(strips.text("cells") == "any");
+  CHECK((rotated.integer("symbol_cols") == 8 && rotated.text("layout") == "strips"));
+  CHECK(rotated.text("cells") == "contiguous");
+  CHECK(given.text("layout") == "rows");
 }
 
 TEST_CASE("quad_huffman's patches of strips take the rows in turn", "[quad_huffman]") {
