@@ -29,6 +29,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
                 .contiguous = cells != "folded",
                 .folded = cells != "contiguous" && !rotated,
                 .fragments = wants_fragments(settings),
+                .strips = strips,
                 .rotated = rotated};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const bool fragments = wants_fragments(settings);
@@ -118,6 +119,8 @@ Stored open_checked(const CompressedView& view) {
             log_symbol = symbol_byte & ~(floats                         ? kSince7
                                          : (symbol_byte & kStrips) != 0 ? kStrips + kRotated
                                                                         : 0);
+  require(floats || (symbol_byte & kStripsOf9) == 0,
+          "Strips of a quad_huffman stream of version 9, whose patches had 16 bits, are not decoded any more.");
   require(log_symbol >= 1 && log_symbol <= 3, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
   const int tile_cols = stored_tile_cols(tile_byte, 1 << log_symbol);
   require((tile_byte < 16 || tile_byte >= kTileSegments) && tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
@@ -156,7 +159,7 @@ Stored open_checked(const CompressedView& view) {
   require(
       bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
       "The raw bits of a quad_huffman stream have a wrong size.");
-  const int each_patch = patch_bytes(stored.form, stored.since_7);
+  const int each_patch = stored.strips ? kPacketBytes : patch_bytes(stored.form, stored.since_7);
   require(bytes(kPatches) % each_patch == 0, "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);
   require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 &&
@@ -202,17 +205,14 @@ struct TileDecoder {
       }
     }
     if (stored.floats()) return replace(index.first_patch, stored.first_patch(tile + 1));
+    if (stored.strips) return add_placed(index.first_patch, stored.first_patch(tile + 1));
     int last = 0;
     for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
       const Patch patch = stored.patch(index, i);
-      require(stored.strips || place_of(patch) >= last, kPatchOrder);
+      require(place_of(patch) >= last, kPatchOrder);
       last = place_of(patch);
-      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
-              "A patch of a quad_huffman stream leaves its tile.");
-      int16_t& element = at(patch.row, patch.col);
-      const int sum = element + patch.delta;
-      require(sum >= INT16_MIN && sum <= INT16_MAX, "A patch of a quad_huffman stream leads far from int8.");
-      element = static_cast<int16_t>(sum);
+      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), kPatchLeaves);
+      add(at(patch.row, patch.col), patch.delta);
     }
   }
 
@@ -234,7 +234,25 @@ struct TileDecoder {
   // Kernels apply patches as they come to their columns.
   static constexpr const char* kPatchOrder =
       "The patches of a tile of a quad_huffman stream are not in the order of their columns and rows.";
+  static constexpr const char* kPatchLeaves = "A patch of a quad_huffman stream leaves its tile.";
   static int place_of(const auto& patch) { return patch.col * kLanes + patch.row; }
+
+  static void add(int16_t& element, int delta) {
+    const int sum = element + delta;
+    require(sum >= INT16_MIN && sum <= INT16_MAX, "A patch of a quad_huffman stream leads far from int8.");
+    element = static_cast<int16_t>(sum);
+  }
+  void add_placed(int64_t first, int64_t end) {
+    const int64_t places = tile_places(stored.cols_of(column));
+    stored.for_each_placed_patch(first, end, [&](const PlacedPatch& patch, int64_t place) {
+      require(place < places, kPatchLeaves);
+      const auto row = static_cast<int>(place / kStripCols), col = static_cast<int>(place % kStripCols);
+      add(at(col / kLaneCols, row * kLaneCols + col % kLaneCols), (patch.takes ? -1 : 1) * (1 << stored.cell_bits()));
+    });
+    // Kernels know places by 32 bits.
+    require((end - first) * kPacketPatches <= INT32_MAX / kNoPatchDistance,
+            "A tile of strips of a quad_huffman stream has too many patches.");
+  }
 
   void replace(int64_t first, int64_t end) {
     int last = -1;
@@ -248,8 +266,7 @@ struct TileDecoder {
       zeros -= patch.stand_in == 0 ? 1 : 0;
       require(place_of(patch) > last, kPatchOrder);
       last = place_of(patch);
-      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
-              "A patch of a quad_huffman stream leaves its tile.");
+      require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column), kPatchLeaves);
       require(patch.stand_in <= stored.largest_stand_in && at(patch.row, patch.col) == patch.stand_in,
               "A patch of a quad_huffman stream replaces an exponent that is not there.");
       require(!has_exponent_eights(stored.symbol_cols, stored.form) ||
@@ -357,7 +374,8 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
          tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
          tiles * (4 * kMostPartialLines + 2 * kUnitBytes) +
          groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) +
-         2 * shape.elements() * (256 >> std::max(0, least_raw - 1));
+         2 * shape.elements() * (256 >> std::max(0, least_raw - 1)) +
+         (wants_strips(settings) ? tiles * most_moving_patches(tile_cols) * 2 : 0);
 }
 
 // The shape is that of bytes, and says nothing of their type. f8 elements with a patch each take less than int8 elements with
@@ -388,7 +406,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 9,
+      .format_version = 10,
       .lossless = true,
       .settings =
           {{.name = "raw_bits",

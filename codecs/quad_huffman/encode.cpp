@@ -108,10 +108,7 @@ class Encoder {
     lines_words_.assign(static_cast<size_t>(lines) * kLineWords, 0);
     std::array<int, kLanes> lane_words;
     for (int lane = 0; lane < kLanes; ++lane) lane_words[lane] = lay_lane(lane, segments);
-    // As few full lines as the number of masks allows, in blocks.
-    const int shortest = *std::min_element(lane_words.begin(), lane_words.end());
-    const int full =
-        std::max(shortest / kBlockLines, (lines - kMostPartialLines + kBlockLines - 1) / kBlockLines) * kBlockLines;
+    const int full = full_lines(lines, lane_words);
     append_count(tiles, codes.size() / kUnitBytes);
     append_count(tiles, static_cast<uint64_t>(patch_count_));
     append_count(tiles, static_cast<uint64_t>(append_patches()));
@@ -222,6 +219,7 @@ class Encoder {
   // Column by column: neighbouring patches then are for different rows. Returns how many are for the first kPatchCols
   // columns.
   int64_t append_patches() {
+    if (strips_) return append_placed_patches(), 0;
     patch_count_ += static_cast<int64_t>(tile_patches_.size());
     if (model_.floats) {
       std::sort(tile_patches_.begin(), tile_patches_.end(),
@@ -232,7 +230,6 @@ class Encoder {
       }
       return 0;
     }
-    if (strips_) return append_strip_patches();
     std::sort(tile_patches_.begin(), tile_patches_.end());
     int64_t left = 0;
     for (const uint64_t patch : tile_patches_) {
@@ -245,27 +242,16 @@ class Encoder {
     return left;
   }
 
-  // Of strips: those that add first, of both kinds the first one of every row of the matrix, then the second ones, and so on.
-  // Neighbouring patches then are for different rows. Returns how many add.
-  int64_t append_strip_patches() {
-    std::sort(tile_patches_.begin(), tile_patches_.end(),
-              [](uint64_t a, uint64_t b) { return std::pair(a & 1, a) < std::pair(b & 1, b); });
-    std::array<uint32_t, 2 * kMostTileCols / kLaneCols> ranks{};
-    std::vector<std::array<uint32_t, 3>> dealt;  // whether it takes, its number in the row, the patch
-    int64_t adds = 0;
+  void append_placed_patches() {
+    std::vector<uint32_t> placed;
     for (const uint64_t patch : tile_patches_) {
       const auto lane = static_cast<uint32_t>((patch >> 1) % kLanes),
-                 col = static_cast<uint32_t>((patch >> 1) / kLanes), takes = static_cast<uint32_t>(patch & 1),
-                 row = col / kLaneCols;
-      dealt.push_back({takes, ranks[2 * row + takes]++, strip_patch(row, lane * kLaneCols + col % kLaneCols)});
-      adds += takes == 0 ? 1 : 0;
+                 col = static_cast<uint32_t>((patch >> 1) / kLanes),
+                 place = col / kLaneCols * kStripCols + lane * kLaneCols + col % kLaneCols;
+      placed.push_back(place << 1 | static_cast<uint32_t>(patch & 1));
     }
-    std::sort(dealt.begin(), dealt.end());
-    for (const auto& [takes, rank, patch] : dealt) {
-      patches.push_back(static_cast<std::byte>(patch & 0xff));
-      patches.push_back(static_cast<std::byte>(patch >> 8));
-    }
-    return adds;
+    std::sort(placed.begin(), placed.end());
+    patch_count_ += append_packets(placed, patches);
   }
 
   // Returns the words that the lane's string reaches.
@@ -286,6 +272,22 @@ class Encoder {
         from += count, to += count, left -= count;
       }
     return (end + 31) / 32;
+  }
+
+  // As many lines, in blocks, as take the fewest bytes; a partial line has a mask, and costs decoders time, too.
+  static int full_lines(int lines, const std::array<int, kLanes>& lane_words) {
+    const auto words_of = [&](int line) {
+      return static_cast<int>(
+          std::count_if(lane_words.begin(), lane_words.end(), [&](int words) { return words > line; }));
+    };
+    const int least = std::max(0, (lines - kMostPartialLines + kBlockLines - 1) / kBlockLines * kBlockLines),
+              most = lines / kBlockLines * kBlockLines;
+    int best = least, cost = 0, best_cost = 0;  // words more than with `least`
+    for (int full = least; full < most;) {
+      for (int i = 0; i < kBlockLines; ++i, ++full) cost += kLineWords - words_of(full) - 1;
+      if (cost <= best_cost) best = full, best_cost = cost;
+    }
+    return best;
   }
 
   void append_codes(int lines, int full, const std::array<int, kLanes>& lane_words) {
@@ -321,7 +323,7 @@ class Encoder {
   // Of the tile: column, row, whether it takes one; of floats as stored, from bit 32 on the sign.
   std::vector<uint64_t> tile_patches_;
   std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
-  int64_t patch_count_ = 0;
+  int64_t patch_count_ = 0;            // of strips: packets
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Stored bytes of quad_huffman, version 9: made so that a GPU lane, which owns a row, decodes several columns by one
+// Stored bytes of quad_huffman, version 10: made so that a GPU lane, which owns a row, decodes several columns by one
 // table look-up.
 //
 // An element is w = lowest + h * 2^B + r: r, the raw bits, is stored plainly; the high parts h of K neighbouring
@@ -8,7 +8,7 @@
 //
 //   header     6 bytes: the form (B, and 16 where cells are folded, 64 of f8), T, lowest (int16, little-endian), 64 and the
 //              segments of a tile (and 128 in the layout of fragments; before version 6 log2 of a tile's columns, 8 to 11, in
-//              place of 64 and segments), log2 of K (and 32 in the layout of strips, and 64 where symbols are rotated); of bf16 and f8 16 more since version 7, and a
+//              place of 64 and segments), log2 of K (and 128 in the layout of strips, and 64 where symbols are rotated); of bf16 and f8 16 more since version 7, and a
 //              seventh byte, see below
 //   table      2^T entries of one uint32. Entry i is for streams whose next bits, first bit lowest, are i. C is log2 of
 //              the width of a cell: B, of folded cells B - 1.
@@ -91,10 +91,12 @@
 // version 7 column 16 j + 2 (l % 4) + c % 2 + 8 (c / 2 % 2) of that row (fragments.h). Rows and columns up to the next multiple
 // of 16 repeat the last ones, with 1 in place of bf16 exponents of 255 in columns.
 //
-// In the layout of strips (int8, since version 9) it is of a third one, of 32 rows for each 1024 columns and 32 columns for each row of
+// In the layout of strips (int8, since version 10) it is of a third one, of 32 rows for each 1024 columns and 32 columns for each row of
 // the matrix: column 32 r + c of its row l is column 32 l + c of row r of the matrix (strips.h). Columns up to the next multiple of 1024 repeat
-// the last one. A patch is 1024 times the tile's row of the matrix, r, and the column of the strip's 1024, 32 l + c; in place of those of the
-// left half the index counts those that add, which come first. Of both kinds the first ones of all rows stand first, then the second ones, and so on.
+// the last one. The place of an element in a tile is 1024 times its row of the matrix in the tile, r, and its column of the strip's 1024, 32 l + c. Patches are
+// numbers of 12 bits, eight in a packet of 12 bytes, the first one's lowest, in the order of their places: bit 0 says whether one is taken from h, the
+// other eleven how far the place is from the one before, at first 0. 2047 is no patch, but moves on; with such ones the last packet of a tile is filled.
+// The index counts packets, and 0 in place of the left half's patches. (Version 9 had strips with patches of 16 bits, and 32 in the header.)
 //
 // Rotated symbols are those of strips with K = 8 and contiguous cells. A code is three bits, n, the lowest first, and then bits that the table is indexed
 // by; the length in the entry is of both. The symbol is the entry rotated right by n nibbles, so that h of column k is what the entry has of
@@ -140,7 +142,7 @@ inline constexpr int kPlain = 32;
 // Of the header's byte with the segments of a tile.
 inline constexpr int kFragments = 128, kTileSegments = 64;
 // Of the header's sixth byte, of int8.
-inline constexpr int kStrips = 32, kRotated = 64;
+inline constexpr int kStripsOf9 = 32, kRotated = 64, kStrips = 128;
 inline constexpr int raw_bits_of(int form) { return form & (kFolded - 1); }
 inline constexpr bool is_folded(int form) { return (form & kFolded) != 0; }
 inline constexpr bool is_float(int form) { return !is_folded(form) && form >= kSignMantissaBits; }

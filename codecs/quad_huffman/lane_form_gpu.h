@@ -21,6 +21,7 @@ struct LaneForm {
   // A symbol is looked up before the one before it is visited. That is for visits with fences, across which the compiler moves
   // nothing. (The same kernel: 1 % less time.)
   bool looks_ahead = false;
+  bool placed = false;  // patches are those of strips
   int rotates = 0;  // entries are those of rotated symbols, and tables have so many copies: 2 or 8
 };
 

@@ -14,6 +14,7 @@
 #include "codecs/modelling/code_lengths.h"
 #include "codecs/modelling/histogram.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/strips.h"
 
 namespace ecmv::codecs::quad_huffman {
 namespace {
@@ -45,14 +46,14 @@ double order0_bits(std::span<const uint64_t> counts) {
 // - 128 where elements are floats.
 struct Cells {
   int symbol_cols = 4, raw_bits = 0, lowest = 0;
-  bool floats = false, folded = false;
+  bool floats = false, folded = false, strips = false;
   // As of int8: of floats raw_bits are those of exponents.
   int form() const { return raw_bits + (folded ? kFolded : 0); }
   int width() const { return 1 << cell_bits(form()); }
   int values() const { return most_high(symbol_cols, form()) + 1; }
   int high(int w) const { return (folded && w < lowest ? lowest - w - 1 : w - lowest) >> cell_bits(form()); }
   int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
-  int patch_bits() const { return 8 * patch_bytes(floats ? kSignMantissaBits : 0, true); }
+  int patch_bits() const { return strips ? kPlacedPatchBits : 8 * patch_bytes(floats ? kSignMantissaBits : 0, true); }
   // A patch of a float replaces, one of an int8 adds or takes one.
   int patches_of(int w) const {
     return floats ? clamped_high(w) != high(w) || (is_eights() && w == -128) : std::abs(clamped_high(w) - high(w));
@@ -255,7 +256,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
     double least = -1;  // of these
     for (int b = least_raw_bits(k, folded); b <= most; ++b) {
       if (raw_bits >= 0 && b != raw_bits) continue;
-      Cells cells{k, b, 0, floats, folded};
+      Cells cells{k, b, 0, floats, folded, wanted.strips};
       cells.lowest = best_lowest(elements, cells, model.f8);
       const double rest = static_cast<double>(b + (floats ? sign_mantissa_bits(form) : 0)) * elements_in_all +
                           static_cast<double>(outside_bits(elements, cells)) +
@@ -441,7 +442,8 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   Parameters parameters{{.symbol_cols = wanted.symbol_cols == 0 ? 4 : wanted.symbol_cols,
                          .raw_bits = std::max(wanted.raw_bits, 0),
                          .lowest = model.f8 ? -128 : 0,
-                         .floats = model.floats},
+                         .floats = model.floats,
+                         .strips = wanted.strips},
                         std::max(wanted.table_bits, kLeastTableBits)};
   Cells& cells = parameters.cells;
   if (model.floats) cells.raw_bits = cell_bits(float_form(cells.symbol_cols, model.f8));

@@ -52,7 +52,7 @@ struct Model {
 // those of two for rows: kernels of fragments take none. Of the others they are only made where nothing else is wanted.
 struct Wanted {
   int symbol_cols, raw_bits, table_bits;
-  bool contiguous, folded, fragments, rotated;
+  bool contiguous, folded, fragments, strips, rotated;
 };
 
 // What the model is chosen for.

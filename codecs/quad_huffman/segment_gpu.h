@@ -15,6 +15,7 @@
 #include "codecs/quad_huffman/code_ring_gpu.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/lane_form_gpu.h"
+#include "codecs/quad_huffman/placed_patches_gpu.h"
 #include "codecs/quad_huffman/streams_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -62,7 +63,9 @@ class TileLanes {
     tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
                                kSegmentRawBytes);
     tile_.position = static_cast<uint32_t>(kRingBits - ring_bits());
-    if constexpr (!kFloats) {
+    if constexpr (kLanesForm.placed) {
+      tile_.packet = load_packet(streams.patches, tile_.first_patch, 0, tile_.patches);
+    } else if constexpr (!kFloats) {
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
         if (patch_of(k) < tile_.patches) tile_.patches_ahead[k] = streams.patches[tile_.first_patch + patch_of(k)];
@@ -128,11 +131,7 @@ class TileLanes {
   // one cell: an element may have several. The first ones have been loaded since begin().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
-    for_each_stored_patch([&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); });
-  }
-  // The same: f(its number in the tile, the patch as it is stored).
-  template <typename Visit>
-  ECMV_GPU_DEVICE void for_each_stored_patch(Visit visit) const {
+    const auto visit = [&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); };
     ECMV_GPU_UNROLL
     for (int k = 0; k < kPatchesAhead; ++k)
       if (patch_of(k) < tile_.patches) visit(patch_of(k), tile_.patches_ahead[k]);
@@ -146,6 +145,20 @@ class TileLanes {
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
         if (first + patch_of(k) < tile_.patches) visit(first + patch_of(k), patches[k]);
+    }
+  }
+  // For a tile of strips, between begin() and for_each_placed_patch(): what needs no vector.
+  ECMV_GPU_DEVICE void place_patches() { tile_.placed = placed_patches(tile_.packet, 0); }
+  // Calls f(place in the tile, whether one is taken) for the patches of such a tile.
+  template <typename F>
+  ECMV_GPU_DEVICE void for_each_placed_patch(F f) const {
+    visit_placed(tile_.placed, f);
+    const uint32_t count = patch_count();
+    PlacedPatches placed = tile_.placed;
+    ECMV_GPU_NO_UNROLL
+    for (uint32_t first = kLanes; first < count; first += kLanes) {
+      placed = placed_patches(load_packet(patches_, tile_.first_patch, first, count), placed.end());
+      visit_placed(placed, f);
     }
   }
   // The same, 32 at a time: calls f(whether this lane has one, its row, its column in the tile, what it adds to the
@@ -190,7 +203,6 @@ class TileLanes {
     ECMV_GPU_UNROLL
     for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
   }
-  ECMV_GPU_DEVICE uint32_t left_patches() const { return tile_.left_patches; }
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
   }

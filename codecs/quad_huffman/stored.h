@@ -116,17 +116,24 @@ struct Stored {
   }
   // Of all patches of floats the signs, a byte each.
   const uint8_t* signs_of_patches() const { return patches + kPatchWordBytes * first_patch(row_groups * column_tiles); }
-  // Patch number i of the matrix, of a tile.
+  // Patch number i of the matrix, of a tile; not of strips.
   Patch patch(const TileIndex& tile, int64_t i) const {
     const uint32_t bits = load_u16(patches + 2 * i);
-    if (strips) {
-      const auto col = static_cast<int>(bits % kStripCols), row = static_cast<int>(bits / kStripCols);
-      return {col / kLaneCols, row * kLaneCols + col % kLaneCols,
-              (i - tile.first_patch < tile.left_patches ? 1 : -1) * (1 << cell_bits())};
-    }
     const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
     return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols),
             (bits >> 15 != 0 ? -1 : 1) * (1 << cell_bits())};
+  }
+
+  // Calls f(patch, its place) for those of packets `first` to `end` of strips.
+  template <class F>
+  void for_each_placed_patch(int64_t first, int64_t end, F f) const {
+    int64_t place = 0;
+    for (int64_t packet = first; packet < end; ++packet)
+      for (int i = 0; i < kPacketPatches; ++i) {
+        const PlacedPatch patch = placed_patch(patches + kPacketBytes * packet, i);
+        place += patch.distance;
+        if (patch.is_there()) f(patch, place);
+      }
   }
 
   // Bits of the longest code.

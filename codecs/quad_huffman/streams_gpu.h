@@ -8,6 +8,7 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/memory.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/placed_patches_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -88,9 +89,11 @@ template <int kBatchWords, int kPatchesAhead>
 struct TileState {
   gpu::Pointer<const std::byte> raw;  // of the segment in work
   uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
-  uint32_t first_patch, left_patches, patches;
-  uint32_t position;  // in bits; of shifted windows less the shift
+  uint32_t first_patch, left_patches, patches;  // of strips: packets
+  uint32_t position;                            // in bits; of shifted windows less the shift
   uint16_t patches_ahead[kPatchesAhead];
+  Packet packet;  // of strips, in their place
+  PlacedPatches placed;
 };
 
 // Where the element is, its exponent, and the one that is coded in its place.

@@ -21,9 +21,9 @@ ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Point
   constexpr int kRows = TileOf::kSegmentCols / kLaneCols, kQuads = kLaneCols / 4;
   const int lane = LaneGroup::lane();
   const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs);
-  tile.for_each_stored_patch([&](uint32_t i, uint32_t patch) {
-    const int32_t change = patched[patch % kStripCols] * (1 << Bytes::kCellBits);
-    gpu::atomic_add(sums + patch / kStripCols, i < tile.left_patches() ? change : -change);
+  tile.for_each_placed_patch([&](uint32_t place, bool takes) {
+    const int32_t change = patched[place % kStripCols] * (1 << Bytes::kCellBits);
+    gpu::atomic_add(sums + place / kStripCols, takes ? -change : change);
   });
   const gpu::Pointer<const gpu::uint4> own = gpu::cast<const gpu::uint4>(inputs + lane * kLaneCols);
   const gpu::uint4 low = own[0], high = own[1];
@@ -48,7 +48,7 @@ ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Point
 }
 
 template <int kForm, int kRotates>
-inline constexpr LaneForm kStripForm{.early = gpu::kMovesLoads, .rotates = kRotates};
+inline constexpr LaneForm kStripForm{.early = gpu::kMovesLoads, .placed = true, .rotates = kRotates};
 
 // What the host knows of a launch, so that no registers hold it.
 struct StripsPlan {
@@ -78,12 +78,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
   const auto begin = [&] {
     if (strip < strips) tile.begin(matrix.streams, strip, column, matrix.column_tiles, matrix.cols);
   };
+  const auto place_patches = [&] {
+    if (strip < strips) tile.place_patches();
+  };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
   begin();
   fill_table(matrix, plan.block, own_entries);
   for (int i = gpu::thread_index(); i < plan.parts * plan.tile_rows; i += gpu::block_size()) sums[i] = 0;
   if (gpu::thread_index() == 0) *x_sum = 0;
+  place_patches();
   gpu::sync_block();
   gpu::wait_for_previous();
   gpu::load_inputs(x, plan.cols, strips * kStripCols, inputs, x_sum);
@@ -95,6 +99,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
                    sums + (plan.parts + lane_group) * plan.tile_rows);
     strip += 1 << plan.strips_bits;
     begin();
+    place_patches();
   }
   gpu::sync_block();
   for (int i = gpu::thread_index(); i < plan.parts * plan.tile_rows; i += gpu::block_size()) {
