@@ -22,7 +22,7 @@ struct LaneForm {
   // nothing. (The same kernel: 1 % less time.)
   bool looks_ahead = false;
   bool placed = false;  // patches are those of strips
-  int rotates = 0;  // entries are those of rotated symbols, and tables have so many copies: 2 or 8
+  int rotates = 0;      // entries are those of rotated symbols, and tables have so many copies: 2 or 8
 };
 
 // Of products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
