@@ -5,9 +5,13 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 template <int kForm>
 StripsKernel strips_kernel(const Shape& shape, int copies) {
-  if constexpr (!is_folded(kForm))
-    if (shape.rotated) return copies == 8 ? multiply_strips<kForm, 2, 8> : multiply_strips<kForm, 2, 2>;
-  return shape.table_bits <= 10 ? multiply_strips<kForm, 3, 0> : multiply_strips<kForm, 2, 0>;
+  if constexpr (is_folded(kForm)) {
+    return shape.table_bits <= 10 ? multiply_strips<kForm, 3, 0> : multiply_strips<kForm, 2, 0>;
+  } else {
+    // Ordered symbols want large tables.
+    if (!shape.rotated) return multiply_strips<kForm, 2, 0>;
+    return copies == 8 ? multiply_strips<kForm, 2, 8> : multiply_strips<kForm, 2, 2>;
+  }
 }
 
 StripsKernel strips_kernel(const Shape& shape, int copies) {
