@@ -30,8 +30,8 @@ struct MalformedStream : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A value of a setting that goes with another setting's value alone. It brings that along where none is given, so that who writes
-// `layout: strips` need not know what else strips want.
+// A value of a setting that only goes with a certain value of another one. Where that other setting is not given, it
+// gets this value, so that who writes `layout: strips` need not know what else strips want.
 struct Companion {
   std::string_view value, setting, its_value;
 };
@@ -121,7 +121,8 @@ struct Codec {
   std::function<std::vector<std::byte>(const ChainFile&)> write_file = nullptr;
 };
 
-// Fills in what given values bring along, and defaults, and checks names, types, ranges and choices. Values are given as text ("12", "w32s64").
+// Fills in what given values bring along, and defaults, and checks names, types, ranges and choices. Values are given
+// as text ("12", "w32s64").
 // Errors are appended to `errors` as full sentences (unknown names with a did-you-mean), all of them at once.
 Settings resolve_settings(std::span<const SettingInfo> infos, const std::map<std::string, std::string>& given,
                           std::vector<std::string>& errors);

@@ -29,10 +29,6 @@ void copy_async(Pointer<std::byte> shared, Pointer<const std::byte> global) {
   queue_copy(shared.address(), global.address(), kBytes);
 }
 template <int kBytes>
-void copy_async_if(bool wanted, Pointer<std::byte> shared, Pointer<const std::byte> global) {
-  if (wanted) copy_async<kBytes>(shared, global);
-}
-template <int kBytes>
 void copy_async_or_zero(Pointer<std::byte> shared, Pointer<const std::byte> global, bool there) {
   if (there)
     copy_async<kBytes>(shared, global);
@@ -109,28 +105,6 @@ ECMV_GPU_DEVICE void copy_async(Pointer<std::byte> shared, Pointer<const std::by
     *cast<uint2>(shared) = *cast<const uint2>(global);
   else
     *cast<uint32_t>(shared) = *cast<const uint32_t>(global);
-#endif
-}
-
-// The same where `wanted` is true; else nothing. Without a branch, beside which nvcc puts four instructions more.
-template <int kBytes>
-ECMV_GPU_DEVICE void copy_async_if(bool wanted, Pointer<std::byte> shared, Pointer<const std::byte> global) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  if constexpr (kBytes == 16)
-    asm volatile(
-        "{.reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;}" ::
-            "r"(address),
-        "l"(global), "r"(static_cast<uint32_t>(wanted))
-        : "memory");
-  else
-    asm volatile(
-        "{.reg .pred wanted; setp.ne.u32 wanted, %3, 0; @wanted cp.async.ca.shared.global [%0], [%1], %2;}" ::"r"(
-            address),
-        "l"(global), "n"(kBytes), "r"(static_cast<uint32_t>(wanted))
-        : "memory");
-#else
-  if (wanted) copy_async<kBytes>(shared, global);
 #endif
 }
 

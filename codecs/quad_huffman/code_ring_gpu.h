@@ -118,8 +118,8 @@ class CodeRing {
     const auto copy = [&](int block) {
       const int slot = (at + block * kBlockBytes) & (kAllLinesBytes - 1);
       gpu::copy_async<16>(ring + slot, from + block * kBlockBytes);
-      gpu::copy_async_if<16>((slot | (lane & ~(kRepeatedBytes / 16 - 1))) == 0, ring + kAllLinesBytes,
-                             from + block * kBlockBytes);
+      if ((slot | (lane & ~(kRepeatedBytes / 16 - 1))) == 0)
+        gpu::copy_async<16>(ring + kAllLinesBytes, from + block * kBlockBytes);
     };
     constexpr int kAtOnce = 4;
     ECMV_GPU_NO_UNROLL
@@ -143,8 +143,8 @@ class CodeRing {
       const gpu::Pointer<std::byte> to = ring_ + (slot * kLineBytes + lane * 4);
       const gpu::Pointer<const std::byte> from = codes_ + 4 * LaneGroup::count_before(mask);
       const bool own = (mask >> lane & 1) != 0;
-      gpu::copy_async_if<4>(own, to, from);
-      gpu::copy_async_if<4>(own && slot < kRepeatedLines, to + kAllLinesBytes, from);
+      if (own) gpu::copy_async<4>(to, from);
+      if (own && slot < kRepeatedLines) gpu::copy_async<4>(to + kAllLinesBytes, from);
       codes_ += 4 * gpu::popcount(mask);
     }
     fetched_ += kBlockLines;

@@ -52,7 +52,7 @@ inline PlacedPatch placed_patch(const uint8_t* packet, int i) {
 }
 // Places that a tile of so many stored columns has.
 inline constexpr int64_t tile_places(int64_t tile_cols) { return tile_cols / kLaneCols * kStripCols; }
-// What a tile may have of them besides those of patches that are there, at most.
+// Of a tile, how many may only move on, at most.
 inline constexpr int64_t most_moving_patches(int64_t tile_cols) {
   return tile_places(tile_cols) / kNoPatchDistance + kPacketPatches;
 }

@@ -113,6 +113,21 @@ TEST_CASE("every codec of the build has here what it works with") {
   if (!reasons.empty()) SKIP(reasons);
 }
 
+TEST_CASE("what values of settings bring along are values of other settings") {
+  for (const codecs::CodecEntry& entry : codecs::all_codecs())
+    for (const codecs::SettingInfo& info : entry.codec->settings)
+      for (const codecs::Companion& other : info.brings) {
+        INFO(entry.id << ": " << info.name << "=" << other.value << " brings " << other.setting);
+        CHECK(other.setting != info.name);
+        std::vector<std::string> errors;
+        codecs::resolve_settings(entry.codec->settings,
+                                 {{std::string(info.name), std::string(other.value)},
+                                  {std::string(other.setting), std::string(other.its_value)}},
+                                 errors);
+        CHECK(errors.empty());
+      }
+}
+
 TEST_CASE("every codec round-trips every matrix with its default settings") {
   const codecs::CodecEntry& entry = each_codec();
   int accepted = 0;
