@@ -43,6 +43,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   const auto own_entries = load_own_entries<4>(matrix);
   if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   fill_table(matrix, plan, own_entries);
+  ECMV_GPU_NO_UNROLL
   for (int i = gpu::thread_index(); i <= parts * kLanes; i += gpu::block_size()) sums[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
