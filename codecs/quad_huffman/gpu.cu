@@ -26,10 +26,13 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
+template <int kForm>
+inline constexpr LaneForm kMatvecForm{.early = gpu::kMovesLoads, .fetches_first = true};
+
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kMatvecForm<kForm>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
@@ -57,6 +60,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
     if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   }
   gpu::sync_block();
+  ECMV_GPU_NO_UNROLL
   for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
     const int64_t row = gpu::block_index() * parts * kLanes + i;
     if (row < matrix.rows) epilogue.store(row, sums[i] + matrix.lowest * *x_sum);

@@ -87,6 +87,7 @@ class TileLanes {
       ring_.fetch(blocks[s], s);  // no position is behind the ring yet
       gpu::commit_copies();
     }
+    if constexpr (kLanesForm.fetches_first) fetch_group(0);
   }
 
   // Raw bits to registers, which what comes between begin() and this may use for itself.
@@ -109,15 +110,12 @@ class TileLanes {
   template <typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
-      if constexpr (CodeRing<kLanesForm.lean>::kBulk) {
-        wait_for_segment();
+      if constexpr (CodeRing<kLanesForm.lean>::kBulk) wait_for_segment();
+      if (CodeRing<kLanesForm.lean>::kBulk || !kLanesForm.fetches_first || s > 0) {
         LaneGroup::sync();
-        fetch(s);
-        gpu::commit_copies();
-      } else {
-        LaneGroup::sync();
-        fetch(s);
-        gpu::commit_copies();
+        fetch_group(s);
+      }
+      if constexpr (!CodeRing<kLanesForm.lean>::kBulk) {
         gpu::wait_copies<kAhead>();
         LaneGroup::sync();
       }
@@ -397,6 +395,10 @@ class TileLanes {
     gpu::prefetch_l2(tile_.raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
+  ECMV_GPU_DEVICE void fetch_group(int s) {
+    fetch(s);
+    gpu::commit_copies();
+  }
   // Blocks of lines that segment s needs; 0 beyond the last one.
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
