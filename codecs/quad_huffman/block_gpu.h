@@ -118,8 +118,8 @@ ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan,
           static_cast<uint32_t>(kEntryBytes * (LaneGroup::lane() & (plan.copies - 1)))};
 }
 
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.
-template <typename TileOf>
+// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows. kFetched: see decode().
+template <bool kFetched = false, typename TileOf>
 ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                    gpu::Pointer<int32_t> sums) {
   const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs + tile.first_col());
@@ -127,7 +127,7 @@ ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointe
   const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
   int32_t products[2] = {};
   gpu::uint4 input{};
-  tile.decode(table, [&](int segment, int quad, uint32_t bytes) {
+  tile.template decode<kFetched>(table, [&](int segment, int quad, uint32_t bytes) {
     if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
     const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
     int32_t& sum = products[TileOf::Bytes::sum_of(quad)];

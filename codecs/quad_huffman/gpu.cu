@@ -26,13 +26,10 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-template <int kForm>
-inline constexpr LaneForm kMatvecForm{.early = gpu::kMovesLoads, .fetches_first = true};
-
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan plan, Hidden hidden,
                                                              gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kMatvecForm<kForm>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
   const int64_t group = gpu::block_index() * parts + part;
@@ -44,7 +41,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+  // The second segment's codes are asked for, too: a block that begins a layer ahead then waits for the vector. (H200, 8192 x 8192, two blocks a
+  // multiprocessor: 1.7 % less time. Strips, whose blocks do not begin ahead, took 1.2 % more.)
+  const auto begin = [&] {
+    if (column >= matrix.column_tiles) return;
+    tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+    tile.fetch_group(0);
+  };
+  begin();
   fill_table(matrix, plan, own_entries);
   ECMV_GPU_NO_UNROLL
   for (int i = gpu::thread_index(); i <= parts * kLanes; i += gpu::block_size()) sums[i] = 0;
@@ -55,9 +59,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Plan
 
   const Table table = table_of(matrix, plan);
   while (column < matrix.column_tiles) {
-    multiply_tile(tile, table, inputs, sums + part * kLanes);
+    multiply_tile<true>(tile, table, inputs, sums + part * kLanes);
     column += plan.lane_groups_of_rows;
-    if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+    begin();
   }
   gpu::sync_block();
   ECMV_GPU_NO_UNROLL

@@ -21,9 +21,6 @@ struct LaneForm {
   // A symbol is looked up before the one before it is visited. That is for visits with fences, across which the compiler moves
   // nothing. (The same kernel: 1 % less time.)
   bool looks_ahead = false;
-  // begin() asks for the second segment's codes, too, which decode() otherwise does first. That suits kernels whose blocks begin a layer ahead and
-  // then wait for the vector. (H200, 8192 x 8192, two blocks a multiprocessor: 1.7 % less time; strips, whose blocks do not, 1.2 % more.)
-  bool fetches_first = false;
   bool placed = false;  // patches are those of strips
   int rotates = 0;      // entries are those of rotated symbols, and tables have so many copies: 2 or 8
 };

@@ -87,7 +87,6 @@ class TileLanes {
       ring_.fetch(blocks[s], s);  // no position is behind the ring yet
       gpu::commit_copies();
     }
-    if constexpr (kLanesForm.fetches_first) fetch_group(0);
   }
 
   // Raw bits to registers, which what comes between begin() and this may use for itself.
@@ -106,12 +105,13 @@ class TileLanes {
   }
 
   // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
-  template <typename Visit>
+  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's. Where kFetched,
+  // fetch_group(0) came before.
+  template <bool kFetched = false, typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
       if constexpr (CodeRing<kLanesForm.lean>::kBulk) wait_for_segment();
-      if (CodeRing<kLanesForm.lean>::kBulk || !kLanesForm.fetches_first || s > 0) {
+      if (CodeRing<kLanesForm.lean>::kBulk || !kFetched || s > 0) {
         LaneGroup::sync();
         fetch_group(s);
       }
@@ -220,6 +220,10 @@ class TileLanes {
   ECMV_GPU_DEVICE void fetch(int s) {
     if (kPrefetched == kBatches && s + 1 < segments_) prefetch_raw(kBatches, kBatches);
     if (s + kAhead < segments_) fetch_codes(blocks_of(s + kAhead), kAhead - 1);
+  }
+  ECMV_GPU_DEVICE void fetch_group(int s) {
+    fetch(s);
+    gpu::commit_copies();
   }
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_one(const Table& table, int s, Visit visit) {
@@ -395,10 +399,6 @@ class TileLanes {
     gpu::prefetch_l2(tile_.raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
-  ECMV_GPU_DEVICE void fetch_group(int s) {
-    fetch(s);
-    gpu::commit_copies();
-  }
   // Blocks of lines that segment s needs; 0 beyond the last one.
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
