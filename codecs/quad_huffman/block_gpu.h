@@ -118,7 +118,7 @@ ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan,
           static_cast<uint32_t>(kEntryBytes * (LaneGroup::lane() & (plan.copies - 1)))};
 }
 
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows. kFetched: see decode().
+// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows. kFetched: see begin().
 template <bool kFetched = false, typename TileOf>
 ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                    gpu::Pointer<int32_t> sums) {

@@ -38,8 +38,8 @@ class TileLanes {
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
   // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with them.
-  // Where kRawLater, begin_raw() comes before decode().
-  template <bool kRawLater = false>
+  // Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0) done.
+  template <bool kRawLater = false, bool kFetches = false>
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
     const int lane = LaneGroup::lane();
@@ -87,6 +87,7 @@ class TileLanes {
       ring_.fetch(blocks[s], s);  // no position is behind the ring yet
       gpu::commit_copies();
     }
+    if constexpr (kFetches) fetch_group(0);
   }
 
   // Raw bits to registers, which what comes between begin() and this may use for itself.
@@ -105,8 +106,7 @@ class TileLanes {
   }
 
   // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's. Where kFetched,
-  // fetch_group(0) came before.
+  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
   template <bool kFetched = false, typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
