@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/plugins.h"
+#include "backends/plugins/plugins.h"
 
 namespace ecmv::backends {
 

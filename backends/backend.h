@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/compressed_matrix.h"
 #include "backends/executor.h"
 #include "backends/kernel.h"
-#include "codecs/compressed_matrix.h"
 
 namespace ecmv::backends {
 
@@ -20,8 +20,8 @@ namespace ecmv::backends {
 class UploadedMatrix {
  public:
   virtual ~UploadedMatrix() = default;
-  virtual const codecs::CompressedView& view() const = 0;  // spans are device memory
-  virtual std::string broken_guards() const = 0;           // "" while every guard zone is intact
+  virtual const CompressedView& view() const = 0;  // spans are device memory
+  virtual std::string broken_guards() const = 0;   // "" while every guard zone is intact
   // "" while the sections hold what was uploaded. Reads all of them.
   virtual std::string changed_sections() const = 0;
 };
@@ -58,7 +58,7 @@ class Device {
   // Makes this device the one that a kernel's `refuses` speaks of (on `simd`: its instruction set becomes the one that
   // dynamic dispatch chooses). Passes do it for themselves.
   virtual void select() = 0;
-  virtual std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix&) = 0;  // throws OutOfMemory
+  virtual std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix&) = 0;  // throws OutOfMemory
   // Bytes of the host in the device's memory, for Pass::first_difference(); null where that is the host's, and nothing
   // needs a copy. Throws OutOfMemory, also where little would be left for whatever comes.
   virtual std::unique_ptr<Buffer> copy_of(std::span<const std::byte>) { return nullptr; }

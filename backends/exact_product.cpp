@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "backends/cpu/element_numbers.h"
+#include "backends/cpu/products/element_numbers.h"
 #include "backends/cpu/team.h"
 
 namespace ecmv::backends {

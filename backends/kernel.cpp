@@ -21,6 +21,6 @@ bool takes_scales(const Kernel& kernel, const datasets::Scales& scales) {
          takes_groups(kernel, scales.group_cols);
 }
 
-std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
+std::string refuses_nothing(const CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
 
 }  // namespace ecmv::backends

@@ -29,7 +29,7 @@
 #include <utility>
 #include <variant>
 
-#include "codecs/compressed_matrix.h"
+#include "backends/compressed_matrix.h"
 #include "datasets/scales.h"
 
 namespace ecmv::backends {
@@ -288,7 +288,7 @@ struct GroupScales {
 // A layer to bind. The matrix outlives the binding; its sections are in the backend's memory, their headers also in the
 // host's.
 struct Layer {
-  const codecs::CompressedView* matrix = nullptr;
+  const CompressedView* matrix = nullptr;
   // Where a binding of a whole chain leaves this layer's results, as in MatvecArgs. A binding of one layer gets that
   // with every enqueue.
   int32_t* y = nullptr;
@@ -314,7 +314,7 @@ class Place {
 };
 
 // A `refuses` for kernels that run everything everywhere.
-std::string refuses_nothing(const codecs::CompressedView&, const DeviceInfo&, const Policy&);
+std::string refuses_nothing(const CompressedView&, const DeviceInfo&, const Policy&);
 
 struct Kernel {
   Op op = Op::decode;
@@ -328,7 +328,7 @@ struct Kernel {
   int group_cols = 0;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. On the
   // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
-  std::string (*refuses)(const codecs::CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
+  std::string (*refuses)(const CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
   // For layers that refuses() let pass and that the reference decoder has verified. May allocate; throws Refused or
   // another exception. On `simd` the instruction set is chosen as for refuses(), and bodies may keep a pointer to code
   // for it.

@@ -21,9 +21,7 @@ constexpr int kPoison32 = 0x85;
 constexpr int kPoisonScratch = 0xA7;
 constexpr int poison8(int round) { return round == 0 ? -128 : 127; }
 
-int64_t matrix_bytes(const codecs::CompressedView& view) {
-  return view.shape.elements() * datasets::element_bytes(view.type);
-}
+int64_t matrix_bytes(const CompressedView& view) { return view.shape.elements() * datasets::element_bytes(view.type); }
 
 template <typename T>
 T* as(const std::unique_ptr<Buffer>& buffer) {
@@ -33,7 +31,7 @@ T* as(const std::unique_ptr<Buffer>& buffer) {
 // The codec's reference decoder as a kernel: one block, so one worker.
 struct ReferenceDecode {
   const PassPlan* plan;
-  const codecs::CompressedView* matrix;
+  const CompressedView* matrix;
   void operator()(void*, const DecodeArgs& args) const {
     plan->reference_decode(*matrix, {args.out, static_cast<size_t>(matrix_bytes(*matrix))});
   }
@@ -172,7 +170,7 @@ class StepPass final : public Pass {
 
  private:
   struct Layer {
-    const codecs::CompressedView* view = nullptr;
+    const CompressedView* view = nullptr;
     int64_t vector_rows = 0, first_row = 0;  // of the vector, and of this rank in it
     // What ranks gather, [ranks + 1]: bytes of v, or of y, where every rank's products are [batch, its rows], each
     // aligned like a buffer of its own; this rank's first one.
@@ -228,7 +226,7 @@ class StepPass final : public Pass {
     return buffer;
   }
 
-  void add_layer(const codecs::CompressedView& view) {
+  void add_layer(const CompressedView& view) {
     Layer layer;
     const size_t index = layers_.size();
     const int64_t rows = view.shape.rows;

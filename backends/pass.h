@@ -34,7 +34,7 @@ struct PassPlan : ChosenKernel {
   std::vector<ChosenKernel> kernels = {};
   // Where a codec has no decode kernel for the backend: its reference decoder (one thread, whole matrices). Used if
   // `kernel` is null.
-  std::function<void(const codecs::CompressedView&, std::span<std::byte>)> reference_decode;
+  std::function<void(const CompressedView&, std::span<std::byte>)> reference_decode;
   Op op = Op::matvec;
   std::vector<const UploadedMatrix*> layers;
   // matvec. Chained: inputs[0] alone, layer k's requantised output is layer k+1's input; else one input a layer.

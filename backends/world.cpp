@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "backends/plugins.h"
+#include "backends/plugins/plugins.h"
 
 namespace ecmv::backends {
 

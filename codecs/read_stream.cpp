@@ -1,5 +1,6 @@
 // See read_stream.h.
 #include "codecs/read_stream.h"
+#include "codecs/compressed_matrix.h"
 
 #include <stdexcept>
 #include <string>

@@ -1,10 +1,11 @@
 // The generated table of registry.h.
 #include "codecs/registry.h"
+#include "codecs/compressed_matrix.h"
 
 #include <stdexcept>
 #include <vector>
 
-#include "backends/plugins.h"
+#include "backends/plugins/plugins.h"
 
 #include "registry_table.inc"
 

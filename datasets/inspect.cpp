@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "datasets/chunks.h"
+#include "datasets/layers/unpack.h"
 #include "datasets/numbers.h"
-#include "datasets/unpack.h"
 
 namespace ecmv::datasets {
 namespace {

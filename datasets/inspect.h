@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "datasets/layer_kind.h"
+#include "datasets/files/weight_files.h"
+#include "datasets/layers/layer_kind.h"
 #include "datasets/tensor.h"
-#include "datasets/weight_files.h"
 
 namespace ecmv::datasets {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "datasets/layers/unpack.h"
 #include "datasets/source.h"
-#include "datasets/unpack.h"
 
 namespace ecmv::datasets {
 

@@ -14,7 +14,7 @@
 
 #include "reports/fields.h"
 #include "reports/metrics.h"
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 
 namespace ecmv::reports {
 namespace {

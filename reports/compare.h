@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reports/record.h"
-#include "reports/table.h"
+#include "reports/tables/table.h"
 
 namespace ecmv::reports {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reports/fields.h"
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 
 namespace ecmv::reports {
 namespace {

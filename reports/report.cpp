@@ -11,15 +11,15 @@
 #include <map>
 #include <set>
 
-#include "reports/answer.h"
-#include "reports/block_tables.h"
+#include "reports/exports/html.h"
+#include "reports/exports/latex.h"
+#include "reports/exports/pgfplots.h"
 #include "reports/fields.h"
-#include "reports/gnuplot.h"
-#include "reports/html.h"
+#include "reports/figures/gnuplot.h"
 #include "reports/keys.h"
-#include "reports/latex.h"
-#include "reports/pgfplots.h"
-#include "reports/tables.h"
+#include "reports/tables/answer.h"
+#include "reports/tables/block_tables.h"
+#include "reports/tables/tables.h"
 
 namespace ecmv::reports {
 namespace {

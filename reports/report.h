@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/figures.h"
+#include "reports/figures/figures.h"
 #include "reports/record.h"
 
 namespace ecmv::reports {

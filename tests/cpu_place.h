@@ -24,13 +24,13 @@ class CpuPlace final : public backends::Place {
 };
 
 inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const backends::Policy& policy,
-                                         const codecs::CompressedView& matrix) {
+                                         const backends::CompressedView& matrix) {
   CpuPlace place;
   const backends::Layer layer{.matrix = &matrix, .y = nullptr, .v = nullptr, .scale = 0};
   return kernel.bind(policy, {&layer, 1}, place);
 }
 // With its first policy.
-inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const codecs::CompressedView& matrix) {
+inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const backends::CompressedView& matrix) {
   return bind_on_cpu(kernel, kernel.policies[0], matrix);
 }
 

@@ -10,8 +10,8 @@
 #include <cstdio>
 
 #include "codecs/registry.h"
-#include "datasets/file_bytes.h"
-#include "datasets/safetensors.h"
+#include "datasets/files/file_bytes.h"
+#include "datasets/files/safetensors.h"
 #include "tests/test_matrices.h"
 #include "tests/test_settings.h"
 
@@ -51,10 +51,10 @@ inline std::string golden_name(const datasets::Matrix& matrix) {
   return matrix.name + "_" + std::to_string(matrix.shape.rows) + "x" + std::to_string(matrix.shape.cols);
 }
 
-inline std::vector<std::byte> to_golden(const codecs::CompressedMatrix& compressed) {
+inline std::vector<std::byte> to_golden(const backends::CompressedMatrix& compressed) {
   std::vector<datasets::TensorView> tensors;
   for (size_t i = 0; i < compressed.sections.size(); ++i) {
-    const codecs::Section& section = compressed.sections[i];
+    const backends::Section& section = compressed.sections[i];
     tensors.push_back({std::to_string(i) + "." + std::string(section.name),
                        "U8",
                        {static_cast<int64_t>(section.bytes.size())},
@@ -65,24 +65,24 @@ inline std::vector<std::byte> to_golden(const codecs::CompressedMatrix& compress
 
 // The stream of a golden file as a view of `bytes`, for a matrix of that shape and type; settings must be the codec's
 // defaults.
-inline codecs::CompressedView from_golden(const datasets::Safetensors& file, const datasets::MatrixView& matrix,
-                                          const codecs::Settings& settings) {
-  codecs::CompressedView view{matrix.shape, matrix.type, &settings,
-                              std::vector<codecs::SectionView>(file.tensors.size())};
+inline backends::CompressedView from_golden(const datasets::Safetensors& file, const datasets::MatrixView& matrix,
+                                            const backends::Settings& settings) {
+  backends::CompressedView view{matrix.shape, matrix.type, &settings,
+                                std::vector<backends::SectionView>(file.tensors.size())};
   // Empty tensors may stand elsewhere in the file: the index in the name gives the order.
   for (const datasets::TensorView& tensor : file.tensors)
-    view.sections.at(std::stoul(tensor.name)) = {"golden", codecs::Role::payload, tensor.bytes, tensor.bytes};
+    view.sections.at(std::stoul(tensor.name)) = {"golden", backends::Role::payload, tensor.bytes, tensor.bytes};
   return view;
 }
 
 // All lines of sizes.csv as the codec writes them now.
 inline std::vector<std::string> size_lines(const codecs::CodecEntry& entry) {
   std::vector<std::string> lines = {"matrix,settings,stored_bytes,stream_hash"};
-  const auto add = [&](const datasets::Matrix& matrix, const codecs::Settings& settings) {
+  const auto add = [&](const datasets::Matrix& matrix, const backends::Settings& settings) {
     if (!entry.codec->refuses(matrix.view(), settings).empty()) return;
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
     uint64_t hash = 0;
-    for (const codecs::Section& section : compressed.sections) {
+    for (const backends::Section& section : compressed.sections) {
       const datasets::Shape shape{1, static_cast<int64_t>(section.bytes.size())};
       hash = hash * 0x100000001B3u ^ datasets::content_hash({shape, datasets::ElementType::u8, section.bytes});
     }
@@ -95,7 +95,7 @@ inline std::vector<std::string> size_lines(const codecs::CodecEntry& entry) {
   add(gaussian_matrix({37, 203}, 4), codecs::default_settings(*entry.codec));
   add(gaussian_matrix({512, 2048}, 4), codecs::default_settings(*entry.codec));
   if (takes_f8_alone(entry)) add(f8_matrix({64, 512}), codecs::default_settings(*entry.codec));
-  for (const codecs::Settings& settings : settings_to_test(*entry.codec)) {
+  for (const backends::Settings& settings : settings_to_test(*entry.codec)) {
     // The first that the codec accepts with these settings.
     for (const datasets::Matrix& matrix : {gaussian_matrix({64, 512}, 4, 2), bf16_matrix({64, 512}),
                                            ternary_matrix({64, 512}), ternary_matrix({64, 512}, true)})

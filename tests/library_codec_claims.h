@@ -13,8 +13,8 @@
 
 #include "codecs/modelling/library_blocks.h"
 #include "codecs/registry.h"
-#include "datasets/discrete_sampler.h"
-#include "datasets/distributions.h"
+#include "datasets/sources/discrete_sampler.h"
+#include "datasets/sources/distributions.h"
 #include "tests/cpu_place.h"
 
 namespace ecmv::tests {
@@ -31,14 +31,14 @@ inline datasets::Matrix library_test_matrix(int64_t rows, int64_t cols) {
 
 using GivenSettings = std::map<std::string, std::string>;
 
-inline codecs::CompressedMatrix encode_with(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
-                                            const GivenSettings& given = {}) {
+inline backends::CompressedMatrix encode_with(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
+                                              const GivenSettings& given = {}) {
   std::vector<std::string> errors;
   return codecs::encode_matrix(entry, matrix.view(), codecs::resolve_settings(entry.codec->settings, given, errors));
 }
 
 inline std::vector<std::byte> decode_whole(const codecs::CodecEntry& entry,
-                                           const codecs::CompressedMatrix& compressed) {
+                                           const backends::CompressedMatrix& compressed) {
   std::vector<std::byte> out(compressed.shape.elements());
   entry.codec->decode(compressed.view(), out);
   return out;
@@ -46,7 +46,7 @@ inline std::vector<std::byte> decode_whole(const codecs::CodecEntry& entry,
 
 // Stored bits an element of N(0, 16), entropy 4.05 bits, lie between the two.
 inline void claim_gaussian_size(const codecs::CodecEntry& entry, double least_bits, double most_bits) {
-  const codecs::CompressedMatrix compressed = encode_with(entry, library_test_matrix(256, 4096));
+  const backends::CompressedMatrix compressed = encode_with(entry, library_test_matrix(256, 4096));
   const double bits = 8.0 * compressed.stored_bytes() / compressed.shape.elements();
   CHECK(bits > least_bits);
   CHECK(bits < most_bits);
@@ -55,9 +55,9 @@ inline void claim_gaussian_size(const codecs::CodecEntry& entry, double least_bi
 inline void claim_blocks_decode_alone(const codecs::CodecEntry& entry, const std::vector<GivenSettings>& all_settings) {
   const datasets::Matrix matrix = library_test_matrix(70, 3000);
   for (const auto& settings : all_settings) {
-    const codecs::CompressedMatrix compressed = encode_with(entry, matrix, settings);
+    const backends::CompressedMatrix compressed = encode_with(entry, matrix, settings);
     REQUIRE(decode_whole(entry, compressed) == matrix.elements);
-    const codecs::CompressedView view = compressed.view();
+    const backends::CompressedView view = compressed.view();
     const backends::BoundKernel kernel = bind_on_cpu(entry.cpu_kernels[0], view);
     const int64_t step = kernel.facts.rows_per_block, scratch_bytes = kernel.facts.scratch_bytes;
     std::vector<std::byte> scratch(scratch_bytes + 64 + 64, std::byte{0x5a});
@@ -80,16 +80,16 @@ inline void claim_blocks_decode_alone(const codecs::CodecEntry& entry, const std
 
 inline void claim_damage_is_noticed(const codecs::CodecEntry& entry) {
   const datasets::Matrix matrix = library_test_matrix(64, 500);
-  const codecs::CompressedMatrix good = encode_with(entry, matrix, {{"block_kib", "8"}});
-  codecs::CompressedMatrix cut = good, longer = good, falling = good, taller = good;
+  const backends::CompressedMatrix good = encode_with(entry, matrix, {{"block_kib", "8"}});
+  backends::CompressedMatrix cut = good, longer = good, falling = good, taller = good;
   cut.sections[codecs::modelling::kBlockPayload].bytes.pop_back();
   longer.sections[codecs::modelling::kBlockPayload].bytes.push_back(std::byte{0});
   falling.sections[codecs::modelling::kBlockOffsets].bytes[15] = std::byte{255};
   taller.shape.rows = 65;
-  for (const codecs::CompressedMatrix& bad : {cut, longer, falling, taller})
+  for (const backends::CompressedMatrix& bad : {cut, longer, falling, taller})
     CHECK_THROWS_AS(decode_whole(entry, bad), codecs::MalformedStream);
   // The whole end of the last block is gone, but the index fits.
-  codecs::CompressedMatrix shorter = good;
+  backends::CompressedMatrix shorter = good;
   std::vector<std::byte>&payload = shorter.sections[codecs::modelling::kBlockPayload].bytes,
   &offsets = shorter.sections[codecs::modelling::kBlockOffsets].bytes;
   payload.erase(payload.end() - 40, payload.end());

@@ -79,9 +79,9 @@ inline datasets::Matrix byte_matrix(Bytes bytes, datasets::ElementType type = da
   return matrix;
 }
 
-inline codecs::Settings block_settings_of(std::string_view codec, const GivenSettings& given) {
+inline backends::Settings block_settings_of(std::string_view codec, const GivenSettings& given) {
   std::vector<std::string> errors;
-  codecs::Settings settings = codecs::resolve_settings(codecs::find_codec(codec)->codec->settings, given, errors);
+  backends::Settings settings = codecs::resolve_settings(codecs::find_codec(codec)->codec->settings, given, errors);
   for (const std::string& error : errors) FAIL_CHECK(error);
   return settings;
 }
@@ -100,7 +100,7 @@ inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& byt
 // The stored bits of one block as zeros and ones; spaces and bars in expected texts are for the reader.
 inline std::string stored_bits(std::string_view codec, const Bytes& block, const GivenSettings& given = {}) {
   const datasets::Matrix matrix = byte_matrix(block);
-  const codecs::CompressedMatrix compressed =
+  const backends::CompressedMatrix compressed =
       codecs::encode_matrix(*codecs::find_codec(codec), matrix.view(), block_settings_of(codec, given));
   codecs::modelling::BitReader in(compressed.sections[codecs::modelling::kMemoryBlocks].bytes);
   std::string text;
@@ -164,8 +164,8 @@ inline Bytes awkward_blocks(int count, uint64_t seed) {
 // Awkward blocks, matrices of every length around a block and all element types come back with all tested settings.
 inline void claim_blocks_round_trip(std::string_view id) {
   const codecs::CodecEntry& entry = *codecs::find_codec(id);
-  const auto round_trips = [&](const datasets::Matrix& matrix, const codecs::Settings& settings) {
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  const auto round_trips = [&](const datasets::Matrix& matrix, const backends::Settings& settings) {
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
     Bytes decoded(matrix.elements.size(), std::byte{0x5a});
     entry.codec->decode(compressed.view(), decoded);
     INFO(id << " [" << settings.to_string() << "] " << matrix.elements.size() << " bytes");
@@ -176,9 +176,9 @@ inline void claim_blocks_round_trip(std::string_view id) {
     for (const uint32_t block : sizes.bits) bits += block;
     CHECK((bits + 7) / 8 == static_cast<int64_t>(compressed.sections[codecs::modelling::kMemoryBlocks].bytes.size()));
   };
-  for (const codecs::Settings& settings : settings_to_test(*entry.codec))
+  for (const backends::Settings& settings : settings_to_test(*entry.codec))
     round_trips(byte_matrix(awkward_blocks(600, 3)), settings);
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   round_trips(byte_matrix(awkward_blocks(20000, 5)), settings);
   for (size_t length = 0; length < 140; ++length) {
     Bytes bytes = awkward_blocks(5, length);

@@ -10,11 +10,11 @@
 
 namespace ecmv::tests {
 
-inline std::vector<codecs::Settings> settings_to_test(const codecs::Codec& codec) {
-  std::vector<codecs::Settings> out = {codecs::default_settings(codec)};
+inline std::vector<backends::Settings> settings_to_test(const codecs::Codec& codec) {
+  std::vector<backends::Settings> out = {codecs::default_settings(codec)};
   const auto add = [&](std::string_view name, const std::string& value) {
     std::vector<std::string> errors;
-    codecs::Settings settings = codecs::resolve_settings(codec.settings, {{std::string(name), value}}, errors);
+    backends::Settings settings = codecs::resolve_settings(codec.settings, {{std::string(name), value}}, errors);
     if (errors.empty() && settings != out.front()) out.push_back(std::move(settings));
   };
   for (const codecs::SettingInfo& info : codec.settings) {

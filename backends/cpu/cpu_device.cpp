@@ -12,8 +12,8 @@
 #include "backends/cpu/guarded_buffer.h"
 #include "backends/cpu/team.h"
 
-#include "backends/cpu/dense_matmul.h"
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/dense_matmul.h"
+#include "backends/cpu/products/dense_matvec.h"
 #include "hwy/targets.h"
 
 namespace ecmv::backends::cpu {
@@ -21,10 +21,10 @@ namespace {
 
 class CpuMatrix final : public UploadedMatrix {
  public:
-  explicit CpuMatrix(const codecs::CompressedMatrix& matrix) : settings_(matrix.settings) {
+  explicit CpuMatrix(const CompressedMatrix& matrix) : settings_(matrix.settings) {
     view_ = matrix.view();
     view_.settings = &settings_;
-    for (codecs::SectionView& section : view_.sections) {
+    for (SectionView& section : view_.sections) {
       GuardedBuffer buffer(static_cast<int64_t>(section.bytes.size()));
       if (!section.bytes.empty()) std::memcpy(buffer.data(), section.bytes.data(), section.bytes.size());
       hashes_.push_back(hash_of(section.bytes));
@@ -32,7 +32,7 @@ class CpuMatrix final : public UploadedMatrix {
       buffers_.push_back(std::move(buffer));
     }
   }
-  const codecs::CompressedView& view() const override { return view_; }
+  const CompressedView& view() const override { return view_; }
   std::string broken_guards() const override {
     for (size_t i = 0; i < buffers_.size(); ++i)
       if (!buffers_[i].guards_intact())
@@ -46,8 +46,8 @@ class CpuMatrix final : public UploadedMatrix {
   }
 
  private:
-  codecs::Settings settings_;
-  codecs::CompressedView view_;
+  Settings settings_;
+  CompressedView view_;
   std::vector<GuardedBuffer> buffers_;
   std::vector<uint64_t> hashes_;
 };
@@ -60,7 +60,7 @@ class CpuDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return "host"; }
   void select() override { select_target(target_); }
-  std::unique_ptr<UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
+  std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix& matrix) override {
     return std::make_unique<CpuMatrix>(matrix);
   }
   std::unique_ptr<Executor> executor(bool /*graph*/) override { return make_executor(info_, dense_, target_, cores_); }

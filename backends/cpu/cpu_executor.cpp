@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "backends/cpu/crew.h"
-#include "backends/cpu/element_numbers.h"
 #include "backends/cpu/guarded_buffer.h"
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/element_numbers.h"
+#include "backends/cpu/products/panel_product.h"
 
 #include "hwy/targets.h"
 
@@ -154,7 +154,7 @@ class CpuExecutor final : public Executor {
   void set_scratch(std::span<std::byte* const> scratch) override { scratch_.assign(scratch.begin(), scratch.end()); }
   void select() override { select_target(target_); }
 
-  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const codecs::CompressedView& matrix,
+  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
                                const GroupScales& scales, Activations activations) override {
     UnfusedProduct product{
         &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),

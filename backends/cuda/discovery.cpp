@@ -1,6 +1,6 @@
 // NVIDIA devices as CUDA's runtime lists them. The runtime is linked statically and finds the driver by itself, so
 // without a driver there is an error and nothing else.
-#include "backends/gpu/discovery.h"
+#include "backends/gpu/host/discovery.h"
 
 #include "backends/cuda/nvml.h"
 

@@ -1,5 +1,5 @@
 // The emulator's two devices: waves of 32 and of 64 lanes. Everything else is like a small GPU.
-#include "backends/gpu/discovery.h"
+#include "backends/gpu/host/discovery.h"
 
 namespace ecmv::backends::emulator {
 

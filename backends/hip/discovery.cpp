@@ -1,6 +1,6 @@
 // Devices as the HIP runtime lists them: AMD's, or NVIDIA's where HIP was built for that platform. Most numbers are
 // asked for one by one because the properties structure differs between the platforms and their versions.
-#include "backends/gpu/discovery.h"
+#include "backends/gpu/host/discovery.h"
 
 #include "backends/cuda/nvml.h"
 #include "backends/hip/sysfs.h"

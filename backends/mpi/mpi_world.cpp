@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "backends/plugins.h"
+#include "backends/plugins/plugins.h"
 #include "backends/world.h"
 
 namespace ecmv::backends::mpi {

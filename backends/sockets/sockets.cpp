@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "backends/plugins.h"
+#include "backends/plugins/plugins.h"
 #include "backends/world.h"
 
 namespace ecmv::backends::sockets {

@@ -1,10 +1,10 @@
 // ans_warp_rows: the layout of MatVANS with one wave a row. A row is one queue of 32 coders; coder l has quad l of
-// every chunk of 128 columns. Encoder, reference decoder and files are those of codecs/modelling/quad_ans.h. Source:
+// every chunk of 128 columns. Encoder, reference decoder and files are those of codecs/modelling/quad_ans/quad_ans.h. Source:
 // MatVANS white paper (Ludwig, Bamler), section 3.2.
 #include "codecs/codec.h"
 
 #include "codecs/ans_warp_rows/format.h"
-#include "codecs/modelling/quad_ans_file.h"
+#include "codecs/modelling/quad_ans/quad_ans_file.h"
 
 namespace ecmv::codecs::ans_warp_rows {
 namespace {

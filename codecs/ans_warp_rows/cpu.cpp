@@ -1,6 +1,6 @@
 // Portable kernels of ans_warp_rows: the quads of one row after the other, in the order of their columns.
 #include "codecs/ans_warp_rows/format.h"
-#include "codecs/modelling/quad_ans_scalar.h"
+#include "codecs/modelling/quad_ans/quad_ans_scalar.h"
 
 namespace ecmv::codecs::ans_warp_rows {
 namespace {

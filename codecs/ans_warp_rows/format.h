@@ -1,8 +1,8 @@
-// Stored bytes of ans_warp_rows, version 1: the sections of codecs/modelling/quad_ans.h, one queue a row.
+// Stored bytes of ans_warp_rows, version 1: the sections of codecs/modelling/quad_ans/quad_ans.h, one queue a row.
 // A drawing is in README.md.
 #pragma once
 
-#include "codecs/modelling/quad_ans.h"
+#include "codecs/modelling/quad_ans/quad_ans.h"
 
 namespace ecmv::codecs::ans_warp_rows {
 

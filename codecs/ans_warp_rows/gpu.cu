@@ -1,9 +1,9 @@
 // GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. The loop
-// is that of codecs/modelling/quad_ans_gpu.h; x is read coalesced, the lanes' sums meet at the end. `register_tables`
+// is that of codecs/modelling/quad_ans/quad_ans_gpu.h; x is read coalesced, the lanes' sums meet at the end. `register_tables`
 // is the paper's method, `shared_table` the same with the model in shared memory. Source: MatVANS white paper (Ludwig,
 // Bamler), section 3.2.
 #include "codecs/ans_warp_rows/format.h"
-#include "codecs/modelling/quad_ans_gpu.h"
+#include "codecs/modelling/quad_ans/quad_ans_gpu.h"
 
 namespace ecmv::codecs::ans_warp_rows::ECMV_GPU_NAMESPACE {
 namespace {

@@ -7,10 +7,11 @@
 #include <numeric>
 
 #include "codecs/ans_warp_rows/format.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/read_stream.h"
 #include "codecs/registry.h"
-#include "datasets/file_bytes.h"
-#include "datasets/matvans.h"
+#include "datasets/files/file_bytes.h"
+#include "datasets/files/matvans.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::codecs::ans_warp_rows {

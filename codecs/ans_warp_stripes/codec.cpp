@@ -1,10 +1,10 @@
 // ans_warp_stripes: the layout of MatVANS with one thread a row. A stripe of 32 rows is one queue of 32 coders; coder l
-// has row l of the stripe. Encoder, reference decoder and files are those of codecs/modelling/quad_ans.h. Source:
+// has row l of the stripe. Encoder, reference decoder and files are those of codecs/modelling/quad_ans/quad_ans.h. Source:
 // MatVANS white paper (Ludwig, Bamler), section 3.3.
 #include "codecs/codec.h"
 
 #include "codecs/ans_warp_stripes/format.h"
-#include "codecs/modelling/quad_ans_file.h"
+#include "codecs/modelling/quad_ans/quad_ans_file.h"
 
 namespace ecmv::codecs::ans_warp_stripes {
 namespace {

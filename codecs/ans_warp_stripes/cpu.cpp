@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "codecs/ans_warp_stripes/format.h"
-#include "codecs/modelling/quad_ans_scalar.h"
+#include "codecs/modelling/quad_ans/quad_ans_scalar.h"
 
 namespace ecmv::codecs::ans_warp_stripes {
 namespace {

@@ -1,9 +1,9 @@
 // GPU kernels of ans_warp_stripes: one group of 32 lanes a stripe of 32 rows, a lane a row. The loop is that of
-// codecs/modelling/quad_ans_gpu.h; x is the same four bytes for all lanes and no sums meet. A matrix has 32 times fewer
+// codecs/modelling/quad_ans/quad_ans_gpu.h; x is the same four bytes for all lanes and no sums meet. A matrix has 32 times fewer
 // groups than in ans_warp_rows, so latency rules and small blocks spread best. Source: MatVANS white paper (Ludwig,
 // Bamler), section 3.3.
 #include "codecs/ans_warp_stripes/format.h"
-#include "codecs/modelling/quad_ans_gpu.h"
+#include "codecs/modelling/quad_ans/quad_ans_gpu.h"
 
 namespace ecmv::codecs::ans_warp_stripes::ECMV_GPU_NAMESPACE {
 namespace {

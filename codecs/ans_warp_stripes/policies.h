@@ -1,7 +1,7 @@
 // Policies of ans_warp_stripes on CPUs with SIMD.
 #pragma once
 
-#include "codecs/modelling/quad_ans_matrix.h"
+#include "codecs/modelling/quad_ans/quad_ans_matrix.h"
 
 namespace ecmv::codecs::ans_warp_stripes {
 

@@ -10,10 +10,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/ans_warp_stripes/simd.cpp"
+#include "codecs/compressed_matrix.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/dot-inl.h"
-#include "codecs/modelling/quad_ans_simd-inl.h"
+#include "backends/cpu/products/dot-inl.h"
+#include "codecs/modelling/quad_ans/quad_ans_simd-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

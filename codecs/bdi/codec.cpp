@@ -4,6 +4,7 @@
 // our own.
 #include <optional>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/memory_blocks.h"
 
 namespace ecmv::codecs::bdi {

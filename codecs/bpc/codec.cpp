@@ -4,6 +4,7 @@
 // Kim et al., ISCA 2016.
 #include <bit>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/memory_blocks.h"
 
 namespace ecmv::codecs::bpc {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/library_blocks.h"
 
 namespace ecmv::codecs::bzip2 {

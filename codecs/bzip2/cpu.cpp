@@ -1,6 +1,7 @@
 // Decode kernel of bzip2: libbz2 itself, with the memory that it asks for taken from the scratch.
 #include <bzlib.h>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/library_blocks.h"
 
 namespace ecmv::codecs::bzip2 {

@@ -21,7 +21,7 @@ TEST_CASE("bzip2 decodes every block alone within the scratch it asks for") {
 TEST_CASE("bzip2 notices streams that are cut, longer or of another size") { tests::claim_damage_is_noticed(entry()); }
 
 TEST_CASE("bzip2 refuses blocks of another level than its setting, because kernels have memory for that level alone") {
-  codecs::CompressedMatrix stored = tests::encode_with(entry(), tests::library_test_matrix(4, 64), {{"level", "9"}});
+  backends::CompressedMatrix stored = tests::encode_with(entry(), tests::library_test_matrix(4, 64), {{"level", "9"}});
   CHECK_NOTHROW(tests::decode_whole(entry(), stored));
   stored.settings.set("level", int64_t{1});
   CHECK_THROWS_AS(tests::decode_whole(entry(), stored), codecs::MalformedStream);

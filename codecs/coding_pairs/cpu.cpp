@@ -9,6 +9,7 @@
 #include "codecs/coding_pairs/coders.h"
 #include "codecs/coding_pairs/format.h"
 #include "codecs/coding_pairs/pairs.h"
+#include "codecs/compressed_matrix.h"
 
 namespace ecmv::codecs::coding_pairs {
 namespace {

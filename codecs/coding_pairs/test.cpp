@@ -21,9 +21,9 @@ namespace {
 
 const codecs::CodecEntry& entry() { return *codecs::find_codec("coding_pairs"); }
 
-codecs::Settings settings(std::map<std::string, std::string> given) {
+backends::Settings settings(std::map<std::string, std::string> given) {
   std::vector<std::string> errors;
-  codecs::Settings result = codecs::resolve_settings(entry().codec->settings, given, errors);
+  backends::Settings result = codecs::resolve_settings(entry().codec->settings, given, errors);
   REQUIRE(errors.empty());
   return result;
 }
@@ -99,9 +99,9 @@ TEST_CASE(
   for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f8_e5m2, ElementType::f8_e4m3}) {
     const datasets::Matrix matrix = all_patterns(type);
     for (const std::string_view coder : coder_names()) {
-      const codecs::Settings chosen = settings({{"coder", std::string(coder)}, {"checkpoint_elements", "100"}});
+      const backends::Settings chosen = settings({{"coder", std::string(coder)}, {"checkpoint_elements", "100"}});
       REQUIRE(entry().codec->refuses(matrix.view(), chosen) == "");
-      const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
+      const backends::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
       std::vector<std::byte> decoded(matrix.elements.size());
       entry().codec->decode(compressed.view(), decoded);
       CHECK(decoded == matrix.elements);
@@ -280,8 +280,8 @@ TEST_CASE("coding_pairs: tANS and rANS make the known bits") {
 TEST_CASE("coding_pairs: decoding may begin at every checkpoint") {
   const datasets::Matrix matrix = tests::bf16_matrix({40, 60});
   for (const std::string_view coder : coder_names()) {
-    const codecs::Settings chosen = settings({{"coder", std::string(coder)}, {"checkpoint_elements", "70"}});
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
+    const backends::Settings chosen = settings({{"coder", std::string(coder)}, {"checkpoint_elements", "70"}});
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry(), matrix.view(), chosen);
     const Layout layout = layout_of(matrix.shape, chosen);
     REQUIRE(layout.segments == 35);
     REQUIRE(static_cast<int64_t>(compressed.sections[kCheckpoints].bytes.size()) == 35 * layout.entry_bytes());

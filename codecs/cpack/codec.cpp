@@ -4,6 +4,7 @@
 // it.
 #include <optional>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/memory_blocks.h"
 
 namespace ecmv::codecs::cpack {

@@ -2,6 +2,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/library_blocks.h"
 
 namespace ecmv::codecs::deflate {

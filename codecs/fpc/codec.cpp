@@ -1,6 +1,7 @@
 // fpc: frequent pattern compression. Every 32-bit word of a block is one of eight patterns, named by 3 bits, with the
 // bits that the pattern leaves open after them; up to eight zero words are one pattern. Runs end with their block, so a
 // block decodes alone. Idea: Alameldeen and Wood, UW-Madison TR 1500.
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/memory_blocks.h"
 
 namespace ecmv::codecs::fpc {

@@ -3,6 +3,7 @@
 // files leave at their ends: any bits in the last byte, any gap where no code starts, gaps for all threads of the last
 // block, no position for a last block without codes.
 #include "codecs/huffman_exponents/container.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <array>

@@ -3,6 +3,7 @@
 // PREFIX.type), modules without a shape are one row. Whether a module is bf16 or fp8 shows in its signs and mantissas,
 // too: a byte or half a byte an element, which is the same for one element only. Tensors that belong to no group are
 // passed over.
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/container.h"
 
 #include <charconv>
@@ -12,7 +13,7 @@
 #include "codecs/huffman_exponents/elements.h"
 #include "codecs/huffman_exponents/format.h"
 #include "codecs/modelling/bytes.h"
-#include "datasets/safetensors.h"
+#include "datasets/files/safetensors.h"
 #include "datasets/source.h"
 
 namespace ecmv::codecs::huffman_exponents::container {

@@ -3,6 +3,7 @@
 // raw bits, see cpu.cpp.
 #pragma once
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/walk.h"
 
 namespace ecmv::codecs::huffman_exponents::container {

@@ -17,13 +17,13 @@ namespace gpu = backends::gpu;
 
 constexpr int kLayOutThreads = 256;
 
-const uint8_t* bytes_of(const codecs::CompressedView& matrix, int section) {
+const uint8_t* bytes_of(const backends::CompressedView& matrix, int section) {
   return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
 }
-const uint32_t* words_of(const codecs::CompressedView& matrix, int section) {
+const uint32_t* words_of(const backends::CompressedView& matrix, int section) {
   return reinterpret_cast<const uint32_t*>(matrix.sections[section].bytes.data());
 }
-int64_t size_of(const codecs::CompressedView& matrix, int section) {
+int64_t size_of(const backends::CompressedView& matrix, int section) {
   return static_cast<int64_t>(matrix.sections[section].bytes.size());
 }
 
@@ -51,7 +51,7 @@ struct ContainerPolicy : backends::Policy {
 constexpr ContainerPolicy kContainerPolicies[] = {
     {{"threads512_waves64"}, 512, 4}, {{"threads512_waves48"}, 512, 3}, {{"threads1024"}, 1024, 2}};
 
-std::string refuses_container(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_container(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                               const backends::Policy& policy) {
   if (matrix.settings->text("layout") != "container") return "This kernel decodes the layout container only.";
   return refuses_shared(container_gpu::shared_bytes_of(kContainerBits, policy.as<ContainerPolicy>().threads), device);
@@ -74,7 +74,7 @@ struct ContainerDecode {
 
 backends::BoundKernel bind_container(const backends::Policy& policy, Layers layers, backends::Place& place) {
   using namespace container;
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   const auto& values = policy.as<ContainerPolicy>();
   const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
   const container_gpu::Stream stored = {.luts = bytes_of(matrix, kLuts),
@@ -104,7 +104,7 @@ backends::BoundKernel bind_container(const backends::Policy& policy, Layers laye
 
 constexpr int kTokensAtOnce = 8;
 
-int64_t segments_of(const codecs::CompressedView& matrix) {
+int64_t segments_of(const backends::CompressedView& matrix) {
   const int64_t cols = matrix.settings->integer("segment_cols");
   return (matrix.shape.cols + cols - 1) / cols;
 }
@@ -112,7 +112,7 @@ int64_t segments_of(const codecs::CompressedView& matrix) {
 constexpr char kRefusesF8[] = "The kernel is for bf16 elements.";
 
 // "" or why no kernel takes this matrix.
-std::string refuses_tiles(const codecs::CompressedView& matrix) {
+std::string refuses_tiles(const backends::CompressedView& matrix) {
   if (matrix.settings->text("layout") != "segments") return "This kernel decodes the layout segments only.";
   if (matrix.shape.cols >= int64_t{1} << 27)
     return "The kernel counts columns of 8 tokens in 32 bits: fewer than 2^27 of them.";
@@ -125,7 +125,7 @@ struct Tiles {
   segments_gpu::Matrix stored;  // without what lies in scratch
   int bits, compute_units;
 
-  Tiles(const codecs::CompressedView& matrix, int bits_of_pairs, const backends::Place& place)
+  Tiles(const backends::CompressedView& matrix, int bits_of_pairs, const backends::Place& place)
       : stored{}, bits(bits_of_pairs), compute_units(place.device().compute_units) {
     using namespace segments;
     stored.code = bytes_of(matrix, kCode);
@@ -224,13 +224,13 @@ struct SegmentPolicy : backends::Policy {
 };
 constexpr SegmentPolicy kSegmentPolicies[] = {{{"bits14"}, 14, 2}, {{"bits13_waves48"}, 13, 3}};
 
-std::string refuses_segments(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_segments(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                              const backends::Policy& policy) {
   const std::string reason = refuses_tiles(matrix);
   return reason.empty() ? refuses_shared(int64_t{4} << policy.as<SegmentPolicy>().bits, device) : reason;
 }
 
-std::string refuses_segments_product(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_segments_product(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                      const backends::Policy& policy) {
   return is_bf16(matrix.type) ? refuses_segments(matrix, device, policy) : kRefusesF8;
 }
@@ -278,13 +278,13 @@ struct RingPolicy : backends::Policy {
 constexpr RingPolicy kRingPolicies[] = {
     {{"bits14"}, 14, 1024, 1}, {{"bits13"}, 13, 512, 2}, {{"bits11_threads256"}, 11, 256, 4}};
 
-std::string refuses_row_groups(const codecs::CompressedView& matrix) {
+std::string refuses_row_groups(const backends::CompressedView& matrix) {
   return matrix.shape.rows % segments::kGroupRows == 0
              ? ""
              : "The rings hold whole groups of 32 rows; " + std::to_string(matrix.shape.rows) +
                    " rows are no multiple of that.";
 }
-std::string refuses_rings(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_rings(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                           const backends::Policy& policy) {
   const auto& values = policy.as<RingPolicy>();
   if (const std::string reason = refuses_tiles(matrix); !reason.empty()) return reason;
@@ -324,7 +324,7 @@ backends::BoundKernel bind_rings_product(const backends::Policy& policy, Layers 
 
 // ---- tokens of bf16
 
-std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (const std::string reason = refuses_tiles(matrix); !reason.empty()) return reason;
@@ -380,7 +380,7 @@ struct TokenProduct {
 };
 
 backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<segments_gpu::TokenPolicy>();
   const Tiles tiles(matrix, policy.bits, place);

@@ -1,5 +1,6 @@
 // Encoder and bounds-checked reference decoder of `segments`.
 #include "codecs/huffman_exponents/segments.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <array>

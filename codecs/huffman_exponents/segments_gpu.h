@@ -6,8 +6,8 @@
 // of tiles are added up by a last kernel, always in the same order. Assumes a verified stream.
 #pragma once
 
-#include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/lanes.h"
+#include "backends/gpu/products/dense_matmul.h"
 #include "codecs/huffman_exponents/format.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {

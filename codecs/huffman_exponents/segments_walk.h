@@ -2,6 +2,7 @@
 // makes the elements of a unit of exponents and a unit's words of signs and mantissas, see cpu.cpp.
 #pragma once
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/walk.h"
 
 namespace ecmv::codecs::huffman_exponents::segments {

@@ -1,6 +1,7 @@
 // SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), elements are
 // joined by vectors.
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/panel_product.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/container_walk.h"
 #include "codecs/huffman_exponents/segments_walk.h"
 

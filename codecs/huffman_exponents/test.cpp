@@ -12,23 +12,24 @@
 #include "backends/backend.h"
 #include "backends/exact_product.h"
 #include "backends/pass.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/format.h"
 #include "codecs/huffman_exponents/test_streams.h"
 #include "codecs/modelling/bit_io.h"
 #include "codecs/read_stream.h"
+#include "datasets/files/safetensors.h"
 #include "datasets/numbers.h"
-#include "datasets/safetensors.h"
 #include "tests/test_matrices.h"
 
 namespace {
 
 using namespace ecmv;
 using namespace codecs::huffman_exponents::test_streams;
-using codecs::CompressedMatrix;
+using backends::CompressedMatrix;
 using codecs::MalformedStream;
 namespace container = codecs::huffman_exponents::container;
 namespace segments = codecs::huffman_exponents::segments;
-using Sections = std::vector<codecs::Section>;
+using Sections = std::vector<backends::Section>;
 
 }  // namespace
 

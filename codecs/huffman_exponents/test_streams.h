@@ -15,6 +15,7 @@
 
 #include "backends/backend.h"
 #include "backends/pass.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/registry.h"
 #include "tests/test_matrices.h"
 

@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "backends/exact_product.h"
 #include "backends/pass.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/test_streams.h"
 #include "datasets/numbers.h"
 #include "tests/test_matrices.h"
@@ -16,7 +17,7 @@ namespace {
 
 using namespace ecmv;
 using namespace codecs::huffman_exponents::test_streams;
-using codecs::CompressedMatrix;
+using backends::CompressedMatrix;
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 // the same place of their columns, so that each slice of the tokens is in shared memory once for all row groups.
 #pragma once
 
-#include "backends/gpu/token_matmul.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/huffman_exponents/ring_gpu.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {

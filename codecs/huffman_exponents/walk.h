@@ -13,6 +13,7 @@
 
 #include "backends/cpu/always_inline.h"
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/format.h"
 
 namespace ecmv::codecs::huffman_exponents {

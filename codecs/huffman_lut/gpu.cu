@@ -19,11 +19,11 @@ gpu::LaunchShape a_thread_each(int64_t elements) {
   return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0};
 }
 
-const uint8_t* bytes_of(const codecs::CompressedView& matrix, int section) {
+const uint8_t* bytes_of(const backends::CompressedView& matrix, int section) {
   return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
 }
 
-int64_t size_of(const codecs::CompressedView& matrix, int section) {
+int64_t size_of(const backends::CompressedView& matrix, int section) {
   return static_cast<int64_t>(matrix.sections[section].bytes.size());
 }
 
@@ -46,15 +46,15 @@ constexpr TablePolicy kTablePolicies[] = {{{"pairs"}, true}, {{"tables"}, false}
 constexpr int64_t kEntryBytes = (hierarchical::kMaxSubtables + 1) * 512, kPairTableBytes = gaps::kPairEntries * 4,
                   kLastThreadBytes = 64;
 
-int tables_of(const codecs::CompressedView& matrix) {
+int tables_of(const backends::CompressedView& matrix) {
   return static_cast<int>(size_of(matrix, hierarchical::kLuts) / 256) - 1;
 }
 
-int64_t gaps_shared_bytes(const codecs::CompressedView& matrix, bool pairs) {
+int64_t gaps_shared_bytes(const backends::CompressedView& matrix, bool pairs) {
   return gaps::table_bytes_of(tables_of(matrix), pairs) + gaps::kSumBytes + gaps::kElementBytes + 16;
 }
 
-std::string refuses_gaps(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_gaps(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                          const backends::Policy& policy) {
   if (matrix.settings->text("layout") != "hierarchical") return "This kernel decodes the layout hierarchical only.";
   return refuses_shared(gaps_shared_bytes(matrix, policy.as<TablePolicy>().pairs), device);
@@ -65,7 +65,7 @@ struct Gaps {
   bool pairs;
   gpu::LaunchShape shape;  // of the main kernel
 
-  Gaps(const codecs::CompressedView& matrix, const backends::Policy& policy, const backends::DeviceInfo& device)
+  Gaps(const backends::CompressedView& matrix, const backends::Policy& policy, const backends::DeviceInfo& device)
       : stored{}, pairs(policy.as<TablePolicy>().pairs) {
     using namespace hierarchical;
     const int64_t bytes = size_of(matrix, kEncoded) - kSpareBytes;
@@ -142,16 +142,16 @@ struct ThreadPolicy : backends::Policy {
 constexpr ThreadPolicy kThreadPolicies[] = {
     {{"threads512"}, 512}, {{"threads1024"}, 1024}, {{"threads256"}, 256}, {{"threads128"}, 128}};
 
-int table_bits_of(const codecs::CompressedView& matrix) {
+int table_bits_of(const backends::CompressedView& matrix) {
   return static_cast<int>(matrix.settings->integer("table_bits"));
 }
-int streams_of(const codecs::CompressedView& matrix) { return static_cast<int>(matrix.settings->integer("streams")); }
-int64_t quads_of(const codecs::CompressedView& matrix) {
+int streams_of(const backends::CompressedView& matrix) { return static_cast<int>(matrix.settings->integer("streams")); }
+int64_t quads_of(const backends::CompressedView& matrix) {
   return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile;
 }
 
 // The rows' raw bits tell how many an element has; where no tile is full it does not matter to the kernels.
-int raw_bits_of(const codecs::CompressedView& matrix) {
+int raw_bits_of(const backends::CompressedView& matrix) {
   for (int raw_bits = 7; raw_bits > 0; --raw_bits)
     if (matrix.shape.rows * single_level::raw_row_bytes(matrix.shape.cols, raw_bits) ==
         size_of(matrix, single_level::kRawBits))
@@ -183,18 +183,18 @@ TuplesForm form_of_streams(int streams, int raw_bits) {
          : streams == 8 ? form_of_raw_bits<kTuple, 8>(raw_bits)
                         : form_of_raw_bits<kTuple, 16>(raw_bits);
 }
-TuplesForm form_of(const codecs::CompressedView& matrix) {
+TuplesForm form_of(const backends::CompressedView& matrix) {
   const int streams = streams_of(matrix), raw_bits = raw_bits_of(matrix);
   return matrix.settings->integer("tuple") == 2 ? form_of_streams<2>(streams, raw_bits)
                                                 : form_of_streams<4>(streams, raw_bits);
 }
 
-int64_t tuples_shared_bytes(const codecs::CompressedView& matrix, int threads, bool with_x) {
+int64_t tuples_shared_bytes(const backends::CompressedView& matrix, int threads, bool with_x) {
   return (with_x ? 4 * quads_of(matrix) : 0) + form_of(matrix).x_offset(table_bits_of(matrix), threads);
 }
 
 template <bool kWithX>
-std::string refuses_tuples(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_tuples(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   const int threads = policy.as<ThreadPolicy>().threads;
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
@@ -209,7 +209,7 @@ struct Tuples {
   decltype(TuplesForm::lay_out) lay_out_kernel;
   gpu::LaunchShape shape;  // of the main kernel
 
-  Tuples(const codecs::CompressedView& matrix, const TuplesForm& form, const backends::Policy& policy, bool with_x)
+  Tuples(const backends::CompressedView& matrix, const TuplesForm& form, const backends::Policy& policy, bool with_x)
       : stored{}, lay_out_kernel(form.lay_out) {
     using namespace single_level;
     const int64_t block_rows = rows_per_block(matrix.shape.cols, matrix.settings->integer("block_elements"));

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "backends/gpu/lanes.h"
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/huffman_lut/format.h"
 
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::gaps {

@@ -2,6 +2,7 @@
 // entries, so that a code of up to 8 bits costs one look-up: length in bits 0..5 (0: the entry leads to
 // another table), symbol or pointer in bits 8..15.
 #include "codecs/huffman_lut/hierarchical_walk.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 
 namespace ecmv::codecs::huffman_lut::hierarchical {
 

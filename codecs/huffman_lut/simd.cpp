@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_lut/format.h"
 #include "codecs/huffman_lut/walk.h"
 

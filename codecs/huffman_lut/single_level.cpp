@@ -2,6 +2,7 @@
 // streams, raw bits by rows, and a list of patches. The encoder turns each tuple without a code into its
 // substitute and patches the elements that then differ.
 #include "codecs/huffman_lut/single_level.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backends/gpu/lanes.h"
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/huffman_lut/single_level_streams_gpu.h"
 
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {

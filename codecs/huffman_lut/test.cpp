@@ -11,6 +11,7 @@
 
 #include "backends/backend.h"
 #include "backends/pass.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_lut/format.h"
 #include "codecs/registry.h"
 #include "hwy/aligned_allocator.h"
@@ -20,16 +21,16 @@
 namespace {
 
 using namespace ecmv;
-using codecs::CompressedMatrix;
+using backends::CompressedMatrix;
 using codecs::MalformedStream;
 namespace hierarchical = codecs::huffman_lut::hierarchical;
 namespace single_level = codecs::huffman_lut::single_level;
 
 const codecs::CodecEntry& huffman_lut() { return *codecs::find_codec("huffman_lut"); }
 
-codecs::Settings settings(const std::map<std::string, std::string>& given) {
+backends::Settings settings(const std::map<std::string, std::string>& given) {
   std::vector<std::string> errors;
-  const codecs::Settings resolved = codecs::resolve_settings(huffman_lut().codec->settings, given, errors);
+  const backends::Settings resolved = codecs::resolve_settings(huffman_lut().codec->settings, given, errors);
   REQUIRE(errors.empty());
   return resolved;
 }
@@ -59,7 +60,7 @@ std::vector<int8_t> decoded(const CompressedMatrix& compressed) {
   return out;
 }
 
-std::vector<int> values(const codecs::Section& section) {
+std::vector<int> values(const backends::Section& section) {
   std::vector<int> out;
   for (const std::byte byte : section.bytes) out.push_back(std::to_integer<int>(byte));
   return out;
@@ -73,14 +74,14 @@ double entropy(const std::vector<int8_t>& elements) {
   return bits / static_cast<double>(elements.size());
 }
 
-void set_u32(codecs::Section& section, size_t at, uint32_t value) {
+void set_u32(backends::Section& section, size_t at, uint32_t value) {
   for (size_t i = 0; i < 4; ++i) section.bytes[at + i] = static_cast<std::byte>(value >> (8 * i) & 0xff);
 }
 
 // Every kernel of this layout, on every instruction set, from every block of rows, against plain loops.
 int check_kernels(const CompressedMatrix& compressed, const std::vector<int8_t>& elements) {
   const int64_t rows = compressed.shape.rows, cols = compressed.shape.cols;
-  const codecs::CompressedView matrix = compressed.view();
+  const backends::CompressedView matrix = compressed.view();
   const auto x = hwy::AllocateAligned<int8_t>(static_cast<size_t>(cols + backends::kVectorPaddingBytes));
   std::mt19937 random(5);
   for (int64_t i = 0; i < cols + backends::kVectorPaddingBytes; ++i)
@@ -170,7 +171,7 @@ TEST_CASE("huffman_lut_size_is_near_the_entropy") {
     const auto bits = [&](const CompressedMatrix& compressed, bool with_index) {
       return 8.0 *
              static_cast<double>(compressed.stored_bytes() -
-                                 (with_index ? 0 : compressed.stored_bytes(codecs::Role::index))) /
+                                 (with_index ? 0 : compressed.stored_bytes(backends::Role::index))) /
              static_cast<double>(elements.size());
     };
     // A Huffman code and its index: 5 bits a 64 coded ones, 32 bits a 32768.
@@ -189,7 +190,7 @@ TEST_CASE("huffman_lut_hierarchical_keeps_to_sixteen_subtables") {
   for (int8_t& element : wide) element = std::clamp<int8_t>(element, -120, 119);
   const CompressedMatrix compressed = encode(wide, 400, 1000, kHierarchical);
   CHECK(compressed.sections[hierarchical::kLuts].bytes.size() <= 18 * 256);
-  CHECK(8.0 * static_cast<double>(compressed.stored_bytes(codecs::Role::payload)) / 400000 <= 1.015 * entropy(wide));
+  CHECK(8.0 * static_cast<double>(compressed.stored_bytes(backends::Role::payload)) / 400000 <= 1.015 * entropy(wide));
   CHECK(decoded(compressed) == wide);
   CHECK(check_kernels(compressed, wide) == 2);
 
@@ -224,7 +225,7 @@ TEST_CASE("huffman_lut_hierarchical_refuses_damaged_tables_and_index") {
     change(bad.sections);
     return bad;
   };
-  using Sections = std::vector<codecs::Section>;
+  using Sections = std::vector<backends::Section>;
   const size_t lengths_row = good.sections[hierarchical::kLuts].bytes.size() - 256;
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { std::fill_n(s[0].bytes.begin(), 256, std::byte{240}); })),
                   MalformedStream);
@@ -264,7 +265,7 @@ TEST_CASE("huffman_lut_single_level_refuses_damaged_streams") {
     change(bad.sections);
     return bad;
   };
-  using Sections = std::vector<codecs::Section>;
+  using Sections = std::vector<backends::Section>;
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kCode].bytes.resize(20); })), MalformedStream);
   CHECK_THROWS_AS(decoded(damaged([&](Sections& s) { s[single_level::kCode].bytes[4] = std::byte{8}; })),
                   MalformedStream);

@@ -17,6 +17,7 @@
 
 #include "backends/cpu/always_inline.h"
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_lut/format.h"
 #include "codecs/modelling/marked_window.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/loaded/tables.h"
 #include "codecs/registry.h"
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/loaded/adapt.h"
 #include "codecs/loaded/calls.h"
 #include "codecs/loaded/text.h"

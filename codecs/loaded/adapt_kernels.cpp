@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/loaded/adapt.h"
 #include "codecs/loaded/calls.h"
 #include "codecs/loaded/text.h"

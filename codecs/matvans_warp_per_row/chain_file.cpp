@@ -1,5 +1,6 @@
 // Reader and writer walk the same fields in the same order; recognising is the reader's walk without its contents.
 #include "codecs/matvans_warp_per_row/chain_file.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 // which are at different slots and words never meet in a bank. A head that took a word is at least 2^24 and takes none
 // in the next step, so two steps need at most one word and the 16 columns of a lane at most 8: one stored unit. Source:
 // MatVANS white paper (Ludwig, Bamler), section 3.1.
-#include "backends/gpu/dense_matvec.h"
+#include "backends/gpu/products/dense_matvec.h"
 #include "codecs/matvans_warp_per_row/format.h"
 
 namespace ecmv::codecs::matvans_warp_per_row::ECMV_GPU_NAMESPACE {
@@ -190,7 +190,7 @@ gpu::LaunchShape launch_shape(int64_t rows, const backends::DeviceInfo& device, 
   return {(rows + rows_of_block - 1) / rows_of_block, block, kTableBytes + int64_t{rows_of_block} * kQueueBytes};
 }
 
-Stream stream_of(const codecs::CompressedView& matrix) {
+Stream stream_of(const backends::CompressedView& matrix) {
   const auto bytes_of = [&](int section) {
     return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
   };
@@ -223,12 +223,12 @@ struct Multiply {
 template <typename Body, bool kRequantises>
 backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
                            backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return {Body{launch_shape(matrix.shape.rows, place.device(), policy), stream_of(matrix)},
           {.requantises = kRequantises}};
 }
 
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
   const int64_t bytes = launch_shape(matrix.shape.rows, device, policy).shared_bytes;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/matvans_warp_per_row/format.h"
 #include "codecs/matvans_warp_per_row/slot_table.h"
 
@@ -14,7 +15,7 @@
 #define HWY_TARGET_INCLUDE "codecs/matvans_warp_per_row/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/dot-inl.h"
+#include "backends/cpu/products/dot-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/matvans_warp_per_row/format.h"
 
 namespace ecmv::codecs::matvans_warp_per_row {

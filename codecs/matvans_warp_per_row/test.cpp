@@ -7,11 +7,12 @@
 #include <functional>
 #include <numeric>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/matvans_warp_per_row/format.h"
 #include "codecs/read_stream.h"
 #include "codecs/registry.h"
-#include "datasets/file_bytes.h"
-#include "datasets/matvans.h"
+#include "datasets/files/file_bytes.h"
+#include "datasets/files/matvans.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::codecs::matvans_warp_per_row {

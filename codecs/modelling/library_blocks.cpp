@@ -1,5 +1,6 @@
 // Blocks of rows for the library codecs.
 #include "codecs/modelling/library_blocks.h"
+#include "codecs/compressed_matrix.h"
 
 #include <string>
 

@@ -1,5 +1,6 @@
 // The stream of blocks: what every memory compression codec stores in the same way.
 #include "codecs/modelling/memory_blocks.h"
+#include "codecs/compressed_matrix.h"
 
 #include <string>
 

@@ -2,6 +2,7 @@
 // another (model.h); the one whose residues begin with the most zero symbols is coded, by one small prefix code for all
 // (symbols.cpp). Zeros, equal words and incompressible blocks have ids of their own. Idea: Jin et al., IEEE CAL 2022;
 // models are ours.
+#include "codecs/compressed_matrix.h"
 #include "codecs/mpc/format.h"
 #include "codecs/mpc/train.h"
 

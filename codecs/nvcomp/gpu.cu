@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/gpu/memory.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/nvcomp/options.h"
 
 namespace ecmv::codecs::nvcomp::ECMV_GPU_NAMESPACE {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/nvcomp/format.h"
 #include "codecs/nvcomp/library.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <type_traits>
 
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/packed_outliers/fields_gpu.h"
 #include "codecs/packed_outliers/records_gpu.h"
 #include "codecs/packed_outliers/tokens_gpu.h"
@@ -208,9 +208,9 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   });
 }
 
-int bits_of(const codecs::CompressedView& view) { return std::to_integer<int>(view.sections[kHeader].host[0]); }
+int bits_of(const backends::CompressedView& view) { return std::to_integer<int>(view.sections[kHeader].host[0]); }
 
-Matrix matrix_of(const codecs::CompressedView& view) {
+Matrix matrix_of(const backends::CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   return {.header = bytes(kHeader),
           .fields = {.bytes = bytes(kFields),
@@ -223,7 +223,7 @@ Matrix matrix_of(const codecs::CompressedView& view) {
 
 // Calls f(constant number of bits, chunk) with what this matrix has: 16 bytes where its tail has strips of 16 n.
 template <typename F>
-void with_layout(const codecs::CompressedView& view, F f) {
+void with_layout(const backends::CompressedView& view, F f) {
   with_bits(bits_of(view), [&](auto bits) {
     if (tail_cols(view.shape.cols) % (kStrips * 16) == 0)
       f(bits, gpu::uint4{});
@@ -259,7 +259,7 @@ struct Multiply {
 
 // kRingBytes: of a lane group's ring, 0 for the register feed. kResident blocks must fit on a multiprocessor.
 template <int kWaves, int kFollowers, int kRingBytes, int kResident>
-Multiply product(const codecs::CompressedView& view, const backends::DeviceInfo& device) {
+Multiply product(const backends::CompressedView& view, const backends::DeviceInfo& device) {
   Multiply bound{};
   bound.matrix = matrix_of(view);
   bound.shape.grid = 0;
@@ -287,7 +287,7 @@ Multiply product(const codecs::CompressedView& view, const backends::DeviceInfo&
 
 // Waves that multiply, KiB of each one's ring, thread blocks that must fit on a multiprocessor.
 struct ProductPolicy : backends::Policy {
-  Multiply (*product)(const codecs::CompressedView&, const backends::DeviceInfo&);
+  Multiply (*product)(const backends::CompressedView&, const backends::DeviceInfo&);
 };
 constexpr ProductPolicy kProductPolicies[] = {{{"waves4_ring7_blocks4"}, product<4, 1, 7680, 4>},
                                               {{"waves16_ring7"}, product<16, 4, 7680, 1>},
@@ -305,7 +305,7 @@ struct Decode {
 using Layers = std::span<const backends::Layer>;
 
 backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   Decode bound{matrix_of(view), nullptr};
   with_layout(view, [&](auto bits, auto chunk) { bound.kernel = decode<decltype(bits)::value, decltype(chunk)>; });
   return bound;
@@ -314,7 +314,7 @@ backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers,
   return {policy.as<ProductPolicy>().product(*layers[0].matrix, place.device()), {.requantises = true}};
 }
 
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return matrix.shape.cols < (int64_t{1} << 26)
              ? ""
              : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
@@ -325,11 +325,11 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
 constexpr int kLeastTokenBits = 3, kMostTokenBits = 5;
 
 template <int kBits>
-std::string why_no_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string why_no_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                           const backends::Policy& policy) {
   return gpu::why_no_token_product<FieldElements<kBits>>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
 }
-std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   if (bits_of(matrix) < kLeastTokenBits || bits_of(matrix) > kMostTokenBits)
     return "The kernel is compiled for fields of 3 to 5 bits.";
@@ -342,7 +342,7 @@ std::string refuses_tokens(const codecs::CompressedView& matrix, const backends:
 template <const auto& kPolicies, bool kScaled>
 backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   return with_bits(bits_of(view), [&](auto bits) -> backends::BoundKernel {
     constexpr int kBits = decltype(bits)::value;
     if constexpr (kBits < kLeastTokenBits || kBits > kMostTokenBits) {

@@ -1,6 +1,7 @@
 // Fields and outlier records in portable C++. The record loops are templates over the record's form, so that the
 // loop itself has no decisions but the end of a row.
 #include "codecs/packed_outliers/packed.h"
+#include "codecs/compressed_matrix.h"
 
 #include <bit>
 #include <cstring>

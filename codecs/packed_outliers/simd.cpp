@@ -14,7 +14,7 @@
 #define HWY_TARGET_INCLUDE "codecs/packed_outliers/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/dot-inl.h"
+#include "backends/cpu/products/dot-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/packed_outliers/format.h"
 #include "codecs/registry.h"
-#include "datasets/discrete_sampler.h"
-#include "datasets/distributions.h"
+#include "datasets/sources/discrete_sampler.h"
+#include "datasets/sources/distributions.h"
 #include "hwy/targets.h"
 #include "tests/cpu_place.h"
 

@@ -1,8 +1,8 @@
-// Products with tokens of bf16 on matrix units (backends/gpu/token_matmul.h): fields become numbers of bf16 in
+// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h): fields become numbers of bf16 in
 // registers, outlier records are added to the rows' sums at the end. Groups of 512 columns, which are whole.
 #pragma once
 
-#include "backends/gpu/token_matmul.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/packed_outliers/records_gpu.h"
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/packed_ternary/format.h"
 
 namespace ecmv::codecs::packed_ternary {

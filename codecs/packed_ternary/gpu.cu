@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/gpu/int8_inputs.h"
-#include "backends/gpu/matrix_units.h"
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/int8_inputs.h"
+#include "backends/gpu/products/matrix_units.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/packed_ternary/format.h"
 
 namespace ecmv::codecs::packed_ternary::ECMV_GPU_NAMESPACE {
@@ -222,7 +222,7 @@ struct Decode {
   }
 };
 
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   const auto& policy = named.as<BlockPolicy>();
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
@@ -234,7 +234,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
 
 backends::BoundKernel bind(const backends::Policy& named, std::span<const backends::Layer> layers,
                            backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   const auto& policy = named.as<BlockPolicy>();
   const backends::DeviceInfo& device = place.device();
   return {Multiply{matrix.sections[kCodes].bytes.data(), matrix.shape,
@@ -243,7 +243,7 @@ backends::BoundKernel bind(const backends::Policy& named, std::span<const backen
 }
 
 backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return Decode{matrix.sections[kCodes].bytes.data(), matrix.shape};
 }
 

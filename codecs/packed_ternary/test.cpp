@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/packed_ternary/format.h"
 #include "codecs/registry.h"
 #include "hwy/targets.h"

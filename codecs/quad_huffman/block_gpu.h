@@ -2,7 +2,7 @@
 // sums of rows, and x.
 #pragma once
 
-#include "backends/gpu/int8_inputs.h"
+#include "backends/gpu/products/int8_inputs.h"
 #include "codecs/quad_huffman/segment_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

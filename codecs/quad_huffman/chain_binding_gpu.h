@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/ahead_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"
 

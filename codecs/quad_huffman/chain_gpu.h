@@ -9,7 +9,7 @@
 #pragma once
 
 #include "backends/gpu/exchange.h"
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/block_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

@@ -4,8 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "backends/cpu/copy_rows.h"
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/copy_rows.h"
+#include "backends/cpu/products/dense_matvec.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"

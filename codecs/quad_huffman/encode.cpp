@@ -1,6 +1,7 @@
 // Tile by tile: each lane's codes as a string of bits without gaps, its raw words and its patches; then the schedule,
 // and the strings are laid into the tile's lines, in pieces of segments where a lane is moved.
 #include "codecs/quad_huffman/encode.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 // codes': 1 multiply-add and 1 logic operation (folded cells), 2 byte permutations; 0.5 matrix products and 0.5 loads of 16 bytes for each four tokens.
 #pragma once
 
-#include "backends/gpu/row_units.h"
+#include "backends/gpu/products/row_units.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

@@ -12,13 +12,13 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 // Of bf16 and f8 elements, 0 of others.
-inline int largest_stand_in(const codecs::CompressedView& matrix) {
+inline int largest_stand_in(const backends::CompressedView& matrix) {
   if (!has_floats(matrix)) return 0;
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
 }
 
 // Of a matrix that is not plain: why products cannot take its patches, or nothing.
-inline std::string refuses_patches(const codecs::CompressedView& matrix) {
+inline std::string refuses_patches(const backends::CompressedView& matrix) {
   if (largest_stand_in(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   if (has_floats(matrix) && (std::to_integer<int>(matrix.sections[kHeader].host[5]) & kSince7) == 0)
@@ -27,7 +27,7 @@ inline std::string refuses_patches(const codecs::CompressedView& matrix) {
 }
 
 // Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
-inline backends::ProductRounding rounding_of_patches(const codecs::CompressedView& matrix,
+inline backends::ProductRounding rounding_of_patches(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
   const int largest = largest_stand_in(matrix);
   const bool f8 = is_f8(shape_of(matrix).form);
@@ -38,7 +38,7 @@ inline backends::ProductRounding rounding_of_patches(const codecs::CompressedVie
 }
 
 // Elements in symbols of eight exponents are multiplied by a power of two that may be 2^-15, and with them what is summed up.
-inline backends::ProductRounding rounding_of_eights(const codecs::CompressedView& matrix,
+inline backends::ProductRounding rounding_of_eights(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding) {
   const Shape shape = shape_of(matrix);
   if (has_exponent_eights(shape.symbol_cols, shape.form)) rounding.flushes_subnormals = true;
@@ -47,7 +47,7 @@ inline backends::ProductRounding rounding_of_eights(const codecs::CompressedView
 
 // Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the sum is
 // scaled back.
-inline backends::ProductRounding rounding_of_scaling(const codecs::CompressedView& matrix,
+inline backends::ProductRounding rounding_of_scaling(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding) {
   const Shape shape = shape_of(matrix);
   if (!is_f8(shape.form) || !scales_tokens(shape.symbol_cols, shape.form)) return rounding;
@@ -57,7 +57,7 @@ inline backends::ProductRounding rounding_of_scaling(const codecs::CompressedVie
 }
 
 // All of these, of products with tokens of bf16.
-inline backends::ProductRounding rounding_of_floats(const codecs::CompressedView& matrix,
+inline backends::ProductRounding rounding_of_floats(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding, int64_t cols) {
   return rounding_of_eights(matrix, rounding_of_scaling(matrix, rounding_of_patches(matrix, rounding, cols)));
 }

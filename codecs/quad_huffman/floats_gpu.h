@@ -10,8 +10,8 @@
 // multiplications. What f8 calls NaN becomes 480.
 #pragma once
 
-#include "backends/gpu/dense_matmul.h"
-#include "backends/gpu/token_units.h"
+#include "backends/gpu/products/dense_matmul.h"
+#include "backends/gpu/products/token_units.h"
 #include "codecs/quad_huffman/block_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

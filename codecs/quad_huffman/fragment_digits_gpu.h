@@ -4,7 +4,7 @@
 // fragments_gpu.h, and blocks share rows and columns as there.
 #pragma once
 
-#include "backends/gpu/digit_units.h"
+#include "backends/gpu/products/digit_units.h"
 #include "codecs/quad_huffman/fragments_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

@@ -4,7 +4,7 @@
 // T = 12 when they were dealt out one by one, and 5 us as a product.)
 #pragma once
 
-#include "backends/gpu/warpgroup_units.h"
+#include "backends/gpu/products/warpgroup_units.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 #include "codecs/quad_huffman/fragments.h"
 

@@ -67,7 +67,7 @@ struct MultiplyFragments {
   }
 };
 
-inline std::string refuses_fragments(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+inline std::string refuses_fragments(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                      const backends::Policy& named) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
@@ -91,7 +91,7 @@ inline std::string refuses_fragments(const codecs::CompressedView& matrix, const
 inline double offset_of_digits(const Shape& shape) { return 4.0 * (128 + std::abs(shape.lowest)); }
 
 inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const datasets::Shape stored = stored_shape(view);
   const backends::DeviceInfo& device = place.device();
@@ -180,7 +180,7 @@ struct MultiplyTogether {
   }
 };
 
-inline std::string refuses_together(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+inline std::string refuses_together(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                     const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
@@ -197,7 +197,7 @@ inline std::string refuses_together(const codecs::CompressedView& matrix, const 
 }
 
 inline backends::BoundKernel bind_together(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const datasets::Shape stored = stored_shape(view);
   const backends::DeviceInfo& device = place.device();

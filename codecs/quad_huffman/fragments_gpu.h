@@ -12,8 +12,8 @@
 
 #include <type_traits>
 
-#include "backends/gpu/token_copies.h"
-#include "backends/gpu/warpgroup_units.h"
+#include "backends/gpu/products/token_copies.h"
+#include "backends/gpu/products/warpgroup_units.h"
 #include "codecs/quad_huffman/few_tokens_gpu.h"
 #include "codecs/quad_huffman/fragment_patches_gpu.h"
 

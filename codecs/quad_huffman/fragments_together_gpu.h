@@ -15,7 +15,7 @@
 #pragma once
 
 #include "backends/gpu/cluster.h"
-#include "backends/gpu/token_copies.h"
+#include "backends/gpu/products/token_copies.h"
 #include "codecs/quad_huffman/fragments_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

@@ -12,7 +12,7 @@
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/chain_binding_gpu.h"
 #include "codecs/quad_huffman/decode_gpu.h"
 #include "codecs/quad_huffman/floats_gpu.h"
@@ -138,7 +138,7 @@ struct MultiplyStrips {
 
 backends::BoundKernel bind_strips(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const Matrix matrix = matrix_of(view, shape);
   const StripsPlan plan = plan_strips(policy, shape, view.shape, place.device().shared_bytes);
@@ -176,7 +176,7 @@ MatmulKernel matmul_kernel(const Shape& shape) {
 
 backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const Matrix matrix = matrix_of(view, shape);
   const Plan plan = plan_of(policy, shape, view.shape, InputType::float32, place.device().shared_bytes);
@@ -213,7 +213,7 @@ Plan plan_decode(const RingPolicy& policy, const Shape& shape, datasets::Shape m
 
 backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const Matrix matrix = matrix_of(view, shape);
   const Plan plan = plan_decode(policy, shape, view.shape, place.device().shared_bytes);
@@ -226,7 +226,7 @@ backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, 
 // --- the table ------------------------------------------------------------------------------------------------------
 
 template <InputType kInputs>
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
   if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
@@ -245,7 +245,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
   return kFloats ? refuses_patches(matrix) : "";
 }
 
-std::string refuses_strips(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_strips(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
   if (!is_strips(matrix)) return "The kernel takes strips.";
@@ -256,7 +256,7 @@ std::string refuses_strips(const codecs::CompressedView& matrix, const backends:
   return "";
 }
 
-std::string refuses_chain(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_chain(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                           const backends::Policy& named) {
   const auto& policy = named.as<ChainPolicy>();
   if (matrix.shape.elements() == 0) return "The kernel takes layers of at least one row and one column.";

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/gpu/copy_bytes.h"
-#include "backends/gpu/dense_matvec.h"
+#include "backends/gpu/products/dense_matvec.h"
 #include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -21,7 +21,7 @@ struct MultiplyPlain {
 };
 
 template <backends::Op kOp>
-std::string refuses_plain(const codecs::CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
+std::string refuses_plain(const backends::CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   if (kOp == backends::Op::matvec && view.type != datasets::ElementType::i8)
     return "The kernel multiplies int8 elements.";
   return is_plain(view) ? "" : kRefusesCodes;
@@ -34,7 +34,7 @@ inline backends::BoundKernel bind_plain_decode(const backends::Policy&, std::spa
 }
 inline backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
                                                backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   return {MultiplyPlain{gpu::dense_matrix(view, view.sections[kRaw].bytes.data(), place.device(), true)},
           {.requantises = true}};
 }

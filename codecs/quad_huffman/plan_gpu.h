@@ -21,7 +21,7 @@ struct Shape {
   bool rotated = false;
 };
 
-inline Shape shape_of(const codecs::CompressedView& view) {
+inline Shape shape_of(const backends::CompressedView& view) {
   const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
   const int symbol_cols = 1 << (byte(5) & 3);
   return {symbol_cols,
@@ -32,7 +32,7 @@ inline Shape shape_of(const codecs::CompressedView& view) {
           is_rotated(view)};
 }
 
-inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) {
+inline Matrix matrix_of(const backends::CompressedView& view, const Shape& shape) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
   const int base = eights_base(shape.form, shape.lowest);
@@ -60,7 +60,7 @@ inline Matrix matrix_of(const codecs::CompressedView& view, const Shape& shape) 
 }
 
 // Whether the elements are bf16 or f8; those products are `matmul`.
-inline bool has_floats(const codecs::CompressedView& view) { return view.type != datasets::ElementType::i8; }
+inline bool has_floats(const backends::CompressedView& view) { return view.type != datasets::ElementType::i8; }
 
 // Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor, early launches.
 struct RingPolicy : backends::Policy {

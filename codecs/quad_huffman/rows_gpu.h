@@ -4,7 +4,7 @@
 // lie in different banks.
 #pragma once
 
-#include "backends/gpu/token_pieces.h"
+#include "backends/gpu/products/token_pieces.h"
 #include "codecs/quad_huffman/floats_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

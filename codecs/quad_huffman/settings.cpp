@@ -1,4 +1,5 @@
 #include "codecs/quad_huffman/settings.h"
+#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <string_view>

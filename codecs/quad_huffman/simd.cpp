@@ -6,9 +6,10 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/cpu/dense_matvec.h"
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/dense_matvec.h"
+#include "backends/cpu/products/panel_product.h"
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/octet_patches.h"
 #include "codecs/quad_huffman/plain.h"
 #include "codecs/quad_huffman/policies.h"

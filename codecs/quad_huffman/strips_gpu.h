@@ -3,7 +3,7 @@
 // own rows load 8 bytes of it for each 8 columns.
 #pragma once
 
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/plan_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

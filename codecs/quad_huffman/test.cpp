@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/schedule.h"
 #include "codecs/quad_huffman/stored.h"
 #include "codecs/registry.h"
-#include "datasets/discrete_sampler.h"
-#include "datasets/distributions.h"
+#include "datasets/sources/discrete_sampler.h"
+#include "datasets/sources/distributions.h"
 #include "hwy/targets.h"
 #include "tests/cpu_place.h"
 #include "tests/test_matrices.h"

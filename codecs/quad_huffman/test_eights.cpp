@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/stored.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/raw_planes.h"
 #include "codecs/quad_huffman/test_floats.h"

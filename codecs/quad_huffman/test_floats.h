@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/registry.h"
 #include "hwy/targets.h"

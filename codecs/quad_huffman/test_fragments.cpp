@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/fragments.h"
 #include "codecs/registry.h"
 #include "tests/test_matrices.h"

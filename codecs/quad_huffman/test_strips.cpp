@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/quad_huffman/stored.h"
 #include "codecs/quad_huffman/strips.h"
 #include "codecs/registry.h"

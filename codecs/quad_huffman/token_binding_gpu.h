@@ -367,7 +367,7 @@ struct MultiplyTokens {
   }
 };
 
-inline std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+inline std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                   const backends::Policy& named) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
@@ -387,7 +387,7 @@ inline std::string refuses_tokens(const codecs::CompressedView& matrix, const ba
 }
 
 inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<TokenGroupsPolicy>();
@@ -403,7 +403,7 @@ inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers l
                scaled ? gpu::scaled_rounding(view.shape.cols, parts) : gpu::token_rounding(view.shape.cols, parts)}};
 }
 
-inline std::string refuses_few(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+inline std::string refuses_few(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
@@ -421,7 +421,7 @@ inline std::string refuses_few(const codecs::CompressedView& matrix, const backe
 
 // Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens'
 // numbers is, as often as what is coded is off from the element.
-inline backends::ProductRounding rounding_of_shares(const codecs::CompressedView& view, const Shape& shape, int cols,
+inline backends::ProductRounding rounding_of_shares(const backends::CompressedView& view, const Shape& shape, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
   if (has_floats(view)) return rounding_of_floats(view, rounding, cols);
@@ -433,7 +433,7 @@ inline backends::ProductRounding rounding_of_shares(const codecs::CompressedView
 }
 
 inline backends::BoundKernel bind_few(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<RingPolicy>();
@@ -452,7 +452,7 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
 inline constexpr const char* kRefusesUnits =
     "The table, the rings of two waves, sums and a token do not fit the shared memory of a thread block.";
 
-inline std::string refuses_one(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+inline std::string refuses_one(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
@@ -466,7 +466,7 @@ inline std::string refuses_one(const codecs::CompressedView& matrix, const backe
 // Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is below
 // n 2^-22 of the sum of its numbers: an offset of 4.
 inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const UnitsPlanned planned = plan_one(named, shape, view.shape, place.device());
   return {MultiplyOne{matrix_of(view, shape), planned, one_kernel(shape),
@@ -474,7 +474,7 @@ inline backends::BoundKernel bind_one(const backends::Policy& named, Layers laye
           {.rounding = {.more_roundings = 2, .offset = 4}}};
 }
 
-inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+inline std::string refuses_ring_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                        const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
@@ -487,7 +487,7 @@ inline std::string refuses_ring_tokens(const codecs::CompressedView& matrix, con
 }
 
 inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& view = *layers[0].matrix;
+  const backends::CompressedView& view = *layers[0].matrix;
   const Shape shape = shape_of(view);
   const UnitsPlanned planned = plan_ring_tokens(named, shape, view.shape, place.device());
   return {MultiplyRingTokens{matrix_of(view, shape), planned,

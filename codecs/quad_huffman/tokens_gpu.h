@@ -5,7 +5,7 @@
 // same, so that each slice of the tokens is in shared memory once for all of them.
 #pragma once
 
-#include "backends/gpu/token_matmul.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/quad_huffman/rows_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

@@ -8,8 +8,8 @@
 // later than itself, so that blocks need not all run together.
 #pragma once
 
-#include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/exchange.h"
+#include "backends/gpu/products/dense_matmul.h"
 #include "codecs/quad_huffman/block_gpu.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backends/cpu/dot-inl.h"
-#include "backends/cpu/piece_product-inl.h"
+#include "backends/cpu/products/dot-inl.h"
+#include "backends/cpu/products/piece_product-inl.h"
 #include "backends/kernel.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backends/cpu/piece_product.h"
+#include "backends/cpu/products/piece_product.h"
 #include "backends/kernel.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"

@@ -6,7 +6,7 @@
 // `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
 #include <algorithm>
 
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/rans/tables_gpu.h"
 #include "codecs/rans/word_queue_gpu.h"
 
@@ -221,7 +221,7 @@ constexpr TablePolicy kBucketPolicies[] = {
     {{"waves8_copies32"}, 8, 5}, {{"waves16_copies32"}, 16, 5}, {{"waves8_copies8"}, 8, 3}};
 
 // The size of the copy of x in shared memory, where there is one.
-int dealt_x_bytes(const codecs::CompressedView& matrix, const Layout& layout) {
+int dealt_x_bytes(const backends::CompressedView& matrix, const Layout& layout) {
   const int64_t cols = matrix.shape.cols;
   return cols <= kMostDealtX && cols % (kRoundSteps * std::min(layout.lanes, kLargestGroup)) == 0
              ? static_cast<int>(cols)
@@ -229,7 +229,7 @@ int dealt_x_bytes(const codecs::CompressedView& matrix, const Layout& layout) {
 }
 
 template <class Table>
-gpu::LaunchShape launch_shape(const codecs::CompressedView& matrix, const Layout& layout,
+gpu::LaunchShape launch_shape(const backends::CompressedView& matrix, const Layout& layout,
                               const backends::DeviceInfo& device, const TablePolicy& policy) {
   const int block = policy.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
   const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / policy.waves);
@@ -239,7 +239,7 @@ gpu::LaunchShape launch_shape(const codecs::CompressedView& matrix, const Layout
 }
 
 template <class Table>
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (!Table::takes(layout.state)) return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
@@ -256,7 +256,7 @@ std::string refuses(const codecs::CompressedView& matrix, const backends::Device
 }
 
 template <class Table>
-RansStream stream_of(const codecs::CompressedView& matrix, const Layout& layout, int copy_bits) {
+RansStream stream_of(const backends::CompressedView& matrix, const Layout& layout, int copy_bits) {
   const auto& sections = matrix.sections;
   const StoredModel model = stored_model(matrix, layout);
   return {model,
@@ -323,7 +323,7 @@ void choose_lanes(int lanes, Body& body) {
 template <class Body, class Table>
 backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
                            backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   const auto& values = policy.as<TablePolicy>();
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   const backends::KernelFacts facts{.requantises = Body::kRequantises};

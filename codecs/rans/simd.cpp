@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
 #include "codecs/rans/stream.h"

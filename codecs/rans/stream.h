@@ -1,6 +1,7 @@
 // A matrix of rans as kernels on CPUs are bound to it.
 #pragma once
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/block_stream.h"
 #include "codecs/rans/format.h"
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backends/gpu/lanes.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/rans/format.h"
 
 namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE {

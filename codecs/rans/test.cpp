@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/normalise.h"
 #include "codecs/rans/format.h"
 #include "codecs/rans/model.h"
@@ -19,13 +20,13 @@
 namespace {
 
 using namespace ecmv;
-using codecs::CompressedMatrix;
+using backends::CompressedMatrix;
 
 const codecs::CodecEntry& rans() { return *codecs::find_codec("rans"); }
 
-codecs::Settings settings(const std::map<std::string, std::string>& given) {
+backends::Settings settings(const std::map<std::string, std::string>& given) {
   std::vector<std::string> errors;
-  const codecs::Settings resolved = codecs::resolve_settings(rans().codec->settings, given, errors);
+  const backends::Settings resolved = codecs::resolve_settings(rans().codec->settings, given, errors);
   REQUIRE(errors.empty());
   return resolved;
 }

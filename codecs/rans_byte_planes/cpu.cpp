@@ -1,7 +1,8 @@
 // Portable kernels of rans_byte_planes: a block decoded in plain loops, to memory or to scratch and multiplied there.
-#include "backends/cpu/dense_matmul.h"
-#include "backends/cpu/piece_product.h"
+#include "backends/cpu/products/dense_matmul.h"
+#include "backends/cpu/products/piece_product.h"
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/rans_byte_planes/decode_block.h"
 #include "codecs/rans_byte_planes/format.h"
 

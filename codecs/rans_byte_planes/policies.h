@@ -1,7 +1,7 @@
 // Policies of rans_byte_planes on CPUs with SIMD.
 #pragma once
 
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/panel_product.h"
 #include "backends/kernel.h"
 
 namespace ecmv::codecs::rans_byte_planes {

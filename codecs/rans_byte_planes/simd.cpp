@@ -12,8 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/panel_product.h"
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/rans_byte_planes/decode_block.h"
 #include "codecs/rans_byte_planes/format.h"
 #include "codecs/rans_byte_planes/policies.h"
@@ -22,7 +23,7 @@
 #define HWY_TARGET_INCLUDE "codecs/rans_byte_planes/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/piece_product-inl.h"
+#include "backends/cpu/products/piece_product-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 

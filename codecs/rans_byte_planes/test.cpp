@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/rans_byte_planes/deltas.h"
 #include "codecs/rans_byte_planes/format.h"
 #include "codecs/rans_byte_planes/model.h"

@@ -1,5 +1,6 @@
 // raw_bf16: uncompressed bf16, the baseline that every product of entropy-coded bf16 has to beat. Its bytes are the
 // matrix itself.
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/plain_elements.h"
 
 namespace ecmv::codecs::raw_bf16 {

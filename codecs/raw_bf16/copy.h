@@ -1,7 +1,8 @@
 // The decode kernel of raw_bf16 on CPUs.
 #pragma once
 
-#include "backends/cpu/copy_rows.h"
+#include "backends/cpu/products/copy_rows.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_bf16/format.h"
 
 namespace ecmv::codecs::raw_bf16 {

@@ -1,5 +1,5 @@
 // Portable kernels of raw_bf16: a copy and the plain product.
-#include "backends/cpu/dense_matmul.h"
+#include "backends/cpu/products/dense_matmul.h"
 #include "codecs/raw_bf16/copy.h"
 
 namespace ecmv::codecs::raw_bf16 {

@@ -1,10 +1,10 @@
-// GPU kernels of raw_bf16: the dense product of backends/gpu/dense_matmul.h in several forms, the copy, and beside them
+// GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and beside them
 // `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it
 // first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
-#include "backends/gpu/blas.h"
 #include "backends/gpu/copy_bytes.h"
-#include "backends/gpu/dense_matmul.h"
-#include "backends/gpu/token_matmul.h"
+#include "backends/gpu/host/blas.h"
+#include "backends/gpu/products/dense_matmul.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/raw_bf16/format.h"
 
 namespace ecmv::codecs::raw_bf16::ECMV_GPU_NAMESPACE {
@@ -27,7 +27,7 @@ int64_t blocks_of(int64_t threads) { return (threads + kThreadsOfBlock - 1) / kT
 using Layers = std::span<const backends::Layer>;
 
 backends::BoundKernel bind_copy(const backends::Policy&, Layers layers, backends::Place&) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::CopyElements{matrix.sections[kElements].bytes.data(), 2 * matrix.shape.elements()};
 }
 
@@ -66,7 +66,7 @@ struct Tuned {
 
 backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
   const auto& tuned = policy.as<TunedPolicy>();
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return Tuned{gpu::dense_matrix(matrix, matrix.sections[kElements].bytes.data(), place.device(), tuned.early),
                tuned.launch};
 }
@@ -83,7 +83,7 @@ struct Blas {
   }
 };
 
-std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+std::string blas_refuses(const backends::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   const datasets::Shape shape = matrix.shape;
   if (shape.elements() == 0 || shape.rows % 8 != 0 || shape.cols % 8 != 0)
     return "The library's bf16 product takes rows and columns in multiples of 8.";
@@ -118,12 +118,12 @@ backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, b
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};
 
 backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::bind_token_product<gpu::kTokenPolicies>(
       policy, gpu::Bf16Elements{}, {matrix.sections[kElements].bytes.data(), 2 * matrix.shape.cols, matrix.shape},
       place.device());
 }
-std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   return gpu::why_no_token_product<gpu::Bf16Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
 }

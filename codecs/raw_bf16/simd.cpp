@@ -2,8 +2,9 @@
 // at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
 #include <bit>
 
-#include "backends/cpu/blas.h"
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/blas.h"
+#include "backends/cpu/products/panel_product.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_bf16/copy.h"
 #include "codecs/raw_bf16/policies.h"
 
@@ -11,7 +12,7 @@
 #define HWY_TARGET_INCLUDE "codecs/raw_bf16/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/dense_matmul-inl.h"
+#include "backends/cpu/products/dense_matmul-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,6 @@
 // raw_f8: uncompressed f8 (e4m3), the baseline that every product of entropy-coded f8 has to beat. Its bytes are the matrix
 // itself.
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/plain_elements.h"
 
 namespace ecmv::codecs::raw_f8 {

@@ -1,5 +1,6 @@
 // The portable kernel of raw_f8, a copy: products on CPUs are the harness's, which takes f8 as numbers.
-#include "backends/cpu/copy_rows.h"
+#include "backends/cpu/products/copy_rows.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_f8/format.h"
 
 namespace ecmv::codecs::raw_f8 {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_fp32/format.h"
 
 namespace ecmv::codecs::raw_fp32 {

@@ -1,9 +1,9 @@
 // GPU kernels of raw_fp32: one wave a row with four independent 16-byte loads a lane, the conversion to int8, and
 // `blas`, the platform's own product of a float32 matrix and vector. Every sum is an integer below 2^24 (see format.h),
 // so all orders of addition give the same one.
-#include "backends/gpu/blas.h"
+#include "backends/gpu/host/blas.h"
 #include "backends/gpu/lanes.h"
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/raw_fp32/format.h"
 
 namespace ecmv::codecs::raw_fp32::ECMV_GPU_NAMESPACE {
@@ -157,18 +157,18 @@ backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends
 }
 
 // Rows and columns are counted in 32 bits.
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   const bool fits = matrix.shape.rows < (int64_t{1} << 31) && matrix.shape.cols < (int64_t{1} << 30);
   return fits ? "" : "The kernel counts rows and columns in 32 bits: at most 2^31 and 2^30 of them.";
 }
 
-std::string refuses_matvec(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_matvec(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   const std::string reason = why_not_int8(matrix);
   return reason.empty() ? refuses(matrix, device, policy) : reason;
 }
 
-std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string blas_refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                          const backends::Policy& policy) {
   if (matrix.shape.elements() == 0) return "The library multiplies no empty matrices.";
   const std::string reason = refuses_matvec(matrix, device, policy);

@@ -3,9 +3,10 @@
 // BLAS's sgemm beside them.
 #include <cstring>
 
-#include "backends/cpu/blas.h"
-#include "backends/cpu/element_numbers.h"
-#include "backends/cpu/panel_product.h"
+#include "backends/cpu/products/blas.h"
+#include "backends/cpu/products/element_numbers.h"
+#include "backends/cpu/products/panel_product.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_fp32/format.h"
 
 #undef HWY_TARGET_INCLUDE

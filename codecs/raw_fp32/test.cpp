@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/registry.h"
 #include "tests/test_matrices.h"
 

@@ -1,5 +1,6 @@
-// Reading goes through datasets/matvans.h, which knows these files as data; here they become chains and bytes again.
+// Reading goes through datasets/files/matvans.h, which knows these files as data; here they become chains and bytes again.
 #include "codecs/raw_int8/chain_file.h"
+#include "codecs/compressed_matrix.h"
 
 #include <bit>
 #include <cstring>
@@ -8,8 +9,8 @@
 
 #include "codecs/modelling/bytes.h"
 #include "codecs/raw_int8/format.h"
-#include "datasets/matvans.h"
-#include "datasets/safetensors.h"
+#include "datasets/files/matvans.h"
+#include "datasets/files/safetensors.h"
 #include "datasets/source.h"
 
 namespace ecmv::codecs::raw_int8 {

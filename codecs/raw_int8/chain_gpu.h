@@ -11,8 +11,8 @@
 #pragma once
 
 #include "backends/gpu/async_copy.h"
-#include "backends/gpu/dense_matvec.h"
 #include "backends/gpu/exchange.h"
+#include "backends/gpu/products/dense_matvec.h"
 
 namespace ecmv::codecs::raw_int8::ECMV_GPU_NAMESPACE {
 

@@ -1,4 +1,5 @@
 // raw_int8: the uncompressed baseline that every entropy-coded product has to beat. Its bytes are the matrix itself.
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/plain_elements.h"
 #include "codecs/raw_int8/chain_file.h"
 

@@ -1,6 +1,7 @@
 // Portable kernels of raw_int8: a copy and the plain product.
-#include "backends/cpu/copy_rows.h"
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/copy_rows.h"
+#include "backends/cpu/products/dense_matvec.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_int8/format.h"
 
 namespace ecmv::codecs::raw_int8 {

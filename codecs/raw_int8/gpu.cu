@@ -1,5 +1,5 @@
 // GPU kernels of raw_int8: the three products of the MatVANS paper (one wave, one thread and one thread block a row),
-// the tuned one of backends/gpu/dense_matvec.h, and the copy. All read 16 bytes at once where every row begins at a
+// the tuned one of backends/gpu/products/dense_matvec.h, and the copy. All read 16 bytes at once where every row begins at a
 // multiple of 16, else 4 or 1. Beside them `blas`, the product of matrices of the platform's library: such libraries
 // have no int8 product with a vector, so x is one of 1, 8 or 16 columns, the others being zeros, and the requantisation
 // is a launch of its own. And `chain`, all layers in one launch (chain_gpu.h).
@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "backends/gpu/blas.h"
 #include "backends/gpu/copy_bytes.h"
-#include "backends/gpu/dense_matvec.h"
-#include "backends/gpu/device_kernels.h"
-#include "backends/gpu/token_matmul.h"
+#include "backends/gpu/host/blas.h"
+#include "backends/gpu/host/device_kernels.h"
+#include "backends/gpu/products/dense_matvec.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/raw_int8/chain_gpu.h"
 #include "codecs/raw_int8/format.h"
 
@@ -178,7 +178,7 @@ struct Blas {
   }
 };
 
-std::string blas_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+std::string blas_refuses(const backends::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   const datasets::Shape shape = matrix.shape;
   if (shape.elements() == 0 || shape.rows % 4 != 0 || shape.cols % 4 != 0)
     return "The library's int8 product takes rows and columns in multiples of 4.";
@@ -250,7 +250,7 @@ int64_t steps_of(const ChainPolicy& form, datasets::Shape shape, const backends:
   return (each + step - 1) / step;
 }
 
-std::string chain_refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string chain_refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                           const backends::Policy& policy) {
   const datasets::Shape shape = matrix.shape;
   if (!gpu::have_bulk_copies(device))
@@ -315,7 +315,7 @@ backends::BoundKernel bind_chain(const backends::Policy& policy, std::span<const
 // --- the table ------------------------------------------------------------------------------------------------------
 
 // A column is counted in 32 bits inside the kernels.
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
 }
 
@@ -326,7 +326,7 @@ backends::BoundKernel bind(const backends::Policy&, Layers layers, backends::Pla
   return {Body{matrix_of(layers[0], place)}, {.requantises = true}};
 }
 backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::CopyElements{matrix.sections[kElements].bytes.data(), matrix.shape.elements()};
 }
 backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
@@ -345,18 +345,18 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, b
 }
 
 backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::bind_token_product<gpu::kTokenPolicies>(
       policy, gpu::Int8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape},
       place.device());
 }
 backends::BoundKernel bind_scaled_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::bind_token_product<gpu::kScaledTokenPolicies>(
       policy, gpu::ScaledElements(gpu::Int8Elements{}, gpu::column_scales_of(layers[0].scales)),
       {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape}, place.device());
 }
-std::string refuses_tokens(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   return gpu::why_no_token_product<gpu::Int8Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
 }

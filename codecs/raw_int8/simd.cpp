@@ -1,6 +1,7 @@
 // SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. The policies differ in rows at once and
 // prefetch distance; which is best depends on the machine's prefetchers (see README.md).
-#include "backends/cpu/copy_rows.h"
+#include "backends/cpu/products/copy_rows.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/raw_int8/format.h"
 #include "codecs/raw_int8/policies.h"
 
@@ -8,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "codecs/raw_int8/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/dense_matvec-inl.h"
+#include "backends/cpu/products/dense_matvec-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "codecs/registry.h"
-#include "datasets/file_bytes.h"
+#include "datasets/files/file_bytes.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::codecs::raw_int8 {

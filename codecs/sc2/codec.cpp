@@ -2,6 +2,7 @@
 // most frequent words of the sample get codes, an escape stands before any other word. The code is stored with the
 // matrix and counted; blocks decode alone. Idea: SC2, Arelakis and Stenstrom, ISCA 2014, which trains while a program
 // runs.
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/memory_blocks.h"
 #include "codecs/sc2/word_code.h"
 

@@ -31,9 +31,9 @@ TEST_CASE("sc2 codes words that it never saw by its escape") {
 TEST_CASE("sc2 counts its table beside the blocks and inside the stored bytes") {
   const codecs::CodecEntry& entry = *codecs::find_codec("sc2");
   const datasets::Matrix matrix = byte_matrix(kTraining);
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   CHECK(entry.codec->block_sizes(matrix.view(), settings)[0].side_bits == 16 + 5 + 4 * 37);
-  CHECK(codecs::encode_matrix(entry, matrix.view(), settings).stored_bytes(codecs::Role::table) ==
+  CHECK(codecs::encode_matrix(entry, matrix.view(), settings).stored_bytes(backends::Role::table) ==
         (16 + 5 + 4 * 37 + 7) / 8);
 }
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "backends/cpu/piece_product.h"
+#include "backends/cpu/products/piece_product.h"
 #include "backends/kernel.h"
 #include "codecs/tans/format.h"
 #include "codecs/tans/model.h"

@@ -3,7 +3,7 @@
 // the format has lanes, and nothing is exchanged between lanes of the device. All lanes of a wave stand in the same
 // column of different rows, so they read the same elements of x. A round of 32 elements inside one row multiplies four
 // at a time, others one by one. A first launch builds the table in the scratch (table_gpu.h).
-#include "backends/gpu/requantise.h"
+#include "backends/gpu/products/requantise.h"
 #include "codecs/tans/lane_bits_gpu.h"
 #include "codecs/tans/table_gpu.h"
 
@@ -317,7 +317,7 @@ void choose_symbols(int lanes, Body& body) {
 }
 
 template <class Body>
-Body body_of(const codecs::CompressedView& matrix, const Layout& layout, const backends::DeviceInfo& device,
+Body body_of(const backends::CompressedView& matrix, const Layout& layout, const backends::DeviceInfo& device,
              const backends::Policy& policy) {
   const auto& sections = matrix.sections;
   Body body{};
@@ -344,20 +344,20 @@ Body body_of(const codecs::CompressedView& matrix, const Layout& layout, const b
 using Layers = std::span<const backends::Layer>;
 
 backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (layout.blocks == 0) return DecodeNothing{};
   return {body_of<Decode>(matrix, layout, place.device(), policy), {.scratch_bytes = kTableBytes}};
 }
 backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (layout.blocks == 0) return {StoreZeros{matrix.shape.rows}, {.requantises = true}};
   return {body_of<Multiply>(matrix, layout, place.device(), policy),
           {.scratch_bytes = kTableBytes, .requantises = true}};
 }
 
-std::string refuses(const codecs::CompressedView& matrix, const backends::DeviceInfo& device,
+std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";

@@ -14,7 +14,7 @@
 #define HWY_TARGET_INCLUDE "codecs/tans/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "backends/cpu/piece_product-inl.h"
+#include "backends/cpu/products/piece_product-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

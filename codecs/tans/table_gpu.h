@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backends/gpu/lanes.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/tans/format.h"
 
 namespace ecmv::codecs::tans::ECMV_GPU_NAMESPACE {

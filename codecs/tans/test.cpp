@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/registry.h"
 #include "codecs/tans/format.h"
 #include "codecs/tans/model.h"
@@ -19,13 +20,13 @@
 namespace {
 
 using namespace ecmv;
-using codecs::CompressedMatrix;
+using backends::CompressedMatrix;
 
 const codecs::CodecEntry& tans() { return *codecs::find_codec("tans"); }
 
-codecs::Settings settings(const std::map<std::string, std::string>& given) {
+backends::Settings settings(const std::map<std::string, std::string>& given) {
   std::vector<std::string> errors;
-  const codecs::Settings resolved = codecs::resolve_settings(tans().codec->settings, given, errors);
+  const backends::Settings resolved = codecs::resolve_settings(tans().codec->settings, given, errors);
   REQUIRE(errors.empty());
   return resolved;
 }

@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "backends/gpu/dense_matmul.h"
 #include "backends/gpu/lanes.h"
+#include "backends/gpu/products/dense_matmul.h"
 #include "codecs/tile_rans/format.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {

@@ -1,6 +1,7 @@
 // Sections of each coder. rANS runs backwards: the encoder takes the symbols from the last to the first and ends in the
 // state with which decoding begins.
 #include "codecs/tile_rans/encode.h"
+#include "codecs/compressed_matrix.h"
 
 #include <array>
 #include <cmath>

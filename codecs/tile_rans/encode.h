@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/format.h"
 
 namespace ecmv::codecs::tile_rans {

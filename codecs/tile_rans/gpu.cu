@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/digits_gpu.h"
 #include "codecs/tile_rans/format.h"
 #include "codecs/tile_rans/levels.h"

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/format.h"
 #include "codecs/tile_rans/huffman_gpu.h"
 #include "codecs/tile_rans/lanes_gpu.h"

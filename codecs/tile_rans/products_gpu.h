@@ -7,7 +7,7 @@
 //                     up its tiles; nobody waits for others until the end.
 #pragma once
 
-#include "backends/gpu/matrix_units.h"
+#include "backends/gpu/products/matrix_units.h"
 #include "codecs/tile_rans/digits_gpu.h"
 #include "codecs/tile_rans/panels_gpu.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/tiles.h"
 
 #undef HWY_TARGET_INCLUDE

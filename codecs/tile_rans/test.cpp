@@ -14,6 +14,7 @@
 #include "backends/backend.h"
 #include "backends/exact_product.h"
 #include "backends/pass.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/registry.h"
 #include "codecs/tile_rans/encode.h"
 #include "codecs/tile_rans/levels.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/registry.h"
 #include "datasets/numbers.h"
 #include "tests/test_matrices.h"

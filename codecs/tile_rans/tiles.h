@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/levels.h"
 
 namespace ecmv::codecs::tile_rans {

@@ -1,4 +1,4 @@
-// Products with tokens of bf16 on matrix units (backends/gpu/token_matmul.h), of plain packed panels. A panel of 16 rows x
+// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h), of plain packed panels. A panel of 16 rows x
 // 32 columns is dealt to lanes as the operands of a matrix unit already: a lane's two words of it are its numbers of rows g
 // and g + 8. Symbols become the integers symbol + zero_point / scale, exact in bf16; sums are scaled at the end.
 //
@@ -7,7 +7,7 @@
 // tokens, each with half a load of them.
 #pragma once
 
-#include "backends/gpu/token_matmul.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/tile_rans/format.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {

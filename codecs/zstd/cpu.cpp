@@ -2,6 +2,7 @@
 #define ZSTD_STATIC_LINKING_ONLY  // ZSTD_initStaticDCtx, ZSTD_estimateDCtxSize
 #include <zstd.h>
 
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/library_blocks.h"
 
 namespace ecmv::codecs::zstd {

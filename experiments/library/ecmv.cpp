@@ -29,7 +29,7 @@ using ecmv::library::Failure;
 
 struct ecmv_compressed_matrix {
   const codecs::CodecEntry* entry = nullptr;
-  codecs::CompressedMatrix matrix;
+  backends::CompressedMatrix matrix;
   mutable std::mutex mutex;
   // By memory, while a pass uses it.
   mutable std::map<std::string, std::weak_ptr<backends::UploadedMatrix>, std::less<>> uploads;
@@ -224,7 +224,7 @@ std::shared_ptr<backends::UploadedMatrix> upload(const ecmv_compressed_matrix& m
   return uploaded;
 }
 
-backends::PassPlan empty_plan(backends::Op op, const codecs::CompressedMatrix& matrix, int batch) {
+backends::PassPlan empty_plan(backends::Op op, const backends::CompressedMatrix& matrix, int batch) {
   backends::PassPlan plan;
   plan.op = op;
   plan.chained = false;
@@ -236,7 +236,7 @@ backends::PassPlan empty_plan(backends::Op op, const codecs::CompressedMatrix& m
 }
 
 // "" if there is such a product of the matrix.
-std::string why_no_product(backends::Op op, const codecs::CompressedMatrix& matrix) {
+std::string why_no_product(backends::Op op, const backends::CompressedMatrix& matrix) {
   if (op == backends::Op::matmul) return backends::why_no_float_product({matrix.shape, matrix.type, {}});
   if (op != backends::Op::matvec) return {};
   if (matrix.type != datasets::ElementType::i8)
@@ -254,7 +254,7 @@ ecmv_status prepare(const ecmv_context* context, const ecmv_compressed_matrix* m
   return guarded([&] {
     need(pass, "pass");
     const std::vector<std::shared_ptr<backends::Device>>& devices = given(context, "context").devices;
-    const codecs::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
+    const backends::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
     if (batch < 1 || batch > backends::kMaxBatch)
       throw Failure(ECMV_INVALID_ARGUMENT, "A batch has 1 to " + std::to_string(backends::kMaxBatch) + " tokens, not " +
                                                std::to_string(batch) + ".");
@@ -338,7 +338,7 @@ ecmv_status ecmv_encode(const char* codec, const char* settings, const char* ele
   return guarded([&] {
     need(matrix, "matrix");
     const codecs::CodecEntry& entry = codec_entry(&given(codec, "codec"));
-    const codecs::Settings resolved = ecmv::library::parse_settings(entry, settings == nullptr ? "" : settings);
+    const backends::Settings resolved = ecmv::library::parse_settings(entry, settings == nullptr ? "" : settings);
     const datasets::MatrixView view = array_view(&given(element_type, "element_type"), rows, cols, elements);
     auto made = std::make_unique<ecmv_compressed_matrix>();
     made->entry = &entry;
@@ -351,16 +351,16 @@ void ecmv_free_matrix(ecmv_compressed_matrix* matrix) { delete matrix; }
 
 ecmv_status ecmv_sizes_of(const ecmv_compressed_matrix* matrix, ecmv_sizes* sizes) {
   return guarded([&] {
-    const codecs::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
+    const backends::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
     const size_t bytes = given(sizes, "sizes").struct_bytes;
     if (bytes < kFirstSizesBytes)
       throw Failure(ECMV_INVALID_ARGUMENT,
                     "The field struct_bytes of the sizes is " + std::to_string(bytes) + ", not sizeof(ecmv_sizes).");
     ecmv_sizes all = {};
-    all.payload = compressed.stored_bytes(codecs::Role::payload);
-    all.table = compressed.stored_bytes(codecs::Role::table);
-    all.index = compressed.stored_bytes(codecs::Role::index);
-    all.scale = compressed.stored_bytes(codecs::Role::scale);
+    all.payload = compressed.stored_bytes(backends::Role::payload);
+    all.table = compressed.stored_bytes(backends::Role::table);
+    all.index = compressed.stored_bytes(backends::Role::index);
+    all.scale = compressed.stored_bytes(backends::Role::scale);
     all.padding = compressed.padding_bytes();
     all.stored = compressed.stored_bytes();
     const int64_t elements = compressed.shape.elements();
@@ -374,7 +374,7 @@ ecmv_status ecmv_sizes_of(const ecmv_compressed_matrix* matrix, ecmv_sizes* size
 
 ecmv_status ecmv_decode(const ecmv_compressed_matrix* matrix, void* out, size_t out_bytes) {
   return guarded([&] {
-    const codecs::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
+    const backends::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
     matrix->entry->codec->decode(compressed.view(),
                                  output(out, out_bytes, compressed.shape, datasets::element_bytes(compressed.type)));
   });

@@ -9,8 +9,8 @@ namespace ecmv::library {
 namespace {
 
 // "" if the decoded elements are what the codec promises.
-std::string difference(const codecs::Codec& codec, const datasets::MatrixView& matrix, const codecs::Settings& settings,
-                       std::span<const std::byte> decoded) {
+std::string difference(const codecs::Codec& codec, const datasets::MatrixView& matrix,
+                       const backends::Settings& settings, std::span<const std::byte> decoded) {
   codecs::ErrorBound bound;
   if (!codec.lossless && codec.error_bound != nullptr) bound = codec.error_bound(matrix, settings);
   if (!bound.exact()) return codecs::check_bound(matrix, decoded, bound).violation;
@@ -23,7 +23,7 @@ std::string difference(const codecs::Codec& codec, const datasets::MatrixView& m
 
 }  // namespace
 
-codecs::Settings parse_settings(const codecs::CodecEntry& entry, const std::string& text) {
+backends::Settings parse_settings(const codecs::CodecEntry& entry, const std::string& text) {
   std::map<std::string, std::string> given;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
@@ -36,19 +36,19 @@ codecs::Settings parse_settings(const codecs::CodecEntry& entry, const std::stri
     begin = end + 1;
   }
   std::vector<std::string> errors;
-  codecs::Settings settings = codecs::resolve_settings(entry.codec->settings, given, errors);
+  backends::Settings settings = codecs::resolve_settings(entry.codec->settings, given, errors);
   std::string all;
   for (const std::string& error : errors) all += (all.empty() ? "" : " ") + error;
   if (!all.empty()) throw Failure(ECMV_INVALID_ARGUMENT, all);
   return settings;
 }
 
-codecs::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, const datasets::MatrixView& matrix,
-                                            const codecs::Settings& settings) {
+backends::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, const datasets::MatrixView& matrix,
+                                              const backends::Settings& settings) {
   const codecs::Codec& codec = *entry.codec;
   if (const std::string reason = codec.refuses == nullptr ? "" : codec.refuses(matrix, settings); !reason.empty())
     throw Failure(ECMV_REFUSED, reason);
-  codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix, settings);
+  backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix, settings);
   std::vector<std::byte> decoded(matrix.elements.size());
   codec.decode(compressed.view(), decoded);
   const std::string who = "The codec '" + std::string(entry.id) + "' ";

@@ -9,10 +9,10 @@
 namespace ecmv::library {
 
 // "lanes=32,prob_bits=12" with the codec's defaults for what is not named. Throws Failure.
-codecs::Settings parse_settings(const codecs::CodecEntry& entry, const std::string& text);
+backends::Settings parse_settings(const codecs::CodecEntry& entry, const std::string& text);
 
 // Throws Failure: the codec refuses the matrix, does not reproduce it, or stores more than it declares.
-codecs::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, const datasets::MatrixView& matrix,
-                                            const codecs::Settings& settings);
+backends::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, const datasets::MatrixView& matrix,
+                                              const backends::Settings& settings);
 
 }  // namespace ecmv::library

@@ -8,7 +8,7 @@ namespace {
 
 class Choice {
  public:
-  Choice(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& matrix, backends::PassPlan plan)
+  Choice(const codecs::CodecEntry& entry, const backends::CompressedMatrix& matrix, backends::PassPlan plan)
       : entry_(entry), matrix_(matrix.view()), plan_(std::move(plan)) {}
 
   // Kernels of that op on one device. True: there is a pass.
@@ -51,7 +51,7 @@ class Choice {
   }
 
   const codecs::CodecEntry& entry_;
-  const codecs::CompressedView matrix_;
+  const backends::CompressedView matrix_;
   backends::PassPlan plan_;
   ChosenPass chosen_;
   std::string first_reason_;
@@ -60,7 +60,7 @@ class Choice {
 }  // namespace
 
 ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
-                         const codecs::CompressedMatrix& matrix, backends::PassPlan plan) {
+                         const backends::CompressedMatrix& matrix, backends::PassPlan plan) {
   const backends::Op op = plan.op;
   Choice choice(entry, matrix, std::move(plan));
   for (const auto& device : devices)

@@ -20,6 +20,6 @@ struct ChosenPass {
 // everything but kernel and policy; `matrix` is what its one layer was uploaded from. Throws Failure with the
 // reason of the first kernel that refused.
 ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
-                         const codecs::CompressedMatrix& matrix, backends::PassPlan plan);
+                         const backends::CompressedMatrix& matrix, backends::PassPlan plan);
 
 }  // namespace ecmv::library

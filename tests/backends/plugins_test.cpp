@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "backends/backend.h"
-#include "backends/plugins.h"
+#include "backends/plugins/plugins.h"
 
 using namespace ecmv;
 

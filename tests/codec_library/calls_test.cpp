@@ -22,7 +22,7 @@ const datasets::Matrix& matrix() {
   return matrix;
 }
 
-codecs::CompressedMatrix encoded(const codecs::CodecEntry& entry) {
+backends::CompressedMatrix encoded(const codecs::CodecEntry& entry) {
   return codecs::encode_matrix(entry, matrix().view(), codecs::default_settings(*entry.codec));
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("a refusal arrives as one line of UTF-8") {
 
 TEST_CASE("a sentence of the decoder is a malformed stream") {
   const codecs::CodecEntry& entry = tests::variant_codec();
-  const codecs::CompressedMatrix compressed = encoded(entry);
+  const backends::CompressedMatrix compressed = encoded(entry);
   std::vector<std::byte> out(24 * 40);
   entry.codec->decode(compressed.view(), out);
   CHECK(out == matrix().elements);
@@ -99,7 +99,7 @@ TEST_CASE("a sentence of the decoder is a malformed stream") {
 
 TEST_CASE("numbers about a matrix are checked") {
   const codecs::CodecEntry& entry = tests::variant_codec();
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   CHECK(entry.codec->ideal_bits_per_element(matrix().view(), settings) == 8);
   const tests::Variant variant("bad_ideal_bits");
   CHECK_THROWS_MATCHES(entry.codec->ideal_bits_per_element(matrix().view(), settings), std::runtime_error,
@@ -115,7 +115,7 @@ TEST_CASE("a lossy codec is held to the bound that it states") {
     entry = &tests::loaded_codec((folder.folder / "lossy.so").string(), "lossy_codec");
     CHECK_FALSE(entry->codec->lossless);
     REQUIRE(entry->codec->error_bound != nullptr);
-    const codecs::CompressedMatrix compressed = encoded(*entry);
+    const backends::CompressedMatrix compressed = encoded(*entry);
     std::vector<std::byte> out(24 * 40);
     entry->codec->decode(compressed.view(), out);
     const codecs::ErrorBound bound = entry->codec->error_bound(matrix().view(), compressed.settings);
@@ -184,15 +184,15 @@ TEST_CASE("the example stores Rice codes as its head describes them") {
   const datasets::Matrix small = tests::make_matrix(
       "small", {3, 2}, [](int64_t i) { return std::vector<int>{0, -1, 1, 0, -2, 2}[static_cast<size_t>(i)]; });
   std::vector<std::string> errors;
-  const codecs::Settings settings =
+  const backends::Settings settings =
       codecs::resolve_settings(entry.codec->settings, {{"block_rows", "2"}, {"centre", "zero"}}, errors);
   REQUIRE(errors.empty());
-  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, small.view(), settings);
+  const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, small.view(), settings);
   REQUIRE(compressed.sections.size() == 3);
   CHECK(compressed.sections[0].name == "model");
-  CHECK(compressed.sections[0].role == codecs::Role::table);
+  CHECK(compressed.sections[0].role == backends::Role::table);
   CHECK(compressed.sections[0].bytes == std::vector<std::byte>{std::byte{128}, std::byte{0}});
-  CHECK(compressed.sections[1].role == codecs::Role::index);
+  CHECK(compressed.sections[1].role == backends::Role::index);
   CHECK(compressed.sections[1].bytes.size() == 3 * 8);
   // Folded 0 1 2 0 | 3 4, as 1 01 001 1 | 0001 00001.
   CHECK(compressed.sections[2].bytes ==

@@ -24,7 +24,7 @@ const codecs::CodecEntry& each_codec() {
   return tests::tested_codecs()[index];
 }
 
-std::vector<std::byte> decode(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& compressed) {
+std::vector<std::byte> decode(const codecs::CodecEntry& entry, const backends::CompressedMatrix& compressed) {
   codecs::GuardedOutput out(
       static_cast<size_t>(compressed.shape.elements() * datasets::element_bytes(compressed.type)));
   entry.codec->decode(compressed.view(), out.elements());
@@ -33,7 +33,7 @@ std::vector<std::byte> decode(const codecs::CodecEntry& entry, const codecs::Com
 }
 
 // Encodes and checks all promises; false if the codec refuses.
-bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings) {
+bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const backends::Settings& settings) {
   INFO(entry.id << " [" << settings.to_string() << "] on " << tests::describe(matrix));
   const std::string refused = entry.codec->refuses(matrix.view(), settings);
   if (!refused.empty()) {
@@ -42,8 +42,8 @@ bool conforms(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, c
     CHECK(refused.back() == '.');
     return false;
   }
-  const codecs::CompressedMatrix first = codecs::encode_matrix(entry, matrix.view(), settings);
-  const codecs::CompressedMatrix second = codecs::encode_matrix(entry, matrix.view(), settings);
+  const backends::CompressedMatrix first = codecs::encode_matrix(entry, matrix.view(), settings);
+  const backends::CompressedMatrix second = codecs::encode_matrix(entry, matrix.view(), settings);
   CHECK(first.shape == matrix.shape);
   CHECK(first.source_hash == matrix.content_hash);
   CHECK(first.settings == settings);
@@ -150,7 +150,7 @@ TEST_CASE("every codec round-trips with every setting") {
                                                   tests::f8_matrix({37, 203}),
                                                   tests::ternary_matrix({37, 203}),
                                                   tests::ternary_matrix({64, 128}, true)};
-  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) {
+  for (const backends::Settings& settings : tests::settings_to_test(*entry.codec)) {
     int accepted = 0;
     for (const datasets::Matrix& matrix : matrices) accepted += conforms(entry, matrix, settings);
     INFO(entry.id << " [" << settings.to_string() << "]");
@@ -167,17 +167,17 @@ TEST_CASE("one rare symbol in a million survives") {
 
 TEST_CASE("cut and flipped bytes throw or return, never more") {
   const codecs::CodecEntry& entry = each_codec();
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   datasets::Matrix matrix = tests::gaussian_matrix({32, 512}, 4);
   if (!entry.codec->refuses(matrix.view(), settings).empty()) matrix = tests::bf16_matrix({32, 512});
   if (!entry.codec->refuses(matrix.view(), settings).empty()) matrix = tests::f8_matrix({32, 512});
   if (!entry.codec->refuses(matrix.view(), settings).empty()) SKIP("the codec refuses the matrix");
-  const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
+  const backends::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
   INFO(entry.id);
   tests::Random random{3};
   int threw = 0, cut_tries = 0, cut_threw = 0;
   // A section is copied to a block of exactly its size, so that the sanitizer sees every byte read beyond it.
-  const auto survives = [&](const codecs::CompressedMatrix& damaged) {
+  const auto survives = [&](const backends::CompressedMatrix& damaged) {
     std::vector<std::byte> out(matrix.elements.size());
     try {
       entry.codec->decode(damaged.view(), out);
@@ -192,14 +192,14 @@ TEST_CASE("cut and flipped bytes throw or return, never more") {
     const size_t size = whole.sections[s].bytes.size();
     for (size_t keep : {size_t{0}, size_t{1}, size / 2, size - 1}) {
       if (keep >= size) continue;
-      codecs::CompressedMatrix damaged = whole;
+      backends::CompressedMatrix damaged = whole;
       damaged.sections[s].bytes.resize(keep);
       damaged.sections[s].bytes.shrink_to_fit();
       ++cut_tries;
       cut_threw += !survives(damaged);
     }
     for (int i = 0; i < 60 && size > 0; ++i) {
-      codecs::CompressedMatrix damaged = whole;
+      backends::CompressedMatrix damaged = whole;
       for (uint64_t flips = 1 + random.next() % 4; flips > 0; --flips)
         damaged.sections[s].bytes[random.next() % std::min<size_t>(size, i % 2 == 0 ? size : 64)] ^=
             static_cast<std::byte>(1 + random.next() % 255);
@@ -208,7 +208,7 @@ TEST_CASE("cut and flipped bytes throw or return, never more") {
   }
   // Cutting a whole half away cannot go unnoticed everywhere.
   CHECK((cut_tries == 0 || cut_threw > 0));
-  codecs::CompressedMatrix missing = whole;
+  backends::CompressedMatrix missing = whole;
   missing.sections.pop_back();
   CHECK_FALSE(survives(missing));
 }

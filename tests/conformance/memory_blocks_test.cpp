@@ -7,7 +7,7 @@
 #include <set>
 
 #include "codecs/registry.h"
-#include "datasets/workload.h"
+#include "datasets/workloads/workload.h"
 
 using namespace ecmv;
 
@@ -30,9 +30,9 @@ std::map<std::string, int64_t> pooled_bits(bool seen) {
       bits[""] += static_cast<int64_t>(8 * matrix.elements.size());
       for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
         if (entry.codec->block_sizes == nullptr) continue;
-        const codecs::CompressedMatrix compressed =
+        const backends::CompressedMatrix compressed =
             codecs::encode_matrix(entry, matrix.view(), codecs::default_settings(*entry.codec));
-        bits[std::string(entry.id)] += 8 * (compressed.stored_bytes() - compressed.stored_bytes(codecs::Role::index));
+        bits[std::string(entry.id)] += 8 * (compressed.stored_bytes() - compressed.stored_bytes(backends::Role::index));
       }
     }
   }

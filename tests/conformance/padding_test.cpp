@@ -39,7 +39,7 @@ enum class Change : uint8_t { unnoticed, noticed, refused };
 // The payload of one compressed matrix, damaged byte by byte.
 class Probe {
  public:
-  Probe(const codecs::Codec& codec, codecs::CompressedMatrix compressed)
+  Probe(const codecs::Codec& codec, backends::CompressedMatrix compressed)
       : codec_(codec), compressed_(std::move(compressed)), view_(compressed_.view()) {
     const int64_t bytes = compressed_.shape.elements() * datasets::element_bytes(compressed_.type);
     whole_.resize(static_cast<size_t>(bytes));
@@ -50,8 +50,8 @@ class Probe {
   // Of all sections of payload.
   int64_t declared() const {
     int64_t bytes = 0;
-    for (const codecs::Section& section : compressed_.sections)
-      if (section.role == codecs::Role::payload) bytes += section.padding_bytes;
+    for (const backends::Section& section : compressed_.sections)
+      if (section.role == backends::Role::payload) bytes += section.padding_bytes;
     return bytes;
   }
 
@@ -101,8 +101,8 @@ class Probe {
  private:
   template <class Visit>
   void for_each_payload(Visit visit) {
-    for (codecs::Section& section : compressed_.sections)
-      if (section.role == codecs::Role::payload) visit(std::span(section.bytes));
+    for (backends::Section& section : compressed_.sections)
+      if (section.role == backends::Role::payload) visit(std::span(section.bytes));
   }
 
   // `byte` is one of the matrix that the view shows; it is put back.
@@ -130,8 +130,8 @@ class Probe {
   }
 
   const codecs::Codec& codec_;
-  codecs::CompressedMatrix compressed_;
-  codecs::CompressedView view_;
+  backends::CompressedMatrix compressed_;
+  backends::CompressedView view_;
   std::vector<std::byte> whole_, damaged_;
 };
 
@@ -141,7 +141,8 @@ struct Padding {
   bool stated() const { return declared >= found && !overstated; }
 };
 
-Padding padding_of(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings) {
+Padding padding_of(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
+                   const backends::Settings& settings) {
   Probe probe(*entry.codec, codecs::encode_matrix(entry, matrix.view(), settings));
   Padding padding{probe.declared(), probe.padding_bytes()};
   padding.overstated = padding.declared > padding.found && 8 * padding.declared > probe.most_bits_without_effect();
@@ -167,7 +168,7 @@ TEST_CASE("every codec states its padding") {
   const size_t count = tests::tested_codecs().size();
   const codecs::CodecEntry& entry = tests::tested_codecs()[GENERATE_COPY(range(size_t{0}, count))];
   int accepted = 0;
-  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec)) {
+  for (const backends::Settings& settings : tests::settings_to_test(*entry.codec)) {
     const bool by_default = settings == codecs::default_settings(*entry.codec);
     for (const datasets::Matrix& matrix : matrices()) {
       if (!entry.codec->refuses(matrix.view(), settings).empty()) continue;
@@ -199,20 +200,20 @@ struct Filled {
 
 codecs::Codec filled_codec(const Filled& filled) {
   codecs::Codec codec;
-  codec.refuses = [](datasets::MatrixView, const codecs::Settings&) { return std::string(); };
-  codec.encode = [=](datasets::MatrixView matrix, const codecs::Settings& settings) {
-    codecs::CompressedMatrix compressed = codecs::make_compressed(matrix, settings);
-    codecs::Section payload{"payload", codecs::Role::payload, 64, {}, filled.declared};
+  codec.refuses = [](datasets::MatrixView, const backends::Settings&) { return std::string(); };
+  codec.encode = [=](datasets::MatrixView matrix, const backends::Settings& settings) {
+    backends::CompressedMatrix compressed = codecs::make_compressed(matrix, settings);
+    backends::Section payload{"payload", backends::Role::payload, 64, {}, filled.declared};
     std::byte sum{0};
     for (size_t i = 0; i < matrix.elements.size(); ++i) {
       payload.bytes.push_back(matrix.elements[i]);
       sum ^= matrix.elements[i];
       if ((i + 1) % kPiece == 0) payload.bytes.resize(payload.bytes.size() + static_cast<size_t>(filled.filler));
     }
-    compressed.sections = {std::move(payload), {"sum", codecs::Role::index, 64, {sum}}};
+    compressed.sections = {std::move(payload), {"sum", backends::Role::index, 64, {sum}}};
     return compressed;
   };
-  codec.decode = [=](const codecs::CompressedView& view, std::span<std::byte> out) {
+  codec.decode = [=](const backends::CompressedView& view, std::span<std::byte> out) {
     const auto payload = view.sections[0].bytes;
     std::byte sum{0};
     size_t at = 0;

@@ -21,7 +21,7 @@ std::vector<datasets::Matrix> one_of_each_type() {
 
 TEST_CASE("a codec that takes a matrix takes one of the same type without elements") {
   for (const codecs::CodecEntry& entry : tests::tested_codecs())
-    for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+    for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
       for (const datasets::Matrix& matrix : one_of_each_type()) {
         if (!entry.codec->refuses(matrix.view(), settings).empty()) continue;
         INFO(entry.id << " [" << settings.to_string() << "], " << tests::describe(matrix));
@@ -32,10 +32,10 @@ TEST_CASE("a codec that takes a matrix takes one of the same type without elemen
 TEST_CASE("a stream that claims elements of a type that its codec does not take is refused") {
   const std::vector<datasets::Matrix> matrices = one_of_each_type();
   for (const codecs::CodecEntry& entry : tests::tested_codecs())
-    for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+    for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
       for (const datasets::Matrix& matrix : matrices) {
         if (!entry.codec->refuses(matrix.view(), settings).empty()) continue;
-        codecs::CompressedMatrix stored = codecs::encode_matrix(entry, matrix.view(), settings);
+        backends::CompressedMatrix stored = codecs::encode_matrix(entry, matrix.view(), settings);
         for (const datasets::Matrix& other : matrices) {
           stored.type = other.type;
           if (entry.codec->refuses({{}, stored.type, {}}, settings).empty()) continue;

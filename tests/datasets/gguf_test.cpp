@@ -1,10 +1,10 @@
 // Claims about the GGUF reader; files are put together from the format's description.
-#include "datasets/gguf.h"
+#include "datasets/files/gguf.h"
 
 #include <algorithm>
 
-#include "datasets/distortion.h"
-#include "datasets/unpack.h"
+#include "datasets/layers/unpack.h"
+#include "datasets/quantisers/distortion.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/gguf_blocks.h"
 #include "tests/weight_files.h"

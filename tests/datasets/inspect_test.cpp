@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "datasets/files/safetensors.h"
 #include "datasets/inspect.h"
-#include "datasets/safetensors.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/weight_files.h"
 

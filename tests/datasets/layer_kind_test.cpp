@@ -1,7 +1,7 @@
 // Claims about what names of tensors say.
 #include <catch2/catch_test_macros.hpp>
 
-#include "datasets/layer_kind.h"
+#include "datasets/layers/layer_kind.h"
 
 using namespace ecmv::datasets;
 

@@ -5,9 +5,9 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <cmath>
 
-#include "datasets/distributions.h"
-#include "datasets/normal_draws.h"
 #include "datasets/numbers.h"
+#include "datasets/sources/distributions.h"
+#include "datasets/sources/normal_draws.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "datasets/file_bytes.h"
-#include "datasets/matvans.h"
-#include "datasets/safetensors.h"
+#include "datasets/files/file_bytes.h"
+#include "datasets/files/matvans.h"
+#include "datasets/files/safetensors.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "datasets/model_shape.h"
-#include "datasets/weight_layers.h"
+#include "datasets/layers/model_shape.h"
+#include "datasets/layers/weight_layers.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/gguf_blocks.h"
 #include "tests/weight_files.h"

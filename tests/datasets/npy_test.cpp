@@ -1,7 +1,7 @@
 // Claims about the npy reader and source; headers are written out as numpy writes them.
-#include "datasets/npy.h"
+#include "datasets/files/npy.h"
 
-#include "datasets/unpack.h"
+#include "datasets/layers/unpack.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;

@@ -1,9 +1,9 @@
 // Claims about the ONNX reader; messages are put together from the wire format's description.
-#include "datasets/onnx.h"
+#include "datasets/files/onnx.h"
 
 #include <cstring>
 
-#include "datasets/unpack.h"
+#include "datasets/layers/unpack.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/weight_files.h"
 

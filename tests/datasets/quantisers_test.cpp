@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "datasets/numbers.h"
-#include "datasets/quantisers.h"
+#include "datasets/quantisers/quantisers.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;

@@ -1,7 +1,7 @@
 // Claims about the safetensors reader, writer and source. Bad headers are written out as text.
 #include <random>
 
-#include "datasets/safetensors.h"
+#include "datasets/files/safetensors.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;

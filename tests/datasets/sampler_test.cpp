@@ -2,8 +2,8 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <cmath>
 
-#include "datasets/discrete_sampler.h"
-#include "datasets/distributions.h"
+#include "datasets/sources/discrete_sampler.h"
+#include "datasets/sources/distributions.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;

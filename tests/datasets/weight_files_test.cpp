@@ -1,9 +1,9 @@
 // Claims about folders with models, indices of shards, and what a path is taken for.
-#include "datasets/weight_files.h"
+#include "datasets/files/weight_files.h"
 
 #include <bit>
 
-#include "datasets/model_folder.h"
+#include "datasets/files/model_folder.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/weight_files.h"
 

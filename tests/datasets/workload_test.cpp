@@ -7,7 +7,7 @@
 #include <string>
 
 #include "datasets/source.h"
-#include "datasets/workload.h"
+#include "datasets/workloads/workload.h"
 
 using namespace ecmv::datasets;
 

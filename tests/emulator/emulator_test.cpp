@@ -12,7 +12,7 @@
 #include "backends/gpu/cluster.h"
 #include "backends/gpu/exchange.h"
 #include "backends/gpu/lanes.h"
-#include "backends/gpu/warpgroup_units.h"
+#include "backends/gpu/products/warpgroup_units.h"
 
 using namespace ecmv;
 namespace gpu = backends::gpu;

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "codecs/registry.h"
-#include "experiments/advice.h"
-#include "experiments/outlook.h"
+#include "experiments/advise/advice.h"
+#include "experiments/advise/outlook.h"
 #include "tests/run_command.h"
 
 using namespace ecmv;

@@ -1,5 +1,5 @@
 // Claims about counted blocks: the packet link, sums over layers, and codecs whose counting contradicts their streams.
-#include "experiments/block_counts.h"
+#include "experiments/check/block_counts.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -13,22 +13,22 @@ using experiments::PacketLink;
 namespace {
 
 // Blocks of 32 bytes, stored as they are; counted once as stored, once at half of it.
-std::vector<codecs::BlockSizes> count_raw(datasets::MatrixView matrix, const codecs::Settings&) {
+std::vector<codecs::BlockSizes> count_raw(datasets::MatrixView matrix, const backends::Settings&) {
   const std::vector<uint32_t> raw(matrix.elements.size() / 32, 256), half(matrix.elements.size() / 32, 128);
   return {{"stream", 32, raw, 0}, {"half", 32, half, 77}};
 }
-std::vector<codecs::BlockSizes> count_too_few(datasets::MatrixView matrix, const codecs::Settings&) {
+std::vector<codecs::BlockSizes> count_too_few(datasets::MatrixView matrix, const backends::Settings&) {
   return {{"stream", 32, std::vector<uint32_t>(matrix.elements.size() / 32, 255), 0}};
 }
 
-std::string fill(std::vector<codecs::BlockSizes> (*block_sizes)(datasets::MatrixView, const codecs::Settings&),
+std::string fill(std::vector<codecs::BlockSizes> (*block_sizes)(datasets::MatrixView, const backends::Settings&),
                  reports::CaseRecord& record) {
   codecs::Codec codec = tests::make_codec();
   codec.block_sizes = block_sizes;
   const codecs::CodecEntry entry{"test", &codec, {}, {}};
   const std::vector<datasets::Matrix> matrices = {tests::gaussian_matrix({32, 64}, 4),
                                                   tests::gaussian_matrix({8, 32}, 4)};
-  std::vector<codecs::CompressedMatrix> layers;
+  std::vector<backends::CompressedMatrix> layers;
   for (const datasets::Matrix& matrix : matrices) layers.push_back(tests::store(matrix.view(), {}));
   return experiments::fill_blocks(record, {&entry, {}}, matrices, layers);
 }

@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
-#include "experiments/experiment.h"
-#include "experiments/measure.h"
-#include "experiments/run.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/measure.h"
+#include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;

@@ -2,10 +2,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "experiments/check.h"
-#include "experiments/corrupt.h"
-#include "experiments/experiment.h"
-#include "experiments/run.h"
+#include "experiments/check/check.h"
+#include "experiments/check/corrupt.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 #include "tests/test_matrices.h"
 

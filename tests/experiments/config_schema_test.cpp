@@ -12,7 +12,7 @@
 #include <set>
 
 #include "datasets/source.h"
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;

@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "backends/backend.h"
-#include "experiments/device_pool.h"
-#include "experiments/expand.h"
-#include "experiments/experiment.h"
-#include "experiments/fill_record.h"
+#include "experiments/config/expand.h"
+#include "experiments/config/experiment.h"
+#include "experiments/plan/device_pool.h"
+#include "experiments/run/fill_record.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "experiments/sample_check.h"
+#include "experiments/check/sample_check.h"
 #include "tests/experiments/test_codecs.h"
 #include "tests/test_matrices.h"
 
@@ -54,7 +54,7 @@ class DeviceWithoutRoom final : public backends::Device {
   const backends::DeviceInfo& info() const override { return device_.info(); }
   std::string_view memory() const override { return device_.memory(); }
   void select() override { device_.select(); }
-  std::unique_ptr<backends::UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
+  std::unique_ptr<backends::UploadedMatrix> upload(const backends::CompressedMatrix& matrix) override {
     return device_.upload(matrix);
   }
   std::unique_ptr<backends::Executor> executor(bool graph) override { return device_.executor(graph); }
@@ -100,12 +100,12 @@ class WatchedPass final : public backends::Pass {
 class CountedMatrix final : public backends::UploadedMatrix {
  public:
   CountedMatrix(std::string changed, int& asked) : changed_(std::move(changed)), asked_(asked) {}
-  const codecs::CompressedView& view() const override { return view_; }
+  const backends::CompressedView& view() const override { return view_; }
   std::string broken_guards() const override { return {}; }
   std::string changed_sections() const override { return ++asked_, changed_; }
 
  private:
-  codecs::CompressedView view_;
+  backends::CompressedView view_;
   std::string changed_;
   int& asked_;
 };
@@ -122,7 +122,7 @@ struct Decoding {
     EncodedLayers encoded = std::move(encode_and_check({&choice, 1}, *matrices).front());
     REQUIRE(encoded.outcome.fine());
     auto uploads = std::make_shared<Upload>();
-    for (const codecs::CompressedMatrix& layer : encoded.layers) uploads->push_back(device.upload(layer));
+    for (const backends::CompressedMatrix& layer : encoded.layers) uploads->push_back(device.upload(layer));
     backends::PassPlan plan;
     plan.kernel = kernels.data();
     plan.op = backends::Op::decode;

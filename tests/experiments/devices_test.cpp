@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "experiments/deadline.h"
+#include "experiments/ranks/deadline.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
 #include "tests/processes.h"

@@ -7,11 +7,11 @@
 #include <sstream>
 
 #include "codecs/registry.h"
-#include "datasets/file_bytes.h"
-#include "datasets/safetensors.h"
-#include "experiments/experiment.h"
-#include "experiments/export_cases.h"
-#include "experiments/fill_record.h"
+#include "datasets/files/file_bytes.h"
+#include "datasets/files/safetensors.h"
+#include "experiments/command/export_cases.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/fill_record.h"
 #include "tests/run_command.h"
 #include "tests/test_matrices.h"
 
@@ -66,7 +66,7 @@ TEST_CASE("exported streams are the stored sections, and decode to the exported 
                               stream = datasets::parse_safetensors(stream_bytes.bytes());
 
   const codecs::CodecEntry& entry = some_entry();
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   DataSpec data{.source = "gaussian", .shape = {33, 65}, .layers = 2, .numbers = {{"sigma", 4.0}}, .texts = {}};
   const datasets::Dataset dataset = load_dataset(data);
   CHECK(stream.metadata.at("codec") == entry.id);
@@ -85,15 +85,15 @@ TEST_CASE("exported streams are the stored sections, and decode to the exported 
     CHECK(matrices.find(name)->shape == std::vector<int64_t>{33, 65});
     CHECK(std::ranges::equal(matrices.find(name)->bytes, matrix.elements));
     CHECK_THAT(stream.metadata.at(name), ContainsSubstring("type=i8,rows=33,cols=65,hash="));
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
     for (size_t i = 0; i < compressed.sections.size(); ++i, ++sections) {
-      const codecs::Section& section = compressed.sections[i];
+      const backends::Section& section = compressed.sections[i];
       const std::string tensor = name + "." + std::to_string(i) + "." + std::string(section.name);
       INFO(tensor);
       REQUIRE(stream.find(tensor) != nullptr);
       CHECK(stream.find(tensor)->dtype == "U8");
       CHECK(std::ranges::equal(stream.find(tensor)->bytes, section.bytes));
-      CHECK(stream.metadata.at(tensor) == "role=" + std::string(codecs::role_name(section.role)) +
+      CHECK(stream.metadata.at(tensor) == "role=" + std::string(backends::role_name(section.role)) +
                                               ",padding_bytes=" + std::to_string(section.padding_bytes));
     }
   }

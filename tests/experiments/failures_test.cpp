@@ -8,9 +8,9 @@
 #include <new>
 #include <sstream>
 
-#include "experiments/experiment.h"
-#include "experiments/measure.h"
-#include "experiments/run.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/measure.h"
+#include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;
@@ -82,7 +82,7 @@ class FaultyDevice final : public backends::Device {
   const backends::DeviceInfo& info() const override { return device_->info(); }
   std::string_view memory() const override { return who_; }
   void select() override { calls_(who_, "select"), device_->select(); }
-  std::unique_ptr<backends::UploadedMatrix> upload(const codecs::CompressedMatrix& matrix) override {
+  std::unique_ptr<backends::UploadedMatrix> upload(const backends::CompressedMatrix& matrix) override {
     return calls_(who_, "upload"), device_->upload(matrix);
   }
   std::unique_ptr<backends::Executor> executor(bool graph) override {
@@ -335,7 +335,7 @@ TEST_CASE("clocks and bandwidths that cannot be read cost no case") {
 
 TEST_CASE("an encoder without memory is out_of_memory") {
   codecs::Codec codec = make_codec();
-  codec.encode = [](datasets::MatrixView, const codecs::Settings&) -> codecs::CompressedMatrix {
+  codec.encode = [](datasets::MatrixView, const backends::Settings&) -> backends::CompressedMatrix {
     throw std::bad_alloc();
   };
   const Finished finished = run({}, {}, codec);
@@ -346,17 +346,17 @@ TEST_CASE("whatever a codec throws, wherever, costs its own cases only") {
   using Change = void (*)(codecs::Codec&);
   const Change changes[] = {
       [](codecs::Codec& c) {
-        c.refuses = [](datasets::MatrixView, const codecs::Settings&) -> std::string { throw 5; };
+        c.refuses = [](datasets::MatrixView, const backends::Settings&) -> std::string { throw 5; };
       },
       [](codecs::Codec& c) {
-        c.encode = [](datasets::MatrixView, const codecs::Settings&) -> codecs::CompressedMatrix { throw 5; };
+        c.encode = [](datasets::MatrixView, const backends::Settings&) -> backends::CompressedMatrix { throw 5; };
       },
-      [](codecs::Codec& c) { c.decode = [](const codecs::CompressedView&, std::span<std::byte>) { throw 5; }; },
+      [](codecs::Codec& c) { c.decode = [](const backends::CompressedView&, std::span<std::byte>) { throw 5; }; },
       [](codecs::Codec& c) {
-        c.max_stored_bytes = [](datasets::Shape, const codecs::Settings&) -> int64_t { throw 5; };
+        c.max_stored_bytes = [](datasets::Shape, const backends::Settings&) -> int64_t { throw 5; };
       },
       [](codecs::Codec& c) {
-        c.ideal_bits_per_element = [](datasets::MatrixView, const codecs::Settings&) -> double { throw 5; };
+        c.ideal_bits_per_element = [](datasets::MatrixView, const backends::Settings&) -> double { throw 5; };
       },
   };
   for (const Change change : changes) {

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "backends/exact_product.h"
-#include "experiments/experiment.h"
-#include "experiments/plan.h"
-#include "experiments/run.h"
+#include "experiments/config/experiment.h"
+#include "experiments/plan/plan.h"
+#include "experiments/run/run.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/experiments/test_codecs.h"
 #include "tests/gguf_blocks.h"

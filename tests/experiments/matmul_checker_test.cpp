@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "experiments/experiment.h"
-#include "experiments/products.h"
-#include "experiments/run.h"
+#include "experiments/check/products.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 #include "tests/test_matrices.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "codecs/registry.h"
-#include "experiments/terminal_table.h"
+#include "experiments/output/terminal_table.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
 #include "tests/run_command.h"

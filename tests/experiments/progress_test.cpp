@@ -1,15 +1,15 @@
 // Claims about what a run says while it goes, and at its end.
-#include "experiments/progress.h"
+#include "experiments/output/progress.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <sstream>
 
-#include "experiments/experiment.h"
-#include "experiments/run.h"
-#include "experiments/run_summary.h"
-#include "experiments/terminal_table.h"
+#include "experiments/config/experiment.h"
+#include "experiments/output/run_summary.h"
+#include "experiments/output/terminal_table.h"
+#include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "backends/exact_product.h"
-#include "experiments/experiment.h"
-#include "experiments/run.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 #include "tests/run_command.h"
 

@@ -3,10 +3,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "datasets/safetensors.h"
-#include "experiments/experiment.h"
-#include "experiments/fill_record.h"
-#include "experiments/run.h"
+#include "datasets/files/safetensors.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/fill_record.h"
+#include "experiments/run/run.h"
 #include "reports/fields.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/experiments/test_codecs.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "backends/cpu/guarded_buffer.h"
-#include "experiments/running_case.h"
+#include "experiments/run/running_case.h"
 
 using namespace ecmv;
 using namespace ecmv::experiments;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/shard.h"
+#include "experiments/run/shard.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
 #include "tests/run_command.h"

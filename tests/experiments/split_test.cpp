@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/ranks.h"
-#include "experiments/split.h"
+#include "experiments/plan/split.h"
 #include "tests/test_matrices.h"
 
 using namespace ecmv;

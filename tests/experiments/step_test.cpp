@@ -10,8 +10,8 @@
 #include <mutex>
 #include <set>
 
-#include "experiments/experiment.h"
-#include "experiments/run.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/run.h"
 #include "reports/metrics.h"
 #include "tests/experiments/test_codecs.h"
 #include "tests/run_command.h"
@@ -105,7 +105,7 @@ void remember(const Stored& stored, const MatmulArgs& args) {
   seen_matrices.insert(stored.elements);
 }
 
-std::string only_64_columns(const codecs::CompressedView& matrix, const backends::DeviceInfo&,
+std::string only_64_columns(const backends::CompressedView& matrix, const backends::DeviceInfo&,
                             const backends::Policy&) {
   return matrix.shape.cols == 64 ? "" : "This kernel takes 64 columns.";
 }
@@ -210,12 +210,12 @@ TEST_CASE("a step without a kernel for one of its shapes is refused with that sh
 TEST_CASE("a mix has a codec for each kind of layer, and its record the sizes of each") {
   const codecs::Codec one = make_codec();
   codecs::Codec other = make_codec();
-  other.encode = [](datasets::MatrixView matrix, const codecs::Settings& settings) {
-    codecs::CompressedMatrix compressed = store(matrix, settings);
-    compressed.sections.push_back({"table", codecs::Role::table, 64, std::vector<std::byte>(100)});
+  other.encode = [](datasets::MatrixView matrix, const backends::Settings& settings) {
+    backends::CompressedMatrix compressed = store(matrix, settings);
+    compressed.sections.push_back({"table", backends::Role::table, 64, std::vector<std::byte>(100)});
     return compressed;
   };
-  other.decode = [](const codecs::CompressedView& compressed, std::span<std::byte> out) {
+  other.decode = [](const backends::CompressedView& compressed, std::span<std::byte> out) {
     std::ranges::copy(compressed.sections[0].bytes, out.begin());
   };
   other.max_stored_bytes = nullptr;

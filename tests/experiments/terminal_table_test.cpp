@@ -1,5 +1,5 @@
 // Claims about what fits a terminal.
-#include "experiments/terminal_table.h"
+#include "experiments/output/terminal_table.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -17,49 +17,51 @@ using backends::MatmulArgs;
 using backends::MatvecArgs;
 using backends::Op;
 
-inline std::string accepts(datasets::MatrixView, const codecs::Settings&) { return {}; }
-inline std::string rejects(datasets::MatrixView, const codecs::Settings&) { return "This codec refuses every matrix."; }
+inline std::string accepts(datasets::MatrixView, const backends::Settings&) { return {}; }
+inline std::string rejects(datasets::MatrixView, const backends::Settings&) {
+  return "This codec refuses every matrix.";
+}
 
-inline codecs::CompressedMatrix store(datasets::MatrixView matrix, const codecs::Settings& settings) {
-  codecs::CompressedMatrix compressed = codecs::make_compressed(matrix, settings);
+inline backends::CompressedMatrix store(datasets::MatrixView matrix, const backends::Settings& settings) {
+  backends::CompressedMatrix compressed = codecs::make_compressed(matrix, settings);
   compressed.sections.push_back(
-      {"elements", codecs::Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
+      {"elements", backends::Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
   return compressed;
 }
 
-inline codecs::CompressedMatrix throw_on_encode(datasets::MatrixView, const codecs::Settings&) {
+inline backends::CompressedMatrix throw_on_encode(datasets::MatrixView, const backends::Settings&) {
   throw std::runtime_error("The encoder gave up.");
 }
 
-inline void restore(const codecs::CompressedView& compressed, std::span<std::byte> out) {
+inline void restore(const backends::CompressedView& compressed, std::span<std::byte> out) {
   if (compressed.sections.size() != 1 || compressed.sections[0].bytes.size() != out.size())
     throw codecs::MalformedStream("The stream has a wrong length.");
   if (!out.empty()) std::memcpy(out.data(), compressed.sections[0].bytes.data(), out.size());
 }
-inline void restore_wrongly(const codecs::CompressedView& compressed, std::span<std::byte> out) {
+inline void restore_wrongly(const backends::CompressedView& compressed, std::span<std::byte> out) {
   restore(compressed, out);
   if (!out.empty()) out.back() ^= std::byte{1};
 }
-inline void throw_on_decode(const codecs::CompressedView&, std::span<std::byte>) {
+inline void throw_on_decode(const backends::CompressedView&, std::span<std::byte>) {
   throw codecs::MalformedStream("The decoder gave up.");
 }
-inline void throw_something_else(const codecs::CompressedView&, std::span<std::byte>) {
+inline void throw_something_else(const backends::CompressedView&, std::span<std::byte>) {
   throw std::out_of_range("vector::_M_range_check");
 }
 
 // Lossy: the lowest bit of each byte goes, so decoded elements are at most 1 below the source.
-inline codecs::CompressedMatrix store_even(datasets::MatrixView matrix, const codecs::Settings& settings) {
-  codecs::CompressedMatrix compressed = store(matrix, settings);
+inline backends::CompressedMatrix store_even(datasets::MatrixView matrix, const backends::Settings& settings) {
+  backends::CompressedMatrix compressed = store(matrix, settings);
   for (std::byte& byte : compressed.sections[0].bytes) byte &= std::byte{0xFE};
   return compressed;
 }
-inline codecs::ErrorBound within_one(datasets::MatrixView, const codecs::Settings&) { return {0, 1}; }
-inline codecs::ErrorBound within_a_tenth(datasets::MatrixView, const codecs::Settings&) { return {0, 0.1}; }
-inline codecs::ErrorBound no_error(datasets::MatrixView, const codecs::Settings&) { return {}; }
-inline double three_bits(datasets::MatrixView, const codecs::Settings&) { return 3; }
+inline codecs::ErrorBound within_one(datasets::MatrixView, const backends::Settings&) { return {0, 1}; }
+inline codecs::ErrorBound within_a_tenth(datasets::MatrixView, const backends::Settings&) { return {0, 0.1}; }
+inline codecs::ErrorBound no_error(datasets::MatrixView, const backends::Settings&) { return {}; }
+inline double three_bits(datasets::MatrixView, const backends::Settings&) { return 3; }
 
-inline int64_t bound(datasets::Shape shape, const codecs::Settings&) { return shape.elements(); }
-inline int64_t broken_bound(datasets::Shape shape, const codecs::Settings&) { return shape.elements() - 1; }
+inline int64_t bound(datasets::Shape shape, const backends::Settings&) { return shape.elements(); }
+inline int64_t broken_bound(datasets::Shape shape, const backends::Settings&) { return shape.elements() - 1; }
 
 inline codecs::Codec make_codec() {
   codecs::Codec codec;
@@ -132,7 +134,7 @@ inline void scribble_on_x(const Stored& stored, const MatvecArgs& args) {
 // Right for the first calls (those of tier 2a), wrong or idle later; the counter is reset by the test.
 inline int calls_made = 0;
 inline int right_calls = 0;
-inline void throw_later(const codecs::CompressedView& compressed, std::span<std::byte> out) {
+inline void throw_later(const backends::CompressedView& compressed, std::span<std::byte> out) {
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
   if (++calls_made > right_calls) throw codecs::MalformedStream("The decoder was called too often.");
@@ -146,7 +148,8 @@ inline void multiply_lazily_later(const Stored& stored, const MatvecArgs& args) 
   if (args.rows.begin > 0 || ++calls_made <= right_calls) multiply(stored, args);
 }
 
-inline std::string kernel_rejects(const codecs::CompressedView&, const backends::DeviceInfo&, const backends::Policy&) {
+inline std::string kernel_rejects(const backends::CompressedView&, const backends::DeviceInfo&,
+                                  const backends::Policy&) {
   return "This kernel refuses every matrix.";
 }
 
@@ -164,7 +167,7 @@ struct Body<kRun> {
 
 template <auto kRun>
 backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return Body<kRun>{{reinterpret_cast<const int8_t*>(matrix.sections[0].bytes.data()), matrix.shape}};
 }
 

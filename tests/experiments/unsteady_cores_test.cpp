@@ -8,8 +8,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "experiments/experiment.h"
-#include "experiments/run.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/run.h"
 #include "reports/record.h"
 #include "tests/experiments/test_codecs.h"
 

@@ -8,11 +8,11 @@
 #include <sstream>
 
 #include "backends/backend.h"
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/dense_matvec.h"
 #include "codecs/registry.h"
-#include "datasets/matvans.h"
-#include "datasets/safetensors.h"
-#include "experiments/verify_files.h"
+#include "datasets/files/matvans.h"
+#include "datasets/files/safetensors.h"
+#include "experiments/check/verify_files.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::experiments {
@@ -191,7 +191,7 @@ TEST_CASE("a container whose matrices its codec would refuse is refused before a
   if (stripes == nullptr) SKIP("ans_warp_stripes is not in this build");
   // One stripe of 32 rows with 40 columns, in a container that says d = 40.
   const datasets::Matrix matrix = tests::gaussian_matrix({32, 40}, 4);
-  const codecs::CompressedMatrix layer =
+  const backends::CompressedMatrix layer =
       codecs::encode_matrix(*stripes, matrix.view(), codecs::default_settings(*stripes->codec));
   const std::vector<std::byte> vector(40, std::byte{1}), word(4);
   std::vector<datasets::TensorView> tensors = {{"initial_vector", "I8", {40}, vector},
@@ -215,8 +215,8 @@ TEST_CASE("a file that claims a matrix out of all proportion is refused before i
   const codecs::CodecEntry* per_row = codecs::find_codec("matvans_warp_per_row");
   if (per_row == nullptr) SKIP("matvans_warp_per_row is not in this build");
   codecs::ChainFile chain;
-  codecs::CompressedMatrix layer = codecs::encode_matrix(*per_row, tests::gaussian_matrix({512, 512}, 4).view(),
-                                                         codecs::default_settings(*per_row->codec));
+  backends::CompressedMatrix layer = codecs::encode_matrix(*per_row, tests::gaussian_matrix({512, 512}, 4).view(),
+                                                           codecs::default_settings(*per_row->codec));
   layer.shape = {512, int64_t{1} << 24};
   chain.initial_vector.resize(size_t{1} << 24);
   chain.hashes[0] = 0;

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
 #include "tests/fuzz/target.h"
 
 namespace ecmv::tests::fuzz {

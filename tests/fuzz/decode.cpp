@@ -72,7 +72,7 @@ std::string value_of(const codecs::SettingInfo& info, size_t number) {
   return std::to_string(info.min + static_cast<int64_t>(range == 0 ? number : number % range));
 }
 
-size_t number_of(const codecs::SettingInfo& info, const codecs::SettingValue& value) {
+size_t number_of(const codecs::SettingInfo& info, const backends::SettingValue& value) {
   const bool is_number = std::holds_alternative<int64_t>(value);
   const std::string text = is_number ? std::to_string(std::get<int64_t>(value)) : std::get<std::string>(value);
   const std::vector<std::string> listed = codecs::listed_values(info);
@@ -80,7 +80,7 @@ size_t number_of(const codecs::SettingInfo& info, const codecs::SettingValue& va
   return static_cast<size_t>(std::ranges::find(listed, text) - listed.begin());
 }
 
-Bytes input_of(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& stored) {
+Bytes input_of(const codecs::CodecEntry& entry, const backends::CompressedMatrix& stored) {
   Bytes out;
   put(out, number_of(entry.id), 2);
   for (const codecs::SettingInfo& info : entry.codec->settings)
@@ -90,14 +90,14 @@ Bytes input_of(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& 
   put(out, static_cast<size_t>(stored.shape.cols), 2);
   put(out, stored.sections.size(), 1);
   for (size_t i = 0; i + 1 < stored.sections.size(); ++i) put(out, stored.sections[i].bytes.size(), 2);
-  for (const codecs::Section& section : stored.sections)
+  for (const backends::Section& section : stored.sections)
     for (const std::byte byte : section.bytes) out.push_back(static_cast<uint8_t>(byte));
   return out;
 }
 
-codecs::CompressedMatrix stream_of(const codecs::CodecEntry& entry, Input& input) {
+backends::CompressedMatrix stream_of(const codecs::CodecEntry& entry, Input& input) {
   constexpr size_t kMostSections = 32;
-  codecs::CompressedMatrix stored;
+  backends::CompressedMatrix stored;
   std::map<std::string, std::string> given;
   for (const codecs::SettingInfo& info : entry.codec->settings)
     given[std::string(info.name)] = value_of(info, input.number(2));
@@ -136,7 +136,7 @@ void run(backends::Device& device, const backends::PassPlan& plan, const dataset
   if (!pass->broken_guards().empty()) broken(who + " writes its results only: " + pass->broken_guards());
 }
 
-void run_kernels(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& stored,
+void run_kernels(const codecs::CodecEntry& entry, const backends::CompressedMatrix& stored,
                  const datasets::Matrix& matrix) {
   using backends::Op;
   static const auto device = backends::find_backend("scalar")->open({.threads = 1});
@@ -180,7 +180,7 @@ std::vector<Bytes> seeds() {
   for (const datasets::Matrix& matrix : typed_matrices())
     if (matrix.shape.elements() <= 3 * 1024) families.push_back({matrix});
   for (const codecs::CodecEntry& entry : codecs::all_codecs())
-    for (const codecs::Settings& settings : settings_to_test(*entry.codec))
+    for (const backends::Settings& settings : settings_to_test(*entry.codec))
       for (size_t family = 0; family < families.size(); ++family) {
         // Ternary and odd types with the default settings only, unless nothing else is taken.
         if (family > 1 && settings != codecs::default_settings(*entry.codec)) continue;
@@ -196,7 +196,7 @@ std::vector<Bytes> seeds() {
 void try_input(std::span<const uint8_t> bytes) {
   Input input(bytes);
   const codecs::CodecEntry& entry = codec_of(input.number(2));
-  const codecs::CompressedMatrix stored = stream_of(entry, input);
+  const backends::CompressedMatrix stored = stream_of(entry, input);
   if (stored.shape.elements() * datasets::element_bytes(stored.type) > kMostBytes) return;
   datasets::Matrix matrix;
   try {

@@ -4,14 +4,14 @@
 #include <unistd.h>
 
 #include "codecs/registry.h"
+#include "datasets/files/model_folder.h"
+#include "datasets/files/onnx.h"
+#include "datasets/files/safetensors.h"
 #include "datasets/inspect.h"
-#include "datasets/model_folder.h"
-#include "datasets/model_shape.h"
-#include "datasets/onnx.h"
-#include "datasets/quantisers.h"
-#include "datasets/safetensors.h"
+#include "datasets/layers/model_shape.h"
+#include "datasets/quantisers/quantisers.h"
 #include "datasets/source.h"
-#include "experiments/verify_files.h"
+#include "experiments/check/verify_files.h"
 #include "tests/fuzz/target.h"
 #include "tests/test_matrices.h"
 #include "tests/weight_files.h"
@@ -74,7 +74,7 @@ Bytes onnx() {
 
 // A chain of that many layers of the smallest square matrices that the codec takes, or modules; {} if it takes none.
 Bytes chain_file(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, bool with_scales, bool modules) {
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return {};
   codecs::ChainFile chain;
   for (int layer = 0; layer < 2; ++layer) {

@@ -68,7 +68,7 @@ std::vector<Stream> new_streams(const codecs::CodecEntry& entry, const fs::path&
     matrices.push_back(tests::gaussian_matrix(shape, 4));
   for (datasets::Matrix& matrix : tests::distributions({9, 33})) matrices.push_back(std::move(matrix));
   std::vector<Stream> streams;
-  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+  for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
     for (const datasets::Matrix& matrix : matrices) {
       if (!entry.codec->refuses(matrix.view(), settings).empty()) continue;
       const fs::path file = folder / (std::to_string(streams.size()) + ".safetensors");

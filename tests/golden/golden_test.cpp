@@ -27,7 +27,7 @@ const codecs::CodecEntry& each_codec() {
 
 TEST_CASE("golden streams of every version decode to their matrices") {
   const codecs::CodecEntry& entry = each_codec();
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   INFO(entry.id);
   int streams = 0;
   for (uint32_t version = 1; version <= entry.codec->format_version; ++version)

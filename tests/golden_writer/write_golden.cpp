@@ -21,7 +21,7 @@ void write(const fs::path& path, std::span<const std::byte> bytes) {
 bool freeze(const codecs::CodecEntry& entry) {
   const fs::path folder = tests::golden_folder(entry, entry.codec->format_version);
   fs::create_directories(folder);
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   int added = 0;
   const auto add = [&](const fs::path& path, const auto& bytes) {
     if (fs::exists(path)) return;

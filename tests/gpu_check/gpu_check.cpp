@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/dense_matvec.h"
 #include "backends/cpu/team.h"
 #include "backends/exact_product.h"
 #include "backends/pass.h"
@@ -234,7 +234,7 @@ bool run_kernel(backends::Device& device, const backends::Kernel& kernel, const 
 bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const Chain& chain, double bandwidth,
                const Options& options) {
   std::vector<std::string> errors;
-  const codecs::Settings settings = codecs::resolve_settings(
+  const backends::Settings settings = codecs::resolve_settings(
       entry.codec->settings, options.codecs.empty() ? std::map<std::string, std::string>() : options.settings, errors);
   for (const std::string& error : errors) std::fprintf(stderr, "%s\n", error.c_str());
   if (!errors.empty()) return false;
@@ -242,7 +242,7 @@ bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const 
     std::printf("%-16s refused: %s\n", std::string(entry.id).c_str(), reason.c_str());
     return true;
   }
-  std::vector<codecs::CompressedMatrix> compressed(chain.matrices.size());
+  std::vector<backends::CompressedMatrix> compressed(chain.matrices.size());
   std::vector<datasets::Matrix> decoded(entry.codec->lossless ? 0 : compressed.size());  // of lossy codecs
   const backends::cpu::Team team(backends::cpu::Team::available_threads());
   team.run([&](int thread, int threads) {
@@ -265,7 +265,7 @@ bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const 
                   bandwidth,
                   decoded.empty() ? &chain.matrices : &decoded,
                   decoded.empty() ? &chain.exact : &exact};
-  for (const codecs::CompressedMatrix& layer : compressed) {
+  for (const backends::CompressedMatrix& layer : compressed) {
     stored += static_cast<double>(layer.stored_bytes());
     elements += static_cast<double>(layer.shape.elements());
     uploaded.push_back(device.upload(layer));

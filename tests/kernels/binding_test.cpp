@@ -68,7 +68,7 @@ class CountedPlace final : public backends::Place {
 // Two matrices with other tables, so that what one binding leaves where another one looks gives wrong results.
 struct Pair {
   std::vector<datasets::Matrix> matrices;
-  std::vector<codecs::CompressedMatrix> compressed;
+  std::vector<backends::CompressedMatrix> compressed;
 };
 
 std::string heap_violation(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
@@ -154,7 +154,7 @@ std::string binding_violation(backends::Device& device, const backends::Kernel& 
 
 // [64, 512] and [32, 1024] of a type, or of values, that the codec takes; empty if it takes none.
 Pair matrices_of(const codecs::CodecEntry& entry) {
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   const std::array<std::vector<datasets::Matrix>, 3> choices = {{
       {gaussian_matrix({64, 512}, 2, 1), gaussian_matrix({32, 1024}, 7, 2)},
       {bf16_matrix({64, 512}, 0.02, 1), bf16_matrix({32, 1024}, 0.5, 2)},
@@ -205,14 +205,14 @@ Table identity() {
   return table;
 }
 // Belongs to one matrix: whoever decodes another one by it is wrong.
-Table table_of(const codecs::CompressedView& matrix) {
+Table table_of(const backends::CompressedView& matrix) {
   Table table = identity();
   table[0] = static_cast<int8_t>(matrix.sections[0].bytes[0]);
   return table;
 }
 
 struct ByTable {
-  const codecs::CompressedView* matrix;
+  const backends::CompressedView* matrix;
   const int8_t* table;
   void operator()(void*, const backends::DecodeArgs& args) const {
     decode(args, table == nullptr ? reinterpret_cast<const int8_t*>(args.scratch) : table);

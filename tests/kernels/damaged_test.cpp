@@ -21,8 +21,8 @@ constexpr int kStreams = 100;
 #endif
 
 // One to four bytes of one section, half of the time among its first 64, where headers are; or its length.
-void damage(codecs::CompressedMatrix& stored, tests::Random& random) {
-  codecs::Section& section = stored.sections[random.next() % stored.sections.size()];
+void damage(backends::CompressedMatrix& stored, tests::Random& random) {
+  backends::Section& section = stored.sections[random.next() % stored.sections.size()];
   if (section.bytes.empty() || random.next() % 16 == 0) {
     section.bytes.resize(random.next() % (section.bytes.size() + 9));
     return;
@@ -33,7 +33,7 @@ void damage(codecs::CompressedMatrix& stored, tests::Random& random) {
         static_cast<std::byte>(random.next() % 2 == 0 ? 1u << random.next() % 8 : 1 + random.next() % 255);
 }
 
-void decode_by_every_kernel(const codecs::CodecEntry& entry, const codecs::CompressedMatrix& stored,
+void decode_by_every_kernel(const codecs::CodecEntry& entry, const backends::CompressedMatrix& stored,
                             const datasets::Matrix& matrix, Devices& devices) {
   for (auto& device : devices) {
     device->select();
@@ -68,15 +68,15 @@ TEST_CASE("a damaged stream that the reference accepts is decoded alike by every
   if (!has_kernels(entry, cpus)) return;
   tests::Random random{7};
   int accepted = 0;
-  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+  for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
     for (const datasets::Matrix& matrix :
          {tests::gaussian_matrix({33, 131}, 4), tests::gaussian_matrix({32, 512}, 9), tests::bf16_matrix({32, 512}),
           tests::bf16_matrix({33, 131}, 1e-38), tests::f8_matrix({32, 512}), tests::ternary_matrix({32, 512})}) {
       if (!entry.codec->refuses(matrix.view(), settings).empty()) continue;
-      const codecs::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
+      const backends::CompressedMatrix whole = codecs::encode_matrix(entry, matrix.view(), settings);
       if (whole.sections.empty()) continue;
       for (int i = 0; i < kStreams; ++i) {
-        codecs::CompressedMatrix stored = whole;
+        backends::CompressedMatrix stored = whole;
         damage(stored, random);
         datasets::Matrix decoded;
         try {

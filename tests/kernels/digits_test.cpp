@@ -1,4 +1,4 @@
-// Products of bytes with the digits of tokens (backends/gpu/digit_units.h), nearer to the exact ones than the bound of all products.
+// Products of bytes with the digits of tokens (backends/gpu/products/digit_units.h), nearer to the exact ones than the bound of all products.
 #include "tests/kernels/products.h"
 
 using namespace ecmv;
@@ -12,13 +12,13 @@ namespace {
 void digits_are_all_there(Devices devices) {
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  codecs::Settings settings = quads(*entry, "fragments", 8);
+  backends::Settings settings = quads(*entry, "fragments", 8);
   const Product product = multiply(gaussian_matrix({65, 700}, 4));
   constexpr int kTokens = 17;
   int ran = 0;
   for (const int raw_bits : {2, 4}) {
     settings.set("raw_bits", int64_t{raw_bits});
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), settings);
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), settings);
     for (auto& device : devices) {
       const auto uploaded = device->upload(compressed);
       for (const backends::Kernel& kernel : entry->kernels(device->info().backend))

@@ -13,9 +13,9 @@ void scale_groups(Devices devices) {
   for (const codecs::CodecEntry& entry : codecs::all_codecs())
     for (const datasets::Shape shape : {datasets::Shape{67, 512}, {40, 1040}, {16, 2048}}) {
       const datasets::Matrix matrix = weights(datasets::ElementType::i8, shape);
-      const codecs::Settings settings = codecs::default_settings(*entry.codec);
+      const backends::Settings settings = codecs::default_settings(*entry.codec);
       if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) continue;
-      std::optional<codecs::CompressedMatrix> compressed;
+      std::optional<backends::CompressedMatrix> compressed;
       const Product product{matrix, {}, {draw_tokens(shape.cols, backends::kMaxBatch), {}}};
       Product rounded = product;
       for (float& token : rounded.bf16.tokens)

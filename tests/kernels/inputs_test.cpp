@@ -11,14 +11,14 @@ namespace {
 
 constexpr datasets::Shape kShape = {5, 7};
 
-codecs::CompressedMatrix stored(const datasets::Matrix& matrix) {
-  codecs::CompressedMatrix compressed;
+backends::CompressedMatrix stored(const datasets::Matrix& matrix) {
+  backends::CompressedMatrix compressed;
   compressed.shape = matrix.shape;
-  compressed.sections.push_back({"elements", codecs::Role::payload, 64, matrix.elements});
+  compressed.sections.push_back({"elements", backends::Role::payload, 64, matrix.elements});
   return compressed;
 }
 
-void copy_elements(const codecs::CompressedView& view, std::span<std::byte> out) {
+void copy_elements(const backends::CompressedView& view, std::span<std::byte> out) {
   std::memcpy(out.data(), view.sections[0].bytes.data(), out.size());
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/dense_matvec.h"
 #include "tests/kernels/places.h"
 #include "tests/test_matrices.h"
 #include "tests/test_settings.h"
@@ -73,10 +73,10 @@ bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, c
 
 // Every kernel of a codec on one matrix; returns how many ran. Products are those of int8 matrices that are stored
 // without loss.
-int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
+int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const backends::Settings& settings,
             Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
-  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
   const bool lossy = !entry.codec->lossless && !entry.codec->error_bound(matrix.view(), settings).exact();
   const bool multiplies = matrix.type == datasets::ElementType::i8 && !lossy;
   const Expected expected = multiplies ? multiply(matrix) : Expected{};
@@ -100,9 +100,9 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
 
 // A chain of layers of different shapes through every fused product of a codec: layer by layer, then twice in whole, as
 // a graph and as plain launches. Returns how many policies ran that take the chain as a whole.
-int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings,
+int run_chain(const codecs::CodecEntry& entry, const backends::Settings& settings,
               const std::vector<datasets::Shape>& shapes, Devices& devices) {
-  std::vector<codecs::CompressedMatrix> compressed;
+  std::vector<backends::CompressedMatrix> compressed;
   std::vector<Expected> expected;
   backends::PassPlan plan;
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -118,7 +118,7 @@ int run_chain(const codecs::CodecEntry& entry, const codecs::Settings& settings,
   for (auto& device : devices) {
     std::vector<std::unique_ptr<backends::UploadedMatrix>> uploaded;
     plan.layers.clear();
-    for (const codecs::CompressedMatrix& layer : compressed) {
+    for (const backends::CompressedMatrix& layer : compressed) {
       uploaded.push_back(device->upload(layer));
       plan.layers.push_back(uploaded.back().get());
     }
@@ -176,7 +176,7 @@ bool runs_chains(const codecs::CodecEntry& entry, std::string_view backend) {
 void run_chains(const codecs::CodecEntry& entry, Devices devices) {
   int ran = 0;
   if (std::ranges::any_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); }))
-    for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+    for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
       run_chain(entry, settings, {{128, 1008}, {100, 128}, {128, 100}, {37, 128}}, devices);
   for (const std::vector<datasets::Shape>& shapes :
        std::vector<std::vector<datasets::Shape>>{{{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}},
@@ -200,7 +200,7 @@ void run_default_settings(const codecs::CodecEntry& entry, const std::vector<dat
 void run_every_setting(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
                        Devices devices) {
   int ran = 0;
-  for (const codecs::Settings& settings : tests::settings_to_test(*entry.codec))
+  for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
     for (const datasets::Matrix& matrix : matrices) ran += run_all(entry, matrix, settings, devices);
   INFO(entry.id);
   CHECK((ran > 0 || !has_kernels(entry, devices)));
@@ -267,7 +267,7 @@ TEST_CASE("chains of wide layers are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  codecs::Settings settings = codecs::default_settings(*entry->codec);
+  backends::Settings settings = codecs::default_settings(*entry->codec);
   for (const char* name : {"symbol_cols", "table_bits"}) settings.set(name, int64_t{8});
   settings.set("raw_bits", int64_t{2});
   settings.set("tile_cols", int64_t{256});
@@ -281,7 +281,7 @@ TEST_CASE("strips and rotated symbols are exact in the emulator", "[emulator]") 
   Devices emulators = devices_or_skip(Place::emulator);
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  codecs::Settings settings = codecs::default_settings(*entry->codec);
+  backends::Settings settings = codecs::default_settings(*entry->codec);
   settings.set("symbol_cols", int64_t{8});
   settings.set("layout", std::string("strips"));
   settings.set("fallback", std::string("none"));
@@ -347,7 +347,7 @@ TEST_CASE("a kernel whose launches cannot be captured is refused as a graph and 
   kernel.bind = [](const backends::Policy&, std::span<const backends::Layer>, backends::Place&) {
     return backends::BoundKernel(Nothing{}, {.capturable = false});
   };
-  codecs::CompressedMatrix empty;
+  backends::CompressedMatrix empty;
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(empty);
     backends::PassPlan plan;
@@ -366,7 +366,7 @@ TEST_CASE("a chain runs as a captured graph and as plain launches, with the same
   const codecs::CodecEntry& entry = each_codec();
   const datasets::Matrix first = tests::gaussian_matrix({512, 512}, 4, 1),
                          second = tests::gaussian_matrix({512, 512}, 4, 2);
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   if (!entry.codec->refuses(first.view(), settings).empty()) return;
   const Expected one = multiply(first);
   std::vector<int8_t> expected_v;

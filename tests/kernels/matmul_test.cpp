@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "backends/cpu/copy_rows.h"
+#include "backends/cpu/products/copy_rows.h"
 #include "tests/kernels/products.h"
 #include "tests/test_settings.h"
 
@@ -15,10 +15,10 @@ namespace {
 constexpr int kBatches[] = {1, 2, 3, 5, 16, backends::kMaxBatch};
 
 // Fused kernels with every policy and batch, the first decode kernel with one batch. Returns how many fused ones ran.
-int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
+int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const backends::Settings& settings,
             std::span<const int> batches, Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
-  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
   const Product product = multiply(entry.codec->lossless ? matrix : decoded_by_reference(entry, compressed, matrix));
   REQUIRE(product.f32.exact.refused == "");
   int ran = 0;
@@ -80,7 +80,7 @@ void run_every_setting(const codecs::CodecEntry& entry, Devices devices) {
   if (!has_matmul(entry, devices)) return;
   const int batches[] = {1, 3, 16};
   int ran = 0;
-  for (const codecs::Settings& settings : settings_to_test(*entry.codec))
+  for (const backends::Settings& settings : settings_to_test(*entry.codec))
     for (const datasets::Matrix& matrix : matrices({{67, 203}, {64, 512}}))
       ran += run_all(entry, matrix, settings, batches, devices);
   INFO(entry.id);
@@ -88,7 +88,7 @@ void run_every_setting(const codecs::CodecEntry& entry, Devices devices) {
 }
 
 backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const codecs::CompressedView& matrix = *layers[0].matrix;
+  const backends::CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{matrix.sections[0].bytes.data(),
                                  matrix.shape.cols * datasets::element_bytes(matrix.type)};
 }
@@ -102,14 +102,14 @@ void run_odd_tiles(Devices devices) {
   int ran = 0;
   for (const char* layout : {"rows", "fragments"}) {
     for (const int symbol_cols : {4, 8}) {
-      codecs::Settings integers = quads(*entry, layout, symbol_cols);
+      backends::Settings integers = quads(*entry, layout, symbol_cols);
       integers.set("tile_cols", int64_t{symbol_cols == 4 ? 384 : 768});
       ran += run_all(*entry, gaussian_matrix({65, 1900}, 4), integers, batches, devices);
     }
-    codecs::Settings floats = codecs::default_settings(*entry->codec);
+    backends::Settings floats = codecs::default_settings(*entry->codec);
     floats.set("layout", std::string(layout));
     floats.set("tile_cols", int64_t{384});
-    codecs::Settings eights = float_eights(*entry, layout);
+    backends::Settings eights = float_eights(*entry, layout);
     eights.set("tile_cols", int64_t{768});
     for (const datasets::Matrix& matrix : {bf16_matrix({65, 1900}), f8_matrix({40, 1900})})
       ran += run_all(*entry, matrix, floats, batches, devices) + run_all(*entry, matrix, eights, batches, devices);
@@ -154,8 +154,8 @@ TEST_CASE("every matmul kernel keeps the bound in the emulator with every settin
 }
 
 // Kernels may scale tokens by their largest number, which no other one must then overflow or vanish for.
-void run_every_scale(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const codecs::Settings& settings,
-                     Devices& devices) {
+void run_every_scale(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
+                     const backends::Settings& settings, Devices& devices) {
   if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) return;
   Product product = multiply(matrix);
   for (TokenProducts* of : {&product.f32, &product.bf16}) {
@@ -166,7 +166,7 @@ void run_every_scale(const codecs::CodecEntry& entry, const datasets::Matrix& ma
     of->exact = backends::exact_product(matrix.view(), of->tokens, backends::kMaxBatch);
     REQUIRE(of->exact.refused == "");
   }
-  const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+  const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
   for (auto& device : devices) {
     const auto uploaded = device->upload(compressed);
     for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
@@ -179,7 +179,7 @@ void run_every_scale(const codecs::CodecEntry& entry, const datasets::Matrix& ma
 }
 
 void run_every_scale(const codecs::CodecEntry& entry, Devices devices) {
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   run_every_scale(entry, f8_matrix({64, 512}), settings, devices);
   if (entry.id != "quad_huffman") return;
   for (const char* layout : {"rows", "fragments"}) {
@@ -218,11 +218,11 @@ TEST_CASE("products refuse streams of quad_huffman of bf16 of before version 7, 
   const datasets::Matrix matrix = bf16_matrix({64, 512});
   for (const char* layout : {"rows", "fragments"}) {
     INFO(layout);
-    codecs::Settings settings = codecs::default_settings(*entry->codec);
+    backends::Settings settings = codecs::default_settings(*entry->codec);
     settings.set("layout", std::string(layout));
     settings.set("fallback", std::string("none"));
-    const codecs::CompressedMatrix now = codecs::encode_matrix(*entry, matrix.view(), settings);
-    codecs::CompressedMatrix before = now;
+    const backends::CompressedMatrix now = codecs::encode_matrix(*entry, matrix.view(), settings);
+    backends::CompressedMatrix before = now;
     std::vector<std::byte>& patches = before.sections.back().bytes;
     patches.resize(patches.size() / 5 * 4);
     before.sections.front().bytes[5] &= ~std::byte{16};
@@ -261,10 +261,10 @@ TEST_CASE("unfused products take every element type that float32 holds") {
          {datasets::Shape{67, 203}, datasets::Shape{9, 4099}, datasets::Shape{3, 0}, datasets::Shape{1, 1}}) {
       const Product product = multiply(weights(type, shape));
       REQUIRE(product.f32.exact.refused == "");
-      codecs::CompressedMatrix compressed;
+      backends::CompressedMatrix compressed;
       compressed.shape = shape;
       compressed.type = type;
-      compressed.sections.push_back({"elements", codecs::Role::payload, 64, product.matrix.elements});
+      compressed.sections.push_back({"elements", backends::Role::payload, 64, product.matrix.elements});
       for (const int threads : {1, 3})
         for (auto& device : devices(Place::cpu, threads)) {
           const auto uploaded = device->upload(compressed);
@@ -289,9 +289,9 @@ void lose_all_products(Devices devices) {
   const backends::ExactProduct exact = backends::exact_product(matrix.view(), token, 1);
   int ran = 0;
   for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
-    const codecs::Settings settings = codecs::default_settings(*entry.codec);
+    const backends::Settings settings = codecs::default_settings(*entry.codec);
     if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) continue;
-    const codecs::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
     for (auto& device : devices) {
       const auto uploaded = device->upload(compressed);
       for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
@@ -346,7 +346,7 @@ TEST_CASE("products keep the bound where factors are subnormal") {
   product.f32.tokens = product.bf16.tokens;
   for (TokenProducts* of : {&product.f32, &product.bf16})
     of->exact = backends::exact_product(product.matrix.view(), of->tokens, backends::kMaxBatch);
-  const codecs::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), {});
+  const backends::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), {});
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(compressed);
     for (const backends::Kernel& kernel : entry->kernels(device->info().backend))
@@ -371,9 +371,9 @@ TEST_CASE("products with tokens of bf16 keep the bound where matrix units cut th
 
 TEST_CASE("passes refuse batches without their tokens") {
   const Product product = multiply(weights(datasets::ElementType::i8, {3, 5}));
-  codecs::CompressedMatrix compressed;
+  backends::CompressedMatrix compressed;
   compressed.shape = product.matrix.shape;
-  compressed.sections.push_back({"elements", codecs::Role::payload, 64, product.matrix.elements});
+  compressed.sections.push_back({"elements", backends::Role::payload, 64, product.matrix.elements});
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(compressed);
     backends::PassPlan plan;

@@ -50,7 +50,7 @@ inline Devices devices_or_skip(Place place) {
 
 // What decode kernels must give: the matrix, or what the reference decoder makes of it where the codec is lossy.
 inline datasets::Matrix decoded_by_reference(const codecs::CodecEntry& entry,
-                                             const codecs::CompressedMatrix& compressed,
+                                             const backends::CompressedMatrix& compressed,
                                              const datasets::Matrix& matrix) {
   datasets::Matrix decoded = matrix;
   entry.codec->decode(compressed.view(), decoded.elements);

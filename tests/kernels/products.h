@@ -107,8 +107,8 @@ inline datasets::Matrix weights(datasets::ElementType type, datasets::Shape shap
 }
 
 // quad_huffman with that layout, and cells that all of its kernels of int8 elements take.
-inline codecs::Settings quads(const codecs::CodecEntry& entry, const char* layout, int symbol_cols) {
-  codecs::Settings settings = codecs::default_settings(*entry.codec);
+inline backends::Settings quads(const codecs::CodecEntry& entry, const char* layout, int symbol_cols) {
+  backends::Settings settings = codecs::default_settings(*entry.codec);
   settings.set("symbol_cols", int64_t{symbol_cols});
   settings.set("layout", std::string(layout));
   settings.set("cells", std::string("folded"));
@@ -118,8 +118,8 @@ inline codecs::Settings quads(const codecs::CodecEntry& entry, const char* layou
 }
 
 // quad_huffman of bf16 or f8 with symbols of eight exponents.
-inline codecs::Settings float_eights(const codecs::CodecEntry& entry, const char* layout) {
-  codecs::Settings settings = codecs::default_settings(*entry.codec);
+inline backends::Settings float_eights(const codecs::CodecEntry& entry, const char* layout) {
+  backends::Settings settings = codecs::default_settings(*entry.codec);
   settings.set("symbol_cols", int64_t{8});
   settings.set("layout", std::string(layout));
   settings.set("fallback", std::string("none"));

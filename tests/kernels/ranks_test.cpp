@@ -57,13 +57,13 @@ class ThreadRanks final : public backends::Ranks {
   Fault fault_;
 };
 
-codecs::CompressedMatrix stored(const datasets::Matrix& matrix, int64_t first, int64_t end) {
-  codecs::CompressedMatrix compressed;
+backends::CompressedMatrix stored(const datasets::Matrix& matrix, int64_t first, int64_t end) {
+  backends::CompressedMatrix compressed;
   compressed.shape = {end - first, matrix.shape.cols};
   const auto rows = std::span(matrix.elements)
                         .subspan(static_cast<size_t>(first * matrix.shape.cols),
                                  static_cast<size_t>((end - first) * matrix.shape.cols));
-  compressed.sections.push_back({"elements", codecs::Role::payload, 64, {rows.begin(), rows.end()}});
+  compressed.sections.push_back({"elements", backends::Role::payload, 64, {rows.begin(), rows.end()}});
   return compressed;
 }
 
@@ -87,7 +87,7 @@ Results run(const std::vector<datasets::Matrix>& layers, int ranks, Place place,
       const auto& opened = opened_by[static_cast<size_t>(rank)];
       std::vector<std::unique_ptr<backends::UploadedMatrix>> uploads;
       backends::PassPlan plan;
-      plan.reference_decode = [](const codecs::CompressedView& view, std::span<std::byte> out) {
+      plan.reference_decode = [](const backends::CompressedView& view, std::span<std::byte> out) {
         std::memcpy(out.data(), view.sections[0].bytes.data(), out.size());
       };
       for (const datasets::Matrix& layer : layers) {
@@ -175,7 +175,7 @@ struct PairOfLayers {
   }
 };
 
-codecs::CompressedMatrix stored_cols(const datasets::Matrix& matrix, int64_t first, int64_t end) {
+backends::CompressedMatrix stored_cols(const datasets::Matrix& matrix, int64_t first, int64_t end) {
   datasets::Matrix part;
   part.shape = {matrix.shape.rows, end - first};
   for (int64_t row = 0; row < matrix.shape.rows; ++row)
@@ -213,7 +213,7 @@ SharedPair run_pair(const PairOfLayers& layers, const std::vector<int64_t>& rows
       const auto by_rows = opened->upload(stored(layers.first, rows[at], rows[at + 1])),
                  by_cols = opened->upload(stored_cols(layers.second, cols[at], cols[at + 1]));
       backends::PassPlan plan;
-      plan.reference_decode = [](const codecs::CompressedView& view, std::span<std::byte> out) {
+      plan.reference_decode = [](const backends::CompressedView& view, std::span<std::byte> out) {
         std::memcpy(out.data(), view.sections[0].bytes.data(), out.size());
       };
       plan.op = backends::Op::matmul;
@@ -315,7 +315,7 @@ TEST_CASE("plans whose parts are not those of the ranks are refused") {
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(stored(matrix, 0, 8));
     backends::PassPlan plan;
-    plan.reference_decode = [](const codecs::CompressedView&, std::span<std::byte>) {};
+    plan.reference_decode = [](const backends::CompressedView&, std::span<std::byte>) {};
     plan.layers = {uploaded.get()};
     plan.op = backends::Op::matmul;
     plan.tokens = {std::vector<float>(6)};
@@ -345,7 +345,7 @@ TEST_CASE("ranks share products alone") {
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(stored(matrix, 0, 8));
     backends::PassPlan plan;
-    plan.reference_decode = [](const codecs::CompressedView&, std::span<std::byte>) {};
+    plan.reference_decode = [](const backends::CompressedView&, std::span<std::byte>) {};
     plan.layers = {uploaded.get()};
     plan.ranks = &own;
     plan.parts = {{0, 8}};

@@ -6,7 +6,7 @@
 #include <list>
 #include <map>
 
-#include "backends/cpu/dense_matvec.h"
+#include "backends/cpu/products/dense_matvec.h"
 #include "codecs/registry.h"
 #include "tests/kernels/places.h"
 #include "tests/test_matrices.h"
@@ -31,15 +31,15 @@ T* first(Lines& lines) {
 // The sections of one matrix after the other in the same memory.
 class Memory {
  public:
-  explicit Memory(std::span<const codecs::CompressedMatrix> matrices) {
+  explicit Memory(std::span<const backends::CompressedMatrix> matrices) {
     for (size_t s = 0; s < matrices[0].sections.size(); ++s) {
       size_t most = 0;
       for (const auto& matrix : matrices) most = std::max(most, matrix.sections[s].bytes.size());
       sections_.push_back(lines_of(most));
     }
   }
-  codecs::CompressedView hold(const codecs::CompressedMatrix& matrix) {
-    codecs::CompressedView view = matrix.view();
+  backends::CompressedView hold(const backends::CompressedMatrix& matrix) {
+    backends::CompressedView view = matrix.view();
     for (size_t s = 0; s < sections_.size(); ++s) {
       const auto& bytes = matrix.sections[s].bytes;
       std::ranges::copy(bytes, first<std::byte>(sections_[s]));
@@ -73,7 +73,7 @@ class OwnPlace final : public backends::Place {
 
 // "" if the kernel gives each of two matrices' results, first one's, second one's, first one's again.
 std::string same_memory_violation(const backends::Kernel& kernel, const backends::Policy& policy,
-                                  std::span<const codecs::CompressedMatrix> compressed,
+                                  std::span<const backends::CompressedMatrix> compressed,
                                   std::span<const datasets::Matrix> matrices) {
   const auto [rows, cols] = matrices[0].shape;
   Lines x_lines = lines_of(static_cast<size_t>(cols + backends::kVectorPaddingBytes));
@@ -83,7 +83,7 @@ std::string same_memory_violation(const backends::Kernel& kernel, const backends
   for (int64_t i = 0; i < cols; ++i) x[i] = static_cast<int8_t>(random.next());
   Memory memory(compressed);
   for (const size_t turn : {size_t{0}, size_t{1}, size_t{0}}) {
-    const codecs::CompressedView view = memory.hold(compressed[turn]);
+    const backends::CompressedView view = memory.hold(compressed[turn]);
     if (!kernel.refuses(view, {}, policy).empty()) return "";
     OwnPlace place;
     const backends::Layer layer{.matrix = &view, .y = nullptr, .v = nullptr, .scale = 0};
@@ -111,10 +111,10 @@ std::vector<datasets::Matrix> two_matrices() {
   return {gaussian_matrix({64, 512}, 4, 1), gaussian_matrix({64, 512}, 4, 2)};
 }
 
-std::vector<codecs::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
-                                              const std::vector<datasets::Matrix>& matrices) {
-  std::vector<codecs::CompressedMatrix> out;
-  const codecs::Settings settings = codecs::default_settings(*entry.codec);
+std::vector<backends::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
+                                                const std::vector<datasets::Matrix>& matrices) {
+  std::vector<backends::CompressedMatrix> out;
+  const backends::Settings settings = codecs::default_settings(*entry.codec);
   for (const datasets::Matrix& matrix : matrices)
     if (entry.codec->refuses(matrix.view(), settings).empty())
       out.push_back(codecs::encode_matrix(entry, matrix.view(), settings));
@@ -122,7 +122,7 @@ std::vector<codecs::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
 }
 
 // Kernels of raw_int8 that remember what an address held.
-const std::vector<int8_t>& known(const codecs::CompressedView& view) {
+const std::vector<int8_t>& known(const backends::CompressedView& view) {
   static std::map<const std::byte*, std::vector<int8_t>> all;
   const std::span<const std::byte> bytes = view.sections[0].bytes;
   std::vector<int8_t>& matrix = all[bytes.data()];
@@ -131,13 +131,13 @@ const std::vector<int8_t>& known(const codecs::CompressedView& view) {
   return matrix;
 }
 struct Decode {
-  const codecs::CompressedView* view;
+  const backends::CompressedView* view;
   void operator()(void*, const backends::DecodeArgs& args) const {
     std::memcpy(args.out, known(*view).data(), known(*view).size());
   }
 };
 struct Multiply {
-  const codecs::CompressedView* view;
+  const backends::CompressedView* view;
   void operator()(void*, const backends::MatvecArgs& args) const {
     backends::cpu::dense_matvec_scalar(known(*view).data(), view->shape.rows, view->shape.cols, args.x, args.y);
   }
@@ -153,7 +153,7 @@ backends::BoundKernel bind_remembering(const backends::Policy&, std::span<const 
 TEST_CASE("kernels give the results of the matrix that is in memory, not of one that was there before") {
   const codecs::CodecEntry& entry = each_codec();
   const std::vector<datasets::Matrix> matrices = two_matrices();
-  const std::vector<codecs::CompressedMatrix> compressed = encoded(entry, matrices);
+  const std::vector<backends::CompressedMatrix> compressed = encoded(entry, matrices);
   if (compressed.size() < 2 || !entry.codec->lossless) return;
   for (auto& device : devices(Place::cpu, 1)) {
     device->select();
@@ -170,7 +170,7 @@ TEST_CASE("a kernel that remembers a matrix by its address is caught") {
   const codecs::CodecEntry* raw = codecs::find_codec("raw_int8");
   if (raw == nullptr) SKIP("this build has not the codec raw_int8");
   const std::vector<datasets::Matrix> matrices = two_matrices();
-  const std::vector<codecs::CompressedMatrix> compressed = encoded(*raw, matrices);
+  const std::vector<backends::CompressedMatrix> compressed = encoded(*raw, matrices);
   for (const backends::Kernel& kernel :
        {backends::Kernel{.op = Op::decode, .variant = "remembering", .bind = bind_remembering<Decode>},
         backends::Kernel{.op = Op::matvec, .variant = "remembering", .bind = bind_remembering<Multiply>}})

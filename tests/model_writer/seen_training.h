@@ -8,7 +8,7 @@
 
 #include "codecs/mpc/format.h"
 #include "codecs/mpc/train.h"
-#include "datasets/workload.h"
+#include "datasets/workloads/workload.h"
 
 namespace ecmv::tests {
 

@@ -47,18 +47,19 @@ const codecs::CodecEntry& entry() {
   return *found;
 }
 
-codecs::Settings settings_of(const std::map<std::string, std::string>& given) {
+backends::Settings settings_of(const std::map<std::string, std::string>& given) {
   std::vector<std::string> errors;
-  codecs::Settings settings = codecs::resolve_settings(entry().codec->settings, given, errors);
+  backends::Settings settings = codecs::resolve_settings(entry().codec->settings, given, errors);
   REQUIRE(errors.empty());
   return settings;
 }
-codecs::CompressedMatrix encode(const datasets::Matrix& matrix, const std::map<std::string, std::string>& given = {}) {
-  const codecs::Settings settings = settings_of(given);
+backends::CompressedMatrix encode(const datasets::Matrix& matrix,
+                                  const std::map<std::string, std::string>& given = {}) {
+  const backends::Settings settings = settings_of(given);
   REQUIRE(entry().codec->refuses(matrix.view(), settings) == "");
   return codecs::encode_matrix(entry(), matrix.view(), settings);
 }
-std::vector<std::byte> decode(const codecs::CompressedMatrix& compressed) {
+std::vector<std::byte> decode(const backends::CompressedMatrix& compressed) {
   return codecs::read_stream(*entry().codec, compressed.view()).elements;
 }
 
@@ -66,7 +67,7 @@ constexpr int64_t kHeaderBytes = 12;  // of the fake's chunks, before the bytes 
 const datasets::Shape kThreeChunks = {1, 2500};
 
 // The stored hash, so that damage is left to the library to find.
-void mend_hash(codecs::CompressedMatrix& stored) {
+void mend_hash(backends::CompressedMatrix& stored) {
   const auto hash = [](const std::vector<std::byte>& bytes) {
     return datasets::content_hash({{1, static_cast<int64_t>(bytes.size())}, datasets::ElementType::u8, bytes});
   };
@@ -80,7 +81,7 @@ void mend_hash(codecs::CompressedMatrix& stored) {
 TEST_CASE("chunks begin at multiples of 16, end where they end, and everything is counted") {
   const datasets::Matrix matrix = tests::make_matrix(
       "mixed", kThreeChunks, [](int64_t i) { return i / 1024 == 1 ? 7 : static_cast<int>(i * i % 251) - 125; });
-  const codecs::CompressedMatrix stored = encode(matrix, {{"chunk_kib", "1"}});
+  const backends::CompressedMatrix stored = encode(matrix, {{"chunk_kib", "1"}});
   REQUIRE(stored.sections.size() == 3);
   // 1024 bytes as they are, 1024 equal ones as one, 452 as they are.
   const int64_t sizes[] = {kHeaderBytes + 1024, kHeaderBytes + 1, kHeaderBytes + 452};
@@ -90,8 +91,8 @@ TEST_CASE("chunks begin at multiples of 16, end where they end, and everything i
           static_cast<uint64_t>(begins[chunk] + sizes[chunk]));
   CHECK(stored.sections[0].bytes.size() == static_cast<size_t>(1056 + kHeaderBytes + 452));
   CHECK(stored.sections[0].padding_bytes == 4 + 3);
-  CHECK(stored.stored_bytes(codecs::Role::index) == 3 * 8 + 8);
-  CHECK(stored.stored_bytes() == stored.stored_bytes(codecs::Role::payload) + 32);
+  CHECK(stored.stored_bytes(backends::Role::index) == 3 * 8 + 8);
+  CHECK(stored.stored_bytes() == stored.stored_bytes(backends::Role::payload) + 32);
   CHECK(decode(stored) == matrix.elements);
   CHECK(entry().codec->max_stored_bytes({1, 2500}, stored.settings) == 3 * (1040 + 8) + 8);
   CHECK(alive() == 0);
@@ -114,7 +115,7 @@ TEST_CASE("matrices of every type and of lengths around a chunk come back") {
 
 TEST_CASE("a matrix without elements takes neither library nor device") {
   for (const datasets::Shape shape : {datasets::Shape{0, 0}, {0, 5}, {5, 0}}) {
-    const codecs::CompressedMatrix stored = encode(tests::gaussian_matrix(shape, 4));
+    const backends::CompressedMatrix stored = encode(tests::gaussian_matrix(shape, 4));
     CHECK(stored.stored_bytes() == 8);
     CHECK(entry().codec->max_stored_bytes(shape, stored.settings) == 8);
     CHECK(decode(stored).empty());
@@ -122,9 +123,9 @@ TEST_CASE("a matrix without elements takes neither library nor device") {
 }
 
 TEST_CASE("damaged streams are refused before the library gets them") {
-  const codecs::CompressedMatrix whole = encode(tests::gaussian_matrix(kThreeChunks, 4), {{"chunk_kib", "1"}});
+  const backends::CompressedMatrix whole = encode(tests::gaussian_matrix(kThreeChunks, 4), {{"chunk_kib", "1"}});
   const auto message = [&](auto damage) {
-    codecs::CompressedMatrix stored = whole;
+    backends::CompressedMatrix stored = whole;
     damage(stored);
     try {
       (void)decode(stored);
@@ -133,7 +134,7 @@ TEST_CASE("damaged streams are refused before the library gets them") {
     }
     return std::string();
   };
-  const auto end = [](codecs::CompressedMatrix& stored, size_t chunk, uint64_t value) {
+  const auto end = [](backends::CompressedMatrix& stored, size_t chunk, uint64_t value) {
     codecs::modelling::store_word(stored.sections[1].bytes, 8 * chunk, 8, value);
   };
   CHECK(message([](auto&) {}) == "");
@@ -162,7 +163,7 @@ TEST_CASE("damaged streams are refused before the library gets them") {
 
 TEST_CASE("every call that fails ends in a sentence, and leaves nothing on the device") {
   const datasets::Matrix matrix = tests::gaussian_matrix(kThreeChunks, 4);
-  const codecs::CompressedMatrix stored = encode(matrix, {{"chunk_kib", "1"}});
+  const backends::CompressedMatrix stored = encode(matrix, {{"chunk_kib", "1"}});
   const std::string driver = "failed: status 999, a fault that was asked for.", status = "status 10, invalid value.";
   const auto fails_in = [&](const std::string& what, auto call, const std::string& sentence) {
     INFO(what);
@@ -197,7 +198,7 @@ TEST_CASE("every call that fails ends in a sentence, and leaves nothing on the d
 TEST_CASE("the kernel says what the library did not do", "[emulator]") {
   if (entry().kernels("emulator").empty()) SKIP("This build has no emulator.");
   const auto device = backends::find_backend("emulator")->open({1, "wave32"});
-  const codecs::CompressedMatrix stored = encode(tests::gaussian_matrix({30, 100}, 4), {{"chunk_kib", "1"}});
+  const backends::CompressedMatrix stored = encode(tests::gaussian_matrix({30, 100}, 4), {{"chunk_kib", "1"}});
   const auto uploaded = device->upload(stored);
   const backends::Kernel& kernel = entry().kernels("emulator").front();
   backends::PassPlan plan;

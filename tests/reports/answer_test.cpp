@@ -1,5 +1,5 @@
 // Claims about the sentence at the top of a report: it says who wins only where that is decided.
-#include "reports/answer.h"
+#include "reports/tables/answer.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

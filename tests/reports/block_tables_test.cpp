@@ -1,5 +1,5 @@
 // Claims about the tables of memory compression, on records small enough to work out by hand.
-#include "reports/block_tables.h"
+#include "reports/tables/block_tables.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>

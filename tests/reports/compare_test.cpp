@@ -9,7 +9,7 @@
 #include <map>
 
 #include "reports/metrics.h"
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <sstream>
 
-#include "reports/answer.h"
 #include "reports/fields.h"
-#include "reports/figures.h"
-#include "reports/tables.h"
+#include "reports/figures/figures.h"
+#include "reports/tables/answer.h"
+#include "reports/tables/tables.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

@@ -14,13 +14,13 @@
 #include <set>
 #include <sstream>
 
-#include "reports/figures.h"
-#include "reports/google_benchmark.h"
+#include "reports/exports/google_benchmark.h"
+#include "reports/exports/latex.h"
+#include "reports/exports/pgfplots.h"
+#include "reports/figures/figures.h"
 #include "reports/keys.h"
-#include "reports/latex.h"
-#include "reports/pgfplots.h"
 #include "reports/report.h"
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

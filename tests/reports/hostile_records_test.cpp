@@ -5,8 +5,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "reports/figure.h"
-#include "reports/gnuplot.h"
+#include "reports/figures/figure.h"
+#include "reports/figures/gnuplot.h"
 #include "reports/report.h"
 #include "tests/reports/fixtures.h"
 

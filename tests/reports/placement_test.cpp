@@ -1,11 +1,11 @@
 // Claims about the places of letters, labels and legends in figures: they keep clear of one another.
-#include "reports/placement.h"
+#include "reports/figures/placement.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <regex>
 
-#include "reports/gnuplot.h"
+#include "reports/figures/gnuplot.h"
 
 using namespace ecmv::reports;
 

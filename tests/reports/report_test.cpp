@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "reports/figures.h"
-#include "reports/gnuplot.h"
-#include "reports/html.h"
+#include "reports/exports/html.h"
+#include "reports/figures/figures.h"
+#include "reports/figures/gnuplot.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

@@ -5,7 +5,7 @@
 
 #include "reports/fields.h"
 #include "reports/keys.h"
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

@@ -7,7 +7,7 @@
 
 #include "reports/fields.h"
 #include "reports/metrics.h"
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

@@ -1,6 +1,6 @@
 // Claims about tables. The golden texts lie in fixtures/golden_*; a wanted change is made by running with
 // ECMV_WRITE_GOLDEN=1 and reviewing the difference.
-#include "reports/tables.h"
+#include "reports/tables/tables.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <set>
 
+#include "reports/exports/latex.h"
 #include "reports/fields.h"
-#include "reports/figures.h"
-#include "reports/latex.h"
+#include "reports/figures/figures.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

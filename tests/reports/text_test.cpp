@@ -5,12 +5,12 @@
 #include <chrono>
 #include <sstream>
 
+#include "reports/exports/html.h"
+#include "reports/exports/latex.h"
+#include "reports/exports/pgfplots.h"
 #include "reports/fields.h"
-#include "reports/gnuplot.h"
-#include "reports/html.h"
-#include "reports/latex.h"
-#include "reports/pgfplots.h"
-#include "reports/table.h"
+#include "reports/figures/gnuplot.h"
+#include "reports/tables/table.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;

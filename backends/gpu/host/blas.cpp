@@ -1,0 +1,168 @@
+// See blas.h. Both libraries are called through their C interfaces, which have kept their signatures and numbers for
+// years (cuBLAS since 11, rocBLAS since ROCm 4.5), so that no header of theirs is needed to build.
+#include "backends/gpu/host/blas.h"
+
+#if defined(ECMV_GPU_EMULATOR)
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+std::string blas_missing() { return "The emulator has no BLAS library: it runs this project's own kernels."; }
+void blas_product(const int8_t*, datasets::Shape, const int8_t*, int, int32_t*, const BlasPlace&) {
+  throw std::logic_error(blas_missing());
+}
+void blas_product(const uint16_t*, datasets::Shape, const uint16_t*, int64_t, int, float*, const BlasPlace&) {
+  throw std::logic_error(blas_missing());
+}
+void blas_product(const float*, datasets::Shape, const float*, float*, const BlasPlace&) {
+  throw std::logic_error(blas_missing());
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
+
+#else
+
+#include <dlfcn.h>
+
+#include <map>
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+namespace {
+
+using Handle = void*;
+
+#if defined(__HIP_PLATFORM_AMD__)
+constexpr const char* kName = "rocBLAS";
+constexpr const char* kFiles[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0",
+                                  "librocblas.so"};
+constexpr const char *kCreate = "rocblas_create_handle", *kSetStream = "rocblas_set_stream",
+                     *kSetWorkspace = "rocblas_set_workspace", *kGemm = "rocblas_gemm_ex", *kGemv = "rocblas_sgemv";
+constexpr int kPlain = 111, kTransposed = 112, kInt8 = 160, kInt32 = 162, kBf16 = 168, kFloat = 151;
+using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int,
+                     const void*, const void*, int, int, void*, int, int, int, int, int32_t, uint32_t);
+#else
+constexpr const char* kName = "cuBLAS";
+constexpr const char* kFiles[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
+constexpr const char *kCreate = "cublasCreate_v2", *kSetStream = "cublasSetStream_v2",
+                     *kSetWorkspace = "cublasSetWorkspace_v2", *kGemm = "cublasGemmEx", *kGemv = "cublasSgemv_v2";
+constexpr int kPlain = 0, kTransposed = 1, kInt8 = 3, kInt32 = 10, kBf16 = 14, kFloat = 0, kComputeInt32 = 72,
+              kComputeFloat = 68, kAnyAlgorithm = -1;
+using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int,
+                     const void*, void*, int, int, int, int);
+#endif
+
+struct Library {
+  int (*create)(Handle*) = nullptr;
+  int (*set_stream)(Handle, void*) = nullptr;
+  int (*set_workspace)(Handle, void*, size_t) = nullptr;
+  Gemm gemm = nullptr;
+  int (*gemv)(Handle, int, int, int, const float*, const float*, int, const float*, int, const float*, float*,
+              int) = nullptr;
+  std::string missing;
+
+  Library() {
+    void* object = nullptr;
+    std::string tried;
+    for (const char* file : kFiles) {
+      if (object == nullptr) object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+      tried += (tried.empty() ? "" : ", ") + std::string(file);
+    }
+    if (object == nullptr) {
+      missing = std::string(kName) + " is not installed here, or not where the loader looks (" + tried + ").";
+      return;
+    }
+    const auto take = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)> >(dlsym(object, name));
+      if (function == nullptr) missing = "The " + std::string(kName) + " that is installed here has no " + name + ".";
+    };
+    take(create, kCreate);
+    take(set_stream, kSetStream);
+    take(set_workspace, kSetWorkspace);
+    take(gemm, kGemm);
+    take(gemv, kGemv);
+  }
+};
+
+const Library& library() {
+  static const Library library;
+  return library;
+}
+
+// The library's handle for the device that is current.
+struct DeviceHandle {
+  Handle handle = nullptr;
+  std::string missing;
+};
+
+const DeviceHandle& current_handle() {
+  static std::map<int, DeviceHandle> handles;
+  int device = 0;
+  check(ECMV_GPU_API(GetDevice)(&device), "asking for the device");
+  const auto [place, fresh] = handles.try_emplace(device);
+  DeviceHandle& entry = place->second;
+  if (!fresh) return entry;
+  entry.missing = library().missing;
+  if (entry.missing.empty())
+    if (const int status = library().create(&entry.handle); status != 0)
+      entry.missing = std::string(kName) + " does not start on this device (status " + std::to_string(status) + ").";
+  return entry;
+}
+
+// Calls product(handle) on the place's stream.
+template <typename Product>
+void run(const BlasPlace& place, const char* routine, Product product) {
+  const DeviceHandle& device = current_handle();
+  if (!device.missing.empty()) return fail_launch(device.missing);
+  int status = library().set_stream(device.handle, place.stream);
+  if (status == 0)
+    status = library().set_workspace(device.handle, place.workspace, static_cast<size_t>(kBlasWorkspaceBytes));
+  if (status == 0) status = product(device.handle);
+  if (status != 0)
+    fail_launch(std::string(kName) + " did not run " + routine + " (status " + std::to_string(status) + ").");
+}
+
+}  // namespace
+
+std::string blas_missing() { return current_handle().missing; }
+
+// Row-major [rows, cols] is column-major [cols, rows], so W is the transposed operand.
+void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int columns, int32_t* y,
+                  const BlasPlace& place) {
+  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols);
+  const int32_t one = 1, zero = 0;
+  run(place, "the product of int8", [&](Handle handle) {
+#if defined(__HIP_PLATFORM_AMD__)
+    return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &one, w, kInt8, cols, x, kInt8, cols, &zero,
+                          y, kInt32, rows, y, kInt32, rows, kInt32, 0, 0, 0);
+#else
+    return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &one, w, kInt8, cols, x, kInt8, cols, &zero, y, kInt32, rows, kComputeInt32,
+                          kAnyAlgorithm);
+#endif
+  });
+}
+
+void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
+                  const BlasPlace& place) {
+  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols),
+            stride = static_cast<int>(x_stride);
+  const float one = 1, zero = 0;
+  run(place, "the product of bf16", [&](Handle handle) {
+#if defined(__HIP_PLATFORM_AMD__)
+    return library().gemm(handle, kTransposed, kPlain, rows, batch, cols, &one, w, kBf16, cols, x, kBf16, stride, &zero,
+                          y, kFloat, rows, y, kFloat, rows, kFloat, 0, 0, 0);
+#else
+    return library().gemm(handle, kTransposed, kPlain, rows, batch, cols, &one, w, kBf16, cols, x, kBf16, stride, &zero, y, kFloat, rows, kComputeFloat,
+                          kAnyAlgorithm);
+#endif
+  });
+}
+
+void blas_product(const float* w, datasets::Shape shape, const float* x, float* y, const BlasPlace& place) {
+  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols);
+  const float one = 1, zero = 0;
+  run(place, "the product of float32",
+      [&](Handle handle) { return library().gemv(handle, kTransposed, cols, rows, &one, w, cols, x, 1, &zero, y, 1); });
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
+
+#endif

@@ -1,0 +1,242 @@
+// See gpu_executor.h.
+#include "backends/gpu/host/gpu_executor.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include "backends/gpu/host/device_kernels.h"
+#include "backends/gpu/host/discovery.h"
+#include "backends/gpu/host/gpu_buffer.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+namespace {
+
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(int64_t bytes, const std::string& what, int index) : buffer_(bytes, what), index_(index) {}
+  ~DeviceBuffer() override {
+    try {
+      activate(index_);
+    } catch (const std::exception&) {
+      // A device that is lost has nothing left to release; whoever ran on it has reported that.
+    }
+  }
+  std::byte* data() const override { return buffer_.data(); }
+  int64_t size() const override { return buffer_.size(); }
+  void write(std::span<const std::byte> host, int64_t offset) override { of_device().write(host, offset); }
+  void read(std::span<std::byte> host, int64_t offset) const override { of_device().read(host, offset); }
+  void fill(int value, int64_t bytes) override { gpu::fill(of_device().data(), value, bytes); }
+  std::span<const std::byte> view(int64_t bytes, std::vector<std::byte>& copy) const override {
+    copy.resize(static_cast<size_t>(bytes));
+    read(copy, 0);
+    return copy;
+  }
+  bool guards_intact() const override { return of_device().guards_intact(); }
+
+ private:
+  const GpuBuffer& of_device() const {
+    activate(index_);
+    return buffer_;
+  }
+  GpuBuffer buffer_;
+  int index_;
+};
+
+// Decodes the whole matrix to the scratch and multiplies it there, in two launches. The matrix lies past the decoder's
+// own scratch, so that what a decoder writes past the matrix is in the guard zone.
+struct UnfusedProduct {
+  const BoundKernel* decode;
+  DenseMatrix matrix;
+  int64_t matrix_offset;
+
+  template <typename Args>
+  void enqueue(void* stream, const Args& args) const {
+    DenseMatrix decoded = matrix;
+    decoded.elements = args.scratch + matrix_offset;
+    decode->enqueue(stream, DecodeArgs{args.rows, args.scratch + matrix_offset, args.scratch});
+    dense_product(decoded, stream, args);
+  }
+};
+struct UnfusedMatvec : UnfusedProduct {
+  void operator()(void* stream, const MatvecArgs& args) const { enqueue(stream, args); }
+};
+struct UnfusedMatmul : UnfusedProduct {
+  void operator()(void* stream, const MatmulArgs& args) const { enqueue(stream, args); }
+};
+
+// The same for elements with scales of groups of columns, in three launches: decoded elements become float32 numbers
+// behind them, which are exact, so the product rounds as ever. It writes and reads four more bytes an element.
+struct UnfusedScaledMatmul : UnfusedProduct {
+  GroupScales scales;
+  int64_t numbers_offset;
+
+  void operator()(void* stream, const MatmulArgs& args) const {
+    DenseMatrix numbers = matrix;
+    numbers.elements = args.scratch + matrix_offset;
+    decode->enqueue(stream, DecodeArgs{args.rows, args.scratch + matrix_offset, args.scratch});
+    scale_elements(numbers, scales, reinterpret_cast<float*>(args.scratch + numbers_offset), stream);
+    numbers.elements = args.scratch + numbers_offset;
+    numbers.type = datasets::ElementType::f32;
+    dense_product(numbers, stream, args);
+  }
+};
+
+// Makes the device current before members that need it are made.
+int activated(int index) {
+  activate(index);
+  return index;
+}
+
+class GpuExecutor final : public Executor {
+ public:
+  GpuExecutor(const DeviceInfo& device, int index, bool graph)
+      : device_(device), index_(activated(index)), graphs_(graph && Graph::kAvailable), stream_(device.wave_size) {}
+  ~GpuExecutor() override {
+    try {
+      activate(index_);
+      stream_.synchronize();
+    } catch (const std::exception&) {
+      // Reported by the run that caused it.
+    }
+    for (std::byte* data : host_) release_host(data);
+  }
+  const DeviceInfo& device() const override { return device_; }
+  int workers() const override { return 1; }
+  std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string& what) override {
+    return make_buffer(bytes, what, index_);
+  }
+  std::byte* allocate_host(int64_t bytes) override {
+    select();
+    host_.push_back(gpu::allocate_host(std::max<int64_t>(1, bytes)));
+    return host_.back();
+  }
+  bool runs_host_code() const override { return false; }
+  void set_scratch(std::span<std::byte* const> scratch) override { scratch_ = scratch[0]; }
+  void select() override { activate(index_); }
+
+  BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
+                               const GroupScales& scales, Activations) override {
+    const UnfusedProduct product{&decode, dense_matrix(matrix, nullptr, device_, false),
+                                 (decode.facts.scratch_bytes + 255) / 256 * 256};
+    KernelFacts facts{
+        .scratch_bytes = product.matrix_offset + matrix.shape.elements() * datasets::element_bytes(matrix.type),
+        .requantises = true};
+    if (scales.layout != nullptr) {
+      const int64_t numbers_offset = (facts.scratch_bytes + 255) / 256 * 256;
+      facts.scratch_bytes = numbers_offset + matrix.shape.elements() * static_cast<int64_t>(sizeof(float));
+      return {UnfusedScaledMatmul{product, scales, numbers_offset}, facts};
+    }
+    return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
+  }
+
+  void run(std::span<const Step> steps) override {
+    select();
+    carry_out(steps);
+    stream_.synchronize();
+  }
+
+  // Ranks meet before the clock starts; their meeting takes long enough for the host to have put everything that
+  // follows on the stream, so that what is timed begins on all devices at once.
+  double time(std::span<const Step> steps) override {
+    select();
+    const size_t meetings = !steps.empty() && std::holds_alternative<Meet>(steps.front()) ? 1 : 0;
+    const std::span<const Step> meeting = steps.first(meetings);
+    steps = steps.subspan(meetings);
+    Graph *meeting_graph = graph_of(meeting), *graph = graph_of(steps);
+    launch(meeting_graph, meeting);
+    timer_.start(stream_);
+    launch(graph, steps);
+    timer_.stop(stream_);
+    return timer_.seconds(stream_);
+  }
+  void enqueue(std::span<const Step> steps) override {
+    select();
+    launch(graph_of(steps), steps);
+  }
+  int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) override {
+    select();
+    std::vector<int64_t> firsts(static_cast<size_t>(comparing_waves(device_)));
+    const auto found = std::as_writable_bytes(std::span(firsts));
+    if (differences_.data() == nullptr)
+      differences_ = GpuBuffer(static_cast<int64_t>(found.size()), "where bytes differ");
+    find_differences(one, other, bytes, differences_.as<int64_t>(), device_, stream_.opaque());
+    stream_.synchronize();
+    differences_.read(found);
+    const int64_t first = *std::ranges::min_element(firsts);
+    return first < bytes ? first : -1;
+  }
+
+ private:
+  // Captured when it is first asked for; null without graphs.
+  Graph* graph_of(std::span<const Step> steps) {
+    if (!graphs_ || steps.empty()) return nullptr;
+    Graph& graph = captured_[{steps.data(), steps.size()}];
+    if (!graph.captured()) {
+      // Kernels are loaded at their first launch, which must not happen inside a capture.
+      run(steps);
+      graph.begin(stream_);
+      carry_out(steps);
+      graph.end(stream_);
+    }
+    return &graph;
+  }
+  void launch(Graph* graph, std::span<const Step> steps) {
+    if (graph != nullptr)
+      graph->launch(stream_);
+    else
+      carry_out(steps);
+  }
+  void carry_out(std::span<const Step> steps) {
+    for (const Step& step : steps) std::visit([&](const auto& one) { carry_out(one); }, step);
+  }
+  void carry_out(const Enqueue& step) {
+    std::visit(
+        [&]<typename ArgsOfOp>(ArgsOfOp args) {
+          args.scratch = scratch_;
+          if constexpr (!std::is_same_v<ArgsOfOp, ChainArgs>) args.rows = {0, step.rows};
+          step.kernel->enqueue(stream_.opaque(), args);
+        },
+        step.args);
+  }
+  void carry_out(const Requantise& step) {
+    requantise_rows(step.y, step.rows, step.y, step.v, step.scale, stream_.opaque());
+  }
+  void carry_out(const ScaleRows& step) {
+    scale_rows(step.y, step.rows, step.batch, step.scales, step.one_for_all, stream_.opaque());
+  }
+  void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
+  void carry_out(const Gather& step) { step.ranks->gather(stream_.opaque(), step.data, *step.offsets); }
+  void carry_out(const Reduce& step) { step.ranks->reduce(stream_.opaque(), step.data, step.count); }
+  void carry_out(const Meet& step) { step.ranks->meet(stream_.opaque()); }
+  void carry_out(const Fill& step) {
+    if (step.stride == 0) return stream_.fill(step.to, step.value, step.bytes, step.bytes, 1);
+    const int64_t whole = step.bytes / step.stride, rest = std::min(kMarkBytes, step.bytes - whole * step.stride);
+    stream_.fill(step.to, step.value, kMarkBytes, step.stride, whole);
+    stream_.fill(step.to + whole * step.stride, step.value, rest, rest, 1);
+  }
+
+  const DeviceInfo& device_;
+  int index_;
+  bool graphs_;
+  Stream stream_;
+  Timer timer_;
+  std::map<std::pair<const Step*, size_t>, Graph> captured_;  // by steps
+  std::byte* scratch_ = nullptr;
+  std::vector<std::byte*> host_;  // page-locked
+  GpuBuffer differences_;         // of each wave that compares, from the first comparison on
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(const DeviceInfo& device, int index, bool graph) {
+  return std::make_unique<GpuExecutor>(device, index, graph);
+}
+
+std::unique_ptr<Buffer> make_buffer(int64_t bytes, const std::string& what, int index) {
+  activate(index);
+  return std::make_unique<DeviceBuffer>(bytes, what, index);
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,0 +1,170 @@
+// Products of tokens with rows that lanes own. Matrix units want the columns of a row from four lanes; a lane that decodes
+// a row has them all. So what a lane has of its row is its part of operand B as it is: there the four lanes 4 n + t have one
+// column n and different k, but they are different rows of the matrix here. Operand A keeps them apart: it has a row for
+// each t and each of four numbers that are multiplied (tokens, or digits of one), zero but where k belongs to t. Three of
+// four multiplications are by zero: matrix units have them to spare, and half of the zeros need no time where numbers of
+// bf16 are concerned, since in every four k of a row two are zero ("2:4 sparsity"). The other way is through shared memory
+// (token_pieces.h), a store, a load and a barrier for what one instruction does here.
+#pragma once
+
+#include "backends/gpu/products/token_units.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// Lane l's sums[i] is the product of number own_sum_number(i) of four with the row of lane own_sum_row(i).
+ECMV_GPU_DEVICE int own_sum_number(int i) { return Lanes<32>::lane() / 16 * 2 + i / 2; }
+ECMV_GPU_DEVICE int own_sum_row(int i) {
+  const int lane = Lanes<32>::lane();
+  return 4 * (lane % 4 * 2 + i % 2) + lane / 4 % 4;
+}
+
+// What lanes hold of rows in any order goes to the lanes that have those rows' sums: calls f(from, takes, i) in all lanes until
+// every lane that `has` something of `row` has been `from` for the two lanes which take it, into their sums[i] and sums[i +
+// 2]. Lanes may take at the same time what is of different rows. Six ballots tell each what is its own.
+template <typename F>
+ECMV_GPU_DEVICE void deal_to_sums(bool has, int row, F f) {
+  using LaneGroup = Lanes<32>;
+  const int lane = LaneGroup::lane(), owner = row % 4 * 4 + row / 8;
+  uint32_t own = LaneGroup::ballot(has);
+  const uint32_t odd = LaneGroup::ballot(row / 4 % 2 != 0);
+  ECMV_GPU_UNROLL
+  for (int bit = 0; bit < 4; ++bit) {
+    const uint32_t set = LaneGroup::ballot((owner >> bit & 1) != 0);
+    own &= (lane >> bit & 1) != 0 ? set : ~set;
+  }
+  while (LaneGroup::any(own != 0)) {
+    const int from = own != 0 ? trailing_zeros(own) : 0;
+    f(from, own != 0, static_cast<int>(odd >> from & 1));
+    own &= own - 1;
+  }
+}
+
+// The first operand of multiply_own_rows in shared memory: of each two tokens and eight columns 32 bytes, in pairs of
+// columns; first pair 0 of the one token and of the other, pair 2 of both, then pairs 1 and 3. A lane reads 16 of them,
+// those of pair own_pair_half(), of two of the four tokens (lanes below 16 the first two); lanes for which reads_tokens() is
+// false have zeros.
+inline constexpr int kOwnTokenBytes = 4;  // a column of two tokens
+ECMV_GPU_DEVICE bool reads_tokens() {
+  const int lane = Lanes<32>::lane();
+  return lane % 2 == lane / 8 % 2;
+}
+ECMV_GPU_DEVICE int own_pair_half() { return Lanes<32>::lane() % 4 / 2; }
+// Where the pair of columns of both tokens lies that column `col` is of: a word each.
+ECMV_GPU_DEVICE int own_pair_place(int col) { return col / 8 * 32 + col / 2 % 2 * 16 + col / 4 % 2 * 8; }
+
+// Two numbers of bf16 times two others, rounded once.
+ECMV_GPU_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(a), "r"(b), "r"(0x80008000u));
+  return numbers;
+#else
+  const auto product = [](uint32_t one, uint32_t other) {
+    const uint32_t bits = bits_of(float_of(one) * float_of(other));
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+  };
+  return product(a << 16, b << 16) | product(a & 0xFFFF0000u, b & 0xFFFF0000u) << 16;
+#endif
+}
+
+// sums += products of eight columns of four tokens with the lanes' rows: `first` are the row's numbers of bf16 in the first
+// four columns, two a word, `second` those in the other four.
+ECMV_GPU_DEVICE void multiply_own_rows(uint4 tokens, uint2 first, uint2 second, float (&sums)[4]) {
+  const int g = Lanes<32>::lane() / 4;
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  // Of the four k of two neighbouring lanes those of the first are not zero in even rows, those of the second in odd ones.
+  const uint32_t places = g % 2 == 0 ? 0x44444444u : 0xEEEEEEEEu;
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9,%10,%11}, {%0,%1,%2,%3}, %12, 0x0;"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(tokens.x), "r"(tokens.y), "r"(tokens.z), "r"(tokens.w), "r"(first.x), "r"(first.y), "r"(second.x),
+        "r"(second.y), "r"(places));
+#else
+  using LaneGroup = Lanes<32>;
+  const auto dot = [](uint32_t a, uint32_t b, float sum) {
+    sum += float_of(a << 16) * float_of(b << 16);
+    return sum + float_of(a & 0xFFFF0000u) * float_of(b & 0xFFFF0000u);
+  };
+  const int part = g % 4, t = LaneGroup::lane() % 4;
+  ECMV_GPU_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int from = 4 * g + 2 * half + part / 2;
+    const uint32_t a[2][2] = {{LaneGroup::shuffle(tokens.x, from), LaneGroup::shuffle(tokens.z, from)},
+                              {LaneGroup::shuffle(tokens.y, from), LaneGroup::shuffle(tokens.w, from)}};
+    ECMV_GPU_UNROLL
+    for (int n = 0; n < 2; ++n) {
+      const int row = 4 * (2 * t + n) + part;
+      const uint32_t b[2] = {LaneGroup::shuffle(half == 0 ? first.x : first.y, row),
+                             LaneGroup::shuffle(half == 0 ? second.x : second.y, row)};
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 2; ++i) sums[2 * i + n] = dot(a[i][1], b[1], dot(a[i][0], b[0], sums[2 * i + n]));
+    }
+  }
+#endif
+}
+
+// A token of bf16 as an integer of 30 bits times a power of two, in four digits of a byte with sign: exact for numbers down to
+// 2^-22 of the token's largest, and nearer than 2^-29 of the largest for all. Products with integers, and their sums, are
+// exact then.
+inline constexpr int kDigits = 4;
+// The exponent of the largest of the token's numbers, without their signs.
+ECMV_GPU_DEVICE int largest_exponent(uint32_t largest) {
+  return largest >> 7 == 0 ? 1 : static_cast<int>(largest >> 7);
+}
+// What an integer is to be multiplied with is 2 to this.
+ECMV_GPU_DEVICE int digits_unit(int largest_exponent) { return largest_exponent - 127 - 7 - 22; }
+// The digits of a number, the lowest in the lowest byte.
+ECMV_GPU_DEVICE uint32_t digits_of(uint32_t number, int largest_exponent) {
+  const int exponent = static_cast<int>(number >> 7 & 255), below = largest_exponent - (exponent == 0 ? 1 : exponent);
+  const uint32_t bits = exponent == 0 ? number & 127 : 128 | (number & 127),
+                 magnitude = below < 30 ? bits << 22 >> below : 0,
+                 integer = (number >> 15 & 1) != 0 ? 0 - magnitude : magnitude;
+  return (integer + 0x00808080u) ^ 0x00808080u;
+}
+
+// The first operand of multiply_own_bytes in shared memory: of each 16 columns 64 bytes, columns 0..3 with 8..11 and then
+// 4..7 with 12..15; of both the two lowest digits (of the first four columns digit 0 and digit 1, of the others the same),
+// then the two highest. A lane reads 16 bytes, those below lane 16 the lowest digits; lanes for which reads_digits() is
+// false have zeros.
+inline constexpr int kDigitCols = 16, kDigitBytes = kDigitCols * kDigits;
+ECMV_GPU_DEVICE bool reads_digits() {
+  const int lane = Lanes<32>::lane();
+  return lane / 4 % 4 == lane % 4;
+}
+ECMV_GPU_DEVICE int digit_place(int digit, int col) {
+  return col / 16 * kDigitBytes + col / 4 % 2 * 32 + digit / 2 * 16 + col / 8 % 2 * 8 + digit % 2 * 4 + col % 4;
+}
+
+// sums += products of eight columns of four digits with the lanes' rows, whose bytes are `first` (columns 4 k..) and `second`
+// (8 further), with signs or without.
+template <bool kSigned>
+ECMV_GPU_DEVICE void multiply_own_bytes(uint4 digits, uint32_t first, uint32_t second, int32_t (&sums)[4]) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (kSigned)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(digits.x), "r"(digits.y), "r"(digits.z), "r"(digits.w), "r"(first), "r"(second));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(digits.x), "r"(digits.y), "r"(digits.z), "r"(digits.w), "r"(first), "r"(second));
+#else
+  using LaneGroup = Lanes<32>;
+  const auto dot = [](uint32_t digit, uint32_t bytes, int32_t sum) {
+    if constexpr (kSigned) return dot4(static_cast<int32_t>(bytes), static_cast<int32_t>(digit), sum);
+    return dot4_unsigned_signed(bytes, static_cast<int32_t>(digit), sum);
+  };
+  const int g = LaneGroup::lane() / 4, t = LaneGroup::lane() % 4, part = g % 4, from = 4 * g + part;
+  const uint32_t a[2][2] = {{LaneGroup::shuffle(digits.x, from), LaneGroup::shuffle(digits.z, from)},
+                            {LaneGroup::shuffle(digits.y, from), LaneGroup::shuffle(digits.w, from)}};
+  ECMV_GPU_UNROLL
+  for (int n = 0; n < 2; ++n) {
+    const int row = 4 * (2 * t + n) + part;
+    const uint32_t b[2] = {LaneGroup::shuffle(first, row), LaneGroup::shuffle(second, row)};
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 2; ++i) sums[2 * i + n] = dot(a[i][1], b[1], dot(a[i][0], b[0], sums[2 * i + n]));
+  }
+#endif
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

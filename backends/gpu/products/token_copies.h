@@ -1,0 +1,158 @@
+// How tokens of bf16 come to shared memory, a slice of columns at a time. Lane groups that multiply alone read them as they
+// are, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change places
+// (warpgroup_units.h): a launch before the product arranges all tokens so, once and not once for each multiprocessor, and
+// slices are copied as they lie. Where elements are stored such that pairs keep their places, tokens are copied without that launch
+// (copy_blocks_of_tokens). (H200, 16384 x 16384, two runs: with copies of single pairs products of 64 tokens took 4 to
+// 23 us longer, those of 16 up to 6.)
+#pragma once
+
+#include <algorithm>
+
+#include "backends/gpu/async_copy.h"
+#include "backends/gpu/products/warpgroup_units.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+inline constexpr int kTokenLanes = 32;
+
+// What a thread copies of slices of so many columns: runs of kEach columns of every few tokens. It divides: made once for
+// all slices where their length is not a constant and they are many.
+template <int kEach>
+class TokenRuns {
+ public:
+  explicit ECMV_GPU_DEVICE TokenRuns(int slice_cols) : runs_(slice_cols / kEach) {
+    const int threads = static_cast<int>(block_size()), thread = static_cast<int>(thread_index());
+    tokens_at_once_ = runs_ < threads ? threads / runs_ : 1;
+    token_ = thread / runs_;
+    run_ = thread - token_ * runs_;
+    if (tokens_at_once_ == 1) token_ = 0, run_ = thread;
+    if (token_ >= tokens_at_once_) run_ = runs_;  // has nothing to do
+  }
+  // Starts the copies of the columns from `first_col` on, zeros from `end_col` on, to `to`, `token_bytes` from one token to
+  // the next; place(column of the slice) is the number that lies there.
+  template <typename Place>
+  ECMV_GPU_DEVICE void copy(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int token_bytes,
+                            Pointer<std::byte> to, Place place) const {
+    for (int run = run_; run < runs_; run += static_cast<int>(block_size())) {
+      const bool there = first_col + run * kEach < end_col;
+      Pointer<const uint16_t> from = tokens.x + (token_ * tokens.x_stride + first_col + run * kEach);
+      Pointer<std::byte> own = to + (token_ * token_bytes + 2 * place(run * kEach));
+      ECMV_GPU_NO_UNROLL
+      for (int token = token_; token < tokens.batch; token += tokens_at_once_) {
+        copy_async_or_zero<2 * kEach>(own, cast<const std::byte>(from), there);
+        from = from + tokens_at_once_ * tokens.x_stride;
+        own = own + tokens_at_once_ * token_bytes;
+      }
+    }
+  }
+
+ private:
+  int runs_, tokens_at_once_, token_, run_;
+};
+
+// For every part: part p's columns begin at column first_col + p * part_cols. Zeros past the tokens' last column.
+ECMV_GPU_DEVICE void copy_token_slices(const Bf16Tokens& tokens, int parts, int64_t part_cols, int64_t first_col,
+                                       int cols, int token_bytes, Pointer<std::byte> to) {
+  const TokenRuns<8> runs(cols);
+  for (int p = 0; p < parts; ++p)
+    runs.copy(tokens, first_col + p * part_cols, tokens.x_stride, token_bytes, to + p * tokens.batch * token_bytes,
+              [](int col) { return col; });
+}
+
+// What the blocks of `cols` columns of the largest batch take in device memory.
+inline int64_t token_blocks_bytes(int64_t cols) {
+  return (cols + kBlockCols - 1) / kBlockCols * kMaxBatch * kBlockTokenBytes;
+}
+
+inline constexpr int kArrangeThreads = 256;
+
+// to [blocks, block_tokens, 64] as warpgroup_units.h has it, zeros where there are no columns or tokens. A lane group copies
+// a token's columns of a block. Elements: unit_pair() is where the numbers of two columns go.
+template <typename Elements>
+ECMV_GPU_KERNEL void arrange_tokens(Bf16Tokens tokens, int64_t cols, int64_t blocks, int block_tokens,
+                                    Pointer<std::byte> to) {
+  using LaneGroup = Lanes<kTokenLanes>;
+  const int pair = LaneGroup::lane(), to_pair = Elements::unit_pair(pair),
+            groups = static_cast<int>(block_size()) / kTokenLanes;
+  let_next_begin();
+  wait_for_previous();
+  for (int64_t i = block_index() * groups + LaneGroup::group(); i < blocks * block_tokens; i += grid_size() * groups) {
+    const int64_t block = i / block_tokens, col = block * kBlockCols + 2 * pair;
+    const int token = static_cast<int>(i % block_tokens);
+    uint32_t numbers = 0;
+    if (token < tokens.batch && col < cols) numbers = *cast<const uint32_t>(tokens.x + (token * tokens.x_stride + col));
+    *cast<uint32_t>(to + (block * block_tokens * kBlockTokenBytes + pair_place(token, to_pair))) = numbers;
+  }
+}
+
+// The launch before a product whose kernel has blocks of `block_tokens` tokens: `tokens` get their blocks, which take
+// token_blocks_bytes(cols) at `place`, a multiple of 16.
+template <typename Elements>
+void enqueue_token_blocks(void* stream, Bf16Tokens& tokens, int64_t cols, int block_tokens, std::byte* place,
+                          int compute_units, bool early) {
+  const int64_t blocks = (cols + kBlockCols - 1) / kBlockCols, groups = kArrangeThreads / kTokenLanes,
+                grid = std::min<int64_t>(int64_t{compute_units} * 4, (blocks * block_tokens + groups - 1) / groups);
+  launch(arrange_tokens<Elements>, {grid, kArrangeThreads, 0, early}, stream, tokens, cols, blocks, block_tokens,
+         Pointer<std::byte>(place));
+  tokens.blocks = place;
+}
+
+// Starts the copies of the `cols` columns from `first_col` on, both multiples of 64, by all threads; zeros for blocks that
+// begin at `end_col` or behind it.
+ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
+                                       int block_tokens, Pointer<std::byte> to) {
+  constexpr int kBytes = 16;
+  const int block_bytes = block_tokens * kBlockTokenBytes, bytes = cols / kBlockCols * block_bytes;
+  const int64_t left = (end_col - first_col + kBlockCols - 1) / kBlockCols * block_bytes;
+  const Pointer<const std::byte> from = tokens.blocks + first_col / kBlockCols * block_bytes;
+  for (int at = static_cast<int>(thread_index()) * kBytes; at < bytes; at += static_cast<int>(block_size()) * kBytes)
+    copy_async_or_zero<kBytes>(to + at, from + at, at < left);
+}
+
+// The same of tokens as they lie in memory, in blocks of kBlockTokens, where pairs keep their places: no launch before the product
+// is needed. Zeros for tokens and columns, eight at a time, that do not exist. A thread has the same eight columns of blocks.
+template <int kBlockTokens>
+ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
+                                           Pointer<std::byte> to) {
+  constexpr int kPartCols = 8, kParts = kBlockCols / kPartCols, kBlockBytes = kBlockTokens * kBlockTokenBytes;
+  const int thread = static_cast<int>(thread_index()), part = thread % kParts, row = thread / kParts,
+            rows = static_cast<int>(block_size()) / kParts,
+            at_once = rows >= kBlockTokens ? rows / kBlockTokens : 1;  // blocks
+  if (row / kBlockTokens >= at_once) return;
+  for (int token = row % kBlockTokens; token < kBlockTokens; token += rows) {
+    const Pointer<std::byte> own = to + pair_place(token, part * (kPartCols / 2));
+    const bool exists = token < tokens.batch;
+    const Pointer<const uint16_t> from = tokens.x + (exists ? token * tokens.x_stride + first_col : 0);
+    for (int block = row / kBlockTokens; block * kBlockCols < cols; block += at_once) {
+      const int col = block * kBlockCols + part * kPartCols;
+      copy_async_or_zero<2 * kPartCols>(own + block * kBlockBytes, cast<const std::byte>(from + col),
+                                        exists && first_col + col < end_col);
+    }
+  }
+}
+
+// The same of kCols columns, for kernels that take many slices. Where all columns exist and a thread has one token of each block, as
+// nearly always, its copies differ by constants: 42 instructions for four of them instead of 130. (quad_huffman, symbols of eight, 64
+// tokens, two runs each in turn on an H200: 1.60 T elements/s at 8192 x 8192, and 1.56 before.)
+template <int kBlockTokens, int kCols>
+ECMV_GPU_DEVICE void copy_slice_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col,
+                                          Pointer<std::byte> to) {
+  constexpr int kPartCols = 8, kParts = kBlockCols / kPartCols, kThreads = kParts * kBlockTokens;
+  const int threads = static_cast<int>(block_size());
+  if (threads < kThreads || threads >= 2 * kThreads || first_col + kCols > end_col) {
+    copy_blocks_of_tokens<kBlockTokens>(tokens, first_col, end_col, kCols, to);
+    return;
+  }
+  const int thread = static_cast<int>(thread_index()), part = thread % kParts, token = thread / kParts;
+  if (token >= kBlockTokens) return;
+  const bool exists = token < tokens.batch;
+  const Pointer<const uint16_t> from =
+      tokens.x + (first_col + part * kPartCols + (exists ? token * tokens.x_stride : 0));
+  const Pointer<std::byte> own = to + pair_place(token, part * (kPartCols / 2));
+  ECMV_GPU_UNROLL
+  for (int block = 0; block < kCols / kBlockCols; ++block)
+    copy_async_or_zero<2 * kPartCols>(own + block * (kBlockTokens * kBlockTokenBytes),
+                                      cast<const std::byte>(from + block * kBlockCols), exists);
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

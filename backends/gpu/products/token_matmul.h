@@ -1,0 +1,324 @@
+// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in registers.
+// A thread block has some 16-row tiles, each of several lane groups (32 lanes, `parts`) that share its columns step by step.
+// What a lane multiplies it copies itself, asynchronously, to a ring of its own in shared memory and reads back, so that no
+// lane waits for another; the tokens of a slice of columns are copied by all lanes of the block, a slice ahead. What is left
+// at the end is one addition of the parts, and of the blocks that share rows.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/gpu/products/token_pieces.h"
+#include "backends/gpu/products/token_shares.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// How a product is divided.
+struct TokenPlan {
+  int tiles, parts;        // of a block: row tiles, and lane groups that share one
+  int shares, share_cols;  // blocks that share its rows, and their columns (token_shares.h)
+  int slice_steps;         // steps of a part in a slice
+  // In shared memory: from a token of a slice to the next, from one slice to the other, where the rings begin.
+  int token_bytes, slice_bytes, rings;
+};
+
+template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kTogether>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matmul(Elements elements,
+                                                                                   Pointer<const std::byte> w,
+                                                                                   int64_t row_bytes, int cols,
+                                                                                   Bf16Tokens tokens, TokenPlan plan) {
+  using Form = TokenForm<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kTogether>;
+  using LaneGroup = typename Form::LaneGroup;
+  constexpr int kCols = kStepCols<Elements>;
+  const int lane = LaneGroup::lane(), group = LaneGroup::uniform(LaneGroup::group()), tile = group % plan.tiles,
+            part = group / plan.tiles, g = lane / 4, t = lane % 4,
+            share = static_cast<int>(block_index() % plan.shares), first_col = share * plan.share_cols;
+  const int64_t row_block = block_index() / plan.shares, first_row = (row_block * plan.tiles + tile) * Form::kRows;
+  const bool works = part < plan.parts;
+  let_next_begin();
+
+  const int cols_left = cols - first_col, own_cols = cols_left < plan.share_cols ? cols_left : plan.share_cols;
+  typename Form::Rows rows(
+      elements, {w, row_bytes, first_row, tokens.rows - 1, first_col / kCols + part, own_cols - part * kCols});
+
+  const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
+            end_col = first_col + own_cols;
+  const Pointer<std::byte> buffers = kTogether ? first_block(shared_memory()) : shared_memory();
+  const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
+
+  if (works) rows.copy(ring, plan.parts);
+  const typename Form::Runs runs(slice_cols);
+  wait_for_previous();
+  Form::copy_tokens(runs, tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
+  commit_copies();
+  ECMV_GPU_UNROLL
+  for (int i = 1; i < kAhead; ++i) {
+    if (works) rows.copy(ring + i * Form::kStageBytes, plan.parts);
+    commit_copies();
+  }
+  // Lanes of tokens that do not exist multiply the last one again, for results that nobody stores.
+  int offsets[kTokenTiles];
+  ECMV_GPU_UNROLL
+  for (int tile_of_tokens = 0; tile_of_tokens < kTokenTiles; ++tile_of_tokens) {
+    const int token = 8 * tile_of_tokens + g;
+    offsets[tile_of_tokens] =
+        (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes + t * Elements::kCols * 2;
+    if constexpr (kTokenTiles <= 2) keep(offsets[tile_of_tokens]);
+  }
+  auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, tokens.rows - 1, cols);
+  scales.load(first_col + part * kCols);
+  float sums[kRowTiles][kTokenTiles][4] = {};
+  int stage = 0, slice_begin = first_col;
+  for (int slice = 0; slice < slices; ++slice) {
+    // The tokens of this slice were committed before as many groups as the slice before had steps.
+    if (slice == 0 || plan.slice_steps >= kAhead - 1)
+      wait_copies<kAhead - 1>();
+    else
+      wait_copies<1>();
+    Form::tokens_are_there();
+    sync_block();
+    if (slice + 1 < slices) {
+      Form::copy_tokens(runs, tokens, first_col + (slice + 1) * slice_cols, end_col, slice_cols, plan.token_bytes,
+                        buffers + (slice + 1) % 2 * plan.slice_bytes);
+      commit_copies();
+    }
+    const Pointer<const std::byte> of_slice = buffers + slice % 2 * plan.slice_bytes;
+    int col = part * kCols;
+    ECMV_GPU_NO_UNROLL
+    for (int i = 0; i < plan.slice_steps; ++i) {
+      wait_copies<kAhead - 1>();
+      const auto step = scales;
+      scales.load(slice_begin + col + plan.parts * kCols);
+      if (works)
+        Form::multiply(elements, ring + stage, of_slice, col, offsets, step, sums, [&] {
+          rows.copy(ring + stage, plan.parts);
+          commit_copies();
+        });
+      else
+        commit_copies();
+      col += plan.parts * kCols;
+      stage = stage == (kAhead - 1) * Form::kStageBytes ? 0 : stage + Form::kStageBytes;
+    }
+    slice_begin += slice_cols;
+  }
+  wait_copies<0>();
+  sync_block();
+
+  // [parts, batch, rows of the block]: added up, then stored row by row. What lanes put at once is in different banks.
+  const int block_rows = plan.tiles * Form::kRows, token_sums = block_rows + kSumsPadding,
+            part_sums = tokens.batch * token_sums;
+  const Pointer<float> all = cast<float>(shared_memory());
+  ECMV_GPU_UNROLL
+  for (int r = 0; r < kRowTiles; ++r) {
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kTokenTiles; ++k) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int token = 8 * k + 2 * t + i % 2;
+        if (works && token < tokens.batch)
+          all[part * part_sums + token * token_sums + tile * Form::kRows + r * kTileRows + g + i / 2 * 8] =
+              sums[r][k][i];
+      }
+    }
+  }
+  sync_block();
+  if (plan.parts > 1) {
+    for (int i = thread_index(); i < part_sums; i += Form::kThreads) {
+      float sum = all[i];
+      for (int p = 1; p < plan.parts; ++p) sum += all[p * part_sums + i];
+      all[i] = sum;
+    }
+    sync_block();
+  }
+  const int64_t block_first = row_block * block_rows, rows_left = tokens.rows - block_first;
+  if constexpr (Elements::kFinishes) {
+    elements.finish(all, block_rows, token_sums, block_first, cols, tokens, share, plan.shares);
+    sync_block();
+  }
+  const int own_rows = rows_left < block_rows ? static_cast<int>(rows_left) : block_rows;
+  Pointer<float> y = tokens.y + (share * (tokens.batch * tokens.rows) + block_first);
+  for (int token = 0; token < tokens.batch; ++token, y = y + tokens.rows)
+    for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = all[token * token_sums + row];
+}
+
+// A kernel's form: lane groups of a block, tiles of 16 rows that each has, steps that are under way, blocks that fit on a
+// multiprocessor, the most blocks that share rows, and whether four lane groups multiply together.
+struct TokenPolicy : Policy {
+  int groups, row_tiles, ahead, resident, shares;
+  bool together;
+  int rows() const { return kTileRows * row_tiles; }
+};
+
+// Tiles of eight tokens that a kernel for so many has.
+inline int token_tiles(int batch, bool together) { return batch <= 8 && !together ? 1 : batch <= 16 ? 2 : 8; }
+
+struct SizedPlan {
+  TokenPlan plan;
+  int64_t bytes;  // of shared memory; 0 where the batch does not fit
+};
+
+// Steps of a part that a slice is a multiple of: where lane groups multiply together it is whole blocks of 64 columns.
+template <typename Elements>
+int least_steps(const TokenPolicy& policy, int parts) {
+  return policy.together && parts * kStepCols<Elements> % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
+}
+
+// Of a plan: tiles, parts, shares and their columns, which no batch changes.
+template <typename Elements>
+TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int compute_units) {
+  const int64_t row_tiles = (shape.rows + policy.rows() - 1) / policy.rows(),
+                blocks = std::max<int64_t>(1, int64_t{compute_units} * policy.resident),
+                steps = (shape.cols + kStepCols<Elements> - 1) / kStepCols<Elements>;
+  TokenPlan plan{};
+  plan.tiles =
+      static_cast<int>(std::clamp<int64_t>((row_tiles * policy.shares + blocks - 1) / blocks, 1, policy.groups));
+  if (policy.together) plan.tiles = (plan.tiles + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
+  plan.parts = policy.groups / plan.tiles;
+  const int64_t row_blocks = (row_tiles + plan.tiles - 1) / plan.tiles,
+                most = std::clamp<int64_t>(blocks / row_blocks, 1, policy.shares),
+                unit = int64_t{plan.parts} * least_steps<Elements>(policy, plan.parts),
+                share_steps = (steps + unit * most - 1) / (unit * most) * unit;
+  plan.shares = static_cast<int>((steps + share_steps - 1) / share_steps);
+  plan.share_cols = static_cast<int>(share_steps * kStepCols<Elements>);
+  return plan;
+}
+
+// Slices as long as fit, for where one ends all lane groups wait for each other, but a quarter of the columns at most, for
+// nothing is multiplied before the first one is there (H200, 16384 columns, one token: 88 us a layer in one slice, 73 with
+// four tokens in two).
+template <typename Elements>
+SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch, int compute_units,
+                     int64_t shared_bytes) {
+  constexpr int64_t kSystemBytes = 1024;  // that every block needs besides its own
+  const int64_t most = (shared_bytes + kSystemBytes) / policy.resident - kSystemBytes;
+  const int64_t rings =
+      int64_t{policy.groups} * policy.ahead * 2 * policy.row_tiles * Elements::kLoads * kTokenLanes * kLaneBytes;
+  TokenPlan plan = divide_tokens<Elements>(policy, shape, compute_units);
+  const int64_t sums = int64_t{plan.parts} * batch * (plan.tiles * policy.rows() + kSumsPadding) * 4;
+  const int64_t steps = plan.share_cols / kStepCols<Elements>;
+  const int step_cols = plan.parts * kStepCols<Elements>, least = least_steps<Elements>(policy, plan.parts);
+  for (int slices = 4;; ++slices) {
+    plan.slice_steps = static_cast<int>((steps + int64_t{plan.parts} * slices - 1) / (int64_t{plan.parts} * slices));
+    plan.slice_steps = (plan.slice_steps + least - 1) / least * least;
+    const int slice_cols = plan.slice_steps * step_cols;
+    plan.token_bytes = slice_cols * 2 + kTokenPadding<Elements>;
+    plan.slice_bytes = policy.together ? slice_cols / kBlockCols * 8 * token_tiles(batch, true) * kBlockTokenBytes
+                                       : batch * plan.token_bytes;
+    plan.rings = 2 * plan.slice_bytes;
+    const int64_t bytes = std::max(plan.rings + rings, sums) + (policy.together ? kBlockAlignment : 0);
+    if (bytes <= most) return {plan, bytes};
+    if (plan.slice_steps <= least) return {};
+  }
+}
+
+// Rows of the elements, as stored.
+struct TokenRows {
+  const std::byte* first;
+  int64_t row_bytes;
+  datasets::Shape shape;
+};
+
+// A bound product. A batch that does not fit is multiplied in halves.
+template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kResident, bool kTogether>
+struct TokenProduct {
+  Elements elements;
+  TokenRows rows;
+  int compute_units;
+  int64_t shared_bytes;
+  bool early;
+
+  int shares;
+
+  void operator()(void* stream, const MatmulArgs& args) const {
+    int most = args.batch;
+    while (token_plan<Elements>(form(), rows.shape, most, compute_units, shared_bytes).bytes == 0)
+      most = (most + 1) / 2;
+    for (int first = 0; first < args.batch; first += most) {
+      Bf16Tokens tokens = bf16_tokens_of(args);
+      tokens.batch = std::min(most, args.batch - first);
+      tokens.x = args.x_bf16 + first * args.x_stride;
+      const SizedPlan sized = token_plan<Elements>(form(), rows.shape, tokens.batch, compute_units, shared_bytes);
+      float* const y = args.y + first * args.y_stride;
+      tokens.y = sized.plan.shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      if constexpr (kTogether)
+        enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, 8 * token_tiles(tokens.batch, true),
+                                       args.scratch + share_scratch_bytes(sized.plan.shares, rows.shape.rows),
+                                       compute_units, early);
+      switch (token_tiles(tokens.batch, kTogether)) {
+        case 1:
+          if constexpr (!kTogether) start<1>(stream, tokens, sized);
+          break;
+        case 2: start<2>(stream, tokens, sized); break;
+        default: start<8>(stream, tokens, sized);
+      }
+      enqueue_add_shares(stream, args.scratch, sized.plan.shares, tokens.batch * tokens.rows, y, compute_units, early);
+    }
+  }
+
+ private:
+  TokenPolicy form() const { return {{}, kGroups, kRowTiles, kAhead, kResident, shares, kTogether}; }
+  template <int kTokenTiles>
+  void start(void* stream, const Bf16Tokens& tokens, const SizedPlan& sized) const {
+    const int64_t block_rows = int64_t{sized.plan.tiles} * form().rows(),
+                  row_blocks = (rows.shape.rows + block_rows - 1) / block_rows;
+    launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident, kTogether>,
+           {row_blocks * sized.plan.shares, kGroups * kTokenLanes, sized.bytes, early}, stream, elements, rows.first,
+           rows.row_bytes, static_cast<int>(rows.shape.cols), tokens, sized.plan);
+  }
+};
+
+// "" for rows that are whole steps of four lanes on a device with the shared memory for one token.
+template <typename Elements>
+std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shape, const DeviceInfo& device) {
+  constexpr int kWhole = Elements::kWholeCols;
+  if (shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (shape.cols % kWhole != 0) return "The kernel takes columns in multiples of " + std::to_string(kWhole) + ".";
+  if (shape.cols >= int64_t{1} << 28) return "The kernel counts columns in 32 bits: fewer than 2^28 of them.";
+  if (token_plan<Elements>(policy, shape, 1, device.compute_units, device.shared_bytes).bytes == 0)
+    return "The steps that are under way and a slice of a token do not fit the " + std::to_string(device.shared_bytes) +
+           " bytes of shared memory that a block has here.";
+  return "";
+}
+
+// The policies of a kernel for some elements; `with_form` of one of them is its product.
+// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, together.
+inline constexpr TokenPolicy kTokenPolicies[] = {
+    {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},         {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
+    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
+    {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
+};
+// For elements with scales of groups of columns, multiplied by each lane group alone.
+inline constexpr TokenPolicy kScaledTokenPolicies[] = {{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
+                                                       {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false}};
+inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+                                                           {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
+// For elements of several loads a step.
+inline constexpr TokenPolicy kWideTokenPolicies[] = {
+    {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
+    {{"together16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
+    {{"together16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
+    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+    {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
+    {{"together4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},  // fits 64 KiB
+};
+
+template <const auto& kForms, typename Elements>
+BoundKernel bind_token_product(const Policy& policy, const Elements& elements, const TokenRows& rows,
+                               const DeviceInfo& device, const ProductRounding& more = {}) {
+  return with_policy<kForms>(policy, [&](auto at) -> BoundKernel {
+    constexpr const TokenPolicy& kForm = kForms[decltype(at)::value];
+    ProductRounding rounding = Elements::kScaled ? scaled_rounding(rows.shape.cols, kForm.groups + kForm.shares)
+                                                 : token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
+    rounding.more_roundings += more.more_roundings;
+    rounding.offset = more.offset;
+    return {
+        TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{
+            elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device), kForm.shares},
+        {.scratch_bytes = share_scratch_bytes(divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares,
+                                              rows.shape.rows) +
+                          (kForm.together ? token_blocks_bytes(rows.shape.cols) : 0),
+         .rounding = rounding}};
+  });
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,0 +1,67 @@
+// Products with tokens of which several thread blocks, the shares, take some of the columns each and more rows in return.
+// Each multiprocessor reads all tokens of its columns: with 64 tokens and 16384 columns 2 MB, 277 MB together on an
+// H200, as much as int8 weights of 16384 rows. Four shares read a quarter of that. What the shares sum up lies in
+// scratch [shares, batch, rows]; a launch behind the product adds it in the order of the shares.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/gpu/launch.h"
+#include "backends/gpu/products/token_units.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// What the shares of any batch take; 0 for one share, which stores results itself.
+inline int64_t share_scratch_bytes(int shares, int64_t rows) {
+  return shares > 1 ? int64_t{shares} * kMaxBatch * rows * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+inline constexpr int kAddThreads = 256, kAddBlocks = 2048 / kAddThreads;  // of a multiprocessor
+
+// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time; those of four shares are loaded before they are added.
+template <typename Four>
+ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t count, Pointer<float> y) {
+  constexpr int kEach = static_cast<int>(sizeof(Four) / sizeof(float)), kAtOnce = 4;
+  let_next_begin();
+  wait_for_previous();
+  for (int64_t i = (block_index() * block_size() + thread_index()) * kEach; i < count;
+       i += grid_size() * block_size() * kEach) {
+    float sum[kEach] = {};
+    for (int first = 0; first < shares; first += kAtOnce) {
+      Four some[kAtOnce];
+      ECMV_GPU_UNROLL
+      for (int s = 0; s < kAtOnce; ++s)
+        some[s] = first + s < shares ? *cast<const Four>(sums + ((first + s) * count + i)) : Four{};
+      ECMV_GPU_UNROLL
+      for (int s = 0; s < kAtOnce; ++s) {
+        ECMV_GPU_UNROLL
+        for (int k = 0; k < kEach; ++k) {
+          if constexpr (kEach == 1)
+            sum[k] += some[s];
+          else
+            sum[k] += float_of(word_of(some[s], k));
+        }
+      }
+    }
+    if constexpr (kEach == 1)
+      y[i] = sum[0];
+    else
+      *cast<Four>(y + i) = Four{bits_of(sum[0]), bits_of(sum[1]), bits_of(sum[2]), bits_of(sum[3])};
+  }
+}
+
+// The launch behind a product of `shares`, which stored its sums at `scratch`: y [batch, rows], `count` numbers.
+inline void enqueue_add_shares(void* stream, const std::byte* scratch, int shares, int64_t count, float* y,
+                               int compute_units, bool early) {
+  if (shares <= 1) return;
+  const Pointer<const float> sums = reinterpret_cast<const float*>(scratch);
+  const int64_t blocks =
+      std::min<int64_t>(int64_t{compute_units} * kAddBlocks, (count + kAddThreads * 4 - 1) / (kAddThreads * 4));
+  const LaunchShape shape{blocks, kAddThreads, 0, early};
+  if (count % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0)
+    launch(add_shares<uint4>, shape, stream, sums, shares, count, Pointer<float>(y));
+  else
+    launch(add_shares<float>, shape, stream, sums, shares, count, Pointer<float>(y));
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

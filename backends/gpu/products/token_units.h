@@ -1,0 +1,146 @@
+// Products of small matrices of bf16 by 32 lanes together, summed in float32: the matrix units of NVIDIA devices since
+// sm_80, elsewhere and in the emulator the same products by shuffles and multiply-adds. Products are exact. Matrix units
+// cut where they add, so sums are off by more than rounding would allow: token_rounding().
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "backends/gpu/products/dense_matmul.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// multiply_tokens() where matrix units have no bf16. On CUDA devices it is called: in line it made kernels of more than 35,000 lines of
+// PTX, and packed_outliers was not compiled for sm_75 within half an hour. So it takes 3 minutes.
+#if defined(__HIP__) || defined(ECMV_GPU_EMULATOR)
+#define ECMV_GPU_SHUFFLED ECMV_GPU_DEVICE
+#else
+#define ECMV_GPU_SHUFFLED inline __device__ __noinline__
+#endif
+struct TokenSums {
+  float of[4];
+};
+ECMV_GPU_SHUFFLED TokenSums multiply_shuffled(uint4 a, uint2 b, TokenSums c) {
+  using LaneGroup = Lanes<32>;
+  const int g = LaneGroup::lane() / 4, t = LaneGroup::lane() % 4;
+  const uint64_t upper = uint64_t{a.z} << 32 | a.x, lower = uint64_t{a.w} << 32 | a.y,
+                 column = uint64_t{b.y} << 32 | b.x;
+  const auto dot = [](uint64_t row, uint64_t with, float sum) {
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i)
+      sum += float_of(static_cast<uint32_t>(row >> (16 * i)) << 16) *
+             float_of(static_cast<uint32_t>(with >> (16 * i)) << 16);
+    return sum;
+  };
+  for (int part = 0; part < 4; ++part) {
+    const uint64_t row = LaneGroup::shuffle(upper, 4 * g + part), row_below = LaneGroup::shuffle(lower, 4 * g + part);
+    const uint64_t left = LaneGroup::shuffle(column, 8 * t + part),
+                   right = LaneGroup::shuffle(column, 8 * t + 4 + part);
+    c.of[0] = dot(row, left, c.of[0]);
+    c.of[1] = dot(row, right, c.of[1]);
+    c.of[2] = dot(row_below, left, c.of[2]);
+    c.of[3] = dot(row_below, right, c.of[3]);
+  }
+  return c;
+}
+#undef ECMV_GPU_SHUFFLED
+
+// c += A B for A [16, 16] and B [16, 8] of bf16, dealt to the lanes 4 g + t of a group of 32, two numbers a word: a.x
+// holds A[g, 2t..], a.y A[g + 8, 2t..], a.z A[g, 8 + 2t..], a.w A[g + 8, 8 + 2t..]; b.x holds B[2t.., g], b.y B[8 +
+// 2t.., g]; c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t], c[3] C[g + 8, 2t + 1].
+ECMV_GPU_DEVICE void multiply_tokens(uint4 a, uint2 b, float (&c)[4]) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+#else
+  const TokenSums sums = multiply_shuffled(a, b, {{c[0], c[1], c[2], c[3]}});
+  ECMV_GPU_UNROLL
+  for (int i = 0; i < 4; ++i) c[i] = sums.of[i];
+#endif
+}
+
+// Two int8 elements, bytes 2 kPair and 2 kPair + 1 of a word, as two numbers of bf16. 0x4300 with a byte below is 128 +
+// its lower seven bits, or, where its highest bit is set, 256 and twice as much: so the number with that bit cleared
+// less the one with only that bit is the element, and everything is exact.
+// `exponents`: kInt8Exponents.
+inline constexpr uint32_t kInt8Exponents = 0x43434343;
+template <int kPair>
+ECMV_GPU_DEVICE uint32_t int8_numbers(uint32_t word, uint32_t exponents) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const uint32_t bytes = byte_permute(word, exponents, kPair == 0 ? 0x4140 : 0x4342);
+  const uint32_t low = bytes & 0xFF7FFF7Fu, high = bytes & 0xFF80FF80u;
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(high), "r"(0xBF80BF80u), "r"(low));
+  return numbers;
+#else
+  (void)exponents;
+  const auto number = [&](int byte) { return bits_of(static_cast<float>(static_cast<int8_t>(word >> (8 * byte)))); };
+  return number(2 * kPair) >> 16 | (number(2 * kPair + 1) & 0xFFFF0000u);
+#endif
+}
+
+// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the integers that they stand for, numbers of
+// bf16. `to_element` is what a field of 0 stands for less 128, twice: 0x4300 with a field below is 128 more than the field.
+// Exact where that and the integers have at most 8 bits.
+template <int kPair>
+ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32_t to_element) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const uint32_t fields = byte_permute(word, exponents, kPair == 0 ? 0x4140 : 0x4342);
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(fields), "r"(0x3F803F80u), "r"(to_element));
+  return numbers;
+#else
+  (void)exponents;
+  const float further = float_of(to_element << 16) + 128;
+  const auto number = [&](int byte) { return bits_of(static_cast<float>(word >> (8 * byte) & 0xFF) + further); };
+  return number(2 * kPair) >> 16 | (number(2 * kPair + 1) & 0xFFFF0000u);
+#endif
+}
+inline uint32_t field_to_element(int lowest) {
+  const uint32_t half = std::bit_cast<uint32_t>(static_cast<float>(lowest - 128)) >> 16;
+  return half << 16 | half;
+}
+
+// Two numbers of f8 (e4m3) whose bits stand where bf16 has its own, the sign in bit 15 of a half, the exponent from bit 7
+// on, the mantissa in bits 6..4: read as bf16 they are 2^-120 times what they are, subnormal ones too. Exact; what f8 calls
+// NaN becomes 480.
+inline constexpr uint32_t kF8Raw = 0x80708070, kF8Exponents = 0x07800780;  // sign and mantissa; exponent
+ECMV_GPU_DEVICE uint32_t scaled_f8(uint32_t bits) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t numbers;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(numbers) : "r"(bits), "r"(0x7B807B80u), "r"(0u));
+  return numbers;
+#else
+  return bits_of(float_of(bits << 16) * 0x1p120f) >> 16 | bits_of(float_of(bits & 0xFFFF0000u) * 0x1p120f);
+#endif
+}
+// Bytes 2 kPair and 2 kPair + 1 of a word.
+template <int kPair>
+ECMV_GPU_DEVICE uint32_t f8_numbers(uint32_t word) {
+  const uint32_t above = byte_permute(word, 0, kPair == 0 ? 0x1404 : 0x3424);  // in the upper byte of each half
+  return scaled_f8(select_bits(0x80008000u, above, above >> 4 & (kF8Exponents | (kF8Raw & 0x7FFF7FFF))));
+}
+
+// Where a product with tokens of bf16 reads them and writes results.
+struct Bf16Tokens {
+  Pointer<const uint16_t> x;  // [batch, x_stride]
+  int64_t x_stride;
+  Pointer<float> y;  // [batch, rows]
+  int64_t rows;
+  int batch;
+  Pointer<const std::byte> blocks{};  // the tokens once more (token_copies.h), where lane groups multiply together
+};
+inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args) {
+  return {args.x_bf16, args.x_stride, args.y, args.y_stride, args.batch};
+}
+
+// The rounding of sums by multiply_tokens over at most `chain_cols` columns each, of which `parts` are added up
+// afterwards. Matrix units add 16 products at once since sm_90 and 8 before, and cut (Fasi, Higham, Mikaitis, Pranesh,
+// Numerical behavior of NVIDIA tensor cores, 2021; of Hopper: Li et al., FTTN, 2024). tests/kernels/matmul_test.cpp has
+// sums that lose the most.
+inline ProductRounding token_rounding(int64_t chain_cols, int64_t parts) {
+  return {.more_roundings = static_cast<int>(parts), .unit_cols = 8, .chain_cols = chain_cols};
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,0 +1,144 @@
+// Products of small matrices of bf16 by four lane groups (a warpgroup) together: A [64, 16] in their registers, 16 rows
+// each, B [16, 8 kTokenTiles] in shared memory, sums in float32. The matrix units of sm_90a ("wgmma") read B themselves,
+// once for all four, and multiply twice as fast as those of one lane group (token_units.h), which do it elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backends/gpu/async_copy.h"
+#include "backends/gpu/products/token_units.h"
+
+#if !defined(__HIP__) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define ECMV_GPU_HAS_WARPGROUP_UNITS
+#endif
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// Tokens in shared memory come in blocks of 64 columns, [tokens, 64]: 32 pairs of numbers a token, in parts of 16 bytes
+// that change places from token to token, so that those of eight tokens lie in different banks. A block begins at a
+// multiple of kBlockAlignment bytes, of the address and not of the offset.
+inline constexpr int kBlockCols = 64, kBlockTokenBytes = 2 * kBlockCols, kBlockAlignment = 8 * kBlockTokenBytes,
+                     kWarpgroup = 4, kUnitCols = 16, kUnitsOfBlock = kBlockCols / kUnitCols;
+ECMV_GPU_DEVICE int pair_place(int token, int pair) {
+  return token * kBlockTokenBytes + ((pair / 4 ^ (token & 7)) * 16 + pair % 4 * 4);
+}
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+ECMV_GPU_DEVICE uint32_t address_of_shared(const std::byte* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+#endif
+// The first place for a block from `at` on, for which kBlockAlignment bytes more are there.
+ECMV_GPU_DEVICE Pointer<std::byte> first_block(Pointer<std::byte> at) {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  return at + static_cast<int>(-address_of_shared(at) & (kBlockAlignment - 1));
+#elif defined(ECMV_GPU_EMULATOR)
+  return at + static_cast<int>(-reinterpret_cast<uintptr_t>(at.address()) & (kBlockAlignment - 1));
+#else
+  return at;
+#endif
+}
+
+// Orders what this lane has written to blocks before what matrix units read after a following barrier.
+ECMV_GPU_DEVICE void order_before_units() {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+// Before products, once the registers of A and C are as they shall be; behind products; until they are done. Units read the
+// registers of A long after the instruction, and nvcc takes them as free where a loop begins again: whoever multiplies waits
+// before the end of the loop's body. (H200, without that: of raw_bf16 one row in nine was wrong, each where the next step's
+// rows had been loaded into registers that were still read.)
+ECMV_GPU_DEVICE void begin_products() {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+ECMV_GPU_DEVICE void commit_products() {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+ECMV_GPU_DEVICE void wait_for_products() {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+}
+
+// Blocks in shared memory, as matrix units want to be told: one addition for each product.
+class SharedBlocks {
+ public:
+  explicit ECMV_GPU_DEVICE SharedBlocks(Pointer<const std::byte> first) : first_(first) {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+    low_ = 1u << 16 | (address_of_shared(first) >> 4 & 0x3FFF);
+#elif defined(ECMV_GPU_EMULATOR)
+    if (reinterpret_cast<uintptr_t>(first.address()) % kBlockAlignment != 0)
+      fault("a block of tokens begins at no multiple of " + std::to_string(kBlockAlignment) + " bytes.");
+#endif
+  }
+  ECMV_GPU_DEVICE Pointer<const std::byte> first() const { return first_; }
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  // Of 16 columns of the block that is `bytes` further. Address, (unused), bytes from eight tokens to the next eight, all in
+  // 16; parts change places over 128 bytes.
+  ECMV_GPU_DEVICE uint64_t descriptor(int bytes, int unit) const {
+    constexpr uint64_t kHigh = uint64_t{1} << 30 | kBlockAlignment / 16;
+    return kHigh << 32 | (low_ + static_cast<uint32_t>(bytes + unit * 2 * kUnitCols) / 16);
+  }
+#endif
+
+ private:
+  Pointer<const std::byte> first_;
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  uint32_t low_;
+#endif
+};
+
+// C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block `bytes`
+// further than the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
+template <int kTokenTiles>
+ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
+                                    float (&c)[kTokenTiles][4]) {
+  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 8);
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  const uint64_t b = blocks.descriptor(bytes, unit);
+  if constexpr (kTokenTiles == 1) {
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, 0;\n\t}"
+        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  } else if constexpr (kTokenTiles == 2) {
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, "
+        "%12, p, 1, 1, 0;\n\t}"
+        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]),
+          "+f"(c[1][3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  } else {
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n\t}"
+        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]),
+          "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]),
+          "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]),
+          "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]),
+          "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  }
+#else
+  const int g = Lanes<32>::lane() / 4, t = Lanes<32>::lane() % 4;
+  ECMV_GPU_UNROLL
+  for (int k = 0; k < kTokenTiles; ++k) {
+    const auto pair = [&](int number) {
+      return *cast<const uint32_t>(blocks.first() + (bytes + pair_place(8 * k + g, number)));
+    };
+    multiply_tokens(a, uint2{pair(8 * unit + t), pair(8 * unit + 4 + t)}, c[k]);
+  }
+#endif
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

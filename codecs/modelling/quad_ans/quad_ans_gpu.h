@@ -1,0 +1,265 @@
+// The quad coder of MatVANS on a GPU, for the layouts ans_warp_rows and ans_warp_stripes: a group of 32 lanes decodes a
+// queue, a lane a coder. QuadQueue is the group's buffer: one coalesced load brings 128 words, 4 a lane, and the lanes
+// that need a word find theirs by ballot and prefix count. The tables of the model lie in the registers of the group
+// and are read through shuffles as in the paper (QuadRegisterTables), or in shared memory, a copy a lane so that no two
+// lanes meet in a bank (QuadSharedTable). Groups of one wave share nothing, so that on waves of 64 they may diverge.
+// Source: MatVANS white paper (Ludwig, Bamler), 3.2.
+#pragma once
+
+#include "backends/gpu/lanes.h"
+#include "backends/gpu/products/requantise.h"
+#include "codecs/compressed_matrix.h"
+#include "codecs/modelling/quad_ans/quad_ans.h"
+
+namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE {
+namespace gpu = backends::ECMV_GPU_NAMESPACE;
+
+using QuadGroup = gpu::Lanes<kQuadFormatLanes>;
+
+// A matrix as a kernel sees it.
+struct QuadStream {
+  gpu::Pointer<const gpu::uint4> words;            // a lane's four words of a group
+  gpu::Pointer<const uint32_t> offsets;            // [queues], in units of `words`
+  gpu::Pointer<const uint32_t> symbol, cum, prob;  // [32] each: the bytes of 128 slots
+  int64_t units, queues;
+  int chunks;
+};
+
+inline QuadStream quad_stream(const CompressedView& compressed, const QuadLayout& layout) {
+  const auto words_of = [&](int section) {
+    return reinterpret_cast<const uint32_t*>(compressed.sections[section].bytes.data());
+  };
+  const auto& payload = compressed.sections[kQuadCompressed].bytes;
+  return {reinterpret_cast<const gpu::uint4*>(payload.data()),
+          words_of(kQuadWarpOffsets),
+          words_of(kQuadPpf),
+          words_of(kQuadPpfCum),
+          words_of(kQuadPpfProb),
+          static_cast<int64_t>(payload.size() / sizeof(gpu::uint4)),
+          layout.queues,
+          static_cast<int>(layout.chunks)};
+}
+
+// kAhead groups of words are on their way while earlier ones are used.
+template <int kAhead>
+class QuadQueue {
+ public:
+  // The first states of the group's coders, low and high words.
+  uint32_t low = 0, high = 0;
+
+  // Loads the states and the queue's first words.
+  ECMV_GPU_DEVICE void begin(const QuadStream& stream, int64_t queue) {
+    if (stream.chunks == 0) return;
+    const int64_t first = stream.offsets[queue],
+                  end = queue + 1 < stream.queues ? stream.offsets[queue + 1] : stream.units;
+    groups_ = static_cast<int>((end - first) / QuadGroup::size());
+    next_ = stream.words + (first + QuadGroup::lane());
+    const gpu::uint4 group = load();
+    line_ = group.x;
+    next_line_ = group.y;
+    low = group.z;
+    high = group.w;
+    rest_ = load();
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < kAhead; ++i) ahead_[i] = load();
+  }
+
+  // The next word of the queue, for the lanes that need one, in their order; anything for the others.
+  ECMV_GPU_DEVICE uint32_t take(bool need) {
+    const QuadGroup::Mask mask = QuadGroup::ballot(need);
+    // The next 32 words lie in 32 different lanes: after the cursor those of this line, before it those of the next
+    // one.
+    const uint32_t offered = QuadGroup::lane() >= cursor_ ? line_ : next_line_;
+    const uint32_t word = QuadGroup::shuffle(offered, cursor_ + QuadGroup::count_before(mask));
+    cursor_ += gpu::popcount(mask);
+    if (cursor_ >= QuadGroup::size()) advance();
+    return word;
+  }
+
+ private:
+  ECMV_GPU_DEVICE void advance() {
+    cursor_ -= QuadGroup::size();
+    line_ = next_line_;
+    next_line_ = rest_.x;
+    rest_.x = rest_.y;
+    rest_.y = rest_.z;
+    rest_.z = rest_.w;
+    if (--rest_lines_ != 0) return;
+    rest_lines_ = 4;
+    rest_ = ahead_[0];
+    ECMV_GPU_UNROLL
+    for (int i = 0; i + 1 < kAhead; ++i) ahead_[i] = ahead_[i + 1];
+    ahead_[kAhead - 1] = load();
+  }
+  // A group of 128 words; past the last one there is nothing that a coder takes.
+  ECMV_GPU_DEVICE gpu::uint4 load() {
+    if (groups_ == 0) return gpu::uint4{};
+    const gpu::uint4 group = gpu::load_streaming(next_);
+    next_ += QuadGroup::size();
+    --groups_;
+    return group;
+  }
+
+  gpu::Pointer<const gpu::uint4> next_;
+  int groups_ = 0;                       // not yet loaded
+  int cursor_ = 0;                       // words of `line_` taken
+  uint32_t line_ = 0, next_line_ = 0;    // 32 words each
+  gpu::uint4 rest_{}, ahead_[kAhead]{};  // the lines after them; the groups after these
+  int rest_lines_ = 4;
+};
+
+// What a lane finds for the four slots of its state: the symbols in the bytes of one word; p_i; r_i, the place in the
+// symbol.
+struct QuadSlots {
+  uint32_t symbols;
+  uint32_t prob[4], position[4];
+};
+
+// 128 bytes in 32 registers: byte (slot & 3) of the word in lane slot >> 2.
+class QuadRegisterTables {
+ public:
+  static constexpr int64_t kSharedBytes = 0;
+
+  ECMV_GPU_DEVICE explicit QuadRegisterTables(const QuadStream& stream) {
+    const int lane = QuadGroup::lane();
+    symbol_ = gpu::load_shared_by_many(stream.symbol + lane);
+    prob_ = gpu::load_shared_by_many(stream.prob + lane);
+    // Slot minus first slot, four bytes at once: no byte borrows.
+    position_ = 0x03020100u + 0x04040404u * static_cast<uint32_t>(lane) - gpu::load_shared_by_many(stream.cum + lane);
+  }
+
+  ECMV_GPU_DEVICE QuadSlots look_up(uint32_t low) const {
+    QuadSlots slots;
+    slots.symbols = 0;
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int source = static_cast<int>(low >> (kQuadModelBits * i + 2));  // modulo 32: the slot's upper five bits
+      const uint32_t selector = (low >> (kQuadModelBits * i) & 3) | 0x4440;  // one byte, the others zero
+      slots.symbols += gpu::byte_permute(QuadGroup::shuffle(symbol_, source), 0, selector) << (8 * i);
+      slots.prob[i] = gpu::byte_permute(QuadGroup::shuffle(prob_, source), 0, selector);
+      slots.position[i] = gpu::byte_permute(QuadGroup::shuffle(position_, source), 0, selector);
+    }
+    return slots;
+  }
+
+ private:
+  uint32_t symbol_, prob_, position_;
+};
+
+// An entry a slot: prob | position << 8 | symbol << 16. Copy l of the 32 is lane l's, in a bank of its own: one access
+// a slot instead of three shuffles, and shuffles go through the same pipe. The table is the first thing in shared
+// memory.
+class QuadSharedTable {
+ public:
+  static constexpr int64_t kSharedBytes = int64_t{kQuadSlots} * kQuadFormatLanes * 4;
+
+  // All threads of the block take part.
+  ECMV_GPU_DEVICE explicit QuadSharedTable(const QuadStream& stream)
+      : lane_offset_(static_cast<uint32_t>(QuadGroup::lane()) * 4) {
+    const int lane = QuadGroup::lane();
+    const uint32_t symbol = gpu::load_shared_by_many(stream.symbol + lane),
+                   prob = gpu::load_shared_by_many(stream.prob + lane),
+                   cum = gpu::load_shared_by_many(stream.cum + lane);
+    uint32_t entries[4];  // of slots 4 lane .. 4 lane + 3
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t position = static_cast<uint32_t>(4 * lane + i) - (cum >> (8 * i) & 0xFF);
+      entries[i] = (prob >> (8 * i) & 0xFF) | position << 8 | (symbol >> (8 * i) & 0xFF) << 16;
+    }
+    const gpu::Pointer<uint32_t> table = gpu::cast<uint32_t>(gpu::shared_memory());
+    for (int source = QuadGroup::group(); source < kQuadSlots / 4; source += gpu::block_size() / QuadGroup::size()) {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i)
+        table[(4 * source + i) * kQuadFormatLanes + lane] = QuadGroup::shuffle(entries[i], source);
+    }
+    gpu::sync_block();
+  }
+
+  ECMV_GPU_DEVICE QuadSlots look_up(uint32_t low) const {
+    const uint32_t entry[4] = {at(low << 7), at(low), at(low >> 7), at(low >> 14)};
+    QuadSlots slots;
+    slots.symbols = gpu::byte_permute(gpu::byte_permute(entry[0], entry[1], 0x0062),
+                                      gpu::byte_permute(entry[2], entry[3], 0x0062), 0x5410);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      slots.prob[i] = entry[i] & 0xFF;
+      slots.position[i] = gpu::byte_permute(entry[i], 0, 0x4441);
+    }
+    return slots;
+  }
+
+ private:
+  // `slot` in bits 7..13, where it is 128 times the slot: the bytes that 32 copies of an entry have.
+  ECMV_GPU_DEVICE uint32_t at(uint32_t slot) const {
+    static_assert(kQuadFormatLanes * 4 == 1 << 7);
+    return *gpu::cast<const uint32_t>(gpu::shared_memory() + ((slot & 0x3F80u) | lane_offset_));
+  }
+  uint32_t lane_offset_;
+};
+
+// Calls sink(chunk, symbols) for every chunk of a queue that has begun, each lane with the four symbols of its coder.
+template <typename Tables, int kAhead, typename Sink>
+ECMV_GPU_DEVICE void for_each_quad(int chunks, const Tables& tables, QuadQueue<kAhead>& words, const Sink& sink) {
+  uint32_t low = words.low, high = words.high;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const bool refill = high == 0;
+    const uint32_t word = words.take(refill);
+    high = refill ? low : high;
+    low = refill ? word : low;
+    const QuadSlots s = tables.look_up(low);
+    // One step with the product of the four probabilities is shorter than four with 64 bits each.
+    const uint32_t prob01 = s.prob[0] * s.prob[1], prob = prob01 * (s.prob[2] * s.prob[3]);
+    const uint32_t position =
+        (s.position[3] * s.prob[2] + s.position[2]) * prob01 + (s.position[1] * s.prob[0] + s.position[0]);
+    const uint64_t next =
+        uint64_t{gpu::funnel_shift_right(low, high, 28)} * prob + position;  // 32 of the state's upper 36 bits
+    low = static_cast<uint32_t>(next);
+    high = static_cast<uint32_t>(next >> 32) + (high >> 28) * prob;
+    sink(chunk, s.symbols);
+  }
+}
+
+inline constexpr int kQuadMostWaves = 16;  // of a block
+
+struct QuadWavePolicy : backends::Policy {
+  int waves;  // of a block
+};
+inline constexpr QuadWavePolicy kQuadWavePolicies[] = {{{"waves4"}, 4}, {{"waves8"}, 8}, {{"waves16"}, 16}};
+
+// What all launches for a matrix have in common: a block and grid that give each group a queue.
+struct QuadLaunch {
+  gpu::LaunchShape shape;
+  QuadStream quads;
+};
+
+template <typename Tables>
+QuadLaunch quad_launch(const backends::Policy& policy, const CompressedView& compressed, const QuadLayout& layout,
+                       const backends::Place& place) {
+  const int block = policy.as<QuadWavePolicy>().waves * place.device().wave_size, queues = block / kQuadFormatLanes;
+  return {{(layout.queues + queues - 1) / queues, block, Tables::kSharedBytes}, quad_stream(compressed, layout)};
+}
+
+// A layout's kernels, bound.
+struct QuadDecode {
+  QuadLaunch bound;
+  void (*kernel)(QuadStream, gpu::Pointer<int8_t> decoded);
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(kernel, bound.shape, stream, bound.quads, reinterpret_cast<int8_t*>(args.out));
+  }
+};
+
+struct QuadMultiply {
+  QuadLaunch bound;
+  void (*kernel)(QuadStream, gpu::Pointer<const int8_t> x, gpu::Epilogue);
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, bound.shape, stream, bound.quads, args.x, gpu::epilogue_of(args));
+  }
+};
+
+// A chunk is counted in 32 bits inside the kernels.
+inline std::string refuses_quad_kernel(const CompressedView& matrix, const backends::DeviceInfo&,
+                                       const backends::Policy&) {
+  return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
+}
+
+}  // namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE

@@ -1,0 +1,75 @@
+// Mapping of a file through POSIX; see file_bytes.h.
+#include "datasets/files/file_bytes.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "datasets/source.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
+namespace ecmv::datasets {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw DatasetError("The file \"" + path + "\" cannot be read: " + what + ".");
+}
+
+// The rest of the mapping's last page, which can be read and is none of the file: for a sanitizer it is out of bounds.
+size_t rest_of_page(size_t size) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return (page - size % page) % page;
+}
+
+struct Descriptor {
+  int number = -1;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+}  // namespace
+
+FileBytes::FileBytes(const std::string& path) {
+  // Without O_NONBLOCK opening a named pipe would wait for a writer.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.number < 0) fail(path, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(file.number, &status) != 0) fail(path, std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) fail(path, "it is a folder");
+  if (!S_ISREG(status.st_mode)) fail(path, "it is not a regular file");
+  if (status.st_size == 0) return;  // an empty mapping is an error for the system, not for us
+  size_ = size_t(status.st_size);
+  void* const mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (mapped == MAP_FAILED) fail(path, std::strerror(errno));
+  data_ = static_cast<const std::byte*>(mapped);
+  ASAN_POISON_MEMORY_REGION(data_ + size_, rest_of_page(size_));
+}
+
+FileBytes::~FileBytes() {
+  if (data_ == nullptr) return;
+  ASAN_UNPOISON_MEMORY_REGION(data_ + size_, rest_of_page(size_));
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace ecmv::datasets

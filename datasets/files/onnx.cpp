@@ -1,0 +1,279 @@
+// See onnx.h. Numbers of fields are those of onnx.proto.
+#include "datasets/files/onnx.h"
+
+#include <string>
+#include <string_view>
+
+#include "datasets/files/protobuf.h"
+#include "datasets/source.h"
+
+namespace ecmv::datasets {
+namespace {
+
+constexpr size_t kMostOnnxDimensions = 16;
+constexpr int kDeepestGraph = 8;
+
+namespace model {
+enum : uint32_t { ir_version = 1, graph = 7, last = 26 };
+}
+namespace graph {
+enum : uint32_t { node = 1, initializer = 5, sparse_initializer = 15 };
+}
+namespace node {
+enum : uint32_t { output = 2, attribute = 5 };
+}
+namespace attribute {
+enum : uint32_t { tensor = 5, graph = 6, tensors = 10, graphs = 11 };
+}
+namespace tensor {
+enum : uint32_t {
+  dims = 1,
+  data_type = 2,
+  segment = 3,
+  float_data = 4,
+  int32_data = 5,
+  string_data = 6,
+  int64_data = 7,
+  name = 8,
+  raw_data = 9,
+  double_data = 10,
+  uint64_data = 11,
+  external_data = 13,
+  data_location = 14
+};
+}
+
+[[noreturn]] void bad_onnx(const std::string& what) { throw DatasetError("Not a readable ONNX file: " + what); }
+
+// Calls use(field) for every field of a message.
+template <typename Use>
+void for_each_field(std::span<const std::byte> message, const std::string& what, Use use) {
+  ProtobufReader reader(message);
+  while (const auto field = reader.next()) use(*field);
+  if (reader.malformed()) bad_onnx(what + " is cut or is no protobuf message.");
+}
+
+std::span<const std::byte> run_of(const ProtobufField& field, const std::string& what) {
+  if (field.type != ProtobufField::bytes) bad_onnx(what + " is not a run of bytes.");
+  return field.run;
+}
+
+std::string text_of(const ProtobufField& field) {
+  const std::span<const std::byte> bytes = run_of(field, "a name");
+  if (bytes.size() > kMaxNameBytes)
+    bad_onnx("it has a name of " + std::to_string(bytes.size()) + " bytes, more than " + std::to_string(kMaxNameBytes) +
+             ".");
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// An element type, and the field that may hold its numbers instead of raw_data.
+struct OnnxType {
+  std::string_view dtype;
+  uint32_t numbers;
+};
+OnnxType onnx_type(uint64_t data_type) {
+  static constexpr OnnxType kTypes[] = {{"", 0},
+                                        {"F32", tensor::float_data},
+                                        {"U8", tensor::int32_data},
+                                        {"I8", tensor::int32_data},
+                                        {"U16", tensor::int32_data},
+                                        {"I16", tensor::int32_data},
+                                        {"I32", tensor::int32_data},
+                                        {"I64", tensor::int64_data},
+                                        {"STRING", tensor::string_data},
+                                        {"BOOL", tensor::int32_data},
+                                        {"F16", tensor::int32_data},
+                                        {"F64", tensor::double_data},
+                                        {"U32", tensor::uint64_data},
+                                        {"U64", tensor::uint64_data},
+                                        {"C64", tensor::float_data},
+                                        {"COMPLEX128", tensor::double_data},
+                                        {"BF16", tensor::int32_data},
+                                        {"F8_E4M3", tensor::int32_data},
+                                        {"FLOAT8E4M3FNUZ", tensor::int32_data},
+                                        {"F8_E5M2", tensor::int32_data},
+                                        {"FLOAT8E5M2FNUZ", tensor::int32_data},
+                                        {"UINT4", tensor::int32_data},
+                                        {"INT4", tensor::int32_data},
+                                        {"FLOAT4E2M1", tensor::int32_data},
+                                        {"FLOAT8E8M0", tensor::int32_data},
+                                        {"UINT2", tensor::int32_data},
+                                        {"INT2", tensor::int32_data}};
+  return data_type < std::size(kTypes) ? kTypes[data_type] : OnnxType{"", 0};
+}
+
+// Whether the low bits of the type's width are all that there is to a number.
+bool holds(std::string_view dtype, uint64_t value) {
+  const int bits = dtype_bits(dtype);
+  if (bits == 64 || dtype == "I32") return true;  // writers of negative int32 differ, their low bits do not
+  if (dtype.starts_with("I")) {
+    const int64_t number = int64_t(value);
+    return number >= -(int64_t{1} << (bits - 1)) && number < int64_t{1} << (bits - 1);
+  }
+  return value >> bits == 0;
+}
+
+class TensorReader {
+ public:
+  TensorReader(std::span<const std::byte> message, std::string name_if_none) {
+    view_.name = std::move(name_if_none);
+    // The name first: sentences about other fields tell it.
+    for_each_field(message, "a tensor", [&](const ProtobufField& field) {
+      if (field.number == tensor::name && !field.run.empty()) view_.name = text_of(field);
+    });
+    for_each_field(message, who(), [&](const ProtobufField& field) { take(field); });
+  }
+
+  TensorView view() {
+    if (external_) bad_onnx(who() + " is stored in another file, which is not read; save the model as one file.");
+    const OnnxType type = onnx_type(data_type_);
+    if (type.dtype.empty())
+      bad_onnx(who() + " has the type number " + std::to_string(data_type_) + ", which is unknown.");
+    view_.dtype = type.dtype;
+    const int64_t elements = tensor_elements(view_.name, view_.shape);
+    if (dtype_bits(type.dtype) == 0) {  // known by name only
+      view_.bytes = raw_ ? *raw_ : std::span<const std::byte>{};
+      return std::move(view_);
+    }
+    if (numbers_ && (raw_ || numbers_field_ != type.numbers))
+      bad_onnx(who() + " of type " + view_.dtype + " has its numbers in a field of another type, or twice.");
+    const bool plain = !numbers_ || type.numbers == tensor::float_data || type.numbers == tensor::double_data;
+    view_.bytes = numbers_ ? *numbers_ : raw_ ? *raw_ : std::span<const std::byte>{};
+    if (plain)
+      expect(int64_t(view_.bytes.size()) == tensor_bytes(view_.name, view_.dtype, view_.shape), elements);
+    else
+      check_varints(elements);
+    return std::move(view_);
+  }
+
+ private:
+  std::string who() const { return "the tensor \"" + view_.name + "\""; }
+
+  void take(const ProtobufField& field) {
+    switch (field.number) {
+      case tensor::dims: take_dims(field); break;
+      case tensor::data_type: data_type_ = field.value; break;
+      case tensor::segment: bad_onnx(who() + " is stored in segments, which are not read.");
+      case tensor::raw_data:
+        if (raw_) bad_onnx(who() + " has its raw_data twice.");
+        raw_ = run_of(field, "the raw_data of " + who());
+        break;
+      case tensor::float_data:
+      case tensor::int32_data:
+      case tensor::int64_data:
+      case tensor::double_data:
+      case tensor::uint64_data:
+        if (numbers_ || field.type != ProtobufField::bytes)
+          bad_onnx(who() + " has its numbers one by one, not as one packed run.");
+        numbers_ = field.run;
+        numbers_field_ = field.number;
+        break;
+      case tensor::external_data: external_ = true; break;
+      case tensor::data_location: external_ = external_ || field.value == 1; break;
+      default: break;
+    }
+  }
+
+  // One size a field, or all packed into one.
+  void take_dims(const ProtobufField& field) {
+    if (field.type == ProtobufField::varint) return take_dim(field.value);
+    std::span<const std::byte> left = run_of(field, "the shape of " + who());
+    while (!left.empty()) {
+      const auto value = ProtobufReader::varint(left);
+      if (!value) bad_onnx("the shape of " + who() + " is cut.");
+      take_dim(*value);
+    }
+  }
+  void take_dim(uint64_t value) {
+    if (view_.shape.size() == kMostOnnxDimensions)
+      bad_onnx(who() + " has more than " + std::to_string(kMostOnnxDimensions) + " dimensions.");
+    view_.shape.push_back(int64_t(value));
+  }
+
+  void check_varints(int64_t elements) {
+    view_.layout = Layout::varints;
+    int64_t count = 0;
+    for (std::span<const std::byte> left = view_.bytes; !left.empty(); ++count) {
+      const auto value = ProtobufReader::varint(left);
+      if (!value) bad_onnx("the numbers of " + who() + " are cut.");
+      if (!holds(view_.dtype, *value))
+        bad_onnx(who() + " of type " + view_.dtype + " has the number " + std::to_string(int64_t(*value)) +
+                 ", which that type does not hold.");
+    }
+    expect(count == elements, elements);
+  }
+
+  void expect(bool right, int64_t elements) const {
+    if (!right)
+      bad_onnx(who() + " of type " + view_.dtype + " and shape " + shape_text(view_.shape) + " has " +
+               std::to_string(elements) + " elements, but its data, of " + std::to_string(view_.bytes.size()) +
+               " bytes, holds another number of them.");
+  }
+
+  TensorView view_;
+  uint64_t data_type_ = 0;
+  std::optional<std::span<const std::byte>> raw_, numbers_;
+  uint32_t numbers_field_ = 0;
+  bool external_ = false;
+};
+
+class GraphReader {
+ public:
+  std::vector<TensorView> tensors;
+
+  void read_graph(std::span<const std::byte> message, int depth) {
+    if (depth > kDeepestGraph) bad_onnx("its graphs are nested too deeply.");
+    for_each_field(message, "a graph", [&](const ProtobufField& field) {
+      if (field.number == graph::initializer)
+        add(run_of(field, "an initialiser"), "");
+      else if (field.number == graph::node)
+        read_node(run_of(field, "a node"), depth);
+      else if (field.number == graph::sparse_initializer)
+        bad_onnx("it has sparse initialisers, which are not read.");
+    });
+  }
+
+ private:
+  void add(std::span<const std::byte> message, const std::string& name_if_none) {
+    if (tensors.size() == kMaxTensors) bad_onnx("it has more than " + std::to_string(kMaxTensors) + " tensors.");
+    tensors.push_back(TensorReader(message, name_if_none).view());
+  }
+
+  // A constant has no name but that of what it gives.
+  void read_node(std::span<const std::byte> message, int depth) {
+    std::string output;
+    for_each_field(message, "a node", [&](const ProtobufField& field) {
+      if (field.number == node::output && output.empty()) output = text_of(field);
+      if (field.number != node::attribute) return;
+      for_each_field(run_of(field, "an attribute"), "an attribute", [&](const ProtobufField& part) {
+        if (part.number == attribute::tensor || part.number == attribute::tensors)
+          add(run_of(part, "a constant"), output);
+        else if (part.number == attribute::graph || part.number == attribute::graphs)
+          read_graph(run_of(part, "a graph"), depth + 1);
+      });
+    });
+  }
+};
+
+}  // namespace
+
+bool looks_like_onnx(std::span<const std::byte> bytes) {
+  bool has_version = false, has_graph = false;
+  ProtobufReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if (field->number > model::last) return false;
+    if (field->number == model::ir_version) has_version = field->type == ProtobufField::varint;
+    if (field->number == model::graph) has_graph = field->type == ProtobufField::bytes;
+  }
+  return !reader.malformed() && has_version && has_graph;
+}
+
+std::vector<TensorView> parse_onnx(std::span<const std::byte> bytes) {
+  GraphReader reader;
+  for_each_field(bytes, "the model", [&](const ProtobufField& field) {
+    if (field.number == model::graph) reader.read_graph(run_of(field, "the graph"), 0);
+  });
+  return std::move(reader.tensors);
+}
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,45 @@
+// The shape of a language model of the Llama kind: what of its config.json decides which matrices a decoding step
+// multiplies.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/layers/layer_kind.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::datasets {
+
+struct ModelShape {
+  int64_t hidden = 0, intermediate = 0, blocks = 0, heads = 0, kv_heads = 0, head_dim = 0, vocabulary = 0;
+};
+
+// One linear layer, under the name that Hugging Face gives it.
+struct LinearLayer {
+  std::string name;
+  LayerKind kind = LayerKind::other;
+  Shape shape;  // [outputs, inputs]
+};
+
+// Those of one decoding step, in its order: q, k, v, o, gate, up and down of every block, then lm_head (which is the
+// embedding's matrix in models that tie the two). `blocks` of them, or all for 0.
+std::vector<LinearLayer> linear_layers(const ModelShape& model, int64_t blocks);
+
+struct NamedModelShape {
+  std::string_view name;
+  ModelShape shape;
+};
+std::span<const NamedModelShape> named_model_shapes();
+
+// Of the text of a config.json. Throws DatasetError for bad JSON, and for sizes that are missing, no positive integers
+// or not those of a model.
+ModelShape parse_model_config(std::string_view text);
+
+// Whether by a config.json lm_head, where there is none, is the embedding's matrix: unless it says that it is not. Throws
+// DatasetError for bad JSON.
+bool ties_embeddings(std::string_view text);
+
+}  // namespace ecmv::datasets

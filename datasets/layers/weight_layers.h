@@ -1,0 +1,37 @@
+// Which matrices weights have, without their elements: what `ecmv advise` reckons with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "datasets/layers/layer_kind.h"
+#include "datasets/tensor.h"
+
+namespace ecmv::datasets {
+
+struct WeightLayer {
+  std::string name;
+  LayerKind kind = LayerKind::other;
+  Shape shape;               // [outputs, inputs]
+  std::string dtype;         // as in TensorView
+  int64_t stored_bytes = 0;  // in the file, scales of blocks included
+};
+
+struct WeightLayers {
+  std::string source, parameter;  // that gives them, and the parameter that names the weights: "model", "weights"
+  bool drawn = false;             // of a shape alone
+  std::vector<WeightLayer> layers;
+};
+
+// Those of source `model` where the path (or the name of a shape) is one, else those of source `weights`. Throws
+// DatasetError.
+WeightLayers weight_layers(const std::string& path);
+
+// The two, each for itself; throws DatasetError where there are none.
+std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn);
+std::vector<WeightLayer> file_layers(const std::string& path);
+
+// The matrices of a tensor of two or more dimensions.
+void append_layers(const TensorView& tensor, std::vector<WeightLayer>& layers);
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,198 @@
+// Source `model`: the linear layers of a language model in the order of a decoding step. Weights are those of a file or
+// folder; of a shape alone they are drawn as `llm_like` draws them.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <tuple>
+
+#include "datasets/files/file_bytes.h"
+#include "datasets/files/weight_files.h"
+#include "datasets/layers/joined_layers.h"
+#include "datasets/layers/model_shape.h"
+#include "datasets/layers/prepare.h"
+#include "datasets/layers/weight_layers.h"
+#include "datasets/sources/llm_like.h"
+#include "datasets/sources/synthetic.h"
+
+namespace ecmv::datasets {
+namespace {
+
+constexpr ParameterInfo kModelParameters[] = {
+    {.name = "model",
+     .help = "a folder or file with weights; a config.json, or a folder with only that; or a name: llama_2_7b, "
+             "llama_3_8b, llama_3_70b, mistral_7b, qwen3_0_6b, qwen3_8b, qwen3_32b, smollm2_135m",
+     .is_text = true,
+     .required = true},
+    {.name = "blocks",
+     .help = "decoder blocks, the first ones; all if left out",
+     .min = 1,
+     .max = 1000,
+     .is_integer = true},
+    {.name = "joined",
+     .help =
+         "1: q, k and v of a block are one matrix, gate and up another, as inference engines hold them; 0 if left out",
+     .min = 0,
+     .max = 1,
+     .is_integer = true},
+    kRows,
+    kRoundTo};
+
+Dataset load_model(const SourceRequest& request);
+SourceFacts check_model(const SourceRequest& request);
+
+}  // namespace
+
+extern const DataSource kModelSource{"model",    "linear layers of a language model in the order of a decoding step",
+                                     false,      kModelParameters,
+                                     load_model, 1,
+                                     check_model};
+
+namespace {
+
+bool is_joined(const Parameters& parameters) { return parameters.has("joined") && parameters.integer("joined") == 1; }
+
+int64_t blocks_of(const Parameters& parameters) { return parameters.has("blocks") ? parameters.integer("blocks") : 0; }
+
+Shape first_rows(Shape shape, const Parameters& parameters) {
+  return parameters.has("rows") ? Shape{std::min<int64_t>(shape.rows, parameters.integer("rows")), shape.cols} : shape;
+}
+
+// What `read` makes of the text of a config.json.
+auto of_config(const std::filesystem::path& config, const auto& read) {
+  const FileBytes file(config.string());
+  try {
+    return read(std::string_view(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()));
+  } catch (const DatasetError& bad) {
+    throw DatasetError("In the file \"" + config.string() + "\": " + bad.what());
+  }
+}
+
+// A folder that is taken for a shape has no weights, which would be left out silently.
+void expect_no_weights(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string kind = entry.path().extension().string();
+    if (kind == ".safetensors" || kind == ".bin" || kind == ".gguf" || kind == ".onnx" || kind == ".pth")
+      throw DatasetError(
+          "The folder \"" + folder.string() + "\" has weights, \"" + entry.path().filename().string() +
+          "\", but neither model.safetensors nor model.safetensors.index.json; give that file itself, or "
+          "config.json for the shape alone.");
+  }
+}
+
+// The shape that a name or a config.json gives; nothing for a path that has weights.
+std::optional<ModelShape> shape_of(const std::string& model) {
+  for (const NamedModelShape& named : named_model_shapes())
+    if (named.name == model) return named.shape;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path config = model;
+  if (!fs::exists(config, error)) {
+    std::string names;
+    for (const NamedModelShape& named : named_model_shapes())
+      names += (names.empty() ? "" : ", ") + std::string(named.name);
+    throw DatasetError("The model \"" + model + "\" is neither a file or folder nor one of " + names + ".");
+  }
+  if (fs::is_directory(config, error)) {
+    if (fs::exists(config / "model.safetensors", error) || fs::exists(config / "model.safetensors.index.json", error))
+      return std::nullopt;
+    expect_no_weights(config);
+    config /= "config.json";
+  }
+  if (config.extension() != ".json") return std::nullopt;
+  return of_config(config, parse_model_config);
+}
+
+// GGUF files leave lm_head out where it is the embedding; a folder's config.json says so.
+bool is_tied(const WeightFiles& files, const std::string& model) {
+  const std::filesystem::path config = std::filesystem::path(model) / "config.json";
+  std::error_code error;
+  return files.format == WeightFormat::gguf ||
+         (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
+}
+
+// Layers of blocks in the order of LayerKind, which is that of a step, then lm_head, or the embedding where that is it.
+std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks, bool tied) {
+  std::vector<std::tuple<bool, int64_t, LayerKind, size_t>> order;
+  std::optional<size_t> head, embedding;
+  for (size_t i = 0; i < files.tensors.size(); ++i) {
+    const TensorView& tensor = files.tensors[i];
+    const LayerKind kind = layer_kind(tensor.name);
+    if (tensor.shape.size() < 2) continue;
+    if (kind == LayerKind::lm_head) head = i;
+    if (kind == LayerKind::embedding && !embedding) embedding = i;
+    const int64_t block = layer_block(tensor.name);
+    if (kind > LayerKind::down || block < 0 || (blocks > 0 && block >= blocks)) continue;
+    order.emplace_back(false, block, kind, i);
+  }
+  if (order.empty())
+    throw DatasetError("None of the " + std::to_string(files.tensors.size()) +
+                       " tensors is known by its name as a linear layer of a block.");
+  if (!head && tied) head = embedding;
+  if (head) order.emplace_back(true, 0, LayerKind::lm_head, *head);
+  std::sort(order.begin(), order.end());
+  std::vector<const TensorView*> tensors;
+  for (const auto& layer : order) tensors.push_back(&files.tensors[std::get<size_t>(layer)]);
+  return tensors;
+}
+
+// Calls use(tensor) for each layer of weights that are there.
+void for_each_tensor(const std::string& model, int64_t blocks, const auto& use) {
+  const WeightFiles files = open_weights(model);
+  try {
+    for (const TensorView* tensor : step_of(files, blocks, is_tied(files, model))) use(*tensor);
+  } catch (const DatasetError& error) {
+    throw DatasetError("In the model \"" + model + "\": " + error.what());
+  }
+}
+
+SourceFacts check_model(const SourceRequest& request) {
+  const Parameters parameters(kModelSource, request);
+  expect_known_type(parameters, kModelSource.id);
+  const std::string& model = parameters.text("model");
+  SourceFacts facts;
+  if (const std::optional<ModelShape> shape = shape_of(model)) {
+    for (const LinearLayer& layer : linear_layers(*shape, blocks_of(parameters)))
+      facts.bytes += 2 * first_rows(layer.shape, parameters).elements();
+    return facts;
+  }
+  for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) { check_tensor(tensor, facts); });
+  if (is_joined(parameters) && facts.group_cols > 0) throw DatasetError(kScalesAreNotJoined);
+  return facts;
+}
+
+Dataset load_model(const SourceRequest& request) {
+  const Parameters parameters(kModelSource, request);
+  expect_known_type(parameters, kModelSource.id);
+  const std::string& model = parameters.text("model");
+  Dataset dataset;
+  if (const std::optional<ModelShape> shape = shape_of(model)) {
+    for (const LinearLayer& layer : linear_layers(*shape, blocks_of(parameters))) {
+      Matrix matrix = llm_like_weights(first_rows(layer.shape, parameters), request.seed, int(dataset.layers.size()));
+      matrix.name = layer.name;
+      dataset.layers.push_back(prepared(std::move(matrix), parameters));
+    }
+  } else {
+    for_each_tensor(model, blocks_of(parameters),
+                    [&](const TensorView& tensor) { append_prepared(tensor, parameters, dataset); });
+  }
+  if (is_joined(parameters)) join_layers(dataset);
+  dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
+  return dataset;
+}
+
+}  // namespace
+
+std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn) {
+  std::vector<WeightLayer> layers;
+  const std::optional<ModelShape> shape = shape_of(model);
+  drawn = shape.has_value();
+  if (shape)
+    for (const LinearLayer& layer : linear_layers(*shape, 0))
+      layers.push_back({layer.name, layer.kind, layer.shape, "BF16", 2 * layer.shape.elements()});
+  else
+    for_each_tensor(model, 0, [&](const TensorView& tensor) { append_layers(tensor, layers); });
+  return layers;
+}
+
+}  // namespace ecmv::datasets

@@ -1,0 +1,26 @@
+// From outlooks to what a user should do, in English.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/advise/outlook.h"
+
+namespace ecmv::experiments {
+
+struct Advice {
+  std::string verdict;             // what to do, with the numbers that say so
+  std::vector<std::string> notes;  // what else is worth knowing
+};
+
+// `memory_bytes` of the device, 0 where it is not known. Speeds within kLevel of each other are level.
+inline constexpr double kLevel = 0.03;
+Advice advice(const std::vector<Outlook>& outlooks, const std::string& type, double memory_bytes);
+
+// Of blocks of GGUF, which are multiplied nowhere here: what an ideal code could take at most, of stored bytes.
+Advice advice_for_blocks(double stored_bytes, double minimum_bytes);
+
+// "16.1 GB", "85.3 MB".
+std::string decimal_bytes(double bytes);
+
+}  // namespace ecmv::experiments

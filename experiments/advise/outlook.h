@@ -1,0 +1,51 @@
+// What records of measured products say of other weights: the bytes that a codec would store, and the time of a decoding
+// step. The arithmetic of `ecmv advise`; nothing is measured here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "datasets/layers/weight_layers.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+
+// Layers of one kind and shape.
+struct LayerGroup {
+  std::string kind;
+  int64_t rows = 0, cols = 0, layers = 0;
+};
+std::vector<LayerGroup> groups_of(const std::vector<datasets::WeightLayer>& layers);
+
+// One codec, on weights in one format.
+struct Outlook {
+  std::string format;          // element type or quantiser: "bf16", "absmax[bits=8,group=row]"
+  std::string codec;           // with its settings
+  std::string device, kernel;  // where that was measured
+  bool uncompressed = false;   // one of the codecs that others are compared with
+  bool lossless = false;       // the format is that of the weights, and its elements are kept
+  double snr_db = reports::kUnknown;
+  int64_t batch = 1;  // tokens of a step
+  double stored_bytes = 0;
+  double step_s = 0;       // all layers once
+  bool disturbed = false;  // by other programs, while it was measured
+  double tokens_per_s() const { return static_cast<double>(batch) / step_s; }
+};
+
+// What to reckon with.
+struct OutlookTask {
+  std::vector<LayerGroup> groups;
+  std::string type;  // of the elements, as records name it: "bf16"
+  int64_t batch = 1;
+  std::string activations;  // only cases with tokens of "f32" or "bf16"; "": of any
+  std::string device;       // only cases of this device; "": whatever the records have
+};
+
+// Of each format, codec with its settings and device one, the fastest first. Every ok case of op `step` counts, and of
+// `matmul` where a codec has no step, with that batch and type, or that was quantised. A step's time is shared out among
+// its layers in proportion to what each took alone, so that the outlook for the very layers of a record is its own
+// time. A layer of another shape takes, element by element, as long as the one in the records that is most like it.
+std::vector<Outlook> outlooks(const reports::RecordSet& records, const OutlookTask& task);
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,30 @@
+// A sample of weights that is measured in less than two minutes: the experiment behind `ecmv advise`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "datasets/layers/weight_layers.h"
+#include "experiments/config/case.h"
+
+namespace ecmv::experiments {
+
+struct SampleRequest {
+  std::string path;  // of the weights, or the name of a shape
+  std::string backend = "best";
+  std::string device = {}, threads = {};  // "": the first, all
+  std::string batch = "1";
+  std::string activations = {};              // what the tokens are: f32, bf16; "": f32
+  std::vector<std::string> codecs = {};      // as --codec; none: those with kernels that are built for speed
+  std::vector<std::string> quantisers = {};  // as --quantise, besides the weights as they are
+};
+
+// Decoding steps of the first block, as often in memory as caches want it but not more than the model has blocks, and of
+// what is in no block; of large matrices the first rows only. Floats of more than 16 bits are rounded to bf16.
+// Throws ConfigError.
+Experiment sample_experiment(const SampleRequest& request, const datasets::WeightLayers& weights);
+
+// The type of elements that is measured: "bf16", "i8"; "" for blocks.
+std::string measured_type(const std::string& dtype);
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,93 @@
+// See chain.h. Layers of unchained datasets would be independent, but one loop serves both.
+#include "experiments/check/chain.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "backends/backend.h"
+#include "backends/cpu/products/dense_matvec.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// 128 * 128 * 131072 = 2^31: one column more could overflow.
+constexpr int64_t kMaxCols = 131072 - 1;
+
+std::vector<int8_t> repeat(const std::vector<int8_t>& vector, int64_t length) {
+  std::vector<int8_t> out(length);
+  for (int64_t i = 0; i < length && !vector.empty(); ++i) out[i] = vector[i % static_cast<int64_t>(vector.size())];
+  return out;
+}
+
+// Kernels may read zeros past the vector's end.
+std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
+  std::vector<int8_t> out = vector;
+  out.resize(vector.size() + backends::kVectorPaddingBytes);
+  return out;
+}
+
+// Another vector of the same size: moved by one and negated.
+std::vector<int8_t> changed(std::vector<int8_t> vector) {
+  if (!vector.empty()) std::rotate(vector.begin(), vector.begin() + 1, vector.end());
+  for (int8_t& value : vector) value = static_cast<int8_t>(std::min(127, -value));
+  return vector;
+}
+
+// Without scales it chooses them.
+ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std::vector<int8_t>& initial_vector,
+                             const std::vector<float>& scales) {
+  ReferenceChain chain;
+  for (size_t i = 0; i + 1 < layers.size(); ++i)
+    if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const datasets::Shape shape = layers[i].shape;
+    if (shape.cols > kMaxCols)
+      throw std::invalid_argument("A product over " + std::to_string(shape.cols) +
+                                  " columns could overflow int32; at most " + std::to_string(kMaxCols) +
+                                  " columns are multiplied.");
+    if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(initial_vector, shape.cols));
+    const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
+    std::vector<int32_t> y(shape.rows);
+    backends::cpu::dense_matvec_scalar(layers[i].view().i8().data(), shape.rows, shape.cols, x.data(), y.data());
+    int64_t largest = 0;
+    for (int32_t value : y) largest = std::max<int64_t>(largest, std::llabs(value));
+    chain.scales.push_back(!scales.empty() ? scales[i] : largest == 0 ? 1.0f : 127.0f / static_cast<float>(largest));
+    std::vector<int8_t> v(shape.rows);
+    for (int64_t r = 0; r < shape.rows; ++r) v[r] = backends::requantise(y[r], chain.scales.back());
+    chain.accumulators.push_back(std::move(y));
+    chain.outputs.push_back(std::move(v));
+  }
+  return chain;
+}
+
+}  // namespace
+
+std::string why_no_product(std::span<const datasets::Matrix> matrices) {
+  for (const datasets::Matrix& matrix : matrices)
+    if (matrix.type != datasets::ElementType::i8)
+      return "The op matvec is that of int8 matrices (op matmul takes others); the elements of " + matrix.name +
+             " are " + std::string(datasets::element_type_name(matrix.type)) + ".";
+  return {};
+}
+
+// Integers of rows and groups with scales of their own are no numbers that an int8 chain could go on with; one scale of
+// the tensor is part of what requantisation divides by.
+std::string why_no_product(const datasets::Dataset& dataset) {
+  if (std::string reason = why_no_product(dataset.layers); !reason.empty()) return reason;
+  for (const datasets::Scales& scales : dataset.scales)
+    if (scales.rows > 1 || scales.groups > 1 || scales.has_minimums)
+      return "The op matvec multiplies integers alone, and their rows or groups have scales of their own here (op "
+             "matmul applies them).";
+  return {};
+}
+
+ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
+  ReferenceChain chain = compute_chain(dataset.layers, dataset.initial_vector, {});
+  chain.changed = std::make_shared<const ReferenceChain>(
+      compute_chain(dataset.layers, changed(dataset.initial_vector), chain.scales));
+  return chain;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,93 @@
+// See sample_check.h.
+#include "experiments/check/sample_check.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "experiments/run/fill_record.h"
+#include "experiments/run/running_case.h"
+
+namespace ecmv::experiments {
+
+const Outcome& UploadChecks::of(const Upload& upload) {
+  if (const auto known = known_.find(&upload); known != known_.end()) return known->second;
+  Outcome outcome;
+  for (const auto& matrix : upload)
+    if (const std::string changed = matrix->changed_sections(); outcome.fine() && !changed.empty())
+      outcome = {reports::Status::incorrect, changed};
+  return known_.emplace(&upload, std::move(outcome)).first->second;
+}
+
+void SampleCheck::before_sample() {
+  set_running_case(key_, name_);
+  const KernelSpec& kernel = admitted_.one->kernel;
+  if (const bool change = !one_pass_ && samples_ % 2 == 1; change != changed_) {
+    changed_ = change;
+    set_inputs(*admitted_.pass, kernel.op, admitted_.reference, kernel.batch, changed_);
+  }
+  admitted_.pass->poison_outputs(samples_++ % 2);
+}
+
+void SampleCheck::before_pass() {
+  set_running_case(key_, name_);
+  if (!one_pass_) admitted_.pass->mark_outputs(passes_++ % 2);
+}
+
+Outcome SampleCheck::after_pass() {
+  left_layers_ = admitted_.reference.layers();
+  if (one_pass_) return {};
+  const Outcome result = check_result(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_);
+  if (result.fine()) return result;
+  const Outcome where = compare(left_layers_);  // says more, if the pass still shows it
+  return where.fine() ? result : where;
+}
+
+Outcome SampleCheck::after_sample(int64_t passes, bool last) {
+  if (!every_ || one_pass_) return {};
+  Outcome outcome = compare(left_layers_, samples_ == 1 || last);
+  // Where a sample is a pass or two, a part of a pass after each would take a third of the time.
+  const size_t layers = admitted_.reference.layers();
+  if (!outcome.fine() || layers < 2 || !admitted_.pass->has_parts() || (passes < 4 && samples_ % 4 != 1))
+    return outcome;
+  const size_t part = 1 + static_cast<size_t>(samples_ * 7 + 3) % (layers - 1);
+  admitted_.pass->poison_outputs(samples_ % 2);
+  admitted_.pass->run_first(static_cast<int>(part));
+  left_layers_ = part;
+  return compare(part, false);
+}
+
+Outcome SampleCheck::finish() {
+  if (Outcome outcome = compare(left_layers_); !outcome.fine()) return outcome;
+  return uploads_.of(*admitted_.upload);
+}
+
+std::optional<int64_t> SampleCheck::difference_on_device(size_t layers) const {
+  if (admitted_.one->kernel.op != backends::Op::decode || layers == 0) return {};
+  const Reference& reference = admitted_.reference;
+  const datasets::Matrix& matrix = (*reference.matrices)[reference.matrix_of(layers - 1)];
+  const backends::Buffer* const expected = copies_.of(*admitted_.device, matrix.elements);
+  if (expected == nullptr) return {};
+  return admitted_.pass->first_difference(*expected);
+}
+
+Outcome SampleCheck::compare(size_t layers, bool on_host) {
+  const std::optional<int64_t> wrong_byte = difference_on_device(layers);
+  OutputCheck found;
+  if (!on_host && wrong_byte == -1)
+    found.guards = admitted_.pass->broken_guards();
+  else
+    found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_, layers);
+  if (wrong_byte && *wrong_byte >= 0 && found.outputs.empty())
+    found.outputs = fmt::format(
+        "layer {}: by the comparison on the device byte {} of the decoded matrix is wrong, and by "
+        "that on the host none is",
+        layers - 1, *wrong_byte);
+  else if (wrong_byte == -1 && !found.outputs.empty())
+    found.outputs += "; the comparison on the device did not find it";
+  admitted_.bound_used = found.bound_used = std::max(found.bound_used, admitted_.bound_used);
+  fill_check(admitted_.record, found);
+  return found.outcome();
+}
+
+}  // namespace ecmv::experiments

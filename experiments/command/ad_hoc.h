@@ -1,0 +1,38 @@
+// An experiment from options instead of a file: the options are written as the equivalent YAML, which then goes the
+// same way as every config.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ecmv::experiments {
+
+// Texts as typed; empty lists and texts are left out, so that the config's own defaults hold.
+struct AdHoc {
+  std::vector<std::string> codecs;  // "rans:lanes=32,prob_bits=12"
+  std::string source = "gaussian";
+  std::vector<std::string> d, shapes, layers, seeds, sigma, entropy_bits;
+  std::vector<std::string> parameters;  // NAME=VALUE of the source
+  std::vector<std::string> quantisers;  // ID or ID:NAME=VALUE,...
+  std::vector<std::string> backends, simd_targets, threads, ops, batches, activations, repeats, variants, tunings,
+      launches, gpus, ranks, devices, engines, splits;
+  std::string unfused, repetitions, min_time;
+  // Whether a run without a config is meant.
+  bool given() const { return !codecs.empty(); }
+  // The first of the flags that was given, or "".
+  std::function<std::string()> first_flag = [] { return std::string(); };
+};
+
+void add_ad_hoc(CLI::App& verb, AdHoc& options);
+
+// Throws UsageError where an option cannot be written as YAML ("--shape 12"), and ConfigError, which names flags.
+Experiment ad_hoc_experiment(const AdHoc& options, const ConfigEdits& edits);
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,90 @@
+// The command `ecmv`: what its verbs share. Each verb is one file command_<verb>.cpp that declares its options and sets
+// what to do; parsing, messages and exit codes are in command.cpp. Data goes to stdout, messages and progress to
+// stderr.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ecmv::experiments {
+
+enum ExitCode : int {
+  kFine = 0,          // refusals allowed
+  kInternal = 1,      // a defect of ecmv
+  kUsage = 2,         // command line or config; all errors at once
+  kUnverified = 3,    // verification failed or was not performed
+  kRegression = 4,    // compare
+  kFailedCase = 5,    // some case failed
+  kNothingRan = 6,    // no case ran, or a required backend is missing
+  kInterrupted = 130  // results so far are valid
+};
+
+// Ends the command with kUsage and this sentence.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct CommandLine {
+  std::string program = "ecmv";        // as typed
+  std::vector<std::string> arguments;  // after it
+  // "" or what to write where words follow the value of an option that takes a list: --op decode matvec.
+  std::string list_advice;
+  std::function<int()> action;  // what the verb that was typed does; returns an exit code
+  // Verbs that name codecs load these (--codec-library) and those of ECMV_CODEC_PATH before they act.
+  bool names_codecs = false;
+  std::vector<std::string> codec_libraries;
+};
+
+void add_list(CLI::App& app, CommandLine& line);
+void add_run(CLI::App& app, CommandLine& line);
+void add_verify(CLI::App& app, CommandLine& line);
+void add_report(CLI::App& app, CommandLine& line);
+void add_compare(CLI::App& app, CommandLine& line);
+void add_export(CLI::App& app, CommandLine& line);
+void add_inspect(CLI::App& app, CommandLine& line);
+void add_advise(CLI::App& app, CommandLine& line);
+void add_new_codec(CLI::App& app, CommandLine& line);
+void add_doctor(CLI::App& app, CommandLine& line);
+
+// Parses, acts, maps every exception to an exit code.
+int run_command_line(int argc, char** argv);
+
+// From now on the first SIGINT or SIGTERM makes interrupted() true, the second one ends the process with kInterrupted.
+void catch_interrupts();
+bool interrupted();
+
+// Makes a verb one that names codecs.
+void add_codec_libraries(CLI::App& verb, CommandLine& line);
+
+// Which cases of a config are meant: options of `run` and `verify`.
+struct Selection {
+  ConfigEdits edits;
+  std::string filter, exclude;
+};
+void add_selection(CLI::App& verb, Selection& selection);
+
+// Throws UsageError unless there is one of the two, and says what was probably meant.
+void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);
+// Throws UsageError where a flag for runs without a config (or "") stands beside one, which would not hear of it.
+void expect_no_flag_of_others(bool config, const std::string& flag);
+
+// An argument as a shell reads it.
+std::string shell_word(const std::string& argument);
+
+// Throws UsageError where what `flag` writes would replace one of the files that are read.
+void expect_no_input(std::string_view flag, const std::string& file, const std::vector<std::string>& inputs);
+
+// Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written or holds records.
+void write_output(const std::string& file, const std::function<void(std::ostream&)>& write);
+
+}  // namespace ecmv::experiments

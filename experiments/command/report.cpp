@@ -1,0 +1,114 @@
+// ecmv report: tables, figures and the page from stored records, never running anything again.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <set>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "codecs/did_you_mean.h"
+#include "experiments/command/command.h"
+#include "experiments/output/result_files.h"
+#include "reports/exports/google_benchmark.h"
+#include "reports/fields.h"
+#include "reports/metrics.h"
+#include "reports/report.h"
+
+namespace ecmv::experiments {
+
+namespace {
+
+// Throws UsageError unless this is a metric or a field of a case.
+void expect_known(const std::string& flag, const std::string& name, bool number) {
+  std::vector<std::string_view> known;
+  if (number) {
+    for (const reports::Metric& metric : reports::all_metrics()) known.push_back(metric.id);
+    for (const char* field : {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch", "ranks"})
+      known.push_back(field);
+  } else {
+    known = reports::field_names();
+    if (name.starts_with("setting.")) return;
+  }
+  if (std::ranges::find(known, name) == known.end())
+    throw UsageError(fmt::format("{} {}: there is no such {}.{}{}", flag, name,
+                                 number ? "metric or numeric field" : "field", codecs::did_you_mean(name, known),
+                                 number ? " See 'ecmv list metrics'." : ""));
+}
+
+}  // namespace
+
+// One of the codecs at least must be there: else every comparison would be missing, and nothing would say why.
+static void expect_baseline(const std::string& baseline, const reports::RecordSet& records) {
+  const std::vector<std::string> wanted = CLI::detail::split(baseline, ',');
+  std::set<std::string> there;
+  for (const reports::CaseRecord& record : records.cases) there.insert(record.codec.id);
+  if (std::ranges::none_of(wanted, [&](const std::string& id) { return there.contains(id); }))
+    throw UsageError(fmt::format("No record is of the codec '{}' that --baseline names; they are of {}.", baseline,
+                                 fmt::join(there, ", ")));
+}
+
+void add_report(CLI::App& app, CommandLine& line) {
+  struct Options {
+    std::vector<std::string> records, facets, rows;
+    std::string directory, google_benchmark, title, x, y, series = "codec", gnuplot = "gnuplot";
+    std::string baseline{kDefaultBaseline};
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("report", "tables, figures and a page from stored records");
+  verb->add_option("records", options->records, "RECORDS...: record files, merged")->required();
+  verb->add_option("-o,--output", options->directory, "folder to write to");
+  verb->add_option("--google-benchmark", options->google_benchmark,
+                   "FILE: the samples as Google Benchmark writes them, for its compare.py; '-' is stdout");
+  CLI::Option* baseline =
+      verb->add_option("--baseline", options->baseline,
+                       "codecs that the others are compared with (" + options->baseline + "); '' for none");
+  verb->add_option("--title", options->title, "title of the page");
+  verb->add_option("--row", options->rows,
+                   "KEY: a row of results.tex, may be repeated; keys stand in results.csv (the fastest of each codec)")
+      ->allow_extra_args(false);
+  CLI::Option* x = verb->add_option("--x", options->x, "one more figure: metric or numeric field on the x axis");
+  verb->add_option("--y", options->y, "metric or numeric field on its y axis (elements_per_s)")->needs(x);
+  verb->add_option("--series", options->series, "field that its lines stand for (codec)")->needs(x);
+  verb->add_option("--facet", options->facets, "fields: one figure for each combination")->delimiter(',')->needs(x);
+  verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
+  verb->callback([options, baseline, &line] {
+    line.action = [options, baseline] {
+      if (!options->x.empty()) expect_known("--x", options->x, true);
+      if (!options->y.empty()) expect_known("--y", options->y, true);
+      expect_known("--series", options->series, false);
+      for (const std::string& facet : options->facets) expect_known("--facet", facet, false);
+      reports::RecordSet records;
+      for (const std::string& file : options->records) records.append(reports::read_records(file));
+      if (baseline->count() > 0 && !options->baseline.empty()) expect_baseline(options->baseline, records);
+      if (options->directory.empty() && options->google_benchmark.empty())
+        throw UsageError("Give -o FOLDER for the report, or --google-benchmark FILE.");
+      if (!options->google_benchmark.empty())
+        write_output(options->google_benchmark,
+                     [&](std::ostream& file) { file << reports::to_google_benchmark(records); });
+      if (options->directory.empty()) return static_cast<int>(kFine);
+      reports::ReportOptions report;
+      report.baseline_codec = options->baseline;
+      report.title = options->title;
+      report.paper_rows = options->rows;
+      report.gnuplot = options->gnuplot;
+      if (!options->x.empty()) {
+        reports::XySpec figure;
+        figure.id = "asked_for";
+        figure.x = options->x;
+        figure.y = options->y.empty() ? "elements_per_s" : options->y;
+        figure.series = options->series;
+        figure.facets = options->facets;
+        report.more_figures.push_back(figure);
+      }
+      const reports::WrittenReport written = reports::write_report(records, report, options->directory);
+      (options->google_benchmark == "-" ? std::cerr : std::cout) << written.terminal_text;
+      for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";
+      std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory,
+                               options->directory);
+      return static_cast<int>(kFine);
+    };
+  });
+}
+
+}  // namespace ecmv::experiments

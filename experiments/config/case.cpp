@@ -1,0 +1,119 @@
+// Names and keys of cases.
+#include "experiments/config/case.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codecs/registry.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// 64-bit FNV-1a: short, stable everywhere, good enough to name a few thousand cases.
+uint64_t fnv1a(std::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001B3u;
+  return hash;
+}
+
+}  // namespace
+
+std::string DataSpec::name() const {
+  std::string parameters;
+  for (const auto& [key, value] : numbers)
+    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
+  for (const auto& [key, value] : texts)
+    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", key, value);
+  if (!quantiser.id.empty())
+    parameters += fmt::format("{}quantise={}", parameters.empty() ? "" : ",", quantiser.name());
+  std::string name = parameters.empty() ? source : fmt::format("{}[{}]", source, parameters);
+  if (shape.elements() > 0 || shape.rows > 0 || shape.cols > 0)
+    name += fmt::format("/{}x{}x{}/seed{}", shape.rows, shape.cols, layers, seed);
+  return name;
+}
+
+std::string DataSpec::short_name() const {
+  std::string name = this->name();
+  constexpr std::string_view kFirstSeed = "/seed1";
+  if (seed == 1 && name.ends_with(kFirstSeed)) name.resize(name.size() - kFirstSeed.size());
+  return name;
+}
+
+namespace {
+
+// "mix[attention=A,mlp=B]".
+std::string mix_name(const CodecSpec& mix, std::string (CodecSpec::*name_of)() const) {
+  std::string list;
+  for (size_t i = 0; i < mix.kinds.size(); ++i)
+    list += fmt::format("{}{}={}", list.empty() ? "" : ",", mix.kinds[i], (mix.of_kinds[i].*name_of)());
+  return fmt::format("{}[{}]", mix.id, list);
+}
+
+// "4", of a mix "4.1.4".
+std::string version_of(const CodecSpec& codec) {
+  std::string versions = codec.is_mix() ? "" : std::to_string(codec.format_version);
+  for (const CodecSpec& part : codec.of_kinds) versions += (versions.empty() ? "" : ".") + version_of(part);
+  return versions;
+}
+
+}  // namespace
+
+std::string CodecSpec::name() const {
+  if (is_mix()) return mix_name(*this, &CodecSpec::name);
+  const std::string values = settings.to_string();
+  return values.empty() ? id : fmt::format("{}[{}]", id, values);
+}
+
+std::string CodecSpec::short_name() const {
+  if (is_mix()) return mix_name(*this, &CodecSpec::short_name);
+  backends::Settings shown;
+  for (const auto& [setting, value] : settings.values())
+    if (std::ranges::find(non_default, setting) != non_default.end()) shown.set(setting, value);
+  const std::string values = shown.to_string();
+  return values.empty() ? id : fmt::format("{}[{}]", id, values);
+}
+
+CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings settings) {
+  CodecSpec spec{std::string(entry.id), std::move(settings), entry.codec->format_version};
+  const backends::Settings defaults = codecs::default_settings(*entry.codec);
+  for (const auto& [setting, value] : spec.settings.values())
+    if (defaults.values().at(setting) != value) spec.non_default.push_back(setting);
+  return spec;
+}
+
+std::string KernelSpec::name() const {
+  if (op == backends::Op::size) return "size";
+  std::string place = backend;
+  if (!simd_target.empty()) place += ":" + simd_target;
+  if (threads > 0) place += fmt::format(":t{}", threads);
+  if (ranks > 1) place += engine.empty() ? fmt::format(":r{}", ranks) : fmt::format(":devices{}:{}", ranks, engine);
+  if (pairs) place += ":pairs";
+  if (device >= 0) place += fmt::format(":device{}", device);
+  std::string work(op_name());
+  if (op == backends::Op::matmul) work += fmt::format(":b{}", batch);
+  if (activations == backends::Activations::bf16) work += ":bf16";
+  if (repeat > 1) work += fmt::format(":x{}", repeat);
+  const std::string chosen = step && tuning == variant ? variant : fmt::format("{}/{}", variant, tuning);
+  return fmt::format("{}/{}/{}{}{}", place, work, unfused ? "unfused_" : "", chosen,
+                     launch == "plain" ? "/plain_launches" : "");
+}
+
+std::string KernelSpec::short_name() const {
+  std::string name = this->name();
+  constexpr std::string_view kDefault = "/default";
+  if (const size_t at = name.find(kDefault); at != std::string::npos) name.erase(at, kDefault.size());
+  return name;
+}
+
+std::string Case::short_name() const {
+  return data.short_name() + "/" + codec.short_name() + "/" + kernel.short_name();
+}
+
+std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }
+
+std::string Case::key() const {
+  return fmt::format("{:016x}", fnv1a(fmt::format("{}/v{}", name(), version_of(codec))));
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,115 @@
+// What an experiment asks for, fully resolved: a flat list of cases, each one dataset x codec with settings x kernel on
+// a backend. Made by experiment.h from YAML or from the command line, consumed by run.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/compressed_matrix.h"
+#include "backends/kernel.h"
+#include "datasets/quantisers/quantisers.h"
+
+namespace ecmv::codecs {
+struct CodecEntry;
+}
+
+namespace ecmv::experiments {
+
+struct DataSpec {
+  std::string source;     // id of a data source
+  datasets::Shape shape;  // {0, 0} for sources that read files
+  int layers = 10;
+  uint64_t seed = 1;
+  std::map<std::string, double> numbers;
+  std::map<std::string, std::string> texts;
+  datasets::QuantiserChoice quantiser = {};  // what is made of the source's floats; without an id nothing
+  std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
+  std::string short_name() const;            // without the seed where it is 1: for people
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
+};
+
+struct CodecSpec {
+  std::string id;
+  backends::Settings settings;  // resolved: every setting has its value
+  uint32_t format_version = 1;
+  std::vector<std::string> non_default = {};  // names of the settings that have other values than by default
+  // Of a mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
+  std::vector<std::string> kinds = {};
+  std::vector<CodecSpec> of_kinds = {};
+  bool is_mix() const { return !kinds.empty(); }
+  std::string name() const;        // "rans[lanes=32,prob_bits=12]": every setting
+  std::string short_name() const;  // "rans[lanes=32]": those that are not the default
+  friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
+};
+CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings settings);
+
+struct KernelSpec {
+  std::string backend;
+  std::string simd_target;                 // "": the best that the machine has
+  int threads = 0;                         // 0: all that the process may use
+  backends::Op op = backends::Op::matvec;  // size: nothing runs, and everything else here is empty
+  std::string variant;                     // of the codec's kernel; "reference" for the reference decoder
+  std::string tuning;
+  bool unfused = false;  // a product by a decode kernel and the harness's dense product
+  int batch = 1;         // tokens, of matmul
+  backends::Activations activations = backends::Activations::f32;  // what they are
+  // A decoding step: the matmul of every layer of a model, each by the kernel that suits it (step.h). `variant` and
+  // `tuning` are what may be chosen: names, "first", or "best" of all.
+  bool step = false;
+  int repeat = 1;  // of a step: how often each block stands in memory
+  int ranks = 1;   // of products: processes that share them, each with `threads` threads, of GPUs each with a device
+  bool pairs = false;  // with several ranks: layers are split in pairs (split.h), not by rows alone
+  // GPUs, with several ranks: what exchanges the vectors, "nccl", "rccl" or "peer". On CPUs it is what connects them.
+  std::string engine;
+  // GPUs only.
+  int device = -1;     // number in the backend's list; -1: the first that fits
+  std::string launch;  // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
+  std::string_view op_name() const { return step ? "step" : backends::op_name(op); }
+  std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2", "cuda/step:b1:x16/best"
+  std::string short_name() const;  // without a tuning that is the default: for people
+};
+
+struct Case {
+  DataSpec data;
+  CodecSpec codec;
+  KernelSpec kernel;
+  // Why this case cannot even be tried ("backend x is unavailable: ..."); empty normally.
+  std::string unavailable;
+  std::string name() const;        // data/codec/kernel
+  std::string short_name() const;  // the same of the short names: what people are shown
+  std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
+};
+
+// How long and how often. One sample is the mean of as many passes as fill min_time_s.
+struct MeasureSpec {
+  int repetitions = 9;
+  double min_time_s = 0.1;
+  double max_seconds = 20;  // of one case: fewer repetitions rather than more time
+  int warm_up = 1;          // passes before each sample
+};
+
+// One sample of one pass: then nothing is estimated beforehand either.
+inline bool is_single_pass(const MeasureSpec& spec) {
+  return spec.repetitions == 1 && spec.warm_up == 0 && spec.min_time_s < 1e-6;
+}
+
+// One of several processes that share an experiment (shard.h).
+struct Shard {
+  int64_t index = 0, count = 1;
+  std::string name() const { return std::to_string(index) + "/" + std::to_string(count); }
+};
+
+struct Experiment {
+  std::string name, question;
+  std::string config_name;  // file, or "" for a run from the command line
+  std::string config_text;  // resolved YAML, stored beside the records
+  MeasureSpec measure;
+  bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
+  std::vector<Case> cases;     // cases of the same data stand together, within them those of the same codec
+  std::optional<Shard> shard;  // of the cases there were, these are the ones of
+};
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,42 @@
+// Mixes: codecs by kind of layer. A word stands for kinds: "attention", "mlp", a kind's own name ("lm_head", "q"), or
+// "others" for all that no other word of the mix names.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "datasets/layers/layer_kind.h"
+#include "datasets/matrix.h"
+#include "experiments/config/case.h"
+
+namespace ecmv::experiments {
+
+inline constexpr std::string_view kMix = "mix";
+
+std::vector<std::string_view> kind_words();
+
+// The place in `words` of the one for this kind: its own name before a group before "others".
+std::optional<size_t> place_of_kind(std::span<const std::string> words, datasets::LayerKind kind);
+
+// A codec with one choice of settings, or a mix of such.
+struct CodecChoice {
+  const codecs::CodecEntry* entry = nullptr;  // null of a mix
+  backends::Settings settings;
+  std::vector<std::string> kinds = {};
+  std::vector<CodecChoice> of_kinds = {};
+
+  // All codecs that it names, at least one.
+  std::vector<const CodecChoice*> all() const;
+  // The codec of a layer; of a mix by the kind that its name tells, null where the mix has none for it.
+  const CodecChoice* of(const datasets::Matrix& layer) const;
+};
+
+// Nothing where a codec is not among them; `missing` then names it.
+std::optional<CodecChoice> choice_of(const CodecSpec& spec, std::span<const codecs::CodecEntry> codecs,
+                                     std::string& missing);
+
+}  // namespace ecmv::experiments

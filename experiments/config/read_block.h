@@ -1,0 +1,26 @@
+// One block of a config: `data`, `codecs`, `kernels` and `exclude`, each axis a list; the block is their product.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codecs/registry.h"
+#include "experiments/config/case.h"
+#include "experiments/config/strict_yaml.h"
+
+namespace ecmv::experiments {
+
+// Appends the block's cases; problems go to `errors`.
+void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
+                std::vector<Case>& cases, YamlErrors& errors);
+
+// Replaces the values of an axis in a block, in the part of the block that the axis belongs to ("d" in data, "backend"
+// in kernels, "codecs" itself). `d` and `shapes` replace each other. False, and nothing is done, where the block has no
+// such axis: its source has no such parameter, or it has no op that takes a batch.
+bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values);
+// "" or " Did you mean 'x'?", of the axes that blocks of this config have.
+std::string nearest_axis(const YAML::Node& root, const std::string& axis);
+
+}  // namespace ecmv::experiments

@@ -1,4 +1,0 @@
-// The command `ecmv`.
-#include "experiments/command.h"
-
-int main(int argc, char** argv) { return ecmv::experiments::run_command_line(argc, argv); }

@@ -1,0 +1,28 @@
+// What a run ends with: the fastest kernel of each codec, what failed, what was refused how often, and what to type
+// next.
+#pragma once
+
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/record.h"
+#include "reports/tables/table.h"
+
+namespace ecmv::experiments {
+
+// Of every codec with its settings the fastest ok case, a table for each dataset, op, cache class and device; sizes have
+// tables of their own, the smallest first. The numbers stand first. Of more settings than fit a screen only those that
+// make each codec fastest are shown, and the title says so.
+std::vector<reports::Table> fastest_cases(const reports::RecordSet& records, const std::string& baseline_codecs);
+
+// "37 refused, for 3 reasons (each case has its own in the records):" and the reasons that are most frequent.
+void print_refusals(const std::map<std::string, int>& refusals, const std::string& where, std::ostream& out);
+
+// Names and reasons, each reason once and as many as fit a screen.
+void print_failures(const std::vector<std::pair<std::string, std::string>>& failures, const std::string& where,
+                    std::ostream& out);
+
+}  // namespace ecmv::experiments

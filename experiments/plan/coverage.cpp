@@ -1,0 +1,115 @@
+// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec, matmul]` would
+// give, and in addition the instruction sets that this CPU lacks.
+#include "experiments/plan/coverage.h"
+
+#include <optional>
+
+#include "backends/backend.h"
+#include "datasets/source.h"
+#include "experiments/check/chain.h"
+#include "experiments/check/outcome.h"
+#include "experiments/config/expand.h"
+#include "experiments/plan/device_pool.h"
+#include "experiments/run/fill_record.h"
+
+namespace ecmv::experiments {
+namespace {
+
+KernelChoice everything() {
+  KernelChoice choice;
+  choice.backends.clear();
+  choice.simd_targets.clear();
+  for (const backends::Backend& backend : backends::all_backends()) {
+    choice.backends.emplace_back(backend.id);
+    for (const backends::DeviceInfo& info : backend.devices())
+      if (!info.simd_target.empty()) choice.simd_targets.push_back(info.simd_target);
+  }
+  choice.ops = {backends::Op::decode, backends::Op::matvec, backends::Op::matmul};
+  return choice;
+}
+
+// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of groups
+// and with them.
+std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
+  constexpr int64_t kAnyGroup = int64_t{1} << 20;  // of so many columns that each kernel for groups takes them
+  KernelChoice choice = everything();
+  std::vector<KernelSpec> kernels = expand_kernels(choice, entry);
+  choice.ops = {backends::Op::matmul};
+  choice.activations = {backends::Activations::bf16};
+  for (const int64_t group_cols : {int64_t{0}, kAnyGroup})
+    for (const KernelSpec& spec : expand_kernels(choice, entry, group_cols))
+      if (!spec.unfused) kernels.push_back(spec);
+  return kernels;
+}
+
+// Fills in status and reason. `layer` is absent if the codec refused the sample, for `refused`.
+void ask(const KernelSpec& spec, const codecs::CodecEntry& entry,
+         const std::optional<backends::CompressedMatrix>& layer, const std::string& refused, DevicePool& devices,
+         CoverageEntry& answer) {
+  backends::Device* device = devices.find(spec);
+  if (device == nullptr) {
+    answer.status = "unavailable";
+    answer.reason = devices.reason(spec);
+    return;
+  }
+  answer.reason = refused;
+  const backends::PassPlan plan = plan_for(spec, entry, {});
+  if (answer.reason.empty() && layer && plan.kernel != nullptr) {
+    device->select();
+    answer.reason = plan.kernel->refuses(layer->view(), device->info(), *plan.policy);
+  }
+  answer.status = answer.reason.empty() ? "available" : "refused";
+}
+
+}  // namespace
+
+std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) {
+  std::vector<CoverageEntry> entries;
+  DevicePool devices;
+  DataSpec data;
+  data.source = "gaussian";
+  data.shape = {64, 512};
+  data.layers = 1;
+  data.numbers["sigma"] = 4;
+  DataSpec floats;
+  floats.source = "llm_like";
+  floats.shape = data.shape;
+  floats.layers = 1;
+  const std::vector<datasets::Matrix> samples = {load_dataset(data).layers.front(),
+                                                 load_dataset(floats).layers.front()};
+  for (const codecs::CodecEntry& entry : codecs) {
+    const backends::Settings settings = codecs::default_settings(*entry.codec);
+    std::optional<backends::CompressedMatrix> layer;
+    std::string refused, no_matvec;
+    for (const datasets::Matrix& sample : samples) try {
+        const std::string reason = entry.codec->refuses(sample.view(), settings);
+        if (refused.empty()) refused = reason;
+        if (!reason.empty()) continue;
+        layer = codecs::encode_matrix(entry, sample.view(), settings);
+        no_matvec = why_no_product(std::span(&sample, 1));
+        refused.clear();
+        break;
+      } catch (...) {
+        refused = outcome_of_exception().reason;
+      }
+    for (const KernelSpec& spec : kernels_of(entry)) {
+      CoverageEntry answer{
+          std::string(entry.id),
+          spec.backend,
+          spec.simd_target,
+          std::string(backends::op_name(spec.op)),
+          spec.op == backends::Op::matmul ? std::string(backends::activations_name(spec.activations)) : "",
+          spec.variant,
+          spec.tuning,
+          spec.unfused,
+          "",
+          ""};
+      ask(spec, entry, layer, spec.op == backends::Op::matvec && refused.empty() ? no_matvec : refused, devices,
+          answer);
+      entries.push_back(std::move(answer));
+    }
+  }
+  return entries;
+}
+
+}  // namespace ecmv::experiments

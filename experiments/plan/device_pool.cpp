@@ -1,0 +1,77 @@
+// See device_pool.h.
+#include "experiments/plan/device_pool.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "experiments/config/expand.h"
+#include "experiments/ranks/rank_team.h"
+#include "experiments/run/fill_record.h"
+
+namespace ecmv::experiments {
+
+namespace {
+
+// Devices of a run that shares none: there are too few, or the verb starts no processes.
+std::string why_not_shared(const KernelSpec& kernel) {
+  const int here = devices_here(kernel);
+  return here < kernel.ranks
+             ? too_few_devices(kernel, static_cast<size_t>(here))
+             : fmt::format("The case needs {} devices, which only 'ecmv run' shares products among.", kernel.ranks);
+}
+
+}  // namespace
+
+std::unique_ptr<backends::Device> open_device(const KernelSpec& kernel) {
+  if (kernel.ranks > 1) {
+    RankTeam* team = RankTeam::get();
+    if (on_host(kernel.backend) && (team == nullptr || team->for_devices()))
+      throw std::invalid_argument(
+          fmt::format("The case needs {0} ranks: mpirun -n {0} ecmv run --mpi ...", kernel.ranks));
+    if (team == nullptr || (team->for_devices() && team->size() < kernel.ranks))
+      throw std::invalid_argument(why_not_shared(kernel));
+    return std::make_unique<RankDevice>(*team, kernel);
+  }
+  const backends::Backend* backend = backends::find_backend(kernel.backend);
+  if (backend == nullptr) throw std::invalid_argument("There is no backend '" + kernel.backend + "' in this build.");
+  return backend->open({kernel.threads, kernel.simd_target, kernel.device});
+}
+
+DevicePool::Slot& DevicePool::slot(const KernelSpec& kernel) {
+  Slot& slot = slots_[fmt::format("{}:{}:{}:{}:{}:{}", kernel.backend, kernel.simd_target, kernel.threads,
+                                  kernel.device, kernel.ranks, kernel.engine)];
+  if (slot.device == nullptr && slot.reason.empty()) try {
+      slot.device = open_(kernel);
+    } catch (const std::invalid_argument& e) {
+      slot.reason = e.what();
+    }
+  return slot;
+}
+
+std::optional<reports::BandwidthRecord> DevicePool::measure_bandwidth(const KernelSpec& kernel,
+                                                                      const std::string& run_id) {
+  KernelSpec best = kernel;
+  if (backends::Device* device = find(kernel); device != nullptr && device->memory() == "host")
+    best.simd_target.clear();
+  backends::Device* device = find(best);
+  if (device == nullptr || device->info().emulated) return std::nullopt;
+  const backends::DeviceInfo& info = device->info();
+  if (++bandwidth_records_[fmt::format("{}:{}", device->memory(), info.threads)] > kBandwidthRecords)
+    return std::nullopt;
+  reports::BandwidthRecord record;
+  record.run = run_id;
+  record.backend = info.backend;
+  record.device = device_label(*device);
+  record.threads = info.threads;
+  // A GPU reads longer: with half a gigabyte an H200 showed 4.38 TB/s, with one gigabyte 4.51 to 4.59.
+  const int64_t least =
+      info.wave_size > 0 ? std::min<int64_t>(int64_t{2} << 30, info.memory_bytes / 8) : int64_t{512} << 20;
+  record.bytes = std::max<int64_t>(4 * info.llc_bytes, least);
+  record.samples_s = device->time_reads(record.bytes, 9);
+  record.read_bytes_per_s = static_cast<double>(record.bytes) / quantile(record.samples_s, 0.5);
+  return record;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,44 @@
+// How ranks share the layers of a product, by rows or in pairs, and which part of each layer a rank has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/pass.h"
+#include "datasets/matrix.h"
+#include "experiments/config/case.h"
+
+namespace ecmv::experiments {
+
+struct LayerSplit {
+  backends::Split how = backends::Split::rows_gathered;
+  std::vector<int64_t> begins = {};  // rows, or columns, at which the ranks' parts begin, [ranks + 1]
+  int ranks() const { return static_cast<int>(begins.size()) - 1; }
+};
+
+// Columns are split at multiples of this, so that rows of a part begin and end where loads do.
+inline constexpr int64_t kColsOfPart = 64;
+
+// "" or why no layers can be in pairs for this kernel, whatever they are.
+std::string why_no_pairs(const KernelSpec& kernel);
+
+// Of every layer among the kernel's ranks. In pairs (KernelSpec::pairs) the first layer is by rows that nobody gathers and
+// the second by columns, cut at the same places where it has as many columns as the first has rows. In a matmul layers 0
+// and 1 are a pair, 2 and 3, and so on; in a step q, k, v with o and gate, up with down of the same block. Layers without
+// a partner are by rows and gathered. Throws backends::Refused where no pairs can be made.
+std::vector<LayerSplit> split_layers(const std::vector<datasets::Matrix>& layers, const KernelSpec& kernel);
+
+// The part of each rank, layer after layer: what a rank's codec gets.
+std::vector<datasets::Matrix> parts_of(const std::vector<datasets::Matrix>& layers,
+                                       const std::vector<LayerSplit>& splits);
+
+// What ranks exchange in a pass, as bytes of the vectors that all have afterwards.
+struct ExchangedBytes {
+  int64_t gathered = 0, reduced = 0;
+  int64_t exchanges = 0;  // gathers and reductions
+};
+// After a layer with results of `bytes` bytes.
+ExchangedBytes exchanged_after(const LayerSplit& split, int64_t bytes);
+
+}  // namespace ecmv::experiments

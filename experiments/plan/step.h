@@ -1,0 +1,56 @@
+// A decoding step (op `step`): the product of every linear layer of a model with a batch of tokens, as one pass. Layers
+// have shapes, and in a mix codecs, of their own, so each gets the kernel that suits it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "experiments/check/check.h"
+#include "experiments/config/mix.h"
+#include "experiments/plan/split.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+
+// What a step walks over. Blocks may stand in memory several times, so that a large model is timed with few that were
+// encoded; what is in no block (lm_head) stands there once.
+struct StepLayers {
+  std::vector<size_t> order;               // the matrix of each layer: all blocks, again and again, then the others
+  std::vector<int64_t> copies;             // of each matrix
+  int64_t blocks = 0, encoded_blocks = 0;  // in memory; different ones
+};
+StepLayers step_layers(const std::vector<datasets::Matrix>& matrices, int repeat);
+
+struct StepKernels {
+  Outcome outcome;                                   // refused where a layer has no kernel
+  std::vector<backends::ChosenKernel> kernels = {};  // of each layer of the plan
+  std::vector<double> layer_s = {};  // seconds of one such layer by that kernel alone; unknown if untimed
+};
+
+// What the kernels of a step are chosen for.
+struct StepTask {
+  const KernelSpec& kernel;
+  const CodecChoice& codec;
+  const std::vector<backends::CompressedMatrix>& encoded;  // by matrix, of each as many parts as ranks share it
+  std::span<const LayerSplit> splits;                      // by matrix; without ranks none
+  const Reference& reference;
+  const backends::PassPlan& plan;  // with layers, tokens and scales of weights
+  backends::Split split_of(size_t matrix) const {
+    return splits.empty() ? backends::Split::rows_gathered : splits[matrix].how;
+  }
+  std::span<const backends::CompressedMatrix> parts_of(size_t matrix) const {
+    const size_t parts = encoded.size() / std::max<size_t>(1, reference.matrices->size());
+    return std::span(encoded).subspan(matrix * parts, parts);
+  }
+};
+
+// For all layers of one shape, type, codec and split together: of the kernels that KernelSpec allows and that refuse none of
+// them the fastest, found by timing some of these layers alone; untimed the first. A codec without a fused kernel
+// for the layers, or for their scales, runs unfused.
+StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);
+
+// A row for each kind of layer, shape, codec and kernel.
+std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, const StepKernels& chosen);
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,107 @@
+// See rank_pass.h.
+#include "experiments/ranks/rank_pass.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "backends/exact_product.h"
+
+namespace ecmv::experiments {
+namespace {
+
+using nlohmann::json;
+
+// The first sentence that is not empty.
+std::string first_sentence(const std::vector<json>& answers) {
+  for (size_t rank = 0; rank < answers.size(); ++rank)
+    if (const std::string& text = answers[rank].get_ref<const std::string&>(); !text.empty())
+      return rank == 0 ? text : fmt::format("rank {}: {}", rank, text);
+  return {};
+}
+
+}  // namespace
+
+RankMatrix::~RankMatrix() {
+  try {
+    tell("forget upload");
+  } catch (const std::exception&) {  // whoever still needs it will say so
+  }
+}
+
+std::string RankMatrix::broken_guards() const { return first_sentence(tell("broken sections")); }
+
+std::string RankMatrix::changed_sections() const { return first_sentence(tell("changed sections")); }
+
+std::vector<json> RankMatrix::tell(const char* what) const {
+  return team_.tell(split_.ranks(), {{"do", what}, {"id", id_}});
+}
+
+RankPass::~RankPass() {
+  try {
+    tell("forget pass");
+  } catch (const std::exception&) {
+  }
+}
+
+void RankPass::take_roundings(const json& answer) {
+  for (size_t layer = 0; layer < answer.size(); ++layer) {
+    const backends::ProductRounding own = rounding_of_field(answer[layer]);
+    if (layer < roundings_.size())
+      roundings_[layer] = backends::looser_of(roundings_[layer], own);
+    else
+      roundings_.push_back(own);
+  }
+}
+
+std::span<const int32_t> RankPass::accumulators(int layer) {
+  accumulators_.clear();
+  for (const json& answer : tell("accumulators", {{"layer", layer}}))
+    for (const int32_t value : unpacked<int32_t>(answer)) accumulators_.push_back(value);
+  return accumulators_;
+}
+
+std::span<const int8_t> RankPass::outputs(int layer) {
+  const std::vector<json> answers = tell("outputs", {{"layer", layer}});
+  outputs_ = unpacked<int8_t>(answers.front());
+  for (const json& answer : answers)
+    if (answer != answers.front()) return outputs_ = unpacked<int8_t>(answer);
+  return outputs_;
+}
+
+std::span<const float> RankPass::products(int layer) {
+  const std::vector<json> answers = tell("products", {{"layer", layer}});
+  std::vector<std::vector<float>> own;
+  bool alike = true;
+  for (const json& answer : answers) {
+    own.push_back(unpacked<float>(answer.at("own")));
+    alike = alike && answer.at("all") == answers.front().at("all");
+  }
+  if (splits_[static_cast<size_t>(layer)] == backends::Split::cols) own.resize(1);
+  products_.clear();
+  for (size_t token = 0; token < static_cast<size_t>(batch_); ++token)
+    for (const std::vector<float>& part : own) {
+      const size_t count = part.size() / static_cast<size_t>(batch_);
+      products_.insert(products_.end(), part.begin() + static_cast<int64_t>(token * count),
+                       part.begin() + static_cast<int64_t>((token + 1) * count));
+    }
+  if (!alike) products_.assign(products_.size(), std::numeric_limits<float>::quiet_NaN());
+  return products_;
+}
+
+std::string RankPass::broken_guards() const { return first_sentence(tell("broken guards")); }
+
+std::vector<json> RankPass::tell(const char* what, json more) const {
+  more["do"] = what;
+  more["id"] = id_;
+  return team_.tell(ranks_, more);
+}
+
+double RankPass::slowest(const char* what) {
+  double seconds = 0;
+  for (const json& answer : tell(what)) seconds = std::max(seconds, answer.get<double>());
+  return seconds;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,108 @@
+// Rank 0's view of a product by several ranks: a device whose passes run on all of them. The others do what they are told
+// (rank_worker.h), so that everything else of a run (cases, order, checks, records) is decided in one place.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/pass.h"
+#include "experiments/config/case.h"
+#include "experiments/plan/split.h"
+#include "experiments/ranks/deadline.h"
+#include "experiments/ranks/rank_worker.h"
+
+namespace ecmv::experiments {
+
+class RankTeam;
+
+class RankDevice final : public backends::Device {
+ public:
+  RankDevice(RankTeam& team, const KernelSpec& kernel);
+  const backends::DeviceInfo& info() const override { return info_; }
+  std::string_view memory() const override { return memory_; }
+  void select() override;
+  std::unique_ptr<backends::UploadedMatrix> upload(const backends::CompressedMatrix&) override;  // by upload_parts
+  std::unique_ptr<backends::Executor> executor(bool) override;              // every rank has its own
+  std::vector<double> time_reads(int64_t bytes, int repetitions) override;  // all ranks together, the slowest
+  backends::DeviceState state() override;                                   // of rank 0's device
+
+  int ranks() const { return ranks_; }
+  bool bound() const { return bound_; }  // every thread has a core to itself
+  // GPUs: their names by rank, with the host's where there are several; what links them, each kind once.
+  const std::vector<std::string>& devices() const { return devices_; }
+  const std::string& links() const { return links_; }
+  // What exchanges the vectors: name and version. After prepare().
+  const std::string& library() const { return library_; }
+  // One layer, a part for each rank; so many copies, which are sent once.
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_parts(std::span<const backends::CompressedMatrix> parts,
+                                                                      const LayerSplit& split, size_t copies);
+  // The plan's layers are of upload_parts. Throws as backends::prepare does.
+  std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan);
+
+ private:
+  void connect(nlohmann::json& command, int64_t vector_bytes);
+  void describe_devices(const std::vector<nlohmann::json>& labels, const std::vector<int>& numbers);
+  RankTeam& team_;
+  int id_, ranks_;
+  bool bound_ = true;
+  KernelSpec kernel_;
+  backends::DeviceInfo info_;
+  std::string memory_, links_, library_;
+  std::vector<std::string> devices_;
+};
+
+// The pass of a plan, on the device or on all ranks of one that they share.
+std::unique_ptr<backends::Pass> prepare_pass(backends::Device& device, const backends::PassPlan& plan);
+
+class RankTeam {
+ public:
+  // On rank 0, once a process. `on_loss` is called where the others are waited for in vain. `for_devices`: the command
+  // started them itself, for devices; threads of several processes are for a launcher to ask for.
+  RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_loss, bool for_devices);
+  ~RankTeam();
+  RankTeam(const RankTeam&) = delete;
+
+  // The team of this process, null where it was started as one.
+  static RankTeam* get();
+
+  int size() const { return world_->size(); }
+  bool for_devices() const { return for_devices_; }
+  std::string library() const { return world_->library(); }
+  int hosts(int ranks) const;
+  const std::string& host(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
+  // Numbers of devices in the backend's list, by rank: each rank of a host has the next one. Throws
+  // std::invalid_argument where rank 0's host has too few.
+  std::vector<int> device_numbers(const KernelSpec& kernel) const;
+  // CPU time of the other ranks on this host: no other programs.
+  double cpu_seconds_of_others();
+  // Tells the first `ranks` ranks something, each its own, and returns their answers. Throws what went wrong on one.
+  std::vector<nlohmann::json> tell(int ranks, const std::function<nlohmann::json(int rank)>& command);
+  std::vector<nlohmann::json> tell(int ranks, const nlohmann::json& command);
+  RankWorker& own() { return own_; }
+  int new_id() { return next_id_++; }
+  // Cores of each of so many ranks, as many as threads (0: all that there are, the same number on every rank); without
+  // any where they do not suffice.
+  std::vector<std::vector<int>> cores_for(int ranks, int& threads) const;
+  // All is done: the others end.
+  void finish();
+
+ private:
+  std::unique_ptr<backends::World> world_;
+  bool for_devices_;
+  RankWorker own_;
+  Deadline deadline_;
+  std::vector<std::string> hosts_;       // by rank
+  std::vector<std::vector<int>> cores_;  // of the rank's host
+  int next_id_ = 0;
+};
+
+// Devices that this machine has for a kernel: those of its backend that fit, the emulator as many as wanted.
+int devices_here(const KernelSpec& kernel);
+std::string too_few_devices(const KernelSpec& kernel, size_t here);
+// Processes that the cases need for their devices, as far as this machine has these: 1 where none shares.
+int processes_for(const std::vector<Case>& cases);
+
+}  // namespace ecmv::experiments

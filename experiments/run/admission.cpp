@@ -1,0 +1,245 @@
+// See admission.h.
+#include "experiments/run/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "experiments/check/block_counts.h"
+#include "experiments/plan/step.h"
+#include "experiments/ranks/rank_team.h"
+#include "experiments/run/fill_record.h"
+#include "experiments/run/running_case.h"
+
+namespace ecmv::experiments {
+
+using backends::Op;
+using reports::Status;
+
+Admission::Admission(const Experiment& experiment, const RunOptions& options, const LoadedDataset& dataset,
+                     DevicePool& devices, const CodecChoice& codec, const EncodedLayers& encoded)
+    : experiment_(experiment),
+      options_(options),
+      dataset_(dataset),
+      devices_(devices),
+      codec_(codec),
+      encoded_(encoded),
+      reference_(dataset.reference),
+      distortion_(dataset.distortion) {
+  if (encoded.decoded == nullptr || !encoded.outcome.fine()) return;
+  distortion_ = dataset.distortion_of(*encoded.decoded);
+  reference_.matrices = encoded.decoded;
+  reference_.floats = dataset.reference.floats->of(encoded.decoded);
+  reference_.bf16 = dataset.reference.bf16->of(encoded.decoded);
+}
+
+AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
+  set_running_case(one.key(), one.name());
+  AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_.of(one.kernel.activations)};
+  admitted.outcome = guarded([&] {
+    const LayersOrParts layers = layers_for(one);
+    Outcome outcome = fill_stored(one, *layers.encoded, admitted.record);
+    if (!outcome.fine() || one.kernel.op == Op::size) return outcome;
+    backends::PassPlan plan;
+    outcome = prepare(admitted, layers, plan);
+    if (outcome.fine()) outcome = check(admitted, plan);
+    if (outcome.fine()) outcome = estimate(admitted);
+    return outcome;
+  });
+  if (!admitted.outcome.fine()) admitted.pass.reset();
+  return admitted;
+}
+
+LayersOrParts Admission::layers_for(const Case& one) {
+  const KernelSpec& kernel = one.kernel;
+  if (kernel.ranks <= 1 || !encoded_.outcome.fine()) return {&encoded_};
+  std::vector<LayerSplit> splits = split_layers(dataset_.layers(), kernel);
+  if (kernel.pairs && encoded_.decoded != nullptr)
+    throw backends::Refused(
+        "A lossy codec may keep other numbers of some columns alone than of all, and products are compared with those "
+        "of all.");
+  // Which layers are pairs depends on the op.
+  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.step);
+  auto known = parts_.find(key);
+  if (known == parts_.end()) {
+    set_running_case({}, {});  // encoders are no kernels
+    const std::vector<datasets::Matrix> parts = parts_of(dataset_.layers(), splits);
+    EncodedLayers encoded = std::move(encode_and_check({&codec_, 1}, parts, options_.interrupted).front());
+    known = parts_.emplace(key, Parts{std::move(splits), std::move(encoded)}).first;
+    set_running_case(one.key(), one.name());
+  }
+  return {&known->second.encoded, known->second.splits};
+}
+
+// What the encoded layers say by themselves.
+Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const {
+  if (encoded.outcome.status == Status::incorrect) record.check.decode = encoded.outcome.reason;
+  if (!encoded.outcome.fine()) return encoded.outcome;
+  record.check.decode = encoded.decode;
+  const std::vector<int64_t> copies =
+      one.kernel.step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
+  fill_size(record, dataset_.entropies, encoded.layers, dataset_.scales(), copies);
+  if (distortion_) fill_distortion(record, *distortion_);
+  if (one.kernel.repeat == 1) record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
+  if (one.kernel.op == Op::size) {
+    for (const datasets::Matrix& matrix : dataset_.layers()) record.time.elements += matrix.shape.elements();
+    const std::string wrong = fill_blocks(record, codec_, dataset_.layers(), encoded.layers);
+    if (!wrong.empty()) return {Status::incorrect, wrong};
+  }
+  if (one.kernel.op == Op::matvec && !dataset_.no_product.empty()) return {Status::refused, dataset_.no_product};
+  if (one.kernel.op == Op::matvec && encoded.decoded != nullptr)
+    return {Status::refused, "Products are compared with those of the source, which a lossy codec does not keep."};
+  return {};
+}
+
+// From the device to the pass.
+Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
+  const KernelSpec& kernel = admitted.one->kernel;
+  admitted.device = devices_.find(kernel);
+  if (admitted.device == nullptr) return {Status::unavailable, devices_.reason(kernel)};
+  backends::Device& device = *admitted.device;
+  device.select();
+  fill_device(admitted.record, device);
+  if (kernel.step) return prepare_step(admitted, layers, plan);
+  plan = plan_for(kernel, *codec_.entry, *reference_.chain);
+  if (kernel.op == Op::matmul) {
+    const ReferenceProducts& products = admitted.reference.floats->products();
+    if (!products.refused.empty()) return {Status::refused, products.refused};
+    plan.chained = false;
+    plan.tokens = products.first_tokens(kernel.batch);
+    for (const datasets::Scales& scales : admitted.reference.floats->scales()) {
+      if (plan.kernel != nullptr && plan.kernel->op == Op::matmul && !backends::takes_scales(*plan.kernel, scales))
+        return {Status::refused,
+                plan.kernel->group_cols == 0
+                    ? "The kernel gives one sum a row, and groups of columns have scales of their own "
+                      "here; an unfused product applies them to what it decoded."
+                    : fmt::format("The kernel takes bf16 scales of groups of {} columns, twice as many, and so on.",
+                                  plan.kernel->group_cols)};
+      plan.weight_scales.push_back(&scales);
+    }
+  }
+  if (plan.kernel != nullptr)
+    for (const backends::CompressedMatrix& layer : layers.encoded->layers)
+      if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
+        return {Status::refused, reason};
+  admitted.upload = upload_to(device, layers, kernel.pairs);
+  for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
+  admitted.pass = options_.prepare(device, plan);
+  if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
+    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  return {};
+}
+
+// A step's layers may be copies, with memory, tokens and results of their own.
+Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
+  const KernelSpec& kernel = admitted.one->kernel;
+  const ReferenceProducts& products = admitted.reference.floats->products();
+  if (!products.refused.empty()) return {Status::refused, products.refused};
+  admitted.reference.order = step_layers(dataset_.layers(), kernel.repeat).order;
+  admitted.upload = upload_copies(*admitted.device, layers, kernel.pairs, admitted.reference.order);
+  plan.op = Op::matmul;
+  plan.chained = false;
+  plan.batch = kernel.batch;
+  plan.activations = kernel.activations;
+  plan.graph = kernel.launch != "plain";
+  const std::vector<std::vector<float>> tokens = products.first_tokens(kernel.batch);
+  for (size_t layer = 0; layer < admitted.reference.layers(); ++layer) {
+    const size_t matrix = admitted.reference.matrix_of(layer);
+    plan.layers.push_back((*admitted.upload)[layer].get());
+    plan.tokens.push_back(tokens[matrix]);
+    if (!dataset_.scales().empty()) plan.weight_scales.push_back(&dataset_.scales()[matrix]);
+  }
+  const StepTask task{kernel, codec_, layers.encoded->layers, layers.splits, admitted.reference, plan};
+  const bool timed = options_.time && !admitted.device->info().emulated;
+  StepKernels chosen = choose_kernels(task, *admitted.device, options_.prepare, timed);
+  if (!chosen.outcome.fine()) return chosen.outcome;
+  admitted.record.step.parts = step_parts(task, chosen);
+  admitted.record.kernel.unfused = std::ranges::any_of(
+      chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
+  plan.kernels = std::move(chosen.kernels);
+  admitted.pass = options_.prepare(*admitted.device, plan);
+  if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
+    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  return {};
+}
+
+// Tier 2a.
+Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan) const {
+  OutputCheck found = check_every_layer(*admitted.pass, plan.op, admitted.reference);
+  if (found.fine() && plan.op == Op::matmul) {
+    const double used = found.bound_used;
+    found = check_probes(options_.prepare, *admitted.device, plan, admitted.reference);
+    found.bound_used = std::max(found.bound_used, used);
+  }
+  admitted.bound_used = found.bound_used;
+  fill_check(admitted.record, found);
+  return found.outcome();
+}
+
+// One pass; of a case that is not timed nothing is left.
+Outcome Admission::estimate(AdmittedCase& admitted) const {
+  const MeasureSpec& measure = experiment_.measure;
+  if (!options_.time || admitted.device->info().emulated) {
+    admitted.pass.reset();
+    return {};
+  }
+  if (!is_single_pass(measure)) admitted.estimate_s = admitted.pass->run();
+  if (admitted.estimate_s <= measure.max_seconds) return {};
+  return {Status::timed_out, fmt::format("One pass takes {:.3g} s, more than the {:.3g} s that a case may take.",
+                                         admitted.estimate_s, measure.max_seconds)};
+}
+
+namespace {
+
+size_t count_of(const LayersOrParts& layers) {
+  return layers.splits.empty() ? layers.encoded->layers.size() : layers.splits.size();
+}
+
+Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_t layer, size_t copies) {
+  const std::vector<backends::CompressedMatrix>& encoded = layers.encoded->layers;
+  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
+    const auto count = static_cast<size_t>(ranks->ranks());  // of each layer, one after the other
+    return ranks->upload_parts(std::span(encoded).subspan(layer * count, count), layers.splits[layer], copies);
+  }
+  Upload uploads;
+  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded[layer]));
+  return uploads;
+}
+
+std::string place_of_uploads(const backends::Device& device, bool pairs) {
+  return fmt::format("{}{}", device.memory(), pairs ? " in pairs" : "");
+}
+
+}  // namespace
+
+std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const LayersOrParts& layers, bool pairs) {
+  std::shared_ptr<const Upload>& slot = uploads_[place_of_uploads(device, pairs)];
+  if (slot == nullptr) {
+    Upload fresh;
+    for (size_t i = 0; i < count_of(layers); ++i)
+      fresh.push_back(std::move(upload_layer(device, layers, i, 1).front()));
+    slot = std::make_shared<const Upload>(std::move(fresh));
+  }
+  return slot;
+}
+
+// Of each layer one of its own, kept for cases with the same layers.
+std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const LayersOrParts& layers,
+                                                       bool pairs, const std::vector<size_t>& order) {
+  std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", place_of_uploads(device, pairs), order.size())];
+  if (slot == nullptr) {
+    std::vector<std::vector<size_t>> places(count_of(layers));
+    for (size_t layer = 0; layer < order.size(); ++layer) places[order[layer]].push_back(layer);
+    Upload fresh(order.size());
+    for (size_t matrix = 0; matrix < places.size(); ++matrix) {
+      if (places[matrix].empty()) continue;
+      Upload copies = upload_layer(device, layers, matrix, places[matrix].size());
+      for (size_t copy = 0; copy < copies.size(); ++copy) fresh[places[matrix][copy]] = std::move(copies[copy]);
+    }
+    slot = std::make_shared<const Upload>(std::move(fresh));
+  }
+  return slot;
+}
+
+}  // namespace ecmv::experiments

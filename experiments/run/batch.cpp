@@ -1,0 +1,144 @@
+// See batch.h.
+#include "experiments/run/batch.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/memory_limits.h"
+#include "experiments/check/sample_check.h"
+#include "experiments/ranks/rank_team.h"
+#include "experiments/run/fill_record.h"
+#include "experiments/run/measure.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// Other ranks of this run are no other programs.
+backends::cpu::HostLoad load_of_all_ranks() {
+  backends::cpu::HostLoad load = backends::cpu::read_host_load();
+  if (RankTeam* team = RankTeam::get()) load.own_s += team->cpu_seconds_of_others();
+  return load;
+}
+
+// Seconds from pass to pass, by which passes are counted into samples. Telling ranks what to do takes up to about a
+// millisecond, which is not timed but would be waited for.
+double pace_of(const AdmittedCase& admitted) {
+  constexpr double kTelling = 1e-3;
+  const bool told = admitted.one->kernel.ranks > 1 && admitted.estimate_s > 0;
+  return told ? std::max(admitted.estimate_s, kTelling) : admitted.estimate_s;
+}
+
+// The exchange alone and the product alone, as often as whole passes were measured.
+void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
+  for (const auto& [share, samples] : {std::pair(backends::Share::exchange, &ranks.exchange_samples_s),
+                                       {backends::Share::product, &ranks.product_samples_s}})
+    for (size_t sample = 0; sample < timed.samples_s.size(); ++sample) {
+      double seconds = 0;
+      const int64_t passes = std::min<int64_t>(timed.passes_per_sample, 100);
+      for (int64_t i = 0; i < passes; ++i) seconds += timed.pass->run_share(share);
+      samples->push_back(seconds / static_cast<double>(passes));
+    }
+}
+
+}  // namespace
+
+void Batch::add(AdmittedCase admitted) {
+  // With every batch anew; ranks are no measure, since each reads its own part.
+  if (cases_.empty()) bandwidth_known_ = false;
+  if (!bandwidth_known_ && admitted.one->kernel.ranks == 1) measure_bandwidth(admitted.one->kernel);
+  bandwidth_known_ = bandwidth_known_ || admitted.one->kernel.ranks == 1;
+  const MeasureSpec& measure = experiment_.measure;
+  seconds_ +=
+      std::min(measure.max_seconds, measure.repetitions * std::max(admitted.estimate_s, 1.5 * measure.min_time_s));
+  cases_.push_back(std::move(admitted));
+}
+
+bool Batch::full() const {
+  if (cases_.empty() || seconds_ > options_.batch_seconds) return !cases_.empty();
+  int64_t raw = 0;
+  const AdmittedCase& last = cases_.back();
+  const bool on_device = !last.device->memory().starts_with("host");  // copies of blocks are there
+  const size_t layers = on_device ? last.reference.matrices->size() : last.reference.layers();
+  for (size_t layer = 0; layer < layers; ++layer)
+    raw += static_cast<int64_t>(
+        (*last.reference.matrices)[on_device ? layer : last.reference.matrix_of(layer)].elements.size());
+  return backends::cpu::available_memory_bytes() < 3 * raw + (int64_t{1} << 30);
+}
+
+void Batch::measure() {
+  std::vector<AdmittedCase> cases = std::exchange(cases_, {});  // whatever comes, they are measured once
+  const double about_s = std::exchange(seconds_, 0);
+  if (cases.empty()) return;
+  std::vector<TimedPass> timed;
+  ExpectedCopies copies;  // made when all passes have their memory
+  UploadChecks uploads;
+  std::deque<SampleCheck> checks;
+  for (AdmittedCase& admitted : cases)
+    timed.push_back({.name = admitted.one->name(),
+                     .pass = admitted.pass.get(),
+                     .estimate_s = pace_of(admitted),
+                     .observer = &checks.emplace_back(admitted, copies, uploads, experiment_.verify_each,
+                                                      is_single_pass(experiment_.measure)),
+                     .on_host = admitted.device->memory().starts_with("host")});
+  recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
+                                       cases.size() == 1 ? "" : "s", duration_text(about_s)));
+  States before = device_states(cases);
+  const backends::cpu::HostLoad load = load_of_all_ranks();
+  const Outcome together =
+      guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted, options_.cores); });
+  const backends::cpu::Disturbance disturbance = backends::cpu::between(load, load_of_all_ranks());
+  States after = device_states(cases);
+  recorder_.progress.together(cases.size());
+  const Case* exceeding = nullptr;  // the bandwidth that was measured
+  for (size_t i = 0; i < cases.size(); ++i) {
+    AdmittedCase& admitted = cases[i];
+    const TimedPass& pass = timed[i];
+    if (static_cast<int>(pass.samples_s.size()) < pass.repetitions && options_.interrupted()) continue;
+    Outcome outcome = pass.outcome.fine() ? together : pass.outcome;
+    if (outcome.fine() && pass.samples_s.empty()) outcome = {reports::Status::error, "No sample was taken."};
+    if (outcome.fine()) outcome = guarded([&] { return checks[i].finish(); });
+    if (outcome.fine() && admitted.one->kernel.ranks > 1)
+      outcome = guarded([&] { measure_shares(pass, admitted.record.ranks); });
+    if (outcome.fine()) {
+      fill_time(admitted.record, pass, admitted.reference, admitted.one->kernel.op, admitted.device->info());
+      fill_host(admitted.record, disturbance, pass.cores);
+      const double read_bytes_per_s =
+          static_cast<double>(admitted.record.size.stored_bytes) / admitted.record.time.median_s;
+      const auto known = bandwidths_.find(admitted.record.kernel.device);
+      if (admitted.record.time.cache == "streamed" && known != bandwidths_.end() && read_bytes_per_s > known->second)
+        exceeding = admitted.one;
+      fill_clocks(admitted.record, before[admitted.device->memory()], after[admitted.device->memory()]);
+    }
+    recorder_.finish(*admitted.one, admitted.record, outcome);
+  }
+  if (exceeding != nullptr) measure_bandwidth(exceeding->kernel);  // that measurement was disturbed
+}
+
+// What the devices say of their clocks now. A device that does not answer costs no case.
+Batch::States Batch::device_states(const std::vector<AdmittedCase>& cases) {
+  States states;
+  for (const AdmittedCase& admitted : cases)
+    if (const auto [entry, is_new] = states.try_emplace(admitted.device->memory()); is_new) {
+      backends::DeviceState& state = entry->second;
+      recorder_.note("The state of a device was not read", guarded([&] { state = admitted.device->state(); }));
+    }
+  return states;
+}
+
+// Nor does a yardstick that cannot be measured.
+void Batch::measure_bandwidth(const KernelSpec& kernel) {
+  if (!options_.on_bandwidth) return;
+  recorder_.progress.aside(fmt::format("measuring the read bandwidth for {}", kernel.backend));
+  std::optional<reports::BandwidthRecord> record;
+  recorder_.note("The read bandwidth was not measured",
+                 guarded([&] { record = devices_.measure_bandwidth(kernel, options_.run_id); }));
+  if (!record) return;
+  double& best = bandwidths_[record->device];
+  best = std::max(best, record->read_bytes_per_s);
+  options_.on_bandwidth(*record);
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,56 @@
+// See loaded_dataset.h.
+#include "experiments/run/loaded_dataset.h"
+
+#include <algorithm>
+
+#include "experiments/config/expand.h"
+#include "experiments/plan/plan.h"
+#include "experiments/run/fill_record.h"
+
+namespace ecmv::experiments {
+
+datasets::Distortion LoadedDataset::distortion_of(const std::vector<datasets::Matrix>& decoded) const {
+  const bool quantised = !dataset->sources.empty();
+  datasets::Distortion sum;
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    const datasets::Matrix& source = quantised ? dataset->sources[i] : dataset->layers[i];
+    const datasets::Scales scales = dataset->scales_of(i);
+    sum += datasets::distortion(source.view(), decoded[i].view(), scales, quantised ? datasets::Scales{} : scales);
+  }
+  return sum;
+}
+
+LoadedDataset load_for(std::span<const Case* const> cases) {
+  const DataSpec& data = cases.front()->data;
+  int most_copies = 1;  // in the host's memory
+  for (const Case* one : cases)
+    if (on_host(one->kernel.backend)) most_copies = std::max(most_copies, one->kernel.repeat);
+  if (const std::string reason = lacks_memory(data, most_copies); !reason.empty()) throw backends::OutOfMemory(reason);
+  const auto dataset = std::make_shared<const datasets::Dataset>(load_dataset(data));
+  LoadedDataset loaded;
+  loaded.dataset = dataset;
+  loaded.no_product = why_no_product(*dataset);
+  if (!dataset->sources.empty()) loaded.distortion = loaded.distortion_of(dataset->layers);
+  bool chain_wanted = false;
+  int largest_batch = 0;
+  for (const Case* one : cases) {
+    chain_wanted = chain_wanted || one->kernel.op == backends::Op::matvec;
+    if (one->kernel.op == backends::Op::matmul) largest_batch = std::max(largest_batch, one->kernel.batch);
+  }
+  const bool chain_defined = chain_wanted && loaded.no_product.empty();
+  loaded.reference.matrices = {dataset, &dataset->layers};
+  loaded.reference.chain =
+      std::make_shared<const ReferenceChain>(chain_defined ? compute_reference_chain(*dataset) : ReferenceChain{});
+  const auto floats = [&](backends::Activations activations) {
+    return std::make_shared<FloatReference>(
+        loaded.reference.matrices, std::shared_ptr<const std::vector<datasets::Scales>>(dataset, &dataset->scales),
+        data.seed, largest_batch, activations);
+  };
+  loaded.reference.floats = floats(backends::Activations::f32);
+  loaded.reference.bf16 = floats(backends::Activations::bf16);
+  loaded.description = describe_data(data, *dataset);
+  loaded.entropies = entropies_of(*dataset);
+  return loaded;
+}
+
+}  // namespace ecmv::experiments

@@ -1,0 +1,33 @@
+// The matrices of a dataset, with what its cases are compared with and what their records say of it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "experiments/check/check.h"
+#include "experiments/config/case.h"
+#include "reports/record.h"
+
+namespace ecmv::experiments {
+
+struct LoadedDataset {
+  Reference reference;  // of the source
+  std::shared_ptr<const datasets::Dataset> dataset;
+  std::string no_product;                                // why these matrices have no int8 products; "" if they have
+  std::optional<reports::CaseRecord::Data> description;  // absent where loading failed
+  std::vector<double> entropies;                         // order 0, of each layer, bits an element
+  std::optional<datasets::Distortion> distortion = {};   // of quantised layers, from what they were
+
+  const std::vector<datasets::Matrix>& layers() const { return dataset->layers; }
+  std::span<const datasets::Scales> scales() const { return dataset->scales; }
+  // How far what a lossy codec made of the layers lies from the numbers that a quantiser or the source had.
+  datasets::Distortion distortion_of(const std::vector<datasets::Matrix>& decoded) const;
+};
+
+// The dataset of these cases, at least one; what none of them needs is left out. Throws backends::OutOfMemory where it
+// does not fit.
+LoadedDataset load_for(std::span<const Case* const> cases);
+
+}  // namespace ecmv::experiments

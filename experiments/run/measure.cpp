@@ -1,0 +1,143 @@
+// See measure.h. Google Benchmark decides the order, runs the loops and counts; we give it manual time and keep every
+// repetition instead of its aggregates.
+#include "experiments/run/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <benchmark/benchmark.h>
+
+#include "backends/cpu/host_load.h"
+
+namespace ecmv::experiments {
+namespace {
+
+// Samples are taken down where they arise; aggregates are not wanted.
+class SilentReporter final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+};
+
+// Readings of the cores between samples, and the samples that each is about: a sample is unsteady if the reading
+// before or after it was.
+class CoreReadings {
+ public:
+  explicit CoreReadings(backends::cpu::CoreWatch* watch) : watch_(watch) {}
+  // Reads unless the last reading is fresh.
+  void before_sample() {
+    if (!last_ || std::chrono::steady_clock::now() - read_at_ > kFresh) read();
+  }
+  void sampled(TimedPass& timed) {
+    if (watch_ == nullptr || !timed.on_host) return;
+    const auto sample = static_cast<int64_t>(timed.samples_s.size()) - 1;
+    note(timed, sample);
+    since_.emplace_back(&timed, sample);
+  }
+  void read() {
+    if (watch_ == nullptr) return;
+    last_ = watch_->look();
+    for (const auto& [timed, sample] : std::exchange(since_, {})) note(*timed, sample);
+    read_at_ = std::chrono::steady_clock::now();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kFresh{500};
+  void note(TimedPass& timed, int64_t sample) {
+    timed.cores = worse_of(timed.cores, *last_);
+    const auto place = std::ranges::lower_bound(timed.unsteady_samples, sample);
+    if (!last_->steady() && (place == timed.unsteady_samples.end() || *place != sample))
+      timed.unsteady_samples.insert(place, sample);
+  }
+
+  backends::cpu::CoreWatch* watch_;
+  std::optional<backends::cpu::CoreState> last_;
+  std::chrono::steady_clock::time_point read_at_;
+  std::vector<std::pair<TimedPass*, int64_t>> since_;  // samples since the last reading
+};
+
+// One repetition. What fails or comes after an interruption still goes through the loop with a nominal time: the
+// library ends the process when repetitions of one benchmark differ in their number of iterations, as skipped ones do.
+void take_sample(TimedPass& timed, int warm_up, bool interrupted, CoreReadings& cores, benchmark::State& state) {
+  constexpr double kNominal = 1e-9;
+  double seconds = 0;
+  const auto unless_over = [&](const auto& step) {
+    if (!interrupted && timed.outcome.fine()) timed.outcome = guarded(step);
+  };
+  SampleObserver nobody;
+  SampleObserver& observer = timed.observer != nullptr ? *timed.observer : nobody;
+  unless_over([&] {
+    cores.before_sample();
+    observer.before_sample();
+    for (int i = 0; i < warm_up; ++i) timed.pass->run();
+  });
+  const backends::cpu::HostLoad before = backends::cpu::read_host_load();
+  for (auto _ : state) {
+    double pass_s = kNominal;
+    unless_over([&] {
+      observer.before_pass();
+      pass_s = timed.pass->run();
+      return observer.after_pass();
+    });
+    state.SetIterationTime(pass_s);
+    seconds += pass_s;
+  }
+  const bool held_up = backends::cpu::between(before, backends::cpu::read_host_load()).held_up();
+  unless_over([&] {
+    if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
+    timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
+    cores.sampled(timed);
+    return observer.after_sample(timed.passes_per_sample,
+                                 timed.samples_s.size() == static_cast<size_t>(timed.repetitions));
+  });
+  state.SetLabel(interrupted || !timed.outcome.fine() ? "not measured: " + timed.name
+                                                      : timed.name);  // for --benchmark_out
+}
+
+}  // namespace
+
+std::vector<std::string> initialise_timing(const std::vector<std::string>& flags) {
+  // The library keeps pointers to the arguments.
+  static std::vector<std::string> kept;
+  kept = {"ecmv", "--benchmark_enable_random_interleaving=true"};
+  kept.insert(kept.end(), flags.begin(), flags.end());
+  std::vector<char*> arguments;
+  for (std::string& flag : kept) arguments.push_back(flag.data());
+  int count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);
+  benchmark::Initialize(&count, arguments.data());
+  return {arguments.begin() + 1, arguments.begin() + count};
+}
+
+void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
+                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores) {
+  benchmark::ClearRegisteredBenchmarks();
+  CoreReadings readings(cores);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    TimedPass& timed = passes[i];
+    const std::string id = "pass" + std::to_string(i);  // case names hold '/' and ':', which Google Benchmark splits at
+    const double estimate = timed.estimate_s > 0 ? std::max(timed.estimate_s, 1e-7) : spec.min_time_s;
+    timed.passes_per_sample = std::clamp<int64_t>(std::llround(spec.min_time_s / estimate), 1, 1'000'000);
+    // A warm-up pass would double the time of passes that fill a whole sample, and they warm nothing that lasts.
+    const int warm_up = timed.passes_per_sample > 1 ? spec.warm_up : 0;
+    const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up);
+    timed.repetitions =
+        static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
+    benchmark::RegisterBenchmark(id.c_str(),
+                                 [&timed, warm_up, &interrupted, &readings](benchmark::State& state) {
+                                   take_sample(timed, warm_up, interrupted(), readings, state);
+                                 })
+        ->UseManualTime()
+        ->Iterations(timed.passes_per_sample)
+        ->Repetitions(timed.repetitions);
+  }
+  SilentReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter, "all");
+  readings.read();
+  benchmark::ClearRegisteredBenchmarks();
+}
+
+}  // namespace ecmv::experiments

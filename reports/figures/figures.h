@@ -1,0 +1,88 @@
+// Which figures a report has. A figure is one facet (one data set, backend, thread count, ...), so nothing
+// that should not be compared shares axes. Where a codec has many settings and kernels, a line shows at each
+// place the best of them, so that no codec is shown at a setting that suits only one end; nothing is averaged.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reports/figures/figure.h"
+#include "reports/metrics.h"
+#include "reports/record.h"
+
+namespace ecmv::reports {
+
+// What one asks for with --x --y --series --facet.
+struct XySpec {
+  std::string id;                   // slug prefix of the figures
+  std::string title;                // "" -> "Y over X"
+  std::string x, y;                 // metrics (metrics.h) or numeric fields (fields.h)
+  std::string series = "codec";     // field; "setting.NAME": a line for each value of a setting
+  std::vector<std::string> facets;  // fields: one figure for each combination
+  bool log_x = true, log_y = true;
+  // Each series has at each x the best settings and kernel of it. Otherwise each configuration is a series of its own.
+  bool choose_configuration = true;
+  bool square_only = false;  // leave other shapes out
+  std::string caption;
+};
+
+class FigureMaker {
+ public:
+  FigureMaker(const RecordSet& records, const Contexts& contexts);
+
+  std::vector<Figure> all() const;  // in the order of the page
+  std::vector<Figure> xy(const XySpec& spec) const;
+
+  std::vector<Figure> throughput_over_size() const;  // square matrices of two sizes or more
+  std::vector<Figure> bits_against_speed() const;    // with the Pareto front
+  std::vector<Figure> rate_distortion() const;       // two quantisers or lossy codecs of the same weights
+  std::vector<Figure> size_by_role() const;
+  std::vector<Figure> overhead_by_role() const;    // the same without the entropy, so that small parts show
+  std::vector<Figure> speedup_over_sigma() const;  // two sigmas or more
+  std::vector<Figure> speed_over_batch() const;    // MAC/s and tokens/s, two batches or more
+  std::vector<Figure> speedup_by_shape() const;    // matrices that are not square
+  std::vector<Figure> speedup_map() const;         // two sigmas and two sizes or more
+  std::vector<Figure> roofline() const;
+  std::vector<Figure> break_even() const;
+  std::vector<Figure> decode_rate() const;  // GPUs
+
+ private:
+  using Cases = std::vector<const CaseRecord*>;
+  struct Facet {
+    std::string id, subtitle;
+    Cases cases;
+  };
+  // Bars of one metric, the fastest kernel of each codec and settings, with the read bandwidth as a line.
+  struct BarSpec {
+    const char *id, *title, *metric, *unit_metric;  // unit_metric: elements/s in the unit of the metric
+    const char *axis, *part, *caption;
+    std::string (*text)(double);
+  };
+  std::vector<Figure> product_bars(const BarSpec& spec) const;
+  // Facets by threads are by device, too.
+  std::vector<Facet> facets(const std::string& id, const Cases& cases, std::vector<std::string> fields) const;
+  // The point with its error bar: percentiles of speeds, the interval of speed-ups, none of other metrics.
+  Point with_spread(const CaseRecord& record, Point point, const std::string& y) const;
+  Cases ok_cases() const;
+  Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
+  Cases largest_of_each_source(const Cases& cases) const;
+  // Of each place and cache class the case with the best y.
+  Cases best_at_each(const Cases& cases, const std::string& y,
+                     const std::function<std::string(const CaseRecord&)>& place) const;
+  bool is_better(const CaseRecord& a, const CaseRecord& b, const std::string& y) const;
+  // What a legend calls the cases of one codec: the settings and the kernel that they share, or that each is the best.
+  struct Names {
+    std::string label, detail;
+  };
+  static Names names_of(const Cases& cases, const std::string& where);
+  double number(const CaseRecord& record, const std::string& name) const;
+  int color(const CaseRecord& record) const;
+
+  const RecordSet& records_;
+  const Contexts& contexts_;
+  std::map<std::string, int> colors_;  // codec id -> palette position
+};
+
+}  // namespace ecmv::reports

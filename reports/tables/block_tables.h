@@ -1,0 +1,25 @@
+// Tables and figures of memory compression, from the records of cases that counted blocks. The only tables that
+// average: every mean stands in a row of its own that names it, below the rows that it is made of.
+#pragma once
+
+#include <vector>
+
+#include "reports/figures/figure.h"
+#include "reports/record.h"
+#include "reports/tables/table.h"
+
+namespace ecmv::reports {
+
+// Without counted blocks none. Otherwise, for each block size:
+//  * one table for each accounting, and one for all stored bytes: compression ratios, a row a workload (its element
+//    types together), then
+//    types pooled, then, of seen workloads, unseen ones and all, the pooled ratio and the arithmetic and geometric mean
+//    over workloads;
+//  * one table of the time that a workload's blocks take on a link with an eighth of a GPU's memory bandwidth, coded
+//    and not.
+std::vector<Table> block_tables(const RecordSet& records);
+
+// Workloads x codecs, a map of the ratios in the table of the accounting `stream`, for each block size.
+std::vector<Figure> block_figures(const RecordSet& records);
+
+}  // namespace ecmv::reports

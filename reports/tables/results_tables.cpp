@@ -1,0 +1,320 @@
+// The tables of verified cases: which columns there are, which rows, and how they are grouped. A reader compares codecs
+// on the same data, so the rows of one matrix stand together below its name, with the numbers before the kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "reports/compare.h"
+#include "reports/fields.h"
+#include "reports/tables/tables.h"
+
+namespace ecmv::reports {
+namespace {
+
+using Align = Column::Align;
+using Tone = Cell::Tone;
+
+double value(const char* metric, const CaseRecord& record, const Context& context) {
+  return find_metric(metric).value(record, context);
+}
+
+// Three digits and more, whatever the size.
+int digits_of(double number) { return number < 10 ? 3 : number < 100 ? 2 : number < 1000 ? 1 : 0; }
+
+Cell scaled(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
+
+// The median, and the larger distance to the 10th and 90th percentile.
+Cell speed_cell(const char* metric, const CaseRecord& r, const Context& c) {
+  const double median = value(metric, r, c), scale = median / value("elements_per_s", r, c);
+  const Ends ends{scale * value("elements_per_s_p10", r, c), scale * value("elements_per_s_p90", r, c)};
+  Cell cell = interval_cell(median, ends, 1e9, digits_of(median / 1e9));
+  cell.note += fmt::format(" between the 10th and 90th percentile of {} samples of {} passes", r.time.samples_s.size(),
+                           r.time.iterations_per_sample);
+  if (is_disturbed(r)) {
+    cell.text += " !";
+    cell.tone = Tone::bad;
+    cell.note += fmt::format("; disturbed: threads waited in {} samples, other programs used {} cores",
+                             r.time.disturbed_samples.size(), fixed_text(r.host.other_cores, 1));
+    if (!r.time.unsteady_samples.empty())
+      cell.note += fmt::format("; cores were unsteady in {} samples, at {} of their clock and {} of their throughput",
+                               r.time.unsteady_samples.size(), fixed_text(r.host.clock_share, 2),
+                               fixed_text(r.host.throughput_share, 2));
+  }
+  return cell;
+}
+
+Cell speedup_cell(const CaseRecord& r, const Context& c) {
+  const double speedup = value("speedup_vs_raw", r, c);
+  Cell cell = scaled(speedup, 1, 2);
+  if (!c.baseline) {
+    cell.note = c.why_no_baseline;
+    return cell;
+  }
+  if (c.baseline == &r) {
+    cell.note = "what the others are compared with";
+    return cell;
+  }
+  const Comparison found = compare_cases(*c.baseline, r);
+  const bool any_interval = found.speed_ratio.low > 0;
+  if (any_interval) cell = interval_cell(speedup, {found.speed_ratio.low, found.speed_ratio.high}, 1, 2);
+  cell.note = fmt::format("{}; against {}",
+                          any_interval ? "95 % interval " + cell.note + ", coloured where it lies beyond 1 ± 2 %"
+                                       : "too few samples for an interval",
+                          kernel_label(*c.baseline));
+  if (found.verdict == Verdict::faster) cell.tone = Tone::good;
+  if (found.verdict == Verdict::slower) cell.tone = Tone::bad;
+  if (!found.note.empty()) cell.note += "; " + found.note;
+  return cell;
+}
+
+Cell bandwidth_cell(const CaseRecord& r, const Context& c) {
+  const double fraction = value("bandwidth_fraction", r, c);
+  Cell cell = scaled(fraction, 0.01, 1);
+  if (fraction > 1.02) {
+    cell.text += " !";
+    cell.tone = Tone::bad;
+    cell.note = fmt::format("more than the {}B/s that were measured: that measurement is too low",
+                            si_text(c.bandwidth->read_bytes_per_s));
+  } else if (c.bandwidth)
+    cell.note = fmt::format("of {}B/s", si_text(c.bandwidth->read_bytes_per_s));
+  else
+    cell.note = r.time.cache == "resident" ? "read from a cache, so not compared with memory"
+                                           : "no bandwidth was measured for this device and thread count";
+  return cell;
+}
+
+Cell decode_rate_cell(const CaseRecord& r, const Context& c) {
+  Cell cell = scaled(value("elements_per_clock_and_unit", r, c), 1, 2);
+  const bool measured = r.time.clock_after_hz > 0 || r.time.clock_before_hz > 0;
+  cell.note = fmt::format(
+      "{} compute units, {}; throttle reasons: {}", r.kernel.compute_units,
+      measured ? fmt::format("at {} to {}Hz", si_text(r.time.clock_before_hz), si_text(r.time.clock_after_hz))
+               : fmt::format("at most {}Hz", si_text(r.kernel.highest_clock_hz)),
+      r.time.throttle_reasons.empty() ? "unknown" : r.time.throttle_reasons);
+  return cell;
+}
+
+template <const char* metric, int digits>
+Cell number(const CaseRecord& r, const Context& c) {
+  return scaled(value(metric, r, c), 1, digits);
+}
+
+struct ResultColumn {
+  Column column;
+  bool in_short;  // also in the table of fastest kernels
+  Cell (*cell)(const CaseRecord&, const Context&);
+  // Which tables have it: gpus are those with a GPU's case, batches those of ops with tokens, steps those of op step.
+  // lossy are those with a case whose numbers are not the source's.
+  enum class In { all, timed, sizes, gpus, batches, steps, lossy } in = In::all;
+};
+
+// A column that shows a metric of that id as it is.
+template <const char* metric, int digits>
+ResultColumn plain(const char* name, const char* unit, bool in_short, ResultColumn::In in = ResultColumn::In::all) {
+  return {{metric, name, unit, Align::right}, in_short, number<metric, digits>, in};
+}
+
+constexpr char kStored[] = "bits_per_element", kPayload[] = "payload_bits_per_element",
+               kTable[] = "table_bits_per_element", kIndex[] = "index_bits_per_element",
+               kScale[] = "scale_bits_per_element", kPadding[] = "padding_bits_per_element",
+               kExcess[] = "excess_over_entropy_percent", kIdeal[] = "ideal_bits_per_element",
+               kAboveIdeal[] = "excess_over_ideal_bits", kRatio[] = "compression_ratio", kTokens[] = "tokens_per_s",
+               kStep[] = "us_per_pass", kSnr[] = "snr_db";
+
+const std::vector<ResultColumn>& result_columns() {
+  using In = ResultColumn::In;
+  static const std::vector<ResultColumn> columns = {
+      {{"codec", "codec", ""}, true, [](const CaseRecord& r, const Context&) { return text_cell(codec_label(r)); }},
+      {{"speedup_vs_raw", "vs raw", "×", Align::right}, true, speedup_cell, In::timed},
+      {{"elements_per_s", "elements/s", "G/s", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return speed_cell("elements_per_s", r, c); },
+       In::timed},
+      {{"macs_per_s", "MAC/s", "G/s", Align::right},
+       true,
+       [](const CaseRecord& r, const Context& c) { return speed_cell("macs_per_s", r, c); },
+       In::batches},
+      plain<kTokens, 1>("tokens/s", "", true, In::batches),
+      plain<kStep, 1>("a step", "µs", true, In::steps),
+      {{"stored_bytes", "stored", "GB", Align::right},
+       true,
+       [](const CaseRecord& r, const Context&) {
+         const auto bytes = static_cast<double>(r.size.stored_bytes);
+         return scaled(bytes, 1e9, digits_of(bytes / 1e9));
+       },
+       In::steps},
+      plain<kStored, 3>("stored", "bit/el.", true),
+      plain<kExcess, 2>("over entropy", "%", true),
+      plain<kIdeal, 3>("ideal code", "bit/el.", true, In::sizes),
+      plain<kAboveIdeal, 4>("above ideal", "bit/el.", true, In::sizes),
+      plain<kRatio, 3>("ratio", "", true, In::sizes),
+      plain<kSnr, 2>("SNR", "dB", true, In::lossy),
+      {{"largest_error", "largest error", "", Align::right},
+       true,
+       [](const CaseRecord& r, const Context&) {
+         const double error = r.distortion.largest_error;
+         return number_cell(error, std::isnan(error) ? "" : fmt::format("{:.3g}", error));
+       },
+       In::lossy},
+      {{"decode_check", "decoded", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(r.check.decode); },
+       In::sizes},
+      {{"bandwidth_fraction", "of bandwidth", "%", Align::right}, true, bandwidth_cell, In::timed},
+      plain<kPayload, 3>("payload", "bit/el.", false),
+      plain<kTable, 3>("table", "bit/el.", false),
+      plain<kIndex, 3>("index", "bit/el.", false),
+      plain<kScale, 3>("scale", "bit/el.", false),
+      plain<kPadding, 3>("of which padding", "bit/el.", false),
+      {{"stored_bytes_per_s", "stored bytes/s", "GB/s", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) { return scaled(value("stored_bytes_per_s", r, c), 1e9, 2); },
+       In::timed},
+      {{"elements_per_clock_and_unit", "elements a clock and unit", "", Align::right},
+       true,
+       decode_rate_cell,
+       In::gpus},
+      {{"break_even_bandwidth_bytes_per_s", "break-even", "GB/s", Align::right},
+       false,
+       [](const CaseRecord& r, const Context& c) {
+         return scaled(value("break_even_bandwidth_bytes_per_s", r, c), 1e9, 0);
+       },
+       In::gpus},
+      {{"kernel", "kernel", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); },
+       In::timed},
+  };
+  return columns;
+}
+
+// What a table holds one of: an op and a cache class. Sorts products before decoding before sizes, and streamed before
+// resident.
+using TableKey = std::tuple<int, std::string, bool, std::string>;
+
+TableKey table_key(const CaseRecord& record) {
+  const std::string &op = record.kernel.op, &cache = record.time.cache;
+  return {op == "size" ? 2 : op == "decode" ? 1 : 0, op, cache != "streamed", cache};
+}
+
+struct Choice {
+  bool in_short = false;  // fewer columns
+  bool fastest = false;  // only the fastest kernel of each codec and settings on each data, backend, device and threads
+};
+
+std::string competitors(const CaseRecord& r) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op,
+                     r.kernel.batch, r.kernel.activations, r.time.cache, r.kernel.backend, r.kernel.device,
+                     r.kernel.threads);
+}
+
+// "gaussian σ=4, 4096 × 4096, batch 4 · entropy 4.051 bits · AMD EPYC, 2 threads".
+std::string group_heading(const CaseRecord& r) {
+  std::string heading = field_text(r, "data");
+  if (r.kernel.op == "matmul") heading += ", " + tokens_text(r);
+  if (r.kernel.op == "step") heading += fmt::format(", {} · {}", tokens_text(r), blocks_text(r));
+  if (std::isfinite(r.size.entropy_bits_per_element))
+    heading += fmt::format(" · entropy {:.3f} bits", r.size.entropy_bits_per_element);
+  if (const std::string device = device_label(r); !device.empty()) heading += " · " + device;
+  return heading;
+}
+
+// One table while its rows are collected, each below its group's heading.
+struct Collected {
+  std::vector<std::string> order;  // headings as they first appear
+  std::map<std::string, std::vector<const CaseRecord*>> groups;
+};
+
+// Those without a value in any row; whether there was a baseline is worth a column in any case.
+void drop_empty_columns(Table& table) {
+  for (std::size_t i = table.columns.size(); i-- > 0;) {
+    const auto is_empty = [&](const std::vector<Cell>& row) { return value_text(row[i]).empty(); };
+    if (table.columns[i].id == "speedup_vs_raw" || !std::all_of(table.rows.begin(), table.rows.end(), is_empty))
+      continue;
+    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(i));
+    for (auto& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+Table table_of(const TableKey& key, const Collected& collected, const Contexts& contexts, const Choice& choice) {
+  const auto& [rank, op, not_streamed, cache] = key;
+  Table table;
+  table.id = slug((choice.fastest ? "fastest_" : "results_") + op + "_" + cache);
+  table.title = op == "size" ? "sizes" : fmt::format("{}, {}", op, cache.empty() ? "cache class unknown" : cache);
+  if (op == "size") table.caption = "Encoded, decoded by the reference and compared; nothing was timed.";
+  if (cache == "streamed") table.caption = "A pass reads at least four times the last-level cache.";
+  if (cache == "resident") table.caption = "A pass fits the last-level cache, or nearly: not comparable with streamed.";
+  if (op == "size")
+    table.caption += " The smallest first.";
+  else
+    table.caption += " The fastest first. ± of elements/s: the 10th to 90th percentile; of vs raw: the 95 % interval.";
+  if (choice.fastest) table.title += ": the fastest kernel of each codec and settings";
+
+  bool with_gpus = false, lossy = false;
+  for (const auto& [heading, cases] : collected.groups)
+    for (const CaseRecord* record : cases) {
+      with_gpus |= record->kernel.compute_units > 0;
+      lossy |= has_distortion(*record);
+    }
+  std::vector<const ResultColumn*> columns;
+  for (const ResultColumn& result : result_columns()) {
+    using In = ResultColumn::In;
+    const bool sizes = op == "size";
+    if (choice.in_short && !result.in_short) continue;
+    if (result.in == In::sizes && !sizes) continue;
+    if (result.in == In::lossy && !lossy) continue;
+    if (result.in != In::sizes && result.in != In::all && result.in != In::lossy && sizes) continue;
+    if (result.in == In::batches && op != "matmul" && op != "step") continue;
+    if (result.in == In::steps && op != "step") continue;
+    if (result.in == In::gpus && !with_gpus) continue;
+    columns.push_back(&result);
+    table.columns.push_back(result.column);
+  }
+  for (const std::string& heading : collected.order) {
+    table.groups.push_back({table.rows.size(), heading});
+    for (const CaseRecord* record : collected.groups.at(heading)) {
+      const Context context = contexts.of(*record);
+      std::vector<Cell>& row = table.rows.emplace_back();
+      for (const ResultColumn* column : columns) row.push_back(column->cell(*record, context));
+    }
+  }
+  if (choice.in_short) drop_empty_columns(table);
+  return table;
+}
+
+std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, const Choice& choice) {
+  std::map<TableKey, Collected> tables;
+  std::set<std::string> seen;
+  for (const CaseRecord* record : sorted_cases(records)) {  // the fastest first
+    if (record->status != Status::ok) continue;
+    if (choice.fastest && !seen.insert(competitors(*record)).second) continue;
+    Collected& table = tables[table_key(*record)];
+    const std::string heading = group_heading(*record);
+    auto& group = table.groups[heading];
+    if (group.empty()) table.order.push_back(heading);
+    group.push_back(record);
+  }
+  std::vector<Table> list;
+  for (const auto& [key, collected] : tables) list.push_back(table_of(key, collected, contexts, choice));
+  return list;
+}
+
+}  // namespace
+
+std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts) {
+  return tables_of(records, contexts, {});
+}
+
+std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts) {
+  return tables_of(records, contexts, {.in_short = true, .fastest = true});
+}
+
+std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts) {
+  return tables_of(records, contexts, {.in_short = true});
+}
+
+}  // namespace ecmv::reports

@@ -1,0 +1,242 @@
+// Tables of strong and weak scaling: what a product gains that several ranks or devices share.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "reports/fields.h"
+#include "reports/tables/tables.h"
+
+namespace ecmv::reports {
+namespace {
+
+constexpr auto kRight = Column::Align::right;
+
+bool is_shareable(const CaseRecord& r) {
+  return r.status == Status::ok && r.kernel.op != "size" && r.kernel.op != "decode" && !std::isnan(r.time.median_s);
+}
+
+// What runs in one rank as in several; its data stand beside it.
+std::string worker_of(const CaseRecord& r) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, codec_label(r), r.kernel.simd_target, r.kernel.op,
+                     r.kernel.batch, r.kernel.activations);
+}
+
+// Threads of CPUs, devices of GPUs: what several ranks have more of than one.
+double units_of(const CaseRecord& r) {
+  return static_cast<double>(r.ranks.count * (r.kernel.compute_units > 0 ? 1 : r.kernel.threads));
+}
+
+const CaseRecord*& faster(const CaseRecord*& known, const CaseRecord& r) {
+  if (known == nullptr || r.time.median_s < known->time.median_s) known = &r;
+  return known;
+}
+
+// By what ranks share a product: how many, the engine, the split.
+struct Sharing {
+  std::int64_t ranks = 1;
+  std::string engine = {}, split = {};
+  friend auto operator<=>(const Sharing&, const Sharing&) = default;
+};
+Sharing sharing_of(const CaseRecord& r) {
+  return r.ranks.count == 1 ? Sharing{} : Sharing{r.ranks.count, r.ranks.engine, r.ranks.split};
+}
+// The fastest case of each, of one codec on the same data.
+using ByRanks = std::map<Sharing, const CaseRecord*>;
+
+// Groups of which some were shared, below the data that they are of; all in the order of sorted_cases.
+std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSet& records) {
+  std::vector<std::pair<std::string, std::vector<ByRanks>>> all;
+  std::map<std::string, std::size_t> places;                           // of headings
+  std::map<std::pair<std::string, std::string>, std::size_t> workers;  // places below them
+  for (const CaseRecord* r : sorted_cases(records)) {
+    if (!is_shareable(*r)) continue;
+    const std::string heading = fmt::format("{} · {}{} · {}", field_text(*r, "data"), r->kernel.op,
+                                            has_tokens(*r) ? ", " + tokens_text(*r) : "", r->kernel.backend);
+    const auto [place, new_data] = places.try_emplace(heading, all.size());
+    if (new_data) all.emplace_back(heading, std::vector<ByRanks>());
+    std::vector<ByRanks>& groups = all[place->second].second;
+    const auto [worker, new_worker] = workers.try_emplace({heading, worker_of(*r)}, groups.size());
+    if (new_worker) groups.emplace_back();
+    faster(groups[worker->second][sharing_of(*r)], *r);
+  }
+  for (auto& [heading, groups] : all)
+    std::erase_if(groups, [](const ByRanks& group) { return group.rbegin()->first.ranks == 1; });
+  return all;
+}
+
+Cell in_units(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
+
+// "" where parts are rows.
+std::string in_pairs(const CaseRecord& r) { return r.ranks.split == "pairs" ? ", in pairs" : ""; }
+
+std::string ranks_text(const CaseRecord& r) {
+  const bool devices = r.kernel.compute_units > 0 || !r.ranks.engine.empty();
+  return fmt::format("{} {}{}{}{}", r.ranks.count, devices ? "device" : "rank", r.ranks.count == 1 ? "" : "s",
+                     r.ranks.engine.empty() ? "" : " by " + r.ranks.engine, in_pairs(r));
+}
+
+// What both parts of a pass take on `devices`, by what one and two took.
+struct Model {
+  double fixed_s = kUnknown, shared_s = kUnknown;  // the product: the same on any number; divided among them
+  double exchange_s = kUnknown;                    // added to it by two
+  bool in_turn = false;                            // parts go round from device to device, not to all at once
+  double pass_s(double devices) const {
+    return fixed_s + shared_s / devices + exchange_s * (in_turn ? devices - 1 : 1);
+  }
+};
+
+Model model_of(const CaseRecord& one, const CaseRecord& two) {
+  const double product = find_metric("product_alone_s").value(two, {});
+  Model model;
+  model.shared_s = std::max(0.0, 2 * (one.time.median_s - product));
+  model.fixed_s = one.time.median_s - model.shared_s;
+  if (model.fixed_s < 0) model.fixed_s = 0, model.shared_s = 2 * product;  // two took less than half
+  model.exchange_s = std::max(0.0, two.time.median_s - product);
+  model.in_turn = two.ranks.engine != "peer";
+  return model;
+}
+
+}  // namespace
+
+Table strong_scaling_table(const RecordSet& records, const Contexts& contexts) {
+  Table table{"strong_scaling",
+              "Strong scaling: one product, more ranks or devices",
+              "The fastest kernel of each codec and settings. Efficiency is the speed-up over one, divided by how many "
+              "times its "
+              "threads or devices there are. Exchange and product alone were measured by themselves: launches and "
+              "waiting are in "
+              "both. vs raw: against the fastest uncompressed case with as many ranks or devices.",
+              {{"codec", "codec", ""},
+               {"ranks", "ranks or devices", ""},
+               {"us_per_pass", "a pass", "µs", kRight},
+               {"speedup_over_one", "over one", "×", kRight},
+               {"efficiency", "efficiency", "%", kRight},
+               {"exchange_share", "exchange", "%", kRight},
+               {"exchange_us_per_layer", "exchange of a layer", "µs", kRight},
+               {"product_us", "product alone", "µs", kRight},
+               {"speedup_vs_raw", "vs raw", "×", kRight},
+               {"cache", "cache", ""}},
+              {}};
+  for (const auto& [heading, groups] : by_data(records)) {
+    const std::size_t first = table.rows.size();
+    for (const ByRanks& group : groups) {
+      const auto alone = group.find(Sharing{});
+      const CaseRecord* one = alone == group.end() ? nullptr : alone->second;
+      for (const auto& [key, r] : group) {
+        const double over = one == nullptr ? kUnknown : one->time.median_s / r->time.median_s;
+        const double efficiency = one == nullptr ? kUnknown : over * units_of(*one) / units_of(*r);
+        const Context context = contexts.of(*r);
+        const auto layers = static_cast<double>(std::max<std::int64_t>(1, r->data.layers));
+        const double share = find_metric("exchange_share").value(*r, context),
+                     product = r->ranks.count > 1 ? find_metric("product_alone_s").value(*r, context) : kUnknown;
+        Cell vs_raw = in_units(find_metric("speedup_vs_raw").value(*r, context), 1, 2);
+        if (context.baseline == nullptr) vs_raw.note = context.why_no_baseline;
+        table.rows.push_back({text_cell(codec_label(*r)), text_cell(ranks_text(*r)),
+                              in_units(r->time.median_s, 1e-6, 1), in_units(over, 1, 2), in_units(efficiency, 0.01, 1),
+                              in_units(share, 0.01, 1), in_units(share * r->time.median_s / layers, 1e-6, 2),
+                              in_units(product, 1e-6, 1), vs_raw, text_cell(r->time.cache)});
+        if (!r->ranks.links.empty()) table.rows.back()[1].note = r->ranks.library + "; " + r->ranks.links;
+      }
+    }
+    if (table.rows.size() > first) table.groups.push_back({first, heading});
+  }
+  return table;
+}
+
+Table weak_scaling_table(const RecordSet& records) {
+  Table table{
+      "weak_scaling",
+      "Weak scaling: as many elements for each rank or device",
+      "The fastest kernel of each codec and settings. Efficiency is the time of one rank with its elements over that "
+      "of several, each of which has as many (within 1 %).",
+      {{"codec", "codec", ""},
+       {"elements_of_each", "elements of each", "M", kRight},
+       {"ranks", "ranks or devices", ""},
+       {"shape", "shape", ""},
+       {"us_per_pass", "a pass", "µs", kRight},
+       {"efficiency", "efficiency", "%", kRight}},
+      {}};
+  const auto share = [](const CaseRecord& r) {
+    return static_cast<double>(elements_of(r)) / static_cast<double>(r.ranks.count);
+  };
+  const auto rest = [](const CaseRecord& r) {
+    return fmt::format("{}|{}|{}|{}", worker_of(r), source_label(r), r.data.layers,
+                       r.kernel.compute_units > 0 ? 0 : r.kernel.threads);
+  };
+  const std::vector<const CaseRecord*> sorted = sorted_cases(records);
+  std::vector<const CaseRecord*> alone;  // the fastest of one rank
+  std::map<std::string, const CaseRecord*> best;
+  for (const CaseRecord* r : sorted)
+    if (is_shareable(*r) && r->ranks.count == 1) faster(best[fmt::format("{}|{}", rest(*r), elements_of(*r))], *r);
+  for (const CaseRecord* r : sorted)
+    for (const auto& [key, one] : best)
+      if (one == r) alone.push_back(r);
+  for (const CaseRecord* one : alone) {
+    ByRanks group = {{Sharing{}, one}};
+    for (const CaseRecord* r : sorted)
+      if (is_shareable(*r) && r->ranks.count > 1 && rest(*r) == rest(*one) &&
+          std::abs(share(*r) / share(*one) - 1) < 0.01)
+        faster(group[sharing_of(*r)], *r);
+    if (group.size() == 1) continue;
+    for (const auto& [key, r] : group)
+      table.rows.push_back({text_cell(codec_label(*r)), in_units(share(*r), 1e6, 1), text_cell(ranks_text(*r)),
+                            text_cell(shape_label(*r)), in_units(r->time.median_s, 1e-6, 1),
+                            in_units(one->time.median_s / r->time.median_s, 0.01, 1)});
+  }
+  return table;
+}
+
+Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
+  Table table{
+      "scaling_model",
+      "A model, not a measurement: what more devices would take",
+      "From the passes of one and of two devices that were measured. The product of R devices takes a + b / R, by its "
+      "times on one and, alone, on two. What the exchange added with two devices stays the same by stores to mapped "
+      "memory, since all devices store to all others at once and a vector is small beside what a link carries, also "
+      "where each receives the sums of R - 1 others (pairs); by libraries it is taken R - 1 times, for a ring, which "
+      "is "
+      "their worst. Links between more devices may be slower. vs raw: against the fastest uncompressed case by the "
+      "same "
+      "model.",
+      {{"codec", "codec", ""}, {"ranks", "engine", ""}},
+      {}};
+  constexpr int kDevices[] = {4, 8, 16};
+  for (const int devices : kDevices) {
+    table.columns.push_back({fmt::format("us_of_{}", devices), fmt::format("{} devices", devices), "µs", kRight});
+    table.columns.push_back({fmt::format("over_one_of_{}", devices), "over one", "×", kRight});
+    table.columns.push_back({fmt::format("vs_raw_of_{}", devices), "vs raw", "×", kRight});
+  }
+  for (const auto& [heading, groups] : by_data(records)) {
+    struct Row {
+      const CaseRecord *one, *two;
+      Model model;
+    };
+    std::vector<Row> rows;
+    for (const ByRanks& group : groups) {
+      const auto one = group.find(Sharing{});
+      for (const auto& [key, two] : group)
+        if (one != group.end() && key.ranks == 2 && !key.engine.empty())
+          rows.push_back({one->second, two, model_of(*one->second, *two)});
+    }
+    if (!rows.empty()) table.groups.push_back({table.rows.size(), heading});
+    for (const Row& row : rows) {
+      std::vector<Cell>& cells = table.rows.emplace_back();
+      cells = {text_cell(codec_label(*row.two)), text_cell(row.two->ranks.engine + in_pairs(*row.two))};
+      for (const int devices : kDevices) {
+        const double pass = row.model.pass_s(devices);
+        double raw = kUnknown;
+        for (const Row& other : rows)
+          if (contexts.is_baseline(*other.two)) raw = std::fmin(raw, other.model.pass_s(devices));
+        cells.push_back(in_units(pass, 1e-6, 1));
+        cells.push_back(in_units(row.one->time.median_s / pass, 1, 2));
+        cells.push_back(in_units(raw / pass, 1, 2));
+      }
+    }
+  }
+  return table;
+}
+
+}  // namespace ecmv::reports
