@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/products/copy_rows.h"
-#include "tests/kernels/products.h"
+#include "tests/kernels/products/products.h"
 #include "tests/test_settings.h"
 
 using namespace ecmv;

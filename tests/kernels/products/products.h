@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/exact_product.h"
-#include "tests/kernels/group_scales.h"
 #include "tests/kernels/places.h"
+#include "tests/kernels/products/group_scales.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::tests {

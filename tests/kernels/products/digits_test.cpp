@@ -1,5 +1,5 @@
 // Products of bytes with the digits of tokens (backends/gpu/products/digit_units.h), nearer to the exact ones than the bound of all products.
-#include "tests/kernels/products.h"
+#include "tests/kernels/products/products.h"
 
 using namespace ecmv;
 using namespace ecmv::tests;
