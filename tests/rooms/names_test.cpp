@@ -29,7 +29,8 @@ std::string codec_of(const std::string& path) {
   return end == std::string::npos ? "" : path.substr(7, end - 7);
 }
 
-// Whether somebody may include both, or one in the other: a codec sees nothing of other codecs, of reports and experiments.
+// Whether somebody may include both, or one in the other: a codec sees nothing of other codecs, of reports and
+// experiments.
 bool meet(const std::string& a, const std::string& b) {
   const auto is_header = [](const std::string& path) { return path.ends_with(".h") || path.ends_with(".inc"); };
   const auto is_above_codecs = [](const std::string& path) {

@@ -64,7 +64,8 @@ inline bool is_data(const fs::path& path) {
   return name.ends_with("_hashes.inc") || name.ends_with("_models.inc");
 }
 
-// Whether there are none. Otherwise all of them go to stderr, their numbers by room first: Catch2 would break the lines.
+// Whether there are none. Otherwise all of them go to stderr, their numbers by room first: Catch2 would break the
+// lines.
 inline bool none(const std::string& habit, const std::vector<std::string>& offenders) {
   if (offenders.empty()) return true;
   std::map<std::string, int> rooms;

@@ -1,5 +1,5 @@
-// A float product of a matrix by one kernel, held to the bound around sums in double precision (backends/exact_product.h), and
-// matrices and settings for that.
+// A float product of a matrix by one kernel, held to the bound around sums in double precision
+// (backends/exact_product.h), and matrices and settings for that.
 #pragma once
 
 #include <algorithm>
