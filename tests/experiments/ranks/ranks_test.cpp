@@ -110,7 +110,8 @@ name: pairs
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[130, 130]]}
     codecs: [raw_int8]
-    kernels: {backend: [scalar, simd], op: matmul, batch: [1, 5], ranks: [1, 2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
+    kernels: {backend: [scalar, simd], op: matmul, batch: [1, 5], ranks: [1, 2, 3], split: [rows, pairs],
+              variant: first, tuning: first, threads: 1}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
     kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}

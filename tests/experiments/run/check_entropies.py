@@ -3,8 +3,8 @@
     python3 tests/experiments/run/check_entropies.py ECMV PATH...
 
 Safetensors (files and folders with model.safetensors), GGUF and ONNX are read here by a few lines of their own. Every
-tensor of at least one element is compared: entropy of elements of one and two bytes, entropy of exponents of floats, both
-matrix by matrix. Prints how many were compared, and fails beyond 1e-6 bits.
+tensor of at least one element is compared: entropy of elements of one and two bytes, entropy of exponents of floats,
+both matrix by matrix. Prints how many were compared, and fails beyond 1e-6 bits.
 """
 import json
 import os

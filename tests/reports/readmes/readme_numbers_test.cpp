@@ -201,7 +201,7 @@ TEST_CASE("published records and tables name no folder of a machine") {
     INFO(entry.path().string());
     std::istringstream lines(file_text(entry.path()));
     bool named = false;
-    // Of records only those of runs have paths.
+    // Only records of runs have paths.
     for (std::string line; std::getline(lines, line) && !named;)
       if (line.find("\"kind\":\"case\"") == std::string::npos) named = std::regex_search(line, folder);
     CHECK_FALSE(named);
