@@ -103,7 +103,7 @@ help:
 	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs"
 	@echo "make lint        clang-format, every header compiles alone, and the rules for folders, lengths and names"
 	@echo "make asan        the same tests under the address and undefined-behaviour sanitizers"
-	@echo "make fuzz        FUZZ_SECONDS=$(FUZZ_SECONDS) of libFuzzer for each target, with clang; failures are kept in out/fuzz"
+	@echo "make fuzz        FUZZ_SECONDS=$(FUZZ_SECONDS) of libFuzzer for each target (clang); out/fuzz keeps failures"
 	@echo "make test-neon   the kernel tests compiled for 64-bit ARM, run under qemu"
 	@echo "make setup       installs what is missing (every target above does that first)"
 	@echo "make clean       removes the build folders; results in out/ stay"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Counts the functions that the templates of each codec's kernels have become, and fails above a bound. The bounds keep
-# the build quick: template arguments multiply, and each combination is compiled for every instruction set. Only functions
-# of the codec's own namespace count; inlined code shows in the size.
+# the build quick: template arguments multiply, and each combination is compiled for every instruction set. Only
+# functions of the codec's own namespace count; inlined code shows in the size.
 #   tests/instantiations.sh [build]
 set -u -o pipefail
 build=${1:-build}

@@ -2,8 +2,8 @@
 # Runs fuzz targets, as many at once as there are cores:
 #   tests/fuzz/run.sh BUILD SECONDS [TARGET...]      all targets, or some: decode readers config records
 # Each begins with its seeds, the inputs of tests/fuzz/kept/TARGET, and those that earlier runs kept in out/fuzz/TARGET.
-# An input that ends a target is left in out/fuzz and named, and the exit status is 1; mend the defect and move the input
-# to tests/fuzz/kept/TARGET.
+# An input that ends a target is left in out/fuzz and named, and the exit status is 1; mend the defect and move the
+# input to tests/fuzz/kept/TARGET.
 set -u
 build=$(cd "$1" && pwd) seconds=$2
 cd "$(dirname "$0")/../.." || exit 1

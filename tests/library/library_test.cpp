@@ -242,22 +242,22 @@ TEST_CASE("matrices without elements have products too") {
     }
 }
 
-TEST_CASE("what is wrong with a call comes as a status and a sentence") {
-  const Context context = open("best");
-  const Matrix matrix = any_matrix();
-  const Pass matvec = prepare_matvec(context, matrix);
+namespace {
+
+void expect(ecmv_status got, ecmv_status wanted, const char* sentence) {
+  INFO(sentence);
+  CHECK(got == wanted);
+  CHECK_THAT(ecmv_last_error(), ContainsSubstring(sentence));
+  const char last = std::string(ecmv_last_error()).back();
+  CHECK((last == '.' || last == '?'));
+}
+
+}  // namespace
+
+TEST_CASE("what is wrong with an encoding comes as a status and a sentence") {
   const char* codec = ecmv_codec_id(0);
-  const std::vector<float> x(kCols);
-  std::vector<float> y(kRows);
   std::vector<int8_t> out(kRows * kCols);
   const auto bf16 = as_bf16(weights());
-  const auto expect = [](ecmv_status got, ecmv_status wanted, const char* sentence) {
-    INFO(sentence);
-    CHECK(got == wanted);
-    CHECK_THAT(ecmv_last_error(), ContainsSubstring(sentence));
-    const char last = std::string(ecmv_last_error()).back();
-    CHECK((last == '.' || last == '?'));
-  };
   const auto encoding = [&](const char* id, const char* settings, const char* type, int64_t rows, int64_t cols,
                             const void* elements) {
     auto* made = reinterpret_cast<ecmv_compressed_matrix*>(&out);
@@ -290,6 +290,15 @@ TEST_CASE("what is wrong with a call comes as a status and a sentence") {
          "not aligned to the 2 bytes");
   expect(ecmv_encode(codec, nullptr, "i8", kRows, kCols, elements, nullptr), ECMV_INVALID_ARGUMENT,
          "The argument 'matrix' is NULL.");
+}
+
+TEST_CASE("what is wrong with a call comes as a status and a sentence") {
+  const Context context = open("best");
+  const Matrix matrix = any_matrix();
+  const Pass matvec = prepare_matvec(context, matrix);
+  const std::vector<float> x(kCols);
+  std::vector<float> y(kRows);
+  std::vector<int8_t> out(kRows * kCols);
 
   ecmv_sizes sizes = {};
   expect(ecmv_sizes_of(matrix.get(), &sizes), ECMV_INVALID_ARGUMENT, "not sizeof(ecmv_sizes).");

@@ -89,7 +89,7 @@ TEST_CASE("errors carry file, line and column") {
              ContainsSubstring("x.yaml:3:1: The key 'name' stands twice"));
 }
 
-TEST_CASE("every kind of error is a sentence that names the culprit") {
+TEST_CASE("every kind of error of a head or of data is a sentence that names the culprit") {
   const std::string head = "schema: 1\nname: x\n";
   CHECK_THAT(error_of(""), ContainsSubstring("schema: 1"));
   CHECK_THAT(error_of("- 1\n"), ContainsSubstring("a config is a map"));
@@ -150,6 +150,9 @@ TEST_CASE("every kind of error is a sentence that names the culprit") {
              ContainsSubstring("of one length"));
   CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: 8, zip: [sgima, d]}\n    codecs: plain\n")),
              ContainsSubstring("no axis of this block"));
+}
+
+TEST_CASE("every kind of error of codecs, kernels and excludes is a sentence that names the culprit") {
   CHECK_THAT(error_of(with_block(kData)), ContainsSubstring("needs 'codecs'"));
   CHECK_THAT(error_of(with_block(kData + "    codecs: plan\n")),
              ContainsSubstring("There is no codec 'plan'. Did you mean 'plain'?"));
