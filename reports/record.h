@@ -116,7 +116,7 @@ struct CaseRecord {
   } step;
 
   struct Kernel {
-    std::string backend, op, variant, tuning, simd_target;
+    std::string backend, op, variant, policy, simd_target;
     std::int64_t threads = 0;
     std::string device;               // as in the bandwidth record
     bool unfused = false;             // decoded to memory first, then multiplied by the harness

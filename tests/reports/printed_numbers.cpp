@@ -89,8 +89,7 @@ bool matches(const CaseRecord& record, const std::string& key, const std::string
   if (key == "source") return record.data.source == value;
   if (const auto setting = record.codec.settings.find(key); setting != record.codec.settings.end())
     return to_string(setting->second) == value;
-  const auto names = field_names();
-  return std::find(names.begin(), names.end(), key) != names.end() && field_text(record, key) == value;
+  return is_field(key) && field_text(record, key) == value;
 }
 
 class Checker {
