@@ -62,8 +62,7 @@ void visit_size(Visitor& v, Size& size) {
   v.count("padding_bits", size.padding_bits, 56);
   v.field("bits_per_element", size.bits_per_element);
   v.field("entropy_bits_per_element", size.entropy_bits_per_element);
-  if (v.has(std::isfinite(size.ideal_bits_per_element)))
-    v.field("ideal_bits_per_element", size.ideal_bits_per_element);
+  if (v.has(std::isfinite(size.ideal_bits_per_element))) v.field("ideal_bits_per_element", size.ideal_bits_per_element);
 }
 
 template <class Visitor, class Blocks>

@@ -171,8 +171,7 @@ class FieldWriter {
   static Json json(Status status) { return to_string(status); }
   static Json json(const Values& values) {
     Json object = Json::object();
-    for (const auto& [name, value] : values)
-      object[name] = std::visit([](const auto& v) { return json(v); }, value);
+    for (const auto& [name, value] : values) object[name] = std::visit([](const auto& v) { return json(v); }, value);
     return object;
   }
 
