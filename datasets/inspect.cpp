@@ -1,5 +1,5 @@
-// Summaries of tensors. Elements of one byte go through a histogram; wider ones are read twice (mean, then squares about
-// it), because one pass over squares loses the digits of a small spread about a large mean.
+// Summaries of tensors. Elements of one byte go through a histogram; wider ones are read twice (mean, then squares
+// about it), because one pass over squares loses the digits of a small spread about a large mean.
 #include "datasets/inspect.h"
 
 #include <algorithm>

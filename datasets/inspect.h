@@ -32,8 +32,8 @@ struct TensorSummary {
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
 
-  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix by
-  // matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
+  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix
+  // by matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
   std::optional<int64_t> distinct_exponents;
   std::optional<double> exponent_entropy_bits;
 

@@ -62,8 +62,8 @@ struct DataSource {
   std::span<const ParameterInfo> parameters;
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
   int64_t element_bytes = 1;              // of the widest elements that it makes of a requested shape
-  // Sources without a requested shape: throws what load would say of the parameters and the file. So a run of hours does
-  // not begin with a wrong name, nor end for want of memory.
+  // Sources without a requested shape: throws what load would say of the parameters and the file. So a run of hours
+  // does not begin with a wrong name, nor end for want of memory.
   SourceFacts (*check)(const SourceRequest&) = nullptr;
 };
 

@@ -66,7 +66,8 @@ struct CaseRecord {
     std::string id;
     std::int64_t format_version = 0;
     Values settings;
-    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the build.
+    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the
+    // build.
     std::string library_path = {}, library_hash = {};
     // Names of the settings whose values are not the codec's defaults; unknown in older records.
     std::optional<std::vector<std::string>> non_default = {};
@@ -83,7 +84,8 @@ struct CaseRecord {
         kUnknown;  // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
-  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown elsewhere.
+  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown
+  // elsewhere.
   struct Distortion {
     double snr_db =
         kUnknown;  // 10 log10 of the sum of squares over that of the errors; unknown where there is no error
@@ -161,8 +163,8 @@ struct CaseRecord {
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;
 
-  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the samples
-  // of this case; unknown in older records.
+  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the
+  // samples of this case; unknown in older records.
   struct Host {
     double other_cores = kUnknown;    // that other programs kept busy
     double stolen_share = kUnknown;   // of the cores, taken by the host of a virtual machine
@@ -181,8 +183,8 @@ struct CaseRecord {
   } check;
 };
 
-// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a CPU,
-// other programs kept more than a quarter of a core busy.
+// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a
+// CPU, other programs kept more than a quarter of a core busy.
 bool is_disturbed(const CaseRecord& record);
 
 // What was in the way of disturbed cases.

@@ -1,5 +1,6 @@
 // Every field of a record, once, in the order in which it is written. Reader, writer and the test of the documentation
-// all walk over these functions: to add a field, declare it in record.h, name it here, and say in README.md what it means.
+// all walk over these functions: to add a field, declare it in record.h, name it here, and say in README.md what it
+// means.
 //
 // A visitor has
 //   field(name, value)            a text, number, truth, list of them, or values by name
@@ -7,7 +8,8 @@
 //   count(name, value, bits)      a whole number from 0 to below 2^bits
 //   object(name, fields)          fields() visits what is inside
 //   list(name, entries, fields)   fields(entry) visits one entry
-//   has(condition)                whether the fields after it are visited: the writer leaves them out where the condition
+//   has(condition)                whether the fields after it are visited: the writer leaves them out where the
+//   condition
 //                                 is false, the reader takes whatever is there
 #pragma once
 

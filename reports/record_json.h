@@ -1,4 +1,5 @@
-// Two visitors of record fields (record_fields.h): one takes them from JSON, one makes JSON of them. For record.cpp alone.
+// Two visitors of record fields (record_fields.h): one takes them from JSON, one makes JSON of them. For record.cpp
+// alone.
 #pragma once
 
 #include <fmt/format.h>

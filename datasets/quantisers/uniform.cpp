@@ -15,8 +15,8 @@ constexpr double kGreatestInteger = 127;
 constexpr double kRootOf2PiE = 4.132731354122493;
 constexpr double kEntropyMiss = 0.05;         // bits that the entropy may miss
 constexpr double kEntropyOfRounding = 0.006;  // bits that a step rounded to bf16 may move it
-// Of larger matrices the step is first looked for in some of their rows: quantising all of 16384 x 16384 takes seconds, and
-// halving the interval needs it twelve times.
+// Of larger matrices the step is first looked for in some of their rows: quantising all of 16384 x 16384 takes seconds,
+// and halving the interval needs it twelve times.
 constexpr int64_t kSampledElements = int64_t{1} << 22;
 
 constexpr ParameterInfo kUniformParameters[] = {
@@ -88,8 +88,8 @@ class Uniform {
     return high;
   }
 
-  // From the step for some rows on: doubling the step takes a bit from the entropy, nearly. Nothing where that does not lead to
-  // the precision that halving has.
+  // From the step for some rows on: doubling the step takes a bit from the entropy, nearly. Nothing where that does not
+  // lead to the precision that halving has.
   std::optional<Quantised> near_sample(double bits) const {
     const Matrix rows = some_rows();
     double step = Uniform(rows, of_rows_, dead_zone_).step_for(bits);

@@ -1,8 +1,8 @@
 // What the writers of gnuplot scripts share: the canvas, harmless texts, axes and headings. Within this room only.
 //
-// All places are computed, not left to gnuplot: the legend stands below the axes, letters and labels keep clear of points
-// and of one another. The canvas is narrow, so that a figure fits beside another on a page and its text is legible on a
-// phone; it is in pixels (SVG) and 1/100 inch (PDF), the same numbers for both.
+// All places are computed, not left to gnuplot: the legend stands below the axes, letters and labels keep clear of
+// points and of one another. The canvas is narrow, so that a figure fits beside another on a page and its text is
+// legible on a phone; it is in pixels (SVG) and 1/100 inch (PDF), the same numbers for both.
 #pragma once
 
 #include <fmt/format.h>

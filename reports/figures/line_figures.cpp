@@ -1,4 +1,5 @@
-// Figures of lines over a parameter: throughput over size, speed over batch, speed-up over sigma and shape, and whatever
+// Figures of lines over a parameter: throughput over size, speed over batch, speed-up over sigma and shape, and
+// whatever
 // --x --y --series --facet ask for.
 #include <fmt/format.h>
 

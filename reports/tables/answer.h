@@ -1,5 +1,5 @@
-// What the measurements say, in a sentence: who is fastest, by how much, with how many bits, on which device, and just as
-// plainly that nothing is decided or nothing beats the uncompressed codec.
+// What the measurements say, in a sentence: who is fastest, by how much, with how many bits, on which device, and just
+// as plainly that nothing is decided or nothing beats the uncompressed codec.
 #pragma once
 
 #include <string>

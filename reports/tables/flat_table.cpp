@@ -1,5 +1,5 @@
-// Every case with everything that is known of it, for pandas and the like: a row a case, a column a variable, plain values
-// without units, signs or labels, nothing where nothing is known.
+// Every case with everything that is known of it, for pandas and the like: a row a case, a column a variable, plain
+// values without units, signs or labels, nothing where nothing is known.
 #include <fmt/format.h>
 
 #include <cmath>
