@@ -33,7 +33,7 @@ struct Dataset {
   // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those that a file has (unpack.h).
   std::vector<Scales> scales = {};
   std::vector<Matrix> sources = {};  // [layers] of a quantised dataset: the floats that the layers were
-  // Of a layer, empty ones where it has none.
+  // The scales of a layer; empty where it has none.
   const Scales& scales_of(size_t layer) const {
     static const Scales kNone;
     return scales.empty() ? kNone : scales[layer];

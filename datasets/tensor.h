@@ -58,7 +58,7 @@ struct MatrixStack {
 MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape);
 
 // Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type (of blocks:
-// of what is unpacked), of two dimensions or more, and not empty.
+// of unpacked ones), of two dimensions or more, and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
 // Matrices that are held together: more than any model's file has, and each costs kilobytes wherever it is stored,

@@ -27,7 +27,7 @@ double field_number(const CaseRecord& record, std::string_view field);
 bool has_tokens(const CaseRecord& record);
 // "1 token", "8 tokens".
 std::string tokens_text(const CaseRecord& record);
-// Of op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
+// For op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
 std::string blocks_text(const CaseRecord& record);
 
 // "coder", or "coder†" where it came from a shared object.

@@ -87,8 +87,7 @@ struct CaseRecord {
   // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown
   // elsewhere.
   struct Distortion {
-    double snr_db =
-        kUnknown;  // 10 log10 of the sum of squares over that of the errors; unknown where there is no error
+    double snr_db = kUnknown;  // 10 log10(sum of squares / sum of squared errors); unknown where there is no error
     double largest_error = kUnknown;
   } distortion;
 
@@ -104,7 +103,7 @@ struct CaseRecord {
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
 
-  // Op `step`: the layers that a step walks over, all of which stand in memory.
+  // Op `step`: the layers that a step walks over; all stand in memory.
   struct Step {
     std::int64_t blocks = 0;          // of the decoder, in memory
     std::int64_t encoded_blocks = 0;  // different ones; the others are copies of them, each with memory of its own
@@ -158,7 +157,7 @@ struct CaseRecord {
     bool bound = false;                          // every thread of every rank had a core of its own
     std::string split = {};                      // "rows", or "pairs" of layers by rows and by columns; "" of one
     double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks gather after a layer, on the average
-    double reduced_bytes_per_layer = kUnknown;   // of that which they add up; unknown in older records
+    double reduced_bytes_per_layer = kUnknown;   // of the vector that they add up; unknown in older records
     std::int64_t exchanges = 0;                  // of a pass; 0: unknown
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;

@@ -6,11 +6,9 @@
 //   field(name, value)            a text, number, truth, list of them, or values by name
 //   field(name, value, older)     the same; older records call it `older`
 //   count(name, value, bits)      a whole number from 0 to below 2^bits
-//   object(name, fields)          fields() visits what is inside
+//   object(name, fields)          fields() visits the fields of the object
 //   list(name, entries, fields)   fields(entry) visits one entry
-//   has(condition)                whether the fields after it are visited: the writer leaves them out where the
-//   condition
-//                                 is false, the reader takes whatever is there
+//   has(condition)                whether to visit the next fields: the condition for the writer, always for the reader
 #pragma once
 
 #include <cmath>

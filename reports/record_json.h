@@ -125,7 +125,7 @@ class FieldReader {
   const Json* object_;
 };
 
-// Numbers that are not finite, and what is unknown, become null.
+// Numbers that are not finite, and unknown values, become null.
 class FieldWriter {
  public:
   explicit FieldWriter(Json& object) : object_(&object) {}

@@ -1,4 +1,4 @@
-// See unpack.h. The numbers of block formats are those of ggml.
+// See unpack.h. The constants of block formats come from ggml.
 #include "datasets/layers/unpack.h"
 
 #include <algorithm>

@@ -38,7 +38,7 @@ struct Evidence {
 
 // From the cases that are ok, timed and of a fused kernel.
 std::map<PolicyName, Evidence> evidence_of(std::span<const reports::CaseRecord> cases);
-// The same of all record files below `folder`.
+// From all record files below `folder`.
 std::map<PolicyName, Evidence> evidence_below(const std::filesystem::path& folder);
 
 // The policies of all kernels of this build. GPU kernels are those of any GPU backend, the emulator included.

@@ -236,7 +236,7 @@ TEST_CASE("a broken line in the middle costs that line, which is named") {
   CHECK(records.cases.size() == 1);
   REQUIRE(records.notes.size() == 1);
   CHECK_THAT(records.notes[0], ContainsSubstring("broken_middle.jsonl:2: broken") && ContainsSubstring("left out"));
-  // Of many the first are named.
+  // The first of many are named.
   const std::string good = to_json_line(CaseRecord{}) + "\n";
   std::string text = good;
   for (int i = 0; i < 100; ++i) text += "{\"half\n";

@@ -56,7 +56,7 @@ std::optional<Printed> first_number(const std::string& text) {
   return printed;
 }
 
-// Numbers of a text that are written like results: with a decimal point, or with T, G or % behind them.
+// Numbers of a text that are written like results: with a decimal point, or followed by T, G or %.
 std::vector<std::string> result_numbers(const std::string& text) {
   static const std::regex expression(
       R"re((^|[^0-9A-Za-z_.])([0-9]+\.[0-9]+(?![0-9.])|[0-9]+(?=\s?(?:[TG](?![A-Za-z])|%))))re");

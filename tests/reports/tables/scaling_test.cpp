@@ -86,7 +86,7 @@ TEST_CASE("strong scaling: speed-up over one device, efficiency, exchange, and u
   const RecordSet all = records();
   const Contexts contexts(all, "plain");
   const Table table = strong_scaling_table(all, contexts);
-  // Of 2000 rows there is no case of one device.
+  // There is no case of one device with 2000 rows.
   std::map<std::string, size_t> row;
   for (size_t i = 0; i < table.rows.size(); ++i)
     row[text(table, i, "codec") + " " + text(table, i, "ranks") + " " + text(table, i, "us_per_pass")] = i;
