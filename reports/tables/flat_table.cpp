@@ -8,6 +8,7 @@
 #include <string>
 
 #include "reports/compare.h"
+#include "reports/fields.h"
 #include "reports/keys.h"
 #include "reports/tables/tables.h"
 
