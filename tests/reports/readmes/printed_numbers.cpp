@@ -1,4 +1,4 @@
-#include "tests/reports/printed_numbers.h"
+#include "tests/reports/readmes/printed_numbers.h"
 
 #include <fmt/format.h>
 
@@ -56,7 +56,7 @@ std::optional<Printed> first_number(const std::string& text) {
   return printed;
 }
 
-// Numbers of a text that are written like results: with a decimal point, or with T, G or % behind them.
+// Numbers of a text that are written like results: with a decimal point, or followed by T, G or %.
 std::vector<std::string> result_numbers(const std::string& text) {
   static const std::regex expression(
       R"re((^|[^0-9A-Za-z_.])([0-9]+\.[0-9]+(?![0-9.])|[0-9]+(?=\s?(?:[TG](?![A-Za-z])|%))))re");
@@ -89,8 +89,7 @@ bool matches(const CaseRecord& record, const std::string& key, const std::string
   if (key == "source") return record.data.source == value;
   if (const auto setting = record.codec.settings.find(key); setting != record.codec.settings.end())
     return to_string(setting->second) == value;
-  const auto names = field_names();
-  return std::find(names.begin(), names.end(), key) != names.end() && field_text(record, key) == value;
+  return is_field(key) && field_text(record, key) == value;
 }
 
 class Checker {

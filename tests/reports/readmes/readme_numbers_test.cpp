@@ -1,4 +1,4 @@
-// The numbers of READMEs are those of the published records that they name (printed_numbers.h says how).
+// The numbers of READMEs come from the published records that they name (printed_numbers.h says how).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "tests/reports/fixtures.h"
-#include "tests/reports/printed_numbers.h"
+#include "tests/reports/readmes/printed_numbers.h"
 
 using namespace ecmv::reports;
 using Catch::Matchers::ContainsSubstring;
@@ -247,7 +247,7 @@ TEST_CASE("published records and tables name no folder of a machine") {
     INFO(entry.path().string());
     std::istringstream lines(file_text(entry.path()));
     bool named = false;
-    // Of records only those of runs have paths.
+    // Only records of runs have paths.
     for (std::string line; std::getline(lines, line) && !named;)
       if (line.find("\"kind\":\"case\"") == std::string::npos) named = std::regex_search(line, folder);
     CHECK_FALSE(named);
