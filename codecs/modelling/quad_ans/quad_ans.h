@@ -41,6 +41,7 @@ struct QuadLayout {
   int64_t chunks = 0;      // chunks of 32 quads in a queue
   int64_t queue_stride = 0, chunk_stride = 0, lane_stride = 0;
 };
+using QuadLayoutOf = QuadLayout (*)(datasets::Shape);  // of a [rows, cols] matrix
 
 // Where word j of a queue is stored, in words from the start of the queue's groups. Word 63 is followed by the 64 words
 // of the states; inside a group the words are transposed, so that a lane's four lie side by side.
