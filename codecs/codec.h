@@ -90,7 +90,7 @@ struct Codec {
   uint32_t format_version = 1;  // +1 whenever a stored byte changes
   bool lossless = true;         // with every setting; otherwise error_bound says how lossy it is
   bool portable_bytes = true;   // false: a library's version decides what encode() writes, so it is not frozen
-  std::vector<SettingInfo> settings;
+  std::vector<SettingInfo> settings = {};
 
   // Optional, of codecs whose library or device is looked for at run time: why they cannot work here, as a sentence; "" if
   // they can. Their streams decode only where it is "", so that they have no golden ones.

@@ -1,16 +1,15 @@
 // GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and beside them
 // `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it
 // first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
-#include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/host/blas.h"
 #include "backends/gpu/products/dense_matmul.h"
-#include "backends/gpu/products/token_matmul.h"
-#include "codecs/raw_bf16/format.h"
+#include "codecs/modelling/plain_gpu.h"
 
 namespace ecmv::codecs::raw_bf16::ECMV_GPU_NAMESPACE {
 namespace {
 
 namespace gpu = backends::gpu;
+namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
 constexpr int kThreadsOfBlock = 256;  // of the rounding
 
@@ -25,11 +24,6 @@ ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<u
 int64_t blocks_of(int64_t threads) { return (threads + kThreadsOfBlock - 1) / kThreadsOfBlock; }
 
 using Layers = std::span<const backends::Layer>;
-
-backends::BoundKernel bind_copy(const backends::Policy&, Layers layers, backends::Place&) {
-  const backends::CompressedView& matrix = *layers[0].matrix;
-  return gpu::CopyElements{matrix.sections[kElements].bytes.data(), 2 * matrix.shape.elements()};
-}
 
 // Tokens in registers: as many as the batch has, 8 at most. Where they take many registers, fewer waves fit.
 template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
@@ -54,7 +48,6 @@ constexpr TunedPolicy kTunedPolicies[] = {
     {{"rows4_loads1_early"}, launch_form<gpu::uint4, 8, 1, 4, 24>, true},
     {{"waves16_rows2_loads4_early"}, launch_form<gpu::uint4, 16, 4, 2, 32>, true},
     {{"narrow_rows4_loads4_early"}, launch_form<gpu::uint2, 8, 4, 4, 24>, true},
-    {{"narrow_rows8_loads1_early"}, launch_form<gpu::uint2, 8, 1, 8, 16>, true},
     {{"rows2_loads4"}, launch_form<gpu::uint4, 8, 4, 2, 24>, false},
 };
 
@@ -67,7 +60,7 @@ struct Tuned {
 backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
   const auto& tuned = policy.as<TunedPolicy>();
   const backends::CompressedView& matrix = *layers[0].matrix;
-  return Tuned{gpu::dense_matrix(matrix, matrix.sections[kElements].bytes.data(), place.device(), tuned.early),
+  return Tuned{gpu::dense_matrix(matrix, modelling::plain_elements<std::byte>(matrix), place.device(), tuned.early),
                tuned.launch};
 }
 
@@ -96,7 +89,7 @@ std::string blas_refuses(const backends::CompressedView& matrix, const backends:
 // twice.
 backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
-  return {Blas{elements_of(*layers[0].matrix), shape},
+  return {Blas{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape},
           {.scratch_bytes = gpu::kBlasWorkspaceBytes + 2 * backends::kMaxBatch * (shape.cols + 32),
            .rounding = {.more_roundings = static_cast<int>(shape.cols), .narrowing = 0x1p-8}}};
 }
@@ -111,37 +104,21 @@ struct BlasTokens {
 };
 backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
-  return {BlasTokens{elements_of(*layers[0].matrix), shape},
+  return {BlasTokens{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape},
           {.scratch_bytes = gpu::kBlasWorkspaceBytes, .rounding = gpu::token_rounding(shape.cols, 64)}};
 }
 
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};
 
-backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const backends::CompressedView& matrix = *layers[0].matrix;
-  return gpu::bind_token_product<gpu::kTokenPolicies>(
-      policy, gpu::Bf16Elements{}, {matrix.sections[kElements].bytes.data(), 2 * matrix.shape.cols, matrix.shape},
-      place.device());
-}
-std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
-                           const backends::Policy& policy) {
-  return gpu::why_no_token_product<gpu::Bf16Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
-}
-
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
+    plain::kPlainCopy,
     {.op = backends::Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
     {.op = backends::Op::matmul,
      .variant = "blas",
      .policies = kBlasPolicies,
      .refuses = blas_refuses,
      .bind = bind_blas},
-    {.op = backends::Op::matmul,
-     .variant = "tokens",
-     .policies = gpu::kTokenPolicies,
-     .activations = backends::Activations::bf16,
-     .refuses = refuses_tokens,
-     .bind = bind_tokens},
+    plain::kPlainTokens<gpu::Bf16Elements>,
     {.op = backends::Op::matmul,
      .variant = "blas",
      .policies = kBlasPolicies,

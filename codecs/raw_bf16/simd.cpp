@@ -4,8 +4,7 @@
 
 #include "backends/cpu/products/blas.h"
 #include "backends/cpu/products/panel_product.h"
-#include "codecs/compressed_matrix.h"
-#include "codecs/raw_bf16/copy.h"
+#include "codecs/modelling/plain_cpu.h"
 #include "codecs/raw_bf16/policies.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -56,11 +55,12 @@ Product ProductOf(const backends::Policy& policy) {
   });
 }
 backends::BoundKernel BindMatmul(const backends::Policy& policy, const CompressedView& matrix) {
-  return Multiply{elements_of(matrix), matrix.shape.cols, ProductOf(policy)};
+  return Multiply{modelling::plain_elements<uint16_t>(matrix), matrix.shape.cols, ProductOf(policy)};
 }
 backends::BoundKernel BindHalves(const backends::Policy& policy, const CompressedView& matrix) {
   const int64_t cols = matrix.shape.cols, bytes = MultiplyHalves::stride(cols) * static_cast<int64_t>(sizeof(float));
-  return {MultiplyHalves{elements_of(matrix), cols, ProductOf(policy)}, {.scratch_bytes = backends::kMaxBatch * bytes}};
+  return {MultiplyHalves{modelling::plain_elements<uint16_t>(matrix), cols, ProductOf(policy)},
+          {.scratch_bytes = backends::kMaxBatch * bytes}};
 }
 
 }  // namespace ecmv::codecs::raw_bf16::HWY_NAMESPACE
@@ -86,8 +86,9 @@ backends::BoundKernel bind_halves(const backends::Policy& policy, std::span<cons
 backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
                                   backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::bind_panels(policy, {matrix.type, matrix.sections[kElements].bytes.data(),
-                                             2 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true});
+  return backends::cpu::bind_panels(
+      policy, {matrix.type, modelling::plain_elements<std::byte>(matrix), modelling::plain_row_bytes(matrix),
+               matrix.shape.rows, matrix.shape.cols, true});
 }
 std::string refuses_panels(const CompressedView&, const backends::DeviceInfo&, const backends::Policy& policy) {
   return backends::cpu::why_not(policy.as<backends::cpu::PanelPolicy>().form);
@@ -110,12 +111,12 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const 
                                 backends::Place& place) {
   const bool own_threads = policy.as<backends::cpu::BlasPolicy>().own_threads;
   const datasets::Shape shape = layers[0].matrix->shape;
-  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
+  return {Blas{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
           {.rows_per_block = own_threads ? shape.rows : 1, .rounding = backends::cpu::kSbgemmRounding}};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
+    modelling::kPlainCopy,
     {.op = backends::Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
     {.op = backends::Op::matmul,
      .variant = "rows",
