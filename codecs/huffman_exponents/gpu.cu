@@ -1,14 +1,14 @@
-// GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in container_gpu.h (two_phase),
-// segments_gpu.h (segments), ring_gpu.h (rings) and tokens_gpu.h (tokens). Every enqueue lays out its look-up tables in
+// GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in gpu/: container.h
+// (two_phase), segments.h (segments), rings.h (rings) and tokens.h (tokens). Every enqueue lays out its look-up tables in
 // scratch first: a small kernel of its own, so that the thread blocks of the main one only copy.
 #include <algorithm>
 #include <array>
 #include <string>
 
-#include "codecs/huffman_exponents/container_gpu.h"
-#include "codecs/huffman_exponents/ring_gpu.h"
-#include "codecs/huffman_exponents/segments_gpu.h"
-#include "codecs/huffman_exponents/token_plan_gpu.h"
+#include "codecs/huffman_exponents/gpu/container.h"
+#include "codecs/huffman_exponents/gpu/rings.h"
+#include "codecs/huffman_exponents/gpu/segments.h"
+#include "codecs/huffman_exponents/gpu/token_plan.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE {
 namespace {
@@ -239,8 +239,8 @@ backends::BoundKernel bind_segments_decode(const backends::Policy& policy, Layer
   const Tiles tiles(*layers[0].matrix, values.bits, place);
   const bool bf16 = is_bf16(layers[0].matrix->type);
   constexpr SegmentPolicy kPolicy = kSegmentDecodePolicies[0];
-  const auto kernel = bf16 ? segments_gpu::decode<kPolicy.bits, kPolicy.resident>
-                           : segments_gpu::decode_f8<kPolicy.bits, kResidentF8>;
+  const auto kernel =
+      bf16 ? segments_gpu::decode<kPolicy.bits, kPolicy.resident> : segments_gpu::decode_f8<kPolicy.bits, kResidentF8>;
   return {TilesDecode{tiles, kernel, tiles.shape_without_rings(bf16 ? values.resident : kResidentF8)},
           {.scratch_bytes = tiles.table_bytes()}};
 }

@@ -1,12 +1,12 @@
-// GPU kernels of huffman_lut: what is launched for which layout. The kernels are in hierarchical_gpu.h (two_phase,
-// fused) and single_level_gpu.h (tuples). Every enqueue lays out its look-up tables in scratch first: small kernels of
+// GPU kernels of huffman_lut: what is launched for which layout. The kernels are in gpu/hierarchical.h (two_phase,
+// fused) and gpu/single_level.h (tuples). Every enqueue lays out its look-up tables in scratch first: small kernels of
 // their own, so that the thread blocks of the main one only copy. Scratch is table space, never a result.
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "codecs/huffman_lut/hierarchical_gpu.h"
-#include "codecs/huffman_lut/single_level_gpu.h"
+#include "codecs/huffman_lut/gpu/hierarchical.h"
+#include "codecs/huffman_lut/gpu/single_level.h"
 
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE {
 namespace {

@@ -14,7 +14,7 @@
 #include "backends/pass.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/format.h"
-#include "codecs/huffman_exponents/test_streams.h"
+#include "codecs/huffman_exponents/tests/test_streams.h"
 #include "codecs/modelling/bit_io.h"
 #include "codecs/read_stream.h"
 #include "datasets/files/safetensors.h"

@@ -1,4 +1,4 @@
-// The layout `segments` through rings: as in segments_gpu.h a lane has one row of a tile, but the tile's words come to
+// The layout `segments` through rings: as in segments.h a lane has one row of a tile, but the tile's words come to
 // a ring of 32 lines in shared memory by asynchronous copies, lines ahead of the lanes, and a lane keeps nothing but
 // its position in its stream. Where words come to a register instead, a lane that needs its next one makes all others
 // wait for memory every four columns: some lane always does.
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "backends/gpu/async_copy.h"
-#include "codecs/huffman_exponents/segments_gpu.h"
+#include "codecs/huffman_exponents/gpu/segments.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 

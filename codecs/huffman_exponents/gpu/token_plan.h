@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "backends/kernel.h"
-#include "codecs/huffman_exponents/tokens_gpu.h"
+#include "codecs/huffman_exponents/gpu/tokens.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 

@@ -9,7 +9,7 @@
 #include "backends/exact_product.h"
 #include "backends/pass.h"
 #include "codecs/compressed_matrix.h"
-#include "codecs/huffman_exponents/test_streams.h"
+#include "codecs/huffman_exponents/tests/test_streams.h"
 #include "datasets/numbers.h"
 #include "tests/test_matrices.h"
 

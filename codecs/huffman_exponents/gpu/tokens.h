@@ -1,4 +1,4 @@
-// Products with 1 to 64 tokens of bf16 on matrix units, of `segments`. A lane group has rows and rings as in ring_gpu.h.
+// Products with 1 to 64 tokens of bf16 on matrix units, of `segments`. A lane group has rows and rings as in rings.h.
 // What its lanes decode becomes numbers of bf16 in pairs, goes to a piece of shared memory (gpu/token_pieces.h), 32 columns
 // at a time, and is multiplied with all tokens. The lane groups of a block are `row_groups` times `parts`: a part has
 // segments of its own, side by side, whose streams follow each other, so that its ring runs on from tile to tile. All are at
@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
-#include "codecs/huffman_exponents/ring_gpu.h"
+#include "codecs/huffman_exponents/gpu/rings.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 

@@ -3,7 +3,7 @@
 // they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of operands.
 #pragma once
 
-#include "codecs/tile_rans/panels_gpu.h"
+#include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 

@@ -1,5 +1,5 @@
 // The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its
-// columns; tokens are digits (digits_gpu.h), sums exact integers, so no order of adding matters.
+// columns; tokens are digits (digits.h), sums exact integers, so no order of adding matters.
 //   matmul_panels     lane groups decode panels of many tiles to shared memory, then multiply them, a lane group 16
 //                     rows and a part of the columns with all tokens, and again: a tile is decoded once for up to 64
 //                     tokens, whose sums are spread over the lane groups.
@@ -8,8 +8,8 @@
 #pragma once
 
 #include "backends/gpu/products/matrix_units.h"
-#include "codecs/tile_rans/digits_gpu.h"
-#include "codecs/tile_rans/panels_gpu.h"
+#include "codecs/tile_rans/gpu/digits.h"
+#include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
