@@ -49,6 +49,20 @@ struct SettingInfo {
   std::vector<Companion> brings = {};
 };
 
+// The three common kinds: an integer from min to max, an integer of a few values, and a text of some choices.
+inline SettingInfo number_setting(std::string_view name, std::string_view unit, std::string_view help,
+                                  int64_t default_value, int64_t min, int64_t max) {
+  return {name, unit, help, default_value, min, max};
+}
+inline SettingInfo value_setting(std::string_view name, std::string_view unit, std::string_view help,
+                                 int64_t default_value, std::vector<int64_t> values) {
+  return {name, unit, help, default_value, 0, 0, {}, std::move(values)};
+}
+inline SettingInfo choice_setting(std::string_view name, std::string_view help, std::string default_value,
+                                  std::vector<std::string_view> choices) {
+  return {name, "", help, std::move(default_value), 0, 0, std::move(choices)};
+}
+
 // The values of a setting that can be listed, as they are written in configs; none of a range of integers.
 std::vector<std::string> listed_values(const SettingInfo& info);
 

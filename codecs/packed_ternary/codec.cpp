@@ -71,9 +71,6 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "five weights of three values in a byte, no entropy code",
       .source = "after the type TQ1_0 of llama.cpp",
-      .format_version = 1,
-      .lossless = true,
-      .settings = {},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

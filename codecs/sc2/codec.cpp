@@ -126,24 +126,14 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "a static Huffman code for the frequent words of memory blocks",
       .source = "Arelakis, Stenstrom: SC2, ISCA 2014",
-      .format_version = 1,
-      .lossless = true,
       .settings = block_settings(
           {32, 64, 128},
-          {{.name = "entries",
-            .unit = "words",
-            .help = "the most frequent words, which get codes",
-            .default_value = int64_t{1024},
-            .min = 1,
-            .max = 65535},
-           {.name = "sample_blocks",
-            .unit = "blocks",
-            .help =
-                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
-                "10000 is the rule of the simulator behind the accounting cal22",
-            .default_value = int64_t{1024},
-            .min = 1,
-            .max = kMaxSampleBlocks}}),
+          {number_setting("entries", "words", "the most frequent words, which get codes", 1024, 1, 65535),
+           number_setting(
+               "sample_blocks", "blocks",
+               "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
+               "10000 is the rule of the simulator behind the accounting cal22",
+               1024, 1, kMaxSampleBlocks)}),
       .refuses = refuses,
       .encode = encode,
       .decode = decode,
