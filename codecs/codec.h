@@ -109,8 +109,9 @@ struct Codec {
   // Optional, of codecs whose library or device is looked for at run time: why they cannot work here, as a sentence; "" if
   // they can. Their streams decode only where it is "", so that they have no golden ones.
   std::function<std::string()> unavailable = nullptr;
-  // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence.
-  std::function<std::string(datasets::MatrixView, const Settings&)> refuses = nullptr;
+  // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence. Every matrix, by default.
+  std::function<std::string(datasets::MatrixView, const Settings&)> refuses =
+      [](datasets::MatrixView, const Settings&) { return std::string(); };
   // Deterministic: the same input gives the same bytes on every platform. Only called after refuses() said "".
   std::function<CompressedMatrix(datasets::MatrixView, const Settings&)> encode = nullptr;
   // The reference: plain loops, every access bounds checked, throws MalformedStream. `out` has exactly

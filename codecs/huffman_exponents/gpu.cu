@@ -9,35 +9,14 @@
 #include "codecs/huffman_exponents/gpu/rings.h"
 #include "codecs/huffman_exponents/gpu/segments.h"
 #include "codecs/huffman_exponents/gpu/token_plan.h"
+#include "codecs/modelling/sections_gpu.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE {
 namespace {
 
 namespace gpu = backends::gpu;
 
-constexpr int kLayOutThreads = 256;
-
-const uint8_t* bytes_of(const backends::CompressedView& matrix, int section) {
-  return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
-}
-const uint32_t* words_of(const backends::CompressedView& matrix, int section) {
-  return reinterpret_cast<const uint32_t*>(matrix.sections[section].bytes.data());
-}
-int64_t size_of(const backends::CompressedView& matrix, int section) {
-  return static_cast<int64_t>(matrix.sections[section].bytes.size());
-}
-
-gpu::LaunchShape a_thread_each(int64_t elements) {
-  return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0};
-}
-
-std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
-  return bytes <= device.shared_bytes
-             ? ""
-             : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " +
-                   std::to_string(device.shared_bytes) + ".";
-}
-
+using namespace modelling::ECMV_GPU_NAMESPACE;
 using Layers = std::span<const backends::Layer>;
 
 // ---- container

@@ -7,32 +7,14 @@
 
 #include "codecs/huffman_lut/gpu/hierarchical.h"
 #include "codecs/huffman_lut/gpu/single_level.h"
+#include "codecs/modelling/sections_gpu.h"
 
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE {
 namespace {
 
 namespace gpu = backends::gpu;
 
-constexpr int kLayOutThreads = 256;
-
-gpu::LaunchShape a_thread_each(int64_t elements) {
-  return {(elements + kLayOutThreads - 1) / kLayOutThreads, kLayOutThreads, 0};
-}
-
-const uint8_t* bytes_of(const backends::CompressedView& matrix, int section) {
-  return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
-}
-
-int64_t size_of(const backends::CompressedView& matrix, int section) {
-  return static_cast<int64_t>(matrix.sections[section].bytes.size());
-}
-
-std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
-  return bytes <= device.shared_bytes
-             ? ""
-             : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " +
-                   std::to_string(device.shared_bytes) + ".";
-}
+using namespace modelling::ECMV_GPU_NAMESPACE;
 
 // ---- hierarchical
 
@@ -200,7 +182,7 @@ std::string refuses_tuples(const backends::CompressedView& matrix, const backend
                            const backends::Policy& policy) {
   const int threads = policy.as<ThreadPolicy>().threads;
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
-  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (const std::string reason = refuses_cols(matrix.shape); !reason.empty()) return reason;
   if (threads > tuples::most_threads(streams_of(matrix)))
     return "The lanes of this many streams need too many registers for such large blocks.";
   return refuses_shared(tuples_shared_bytes(matrix, threads, kWithX), device);

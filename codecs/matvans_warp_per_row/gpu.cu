@@ -6,6 +6,7 @@
 // MatVANS white paper (Ludwig, Bamler), section 3.1.
 #include "backends/gpu/products/dense_matvec.h"
 #include "codecs/matvans_warp_per_row/format.h"
+#include "codecs/modelling/sections_gpu.h"
 
 namespace ecmv::codecs::matvans_warp_per_row::ECMV_GPU_NAMESPACE {
 namespace {
@@ -231,12 +232,10 @@ backends::BoundKernel bind(const backends::Policy& policy, std::span<const backe
 
 std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
-  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  const int64_t bytes = launch_shape(matrix.shape.rows, device, policy).shared_bytes;
-  return bytes <= device.shared_bytes
-             ? ""
-             : "A block needs " + std::to_string(bytes) + " bytes of shared memory, the device gives " +
-                   std::to_string(device.shared_bytes) + ".";
+  const std::string reason = modelling::ECMV_GPU_NAMESPACE::refuses_cols(matrix.shape);
+  return reason.empty() ? modelling::ECMV_GPU_NAMESPACE::refuses_shared(
+                              launch_shape(matrix.shape.rows, device, policy).shared_bytes, device)
+                        : reason;
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -5,6 +5,7 @@
 #include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/products/token_matmul.h"
 #include "codecs/modelling/plain_elements.h"
+#include "codecs/modelling/sections_gpu.h"
 
 namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;

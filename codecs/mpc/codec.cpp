@@ -135,8 +135,6 @@ Models train_own(datasets::MatrixView matrix, const Settings& settings) {
   return models;
 }
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   if (!has_own_model(settings))
     return encode_blocks(matrix, settings, Coder(built_in_models(settings), wants_shortest(settings)));
@@ -194,7 +192,6 @@ const Codec& codec() {
                  choice_setting("choice",
                                 "of a block's model: leading_zeros, as in hardware, or shortest, which codes with all",
                                 "leading_zeros", {"leading_zeros", "shortest"})}),
-      .refuses = refuses,
       .encode = encode,
       .decode = decode,
       .max_stored_bytes = max_stored_bytes,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backends/gpu/products/requantise.h"
+#include "codecs/modelling/sections_gpu.h"
 #include "codecs/rans/tables_gpu.h"
 #include "codecs/rans/word_queue_gpu.h"
 
@@ -243,13 +244,12 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
   if (layout.lanes < kFewestLanes)
     return "Blocks of " + std::to_string(layout.lanes) +
            " lanes leave most of a wave of a GPU idle: encode with 8 to 64 lanes.";
-  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (const std::string reason = modelling::ECMV_GPU_NAMESPACE::refuses_cols(matrix.shape); !reason.empty())
+    return reason;
   if (layout.blocks == 0) return "";
   if (const std::string reason = SlotTable::refuses(stored_model(matrix, layout)); !reason.empty()) return reason;
-  const int64_t shared_bytes = launch_shape(matrix, layout, device, policy.as<TablePolicy>()).shared_bytes;
-  if (shared_bytes <= device.shared_bytes) return "";
-  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " +
-         std::to_string(device.shared_bytes) + ".";
+  return modelling::ECMV_GPU_NAMESPACE::refuses_shared(
+      launch_shape(matrix, layout, device, policy.as<TablePolicy>()).shared_bytes, device);
 }
 
 RansStream stream_of(const backends::CompressedView& matrix, const Layout& layout) {

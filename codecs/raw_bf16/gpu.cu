@@ -11,8 +11,6 @@ namespace {
 namespace gpu = backends::gpu;
 namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
-constexpr int kThreadsOfBlock = 256;  // of the rounding
-
 // To the nearest bf16, of two equally near ones the even one; tokens are finite.
 ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<uint16_t> to, int64_t count) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
@@ -20,8 +18,6 @@ ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<u
   const uint32_t bits = gpu::bits_of(from[i]);
   to[i] = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
-
-int64_t blocks_of(int64_t threads) { return (threads + kThreadsOfBlock - 1) / kThreadsOfBlock; }
 
 using Layers = std::span<const backends::Layer>;
 
@@ -71,7 +67,7 @@ struct Blas {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const int64_t count = args.batch * args.x_stride;
     auto* rounded = reinterpret_cast<uint16_t*>(args.scratch + gpu::kBlasWorkspaceBytes);
-    gpu::launch(round_tokens, {blocks_of(count), kThreadsOfBlock, 0}, stream, args.x, rounded, count);
+    gpu::launch(round_tokens, plain::a_thread_each(count), stream, args.x, rounded, count);
     gpu::blas_product(elements, shape, rounded, args.x_stride, args.batch, args.y, {args.scratch, stream});
   }
 };

@@ -4,6 +4,7 @@
 #include "backends/gpu/host/blas.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/products/requantise.h"
+#include "codecs/modelling/sections_gpu.h"
 #include "codecs/raw_fp32/format.h"
 
 namespace ecmv::codecs::raw_fp32::ECMV_GPU_NAMESPACE {
@@ -11,8 +12,7 @@ namespace {
 
 namespace gpu = backends::gpu;
 
-constexpr int kThreadsOfBlock = 256;  // of everything that takes one thread an element
-constexpr int kLoads = 4;             // a lane's, before it uses the first
+constexpr int kLoads = 4;  // a lane's, before it uses the first
 
 ECMV_GPU_DEVICE float float_of(uint32_t bits) {
   float value;
@@ -77,17 +77,14 @@ ECMV_GPU_KERNEL void to_halves(gpu::Pointer<const uint32_t> from, gpu::Pointer<u
   if (i < count) to[i] = static_cast<uint16_t>(from[i] >> 16);
 }
 
-gpu::LaunchShape one_thread_each(int64_t count) {
-  return {(count + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0};
-}
-
 using Layers = std::span<const backends::Layer>;
 
 struct Convert {
   const float* elements;
   int64_t count;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(to_int8, one_thread_each(count), stream, elements, reinterpret_cast<int8_t*>(args.out), count);
+    gpu::launch(to_int8, modelling::ECMV_GPU_NAMESPACE::a_thread_each(count), stream, elements,
+                reinterpret_cast<int8_t*>(args.out), count);
   }
 };
 
@@ -95,8 +92,8 @@ struct ConvertHalves {
   const float* elements;
   int64_t count;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(to_halves, one_thread_each(count), stream, reinterpret_cast<const uint32_t*>(elements),
-                reinterpret_cast<uint16_t*>(args.out), count);
+    gpu::launch(to_halves, modelling::ECMV_GPU_NAMESPACE::a_thread_each(count), stream,
+                reinterpret_cast<const uint32_t*>(elements), reinterpret_cast<uint16_t*>(args.out), count);
   }
 };
 
@@ -145,9 +142,10 @@ struct Blas {
   void operator()(void* stream, const backends::MatvecArgs& args) const {
     float* x = reinterpret_cast<float*>(args.scratch + gpu::kBlasWorkspaceBytes);
     float* sums = reinterpret_cast<float*>(args.scratch + gpu::kBlasWorkspaceBytes + vector_bytes(shape.cols));
-    gpu::launch(to_float, one_thread_each(shape.cols), stream, args.x, x, shape.cols);
+    gpu::launch(to_float, modelling::ECMV_GPU_NAMESPACE::a_thread_each(shape.cols), stream, args.x, x, shape.cols);
     gpu::blas_product(elements, shape, x, sums, {args.scratch, stream});
-    gpu::launch(requantise_all, one_thread_each(shape.rows), stream, sums, shape.rows, gpu::epilogue_of(args));
+    gpu::launch(requantise_all, modelling::ECMV_GPU_NAMESPACE::a_thread_each(shape.rows), stream, sums, shape.rows,
+                gpu::epilogue_of(args));
   }
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
-constexpr int kThreadsOfBlock = 256;  // of block_per_row and copy_vector
+constexpr int kThreadsOfBlock = 256;  // of block_per_row
 
 // Sums chunks first, first + stride, ... of one row.
 template <typename Chunk>
@@ -119,8 +119,7 @@ struct Blas {
     const int8_t* x = args.x;
     int32_t* sums = args.y;
     if (columns > 1) {
-      gpu::launch(copy_vector, {(shape.cols + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0}, stream,
-                  args.x, wide_x, shape.cols);
+      gpu::launch(copy_vector, plain::a_thread_each(shape.cols), stream, args.x, wide_x, shape.cols);
       x = wide_x;
       sums = reinterpret_cast<int32_t*>(args.scratch + gpu::kBlasWorkspaceBytes);
     }
@@ -212,11 +211,7 @@ std::string chain_refuses(const backends::CompressedView& matrix, const backends
   if (steps_of(form, shape, device) > kMostSteps)
     return "The kernel keeps x in registers: at most " +
            std::to_string(int64_t{form.slices} * kMostSteps * form.wide * device.wave_size * kChunk) + " columns.";
-  if (const int64_t bytes = chain_shared_bytes(form, shape.cols, rows_of_block(shape, device), device);
-      bytes > device.shared_bytes)
-    return "The kernel needs " + std::to_string(bytes) + " bytes of shared memory a block, the device has " +
-           std::to_string(device.shared_bytes) + ".";
-  return "";
+  return plain::refuses_shared(chain_shared_bytes(form, shape.cols, rows_of_block(shape, device), device), device);
 }
 
 backends::BoundKernel bind_chain(const backends::Policy& policy, std::span<const backends::Layer> layers,
@@ -264,9 +259,8 @@ backends::BoundKernel bind_chain(const backends::Policy& policy, std::span<const
 
 // --- the table ------------------------------------------------------------------------------------------------------
 
-// A column is counted in 32 bits inside the kernels.
 std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
-  return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  return plain::refuses_cols(matrix.shape);
 }
 
 using Layers = std::span<const backends::Layer>;

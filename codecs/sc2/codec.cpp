@@ -71,8 +71,6 @@ Coder train(datasets::MatrixView matrix, const Settings& settings) {
   return Coder(WordCode::train(count_sample(matrix, settings), settings.integer("entries")));
 }
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Coder coder = train(matrix, settings);
   return encode_blocks(matrix, settings, coder, BlockTable{"words", coder.code().write()});
@@ -134,7 +132,6 @@ const Codec& codec() {
                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
                "10000 is the rule of the simulator behind the accounting cal22",
                1024, 1, kMaxSampleBlocks)}),
-      .refuses = refuses,
       .encode = encode,
       .decode = decode,
       .max_stored_bytes = max_stored_bytes,

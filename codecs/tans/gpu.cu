@@ -4,6 +4,7 @@
 // column of different rows, so they read the same elements of x. A round of 32 elements inside one row multiplies four
 // at a time, others one by one. A first launch builds the table in the scratch (table_gpu.h).
 #include "backends/gpu/products/requantise.h"
+#include "codecs/modelling/sections_gpu.h"
 #include "codecs/tans/lane_bits_gpu.h"
 #include "codecs/tans/table_gpu.h"
 
@@ -361,11 +362,10 @@ backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers,
 std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
-  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
-  const int64_t shared_bytes = launch_shape(layout, device.wave_size, policy).shared_bytes;
-  if (shared_bytes <= device.shared_bytes) return "";
-  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " +
-         std::to_string(device.shared_bytes) + ".";
+  const std::string reason = modelling::ECMV_GPU_NAMESPACE::refuses_cols(matrix.shape);
+  return reason.empty() ? modelling::ECMV_GPU_NAMESPACE::refuses_shared(
+                              launch_shape(layout, device.wave_size, policy).shared_bytes, device)
+                        : reason;
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -10,6 +10,7 @@
 #include "backends/gpu/products/requantise.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/modelling/quad_ans/quad_ans.h"
+#include "codecs/modelling/sections_gpu.h"
 
 namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
@@ -260,10 +261,9 @@ backends::BoundKernel bind_quads(const backends::Policy& policy, std::span<const
   return {Bound{quad_shape(policy, layout, place), quad_stream(matrix, layout)}, {.requantises = true}};
 }
 
-// A chunk is counted in 32 bits inside the kernels.
 inline std::string refuses_quad_kernel(const CompressedView& matrix, const backends::DeviceInfo&,
                                        const backends::Policy&) {
-  return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  return refuses_cols(matrix.shape);
 }
 
 // The kernels of a layout on GPUs.
