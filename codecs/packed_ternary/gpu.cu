@@ -172,8 +172,8 @@ template <int kLaneGroups, int kBlocks, int kAhead>
 constexpr BlockPolicy block_policy(std::string_view name) {
   return {{name}, kLaneGroups, kBlocks, multiply_blocks<kLaneGroups, kBlocks, kAhead>};
 }
-constexpr BlockPolicy kPolicies[] = {block_policy<16, 2, 2>("waves16_ahead2_fit2"),
-                                     block_policy<8, 2, 4>("waves8_ahead4_fit2")};
+constexpr BlockPolicy kPolicies[] = {block_policy<16, 2, 2>("groups16_ahead2_fit2"),
+                                     block_policy<8, 2, 4>("groups8_ahead4_fit2")};
 
 // The number of lane groups with the same rows with which all are done first: rounds of blocks, and what the longest
 // lane group of each has to do. A round's beginning and end take as long as some groups of columns.

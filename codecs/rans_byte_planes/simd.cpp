@@ -165,7 +165,7 @@ struct MultiplyFloats {
       return;
     }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-    const bool dots = form == backends::cpu::PanelForm::pair_dots || form == backends::cpu::PanelForm::tiles;
+    const bool dots = form == backends::cpu::PanelForm::avx512_bf16 || form == backends::cpu::PanelForm::amx;
     if (args.batch > backends::cpu::kFewTokens) return Many(args);
     if (args.batch == 2) return dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);
     return dots ? Few<PairDots, 1>(args) : Few<Widened, 1>(args);

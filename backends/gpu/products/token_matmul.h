@@ -283,9 +283,9 @@ std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shap
 // Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, together.
 inline constexpr TokenPolicy kTokenPolicies[] = {
     {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},         {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
-    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
-    {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
-    {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
+    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    {{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
+    {{"warpgroup8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
 };
 // For elements with scales of groups of columns, multiplied by each lane group alone.
 inline constexpr TokenPolicy kScaledTokenPolicies[] = {{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
@@ -295,11 +295,11 @@ inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 
 // For elements of several loads a step.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
-    {{"together16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
-    {{"together16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
+    {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
+    {{"warpgroup16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
     {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
     {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
-    {{"together4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},  // fits 64 KiB
+    {{"warpgroup4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},  // fits 64 KiB
 };
 
 template <const auto& kForms, typename Elements>

@@ -17,12 +17,12 @@ struct TokenPolicy : backends::Policy {
   bool together;
 };
 inline constexpr TokenPolicy kTokenPolicies[] = {
-    {{"waves16"}, 16, 13, 1, false},
-    {{"waves16_bits14"}, 16, 14, 1, false},
-    {{"together16"}, 16, 13, 1, true},
-    {{"together16_shares4"}, 16, 13, 4, true},
-    {{"waves4_bits12"}, 4, 12, 1, false},  // this one and the next fit 64 KiB
-    {{"together4_bits12_shares2"}, 4, 12, 2, true},
+    {{"groups16"}, 16, 13, 1, false},
+    {{"groups16_bits14"}, 16, 14, 1, false},
+    {{"warpgroup16"}, 16, 13, 1, true},
+    {{"warpgroup16_shares4"}, 16, 13, 4, true},
+    {{"groups4_bits12"}, 4, 12, 1, false},  // this one and the next fit 64 KiB
+    {{"warpgroup4_bits12_shares2"}, 4, 12, 2, true},
 };
 inline constexpr int kMostTokenLaneGroups = 16;
 // At a time, by a kernel where each lane group multiplies by itself.
