@@ -106,8 +106,8 @@ struct Codec {
   bool portable_bytes = true;   // false: a library's version decides what encode() writes, so it is not frozen
   std::vector<SettingInfo> settings = {};
 
-  // Optional, of codecs whose library or device is looked for at run time: why they cannot work here, as a sentence; "" if
-  // they can. Their streams decode only where it is "", so that they have no golden ones.
+  // Optional, of codecs whose library or device is looked for at run time: why they cannot work here, as a sentence; ""
+  // if they can. Their streams decode only where it is "", so that they have no golden ones.
   std::function<std::string()> unavailable = nullptr;
   // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence. Every matrix, by default.
   std::function<std::string(datasets::MatrixView, const Settings&)> refuses =

@@ -124,8 +124,8 @@ inline std::vector<uint64_t> section_hashes(const backends::CompressedMatrix& co
   return hashes;
 }
 
-// The reference throws, or at most `most_wrong` elements are wrong: after swapped symbols of equal probability the states
-// are right again, and a bit of padding changes nothing.
+// The reference throws, or at most `most_wrong` elements are wrong: after swapped symbols of equal probability the
+// states are right again, and a bit of padding changes nothing.
 inline void claim_wrong_bits_are_noticed(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, int section,
                                          int64_t most_wrong) {
   backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), {});
@@ -142,8 +142,8 @@ inline void claim_wrong_bits_are_noticed(const codecs::CodecEntry& entry, const 
   }
 }
 
-// A file of the original programs is read, written again byte for byte, and holds the elements of its uncompressed twin.
-// `check_layer` gets each layer as read and the twin's.
+// A file of the original programs is read, written again byte for byte, and holds the elements of its uncompressed
+// twin. `check_layer` gets each layer as read and the twin's.
 template <class CheckLayer>
 codecs::ChainFile claim_original_file(const codecs::CodecEntry& entry, const char* name, const char* twin_name,
                                       const CheckLayer& check_layer) {

@@ -1,5 +1,5 @@
-// ans_warp_rows: the layout of MatVANS with one warp a row. A row is one queue of 32 coders; coder l has quad l of every
-// chunk of 128 columns. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
+// ans_warp_rows: the layout of MatVANS with one warp a row. A row is one queue of 32 coders; coder l has quad l of
+// every chunk of 128 columns. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
 #include "codecs/ans_warp_rows/format.h"
 #include "codecs/modelling/quad_ans/quad_ans_codec.h"
 

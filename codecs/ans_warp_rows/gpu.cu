@@ -1,5 +1,5 @@
-// GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. x is read
-// coalesced, and the lanes' sums meet at the end. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
+// GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. x is
+// read coalesced, and the lanes' sums meet at the end. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
 #include "codecs/ans_warp_rows/format.h"
 #include "codecs/modelling/quad_ans/quad_ans_gpu.h"
 

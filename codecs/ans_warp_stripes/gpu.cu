@@ -1,5 +1,5 @@
-// GPU kernels of ans_warp_stripes: one group of 32 lanes a stripe of 32 rows, a lane a row. x is the same four bytes for
-// all lanes and no sums meet. A matrix has 32 times fewer groups than in ans_warp_rows, so latency rules and small
+// GPU kernels of ans_warp_stripes: one group of 32 lanes a stripe of 32 rows, a lane a row. x is the same four bytes
+// for all lanes and no sums meet. A matrix has 32 times fewer groups than in ans_warp_rows, so latency rules and small
 // blocks spread best. Source: MatVANS white paper (Ludwig, Bamler), section 3.3.
 #include "codecs/ans_warp_stripes/format.h"
 #include "codecs/modelling/quad_ans/quad_ans_gpu.h"

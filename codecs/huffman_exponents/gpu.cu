@@ -1,6 +1,6 @@
 // GPU kernels of huffman_exponents: what is launched for which layout. The kernels are in gpu/: container.h
-// (two_phase), segments.h (segments), rings.h (rings) and tokens.h (tokens). Every enqueue lays out its look-up tables in
-// scratch first: a small kernel of its own, so that the thread blocks of the main one only copy.
+// (two_phase), segments.h (segments), rings.h (rings) and tokens.h (tokens). Every enqueue lays out its look-up tables
+// in scratch first: a small kernel of its own, so that the thread blocks of the main one only copy.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -23,8 +23,8 @@ using Layers = std::span<const backends::Layer>;
 
 constexpr int kContainerBits = 12;
 
-// A thread block of one block of the format, four on a multiprocessor: 3.5 % ahead of blocks of two and 4.6 % of three at
-// once on an H200.
+// A thread block of one block of the format, four on a multiprocessor: 3.5 % ahead of blocks of two and 4.6 % of three
+// at once on an H200.
 constexpr int kContainerThreads = 512, kContainerResident = 4;
 
 std::string refuses_container(const backends::CompressedView& matrix, const backends::DeviceInfo& device,

@@ -62,8 +62,8 @@ TEST_CASE("matvans_warp_per_row reads the original's file and encodes the same b
                                const CompressedMatrix again = encoded(twin);
                                for (const int section : {kCursors, kCdf, kPpf, kMinValue})
                                  CHECK(again.sections[section].bytes == layer.sections[section].bytes);
-                               // The original leaves the words past a lane's last one uninitialised. Whatever differs is such a word:
-                               // inverted, it changes nothing.
+                               // The original leaves the words past a lane's last one uninitialised. Whatever differs
+                               // is such a word: inverted, it changes nothing.
                                CompressedMatrix inverted = layer;
                                auto& words = inverted.sections[kPayload].bytes;
                                REQUIRE(words.size() == again.sections[kPayload].bytes.size());

@@ -1,5 +1,5 @@
-// Elements that are stored as they are, row-major, as the only section of a matrix and without padding: the stored bytes
-// of the uncompressed codecs, version 1.
+// Elements that are stored as they are, row-major, as the only section of a matrix and without padding: the stored
+// bytes of the uncompressed codecs, version 1.
 #pragma once
 
 #include <cstring>

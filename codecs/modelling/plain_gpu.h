@@ -1,5 +1,5 @@
-// What the uncompressed codecs have in common on GPUs: the decode kernel, a copy, and the product with tokens of bf16 on
-// matrix units (backends/gpu/products/token_matmul.h).
+// What the uncompressed codecs have in common on GPUs: the decode kernel, a copy, and the product with tokens of bf16
+// on matrix units (backends/gpu/products/token_matmul.h).
 #pragma once
 
 #include "backends/gpu/copy_bytes.h"

@@ -1,5 +1,5 @@
-// nvcomp: the yardstick of decoding on NVIDIA's devices, nvCOMP, opened at run time. It compresses and decompresses on a
-// device alone, so encoder and reference decoder need one, too; without it every matrix that has elements is refused.
+// nvcomp: the yardstick of decoding on NVIDIA's devices, nvCOMP, opened at run time. It compresses and decompresses on
+// a device alone, so encoder and reference decoder need one, too; without it every matrix that has elements is refused.
 #include <stdexcept>
 #include <string>
 

@@ -1,7 +1,7 @@
-// What nvcomp stores: the matrix's bytes in row-major order, cut into chunks of chunk_kib KiB (the last may be shorter),
-// each as nvCOMP compresses it.
+// What nvcomp stores: the matrix's bytes in row-major order, cut into chunks of chunk_kib KiB (the last may be
+// shorter), each as nvCOMP compresses it.
 //
-//   payload  the compressed chunks, each from a multiple of kChunkAlignBytes on, which is where nvCOMP reads; zeros between
+//   payload  the compressed chunks, each from a multiple of kChunkAlignBytes on, where nvCOMP reads; zeros between
 //   ends     uint64 a chunk: one past its last byte in the payload
 //   hash     uint64: what hash_of() makes of both
 //

@@ -1,8 +1,9 @@
-// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and 6.
-// Nothing of its headers is used. Every method has the same functions under its own name; what differs is a structure of
-// 64 bytes, its options (options.h). Versions before 5 have other parameters.
+// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and
+// 6. Nothing of its headers is used. Every method has the same functions under its own name; what differs is a
+// structure of 64 bytes, its options (options.h). Versions before 5 have other parameters.
 //
-// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same one.
+// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same
+// one.
 #pragma once
 
 #include <dlfcn.h>

@@ -320,7 +320,8 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
              : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
 }
 
-// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+// --- products with tokens of bf16
+// -------------------------------------------------------------------------------------
 
 constexpr int kLeastTokenBits = 3, kMostTokenBits = 5;
 

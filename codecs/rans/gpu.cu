@@ -2,8 +2,8 @@
 // dependent steps runs beside another). Eight steps make a round. Where rows are whole rounds, four elements of a lane
 // are multiplied at once by a copy of x in shared memory that is dealt to the lanes in the same way. Otherwise a step
 // is multiplied alone: the element sits in the low byte of its table entry and that of x in the low byte of a word. A
-// block of threads stays and takes one block of the format after the other, so that it builds its table once. States are
-// of 32 bits and words of 16 (state=w16s32).
+// block of threads stays and takes one block of the format after the other, so that it builds its table once. States
+// are of 32 bits and words of 16 (state=w16s32).
 #include <algorithm>
 
 #include "backends/gpu/products/requantise.h"
@@ -213,7 +213,8 @@ ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   if (row < rows) epilogue.store(row, 0);
 }
 
-// Published runs on an H200: a matvec is fastest with 16 waves in all ten settings, a decode with 4 in the one published.
+// Published runs on an H200: a matvec is fastest with 16 waves in all ten settings, a decode with 4 in the one
+// published.
 struct TablePolicy : backends::Policy {
   int waves;  // of a block
 };

@@ -18,8 +18,8 @@ inline constexpr PlanesPolicy kPlanesPolicies[] = {{{"prefetch2k"}, 2048, false}
                                                    {{"halves_prefetch2k"}, 2048, true},
                                                    {{"halves_prefetch4k"}, 4096, true}};
 
-// Products of bf16: how tokens are multiplied (one and two tokens of `pairs` as `widened`, of `amx` as `avx512_bf16`), and
-// which lanes share a register.
+// Products of bf16: how tokens are multiplied (one and two tokens of `pairs` as `widened`, of `amx` as `avx512_bf16`),
+// and which lanes share a register.
 struct FloatPolicy : backends::Policy {
   backends::cpu::PanelForm form;
   bool halves;

@@ -97,7 +97,8 @@ struct Multiply {
       int32_t* y = args.y + begin;
       const int8_t* elements = matrix.elements + begin * cols;
       if (!cpu::kDotIsBiased) std::fill(args.y + begin, args.y + end, 0);
-      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector has.
+      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector
+      // has.
       const int64_t rows = end - begin, last_rows = std::min(rows, ScratchRows(cols)), first_rows = rows - last_rows;
       cpu::MultiplyPieces<1>(elements, 0, 0, first_rows * cols, cols, x, &y);
       int8_t* last = reinterpret_cast<int8_t*>(args.scratch);

@@ -1,6 +1,6 @@
-// GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and beside them
-// `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it
-// first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
+// GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and
+// beside them `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are
+// rounded to it first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
 #include "backends/gpu/host/blas.h"
 #include "backends/gpu/products/dense_matmul.h"
 #include "codecs/modelling/plain_gpu.h"

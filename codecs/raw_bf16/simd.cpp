@@ -1,5 +1,5 @@
-// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is rows
-// at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
+// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is
+// rows at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
 #include <bit>
 
 #include "backends/cpu/products/blas.h"

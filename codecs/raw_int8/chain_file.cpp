@@ -1,4 +1,5 @@
-// Reading goes through datasets/files/matvans.h, which knows these files as data; here they become chains and bytes again.
+// Reading goes through datasets/files/matvans.h, which knows these files as data; here they become chains and bytes
+// again.
 #include "codecs/raw_int8/chain_file.h"
 #include "codecs/compressed_matrix.h"
 

@@ -1,7 +1,7 @@
 // GPU kernels of raw_int8: `tuned` (backends/gpu/products/dense_matvec.h) and `block_per_row`, the best product of the
 // MatVANS paper, read 16 bytes at once where every row begins at a multiple of 16, else 4 or 1. `chain` multiplies all
-// layers in one launch (chain_gpu.h). `blas` is the platform's library, which has no int8 product with a vector: x is one
-// of 1 or 16 columns, the others being zeros, and the requantisation is a launch of its own.
+// layers in one launch (chain_gpu.h). `blas` is the platform's library, which has no int8 product with a vector: x is
+// one of 1 or 16 columns, the others being zeros, and the requantisation is a launch of its own.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -97,8 +97,8 @@ struct Tuned {
   void operator()(void* stream, const backends::MatvecArgs& args) const { launch(matrix, stream, args); }
 };
 
-// Columns of the library's product: x is the first one, and the others are zeros. One column is fastest, but 16 win by up
-// to 11 % at 4096² and by 3 % at 32768² on an H200.
+// Columns of the library's product: x is the first one, and the others are zeros. One column is fastest, but 16 win by
+// up to 11 % at 4096² and by 3 % at 32768² on an H200.
 struct BlasPolicy : backends::Policy {
   int columns;
 };

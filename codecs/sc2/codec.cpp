@@ -11,8 +11,8 @@ namespace {
 
 using namespace modelling;
 
-// The released simulator of the MPC paper has these two and at least 10000 blocks, which is more than most of the memory
-// images here have: so `sample_blocks` has another default.
+// The released simulator of the MPC paper has these two and at least 10000 blocks, which is more than most of the
+// memory images here have: so `sample_blocks` has another default.
 constexpr int64_t kSampleDivisor = 100, kMaxSampleBlocks = 1'000'000;
 constexpr int kMissBits = 33;  // of the released simulator: a bit and the word
 

@@ -1,7 +1,7 @@
-// GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products, panels.h, lanes.h,
-// huffman.h and streams.h the coders, plan.h what to launch for which matrix and policy, tokens.h products with tokens of
-// bf16. A product is at most three launches: tokens become digits, the products, and, where a strip's columns are split
-// over thread blocks because there are few strips, the sum over the splits.
+// GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products, panels.h,
+// lanes.h, huffman.h and streams.h the coders, plan.h what to launch for which matrix and policy, tokens.h products
+// with tokens of bf16. A product is at most three launches: tokens become digits, the products, and, where a strip's
+// columns are split over thread blocks because there are few strips, the sum over the splits.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -313,7 +313,8 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
   return bound;
 }
 
-// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+// --- products with tokens of bf16
+// -------------------------------------------------------------------------------------
 
 // Integers that symbols stand for have 8 bits at most, and so has what is added to the 128 in front of a symbol.
 constexpr int64_t kLeastFirst = -128, kMostFirst = 256 - kLevels + 1;

@@ -29,8 +29,8 @@ inline constexpr int kAnyBits = 0;
 template <int kBits>
 class RingLane {
  public:
-  // `ring` and `pairs` in shared memory; the lines of a tile, or of several that follow each other, at `lines` in global
-  // memory, `count` of them.
+  // `ring` and `pairs` in shared memory; the lines of a tile, or of several that follow each other, at `lines` in
+  // global memory, `count` of them.
   ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix,
                            gpu::Pointer<const uint32_t> lines, int count, int bits = kBits)
       : ring_(ring),
@@ -45,8 +45,8 @@ class RingLane {
     copy(kRingLines - kCopiedLines);
   }
 
-  // The lanes go on with the tile that begins at this line, wherever the last one's rows have ended; begin_block() comes
-  // next. Lines that no lane has taken need not have been copied.
+  // The lanes go on with the tile that begins at this line, wherever the last one's rows have ended; begin_block()
+  // comes next. Lines that no lane has taken need not have been copied.
   ECMV_GPU_DEVICE void begin_tile(int line) {
     before_ = line & ~(kRingLines - 1);
     position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5;

@@ -1,5 +1,5 @@
-// Host side of the products with tokens of bf16: how rows and columns are divided among blocks and their lane groups, what
-// a block has in shared memory, and which kernel multiplies how many tokens.
+// Host side of the products with tokens of bf16: how rows and columns are divided among blocks and their lane groups,
+// what a block has in shared memory, and which kernel multiplies how many tokens.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
-// Lane groups of a block, index of the table, the most blocks that share rows, and whether four lane groups multiply as one
-// (gpu/warpgroup_units.h).
+// Lane groups of a block, index of the table, the most blocks that share rows, and whether four lane groups multiply as
+// one (gpu/warpgroup_units.h).
 struct TokenPolicy : backends::Policy {
   int lane_groups, bits, shares;
   bool together;

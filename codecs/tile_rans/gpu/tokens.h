@@ -1,10 +1,11 @@
-// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h), of plain packed panels. A panel of 16 rows x
-// 32 columns is dealt to lanes as the operands of a matrix unit already: a lane's two words of it are its numbers of rows g
-// and g + 8. Symbols become the integers symbol + zero_point / scale, exact in bf16; sums are scaled at the end.
+// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h), of plain packed panels. A panel
+// of 16 rows x 32 columns is dealt to lanes as the operands of a matrix unit already: a lane's two words of it are its
+// numbers of rows g and g + 8. Symbols become the integers symbol + zero_point / scale, exact in bf16; sums are scaled
+// at the end.
 //
 // Operations for the eight elements of a word: 3 that take nibbles apart, 4 byte permutations, 4 multiply-adds of two
-// numbers; for the 16 of a panel and lane one copy, one load of shared memory for two panels, and 2 products a tile of eight
-// tokens, each with half a load of them.
+// numbers; for the 16 of a panel and lane one copy, one load of shared memory for two panels, and 2 products a tile of
+// eight tokens, each with half a load of them.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
