@@ -136,7 +136,7 @@ inline void join_unit(const uint8_t* exponents, const uint8_t* raw, int64_t coun
     std::memcpy(out + 2 * i, &bits, 2);
   }
 }
-// The same of f8: two elements of a turned word, see raw_turn().
+// The same for f8: two elements of a turned word, see raw_turn().
 inline void join_unit_f8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = raw_bits(false, load_u32(raw + i / 8 * 4), i);

@@ -26,7 +26,7 @@ TEST_CASE("matvans_warp_per_row gives a constant matrix a second value, because 
     const CompressedMatrix compressed = encoded(matrix);
     CHECK(compressed.sections[kCdf].bytes == std::vector<std::byte>{std::byte{0}, std::byte{255}, std::byte{0}});
     CHECK(decoded(compressed).elements == matrix.elements);
-    // Of every 8 words of a lane 2 are used, its head.
+    // A lane uses 2 of its 8 words, its head.
     CHECK(compressed.stored_bytes(Role::payload) == 2 * 32 * 8 * 2);
     CHECK(compressed.padding_bytes() == 2 * 32 * 6 * 2);
   }

@@ -1,7 +1,7 @@
 // The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of 1, 2 or
 // 3 neighbouring vectors of 64 elements; which element of its class is meant stands in raw bits. Symbols are coded by
 // 512 interleaved rANS states of 16 bits (M = L = 256, bytes), kept as a plane of high bytes and a plane of low bytes.
-// Of bf16 matrices the exponents are coded so, as a matrix of int8; signs and mantissas are stored beside them.
+// The exponents of bf16 matrices are coded so, as a matrix of int8; signs and mantissas are stored beside them.
 // The drawing is in README.md.
 #pragma once
 
@@ -26,7 +26,7 @@ inline constexpr int kHeadBytes = kFormatLanes;  // the first exceptions of a bl
 inline constexpr int kStreamPadding = 64;        // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
-// Of bf16 there is one more: a byte of each element's mantissa and, lowest, sign.
+// bf16 has one more: a byte of each element's mantissa and, lowest, sign.
 inline constexpr int kFractions = kSectionCount;
 inline constexpr int kFractionPadding = 64;  // a kernel loads 64 bytes from any element on
 

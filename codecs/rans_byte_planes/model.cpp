@@ -115,7 +115,7 @@ double cost_of(const std::array<uint64_t, 64>& counts, const Order& order, const
   return cost;
 }
 
-// Of the lists of symbols that get slots the cheapest.
+// The cheapest of the lists of symbols that get slots.
 Frequencies best_list(const std::array<uint64_t, 64>& counts, const Order& order, int used, int slots, int cap) {
   Frequencies best;
   for (int kept = used; kept >= 1; --kept) {

@@ -316,7 +316,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
   }
 }
 
-// The same of f8; stores of a lane are 16 bytes of a row where rows begin at multiples of 16.
+// The same for f8; stores of a lane are 16 bytes of a row where rows begin at multiples of 16.
 template <int kBits, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode_f8(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);

@@ -34,7 +34,7 @@ ECMV_GPU_DEVICE gpu::uint2 bf16_numbers(uint32_t first, uint32_t second, uint32_
   return {gpu::select_bits(kRaw, gpu::byte_permute(raw, 0, 0x2132), gpu::byte_permute(first, 0, 0x2132)),
           gpu::select_bits(kRaw, gpu::byte_permute(raw, 0, 0x0310), gpu::byte_permute(second, 0, 0x2132))};
 }
-// The same of f8; `half` of the word's eight columns.
+// The same for f8; `half` of the word's eight columns.
 ECMV_GPU_DEVICE gpu::uint2 f8_numbers(uint32_t first, uint32_t second, uint32_t raw, int half) {
   const auto pair = [&](uint32_t entry, int number) {
     return gpu::scaled_f8(

@@ -78,7 +78,7 @@ struct PanelElements {
               gpu::field_numbers<1>(above, exponents, to_element), gpu::field_numbers<1>(below, exponents, to_element)};
     }
   }
-  // Of 32 columns a lane has four neighbours in each half; here they are side by side.
+  // A lane has four neighbours in each half of 32 columns; here they are side by side.
   static ECMV_GPU_DEVICE int token_col(int col) {
     return (col & ~(kPanelCols - 1)) | (col & 15) * 2 | (col >> 4 & 1) * 4;
   }
