@@ -97,7 +97,7 @@ struct ErrorBound {
   bool exact() const { return relative == 0 && absolute == 0; }  // byte for byte then
 };
 
-// Codecs of the tree assign plain functions; those of a loaded library carry the library's tables (loaded_codec.h).
+// Codecs of the tree assign plain functions; codecs of a loaded library carry its tables (codecs/loaded/adapt.h).
 struct Codec {
   std::string_view summary;     // one line
   std::string_view source;      // paper or repository the method comes from

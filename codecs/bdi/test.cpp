@@ -26,7 +26,7 @@ TEST_CASE("bdi counts as others count it") {
 }
 
 TEST_CASE("bdi takes differences from the released simulator's side: the base less the element") {
-  // Sizes are those of the simulator itself. It takes base - element, reads a difference that is not negative as
+  // The simulator itself gave the sizes. It takes base - element, reads a difference that is not negative as
   // unsigned and any other as signed, and never fits -1: so the limits are not symmetric.
   const auto cal22 = [](const Bytes& block) { return block_bits("bdi", block, {}, "cal22").at(0); };
   CHECK(cal22(from_hex("00000010c8000010c80000100000001000000010c80000100000001000000010")) == 156);

@@ -21,7 +21,7 @@ constexpr bool is_bf16(datasets::ElementType type) { return type == datasets::El
 
 namespace container {
 
-// Sections: those of the file, and spare bytes after the codes.
+// Sections: as in the file, and spare bytes after the codes.
 inline constexpr int kLuts = 0;     // u8 [tables + 1, 256]; the last row: code lengths
 inline constexpr int kEncoded = 1;  // bit stream and kSpareBytes
 inline constexpr int kSignMantissa =

@@ -119,7 +119,7 @@ struct Tiles {
     return stored.segments > 1 ? stored.segments * kTokensAtOnce * stored.rows * int64_t{sizeof(float)} : 0;
   }
 
-  // Sums behind the tables begin there.
+  // Sums after the tables begin there.
   int64_t sums_place() const { return (table_bytes() + 255) / 256 * 256; }
 
   segments_gpu::Matrix lay_out(void* stream, std::byte* scratch) const {

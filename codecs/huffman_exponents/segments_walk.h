@@ -73,7 +73,7 @@ inline Tables build_tables(const Stored& stored, std::byte* scratch) {
 template <bool kBf16, class Join>
 ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends::Rows asked, std::byte* to,
                              const Join& join) {
-  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  const Stored stored = bound;  // a compiler must assume that stores of bytes change `bound`
   const int64_t rows = stored.rows, cols = stored.cols, segment_cols = stored.segment_cols,
                 segments = (cols + segment_cols - 1) / segment_cols;
   const uint64_t* const runs = tables.runs;

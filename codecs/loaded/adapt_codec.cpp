@@ -133,7 +133,7 @@ class Output : public ecmv_output {
     if (byte_count < last.padding_bytes || byte_count > now)
       return void(refuse("shrinks its section '" + std::string(last.name) + "' from " + std::to_string(now) + " to " +
                          std::to_string(byte_count) + " bytes."));
-    // The guard moves along: what lies behind the new end may have been written before.
+    // The guard moves along: bytes past the new end may have been written before.
     std::copy(last.bytes.end() - kGuardBytes, last.bytes.end(), last.bytes.begin() + byte_count);
     last.bytes.resize(static_cast<size_t>(byte_count) + kGuardBytes);
     total_ -= now - byte_count;

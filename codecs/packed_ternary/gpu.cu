@@ -36,7 +36,7 @@ struct TwoRows {
   gpu::uint4 upper, lower;
 };
 
-// Sums of the first four strips, and of the last, which has none behind it.
+// Sums of the first four strips, and of the last, which none follows.
 struct Sums {
   int32_t strips[4] = {}, last[4] = {};
 };

@@ -203,7 +203,7 @@ class Encoder {
     return tuple.exists[i] ? tuple.values[i] - models_[model].value[i][index] : 0;
   }
 
-  // The cheapest symbol for a tuple without one of its own: its bits and those of the exceptions.
+  // The cheapest symbol for a tuple without one of its own: its bits and its exceptions' bits.
   std::pair<int, int64_t> cover(int model, const Tuple& tuple, const DeltaCost& deltas) const {
     int best = -1;
     int64_t best_cost = 0;
@@ -422,7 +422,7 @@ CompressedMatrix store_raw(datasets::MatrixView matrix, std::span<const int8_t> 
   return out;
 }
 
-// `bytes`: what is coded of the matrix, one an element.
+// `bytes`: the coded part of the matrix, one an element.
 CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_t> bytes, const Settings& settings) {
   const Layout layout = layout_of(matrix.shape, matrix.type, settings);
   const std::string& prob_bits = settings.text("prob_bits");

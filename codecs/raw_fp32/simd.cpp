@@ -1,5 +1,5 @@
 // SIMD kernels of raw_fp32. x is converted to float32 once a call, into the scratch; four accumulators a row hide the
-// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are those of panels, and a
+// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are panels, and a
 // BLAS's sgemm beside them.
 #include <cstring>
 

@@ -33,7 +33,7 @@ WordCounts count_words(datasets::MatrixView matrix, const Settings& settings, Wa
   return counts;
 }
 
-// Evenly from the whole matrix: the first blocks of a memory image are those of one array.
+// Evenly from the whole matrix: the first blocks of a memory image belong to one array.
 WordCounts count_sample(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t blocks = block_count(matrix, settings), sampled = sample_blocks(matrix, settings);
   return count_words(matrix, settings, [=](int64_t index) {
@@ -130,7 +130,7 @@ const Codec& codec() {
            number_setting(
                "sample_blocks", "blocks",
                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
-               "10000 is the rule of the simulator behind the accounting cal22",
+               "10000 is the rule of the simulator that the accounting cal22 follows",
                1024, 1, kMaxSampleBlocks)}),
       .encode = encode,
       .decode = decode,

@@ -222,7 +222,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
        tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     float sums[kTokens] = {};
     for_each_quad_in_ring<kBits>(
-        // The first token's numbers are loaded ahead; those of others would take too many registers.
+        // The first token's numbers are loaded ahead; more tokens would take too many registers.
         matrix, ring, pairs, tile, [&](int col) { return load(0, col); },
         [&](int col, int, const uint32_t(&floats)[4], gpu::uint4 inputs) {
           ECMV_GPU_UNROLL

@@ -11,12 +11,12 @@
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
-// How a product is divided, and where in a block's shared memory things lie behind the table: rings, pieces, and two
+// How a product is divided, and where in a block's shared memory things lie after the table: rings, pieces, and two
 // slices of the tokens. Sums take the place of all that in the end.
 struct TokenLayout {
   int bits;                         // of the table's index
   int row_groups, parts, shares;    // of a block; blocks that share rows (gpu/token_shares.h)
-  int part_segments;                // segments of a part; those of a share follow each other
+  int part_segments;                // segments of a part; a share's segments follow each other
   int slice_cols;                   // of each part: a multiple of kStepCols, which segments are multiples of
   int pieces, slices, token_bytes;  // where they begin; from one token of a slice to the next
 };

@@ -1,7 +1,7 @@
 // The quad coder of MatVANS with its 7-bit model: what the layouts ans_warp_rows and ans_warp_stripes share. 32 ANS
 // coders (64-bit states, 32-bit words) take turns on quads of four symbols and draw their words from one queue. The
 // layouts differ only in which quad belongs to which coder, and that is a matter of three strides (QuadLayout).
-// The method and the stored bytes are those of the MatVANS white paper (Ludwig, Bamler); a drawing is in the README of
+// Method and stored bytes are from the MatVANS white paper (Ludwig, Bamler); a drawing is in the README of
 // ans_warp_rows.
 #pragma once
 
