@@ -6,8 +6,7 @@
 
 namespace ecmv::codecs::modelling {
 
-inline backends::BoundKernel bind_plain_copy(const backends::Policy&, std::span<const backends::Layer> layers,
-                                             backends::Place&) {
+inline backends::BoundKernel bind_plain_copy(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{plain_elements<std::byte>(matrix), plain_row_bytes(matrix)};
 }

@@ -10,8 +10,7 @@
 namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
-inline backends::BoundKernel bind_plain_copy(const backends::Policy&, std::span<const backends::Layer> layers,
-                                             backends::Place&) {
+inline backends::BoundKernel bind_plain_copy(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return gpu::CopyElements{plain_elements<std::byte>(matrix), matrix.shape.rows * plain_row_bytes(matrix)};
 }
@@ -21,15 +20,16 @@ inline constexpr backends::Kernel kPlainCopy = {.op = backends::Op::decode, .var
 // `kPolicies` of `Elements`, rows of a matrix that is stored as it is.
 template <const auto& kPolicies, typename Elements>
 backends::BoundKernel bind_plain_rows(const backends::Policy& policy, const Elements& elements,
-                                      const CompressedView& matrix, const backends::Place& place) {
-  return gpu::bind_token_product<kPolicies>(
-      policy, elements, {plain_elements<std::byte>(matrix), plain_row_bytes(matrix), matrix.shape}, place.device());
+                                      const CompressedView& matrix, int batch, const backends::Place& place) {
+  return gpu::bind_token_product<kPolicies>(policy, elements,
+                                            {plain_elements<std::byte>(matrix), plain_row_bytes(matrix), matrix.shape},
+                                            batch, place.device());
 }
 
 template <typename Elements>
-backends::BoundKernel bind_plain_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_plain_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                         backends::Place& place) {
-  return bind_plain_rows<gpu::kTokenPolicies>(policy, Elements{}, *layers[0].matrix, place);
+  return bind_plain_rows<gpu::kTokenPolicies>(policy, Elements{}, *layers[0].matrix, batch, place);
 }
 template <typename Elements>
 std::string refuses_plain_tokens(const CompressedView& matrix, const backends::DeviceInfo& device,

@@ -55,6 +55,7 @@ struct DecodeFloats {
 struct MultiplyFloats {
   StoredMatrix matrix;
   Layout layout;
+  int batch;
   int64_t row_offset() const { return (layout.rows_per_block * layout.cols + 63) / 64 * 64; }
   void operator()(void*, const backends::MatmulArgs& args) const {
     const int64_t cols = layout.cols;
@@ -62,8 +63,8 @@ struct MultiplyFloats {
     for_each_block(matrix, layout, args.rows, args.scratch, [&](int64_t first, int64_t rows, const int8_t* exponents) {
       for (int64_t row = first; row < first + rows; ++row) {
         join(exponents + (row - first) * cols, matrix.fractions + row * cols, cols, elements);
-        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride,
-                                           args.batch, args.y + row, args.y_stride);
+        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride, batch,
+                                           args.y + row, args.y_stride);
       }
     });
   }
@@ -81,7 +82,7 @@ struct Multiply {
   }
 };
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   if (matrix.type == datasets::ElementType::i8)
@@ -89,16 +90,16 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
   return {DecodeFloats{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   return {Multiply{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matmul(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings)};
+  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings), batch};
   return {body,
           {.rows_per_block = body.layout.rows_per_block, .scratch_bytes = body.row_offset() + 2 * body.layout.cols}};
 }

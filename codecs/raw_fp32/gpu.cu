@@ -77,7 +77,7 @@ ECMV_GPU_KERNEL void to_halves(gpu::Pointer<const uint32_t> from, gpu::Pointer<u
   if (i < count) to[i] = static_cast<uint16_t>(from[i] >> 16);
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 struct Convert {
   const float* elements;
@@ -97,7 +97,7 @@ struct ConvertHalves {
   }
 };
 
-backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, int, backends::Place&) {
   if (layers[0].matrix->type != datasets::ElementType::i8)
     return ConvertHalves{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
   return Convert{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
@@ -118,7 +118,7 @@ struct WavePerRow {
   }
 };
 
-backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const datasets::Shape shape = layers[0].matrix->shape;
   const int waves = policy.as<WavePolicy>().waves;
   return {WavePerRow{elements_of(*layers[0].matrix),
@@ -149,7 +149,7 @@ struct Blas {
   }
 };
 
-backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, int, backends::Place&) {
   const Blas blas{elements_of(*layers[0].matrix), layers[0].matrix->shape};
   return {blas, {.scratch_bytes = blas.scratch_bytes(), .requantises = true}};
 }

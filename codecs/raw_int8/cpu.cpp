@@ -14,7 +14,7 @@ struct Multiply {
   }
 };
 
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return Multiply{modelling::plain_elements<int8_t>(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 

@@ -211,8 +211,7 @@ std::string chain_refuses(const backends::CompressedView& matrix, const backends
   return plain::refuses_shared(chain_shared_bytes(form, shape.cols, rows_of_block(shape, device), device), device);
 }
 
-backends::BoundKernel bind_chain(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                 backends::Place& place) {
+backends::BoundKernel bind_chain(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
   const backends::DeviceInfo& device = place.device();
   const auto& form = policy.as<ChainPolicy>();
   Chain bound{};
@@ -260,16 +259,16 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
   return plain::refuses_cols(matrix.shape);
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_block_per_row(const backends::Policy&, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_block_per_row(const backends::Policy&, Layers layers, int, backends::Place& place) {
   return {BlockPerRow{matrix_of(layers[0], place)}, {.requantises = true}};
 }
-backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const auto& tuned = policy.as<TunedPolicy>();
   return {Tuned{matrix_of(layers[0], place, tuned.early), tuned.launch}, {.requantises = true}};
 }
-backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const int columns = policy.as<BlasPolicy>().columns;
   const DenseMatrix matrix = matrix_of(layers[0], place);
   int8_t* wide_x = columns == 1 ? nullptr : reinterpret_cast<int8_t*>(place.zeroed(columns * matrix.shape.cols));
@@ -277,10 +276,11 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, b
   return {blas, {.scratch_bytes = blas.scratch_bytes(), .requantises = true}};
 }
 
-backends::BoundKernel bind_scaled_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_scaled_tokens(const backends::Policy& policy, Layers layers, int batch,
+                                         backends::Place& place) {
   return plain::bind_plain_rows<gpu::kScaledTokenPolicies>(
       policy, gpu::ScaledElements(gpu::Int8Elements{}, gpu::column_scales_of(layers[0].scales)), *layers[0].matrix,
-      place);
+      batch, place);
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -45,8 +45,7 @@ namespace {
 
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, *layers[0].matrix);
 }
 

@@ -14,10 +14,10 @@
 namespace ecmv::backends::cpu {
 
 enum class PanelForm : uint8_t {
-  widened,    // weights and tokens become float32
-  pairs,      // two columns a word of 32 bits, both of bf16; the halves are taken apart in registers
+  widened,      // weights and tokens become float32
+  pairs,        // two columns a word of 32 bits, both of bf16; the halves are taken apart in registers
   avx512_bf16,  // the same, multiplied by the instruction of AVX512-BF16
-  amx,        // the same, 16 rows, 32 columns and 16 tokens at once by Intel's AMX
+  amx,          // the same, 16 rows, 32 columns and 16 tokens at once by Intel's AMX
 };
 
 // Up to so many tokens dense_matmul.h is faster.
@@ -39,7 +39,7 @@ ProductRounding panel_rounding(PanelForm form);
 int64_t packed_bytes(int64_t cols);
 
 // Packs the tokens of `args`, of float32 or bf16. Pairs need numbers of bf16.
-void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed);
+void pack_tokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed);
 
 // Rows whose elements are of a type that why_no_float_product (exact_product.h) and `takes` let pass.
 struct PanelRows {
@@ -77,6 +77,6 @@ inline constexpr PanelPolicy kPanels[] = {{{"widened"}, PanelForm::widened},
                                           {{"pairs"}, PanelForm::pairs},
                                           {{"avx512_bf16"}, PanelForm::avx512_bf16},
                                           {{"amx"}, PanelForm::amx}};
-BoundKernel bind_panels(const Policy& policy, const PanelRows& rows);
+BoundKernel bind_panels(const Policy& policy, const PanelRows& rows, int batch);
 
 }  // namespace ecmv::backends::cpu

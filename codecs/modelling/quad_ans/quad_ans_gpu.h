@@ -254,8 +254,7 @@ struct QuadMultiply {
 
 // `Bound` is a QuadDecode or a QuadMultiply.
 template <typename Bound, QuadLayoutOf kLayoutOf>
-backends::BoundKernel bind_quads(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                 backends::Place& place) {
+backends::BoundKernel bind_quads(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
   const CompressedView& matrix = *layers[0].matrix;
   const QuadLayout layout = kLayoutOf(matrix.shape);
   return {Bound{quad_shape(policy, layout, place), quad_stream(matrix, layout)}, {.requantises = true}};
