@@ -308,7 +308,7 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
   if (const std::string reason = refuses_row_groups(matrix); !reason.empty()) return reason;
   if (const int unit = segments::unit_cols(is_bf16(matrix.type)); matrix.shape.cols % unit != 0)
     return "The kernel takes columns in multiples of " + std::to_string(unit) + ".";
-  if (segments_gpu::place_tokens(policy.as<segments_gpu::TokenPolicy>(), matrix.shape,
+  if (segments_gpu::place_tokens(policy.as<segments_gpu::SegmentTokenPolicy>(), matrix.shape,
                                  static_cast<int>(matrix.settings->integer("segment_cols")), 1, device.compute_units,
                                  device.shared_bytes)
           .bytes == 0)
@@ -351,7 +351,7 @@ struct TokenProduct {
 backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   const backends::DeviceInfo& device = place.device();
-  const auto& policy = named.as<segments_gpu::TokenPolicy>();
+  const auto& policy = named.as<segments_gpu::SegmentTokenPolicy>();
   const Tiles tiles(matrix, policy.bits, place);
   const int shares =
       segments_gpu::divide_tokens(policy, matrix.shape, tiles.stored.segment_cols, device.compute_units).shares;

@@ -180,9 +180,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   for_each_group(stream, table, row, [&](int group, gpu::uint4 symbols) { out[group * kFormatLanes] = symbols; });
 }
 
-struct WavePolicy : backends::Policy {
-  int waves;  // of a block
-};
+using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
 // 16 waves are the best in all ten published settings of an H200, 8 within 2 % in one.
 constexpr WavePolicy kPolicies[] = {{{"waves16"}, 16}, {{"waves8"}, 8}};
 

@@ -31,6 +31,10 @@ inline std::string refuses_cols(datasets::Shape shape) {
   return shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
 }
 
+struct WavePolicy : backends::Policy {
+  int waves;  // of a thread block
+};
+
 // Thread blocks of 256 for small kernels of one thread an element.
 inline gpu::LaunchShape a_thread_each(int64_t elements) { return {(elements + 255) / 256, 256, 0}; }
 

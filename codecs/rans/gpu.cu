@@ -215,10 +215,8 @@ ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
 
 // Published runs on an H200: a matvec is fastest with 16 waves in all ten settings, a decode with 4 in the one
 // published.
-struct TablePolicy : backends::Policy {
-  int waves;  // of a block
-};
-constexpr TablePolicy kDecodePolicies[] = {{{"waves4"}, 4}}, kMatvecPolicies[] = {{{"waves16"}, 16}};
+using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
+constexpr WavePolicy kDecodePolicies[] = {{{"waves4"}, 4}}, kMatvecPolicies[] = {{{"waves16"}, 16}};
 
 // The size of the copy of x in shared memory, where there is one.
 int dealt_x_bytes(const backends::CompressedView& matrix, const Layout& layout) {
@@ -229,7 +227,7 @@ int dealt_x_bytes(const backends::CompressedView& matrix, const Layout& layout) 
 }
 
 gpu::LaunchShape launch_shape(const backends::CompressedView& matrix, const Layout& layout,
-                              const backends::DeviceInfo& device, const TablePolicy& policy) {
+                              const backends::DeviceInfo& device, const WavePolicy& policy) {
   const int block = policy.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
   const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / policy.waves);
   const int64_t table = SlotTable::shared_bytes(stored_model(matrix, layout));
@@ -250,7 +248,7 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
   if (layout.blocks == 0) return "";
   if (const std::string reason = SlotTable::refuses(stored_model(matrix, layout)); !reason.empty()) return reason;
   return modelling::ECMV_GPU_NAMESPACE::refuses_shared(
-      launch_shape(matrix, layout, device, policy.as<TablePolicy>()).shared_bytes, device);
+      launch_shape(matrix, layout, device, policy.as<WavePolicy>()).shared_bytes, device);
 }
 
 RansStream stream_of(const backends::CompressedView& matrix, const Layout& layout) {
@@ -320,7 +318,7 @@ backends::BoundKernel bind(const backends::Policy& policy, backends::Layers laye
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   const backends::KernelFacts facts{.requantises = Body::kRequantises};
   if (Body::kRequantises && layout.blocks == 0) return {StoreZeros{matrix.shape.rows}, facts};
-  Body body{stream_of(matrix, layout), launch_shape(matrix, layout, place.device(), policy.as<TablePolicy>()), nullptr};
+  Body body{stream_of(matrix, layout), launch_shape(matrix, layout, place.device(), policy.as<WavePolicy>()), nullptr};
   choose_lanes(layout.lanes, body);
   return {body, facts};
 }

@@ -35,11 +35,11 @@ Launch* launch_of(int batch) {
 // Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins
 // to load while the layer before ends, where the device can. Each is the fastest for some batch on an H200; cuBLAS is it
 // for six of ten.
-struct TunedPolicy : backends::Policy {
+struct MatmulPolicy : backends::Policy {
   Launch* (*launch_of)(int batch);
   bool early;
 };
-constexpr TunedPolicy kTunedPolicies[] = {
+constexpr MatmulPolicy kTunedPolicies[] = {
     {{"rows4_loads1_early"}, launch_of<gpu::uint4, 8, 1, 4, 24>, true},
     {{"waves16_rows2_loads4_early"}, launch_of<gpu::uint4, 16, 4, 2, 32>, true},
     {{"narrow_rows4_loads4_early"}, launch_of<gpu::uint2, 8, 4, 4, 24>, true},
@@ -53,7 +53,7 @@ struct Tuned {
 };
 
 backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, int batch, backends::Place& place) {
-  const auto& tuned = policy.as<TunedPolicy>();
+  const auto& tuned = policy.as<MatmulPolicy>();
   const backends::CompressedView& matrix = *layers[0].matrix;
   return Tuned{gpu::dense_matrix(matrix, modelling::plain_elements<std::byte>(matrix), place.device(), tuned.early),
                tuned.launch_of(batch), batch};

@@ -52,7 +52,7 @@ struct MultiplyHalves {
 
 Product ProductOf(const backends::Policy& policy) {
   return backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
-    constexpr ProductPolicy kPolicy = kProductPolicies[i];
+    constexpr backends::cpu::RowsPolicy kPolicy = kProductPolicies[i];
     return cpu::DenseMatmul<cpu::Bf16Elements, kPolicy.rows, kPolicy.prefetch_bytes>;
   });
 }

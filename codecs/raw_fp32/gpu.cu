@@ -103,9 +103,7 @@ backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, int, 
   return Convert{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
 }
 
-struct WavePolicy : backends::Policy {
-  int waves;  // a block
-};
+using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
 constexpr WavePolicy kWavePolicies[] = {{{"waves4"}, 4}};  // 4, 8 and 16 waves are within 2 % of each other on an H200
 
 struct WavePerRow {

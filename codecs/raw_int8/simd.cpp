@@ -27,7 +27,7 @@ struct Multiply {
 
 backends::BoundKernel BindMatvec(const backends::Policy& policy, const CompressedView& matrix) {
   const Product product = backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
-    constexpr ProductPolicy kPolicy = kProductPolicies[i];
+    constexpr backends::cpu::RowsPolicy kPolicy = kProductPolicies[i];
     if constexpr (kPolicy.streams > 1)
       return cpu::DenseMatvecStreams<kPolicy.streams>;
     else

@@ -237,9 +237,7 @@ ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   if (row < rows) epilogue.store(row, 0);
 }
 
-struct WavePolicy : backends::Policy {
-  int waves;  // of a block
-};
+using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
 // 2 waves are within 2 % of the best in all ten published settings of an H200; one wave is the best decode.
 constexpr WavePolicy kWavePolicies[] = {{{"waves2"}, 2}, {{"waves1"}, 1}};
 

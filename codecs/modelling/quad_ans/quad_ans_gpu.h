@@ -223,14 +223,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kQuadMostWaves* gpu::kLargestWave,
   });
 }
 
-struct QuadWavePolicy : backends::Policy {
-  int waves;  // of a block
-};
-
 // A block and grid that give each group a queue.
 inline gpu::LaunchShape quad_shape(const backends::Policy& policy, const QuadLayout& layout,
                                    const backends::Place& place) {
-  const int block = policy.as<QuadWavePolicy>().waves * place.device().wave_size, queues = block / kQuadFormatLanes;
+  const int block = policy.as<WavePolicy>().waves * place.device().wave_size, queues = block / kQuadFormatLanes;
   return {(layout.queues + queues - 1) / queues, block, QuadSharedTable::kSharedBytes};
 }
 
