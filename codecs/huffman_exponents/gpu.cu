@@ -247,7 +247,8 @@ backends::BoundKernel bind_segments_product(const backends::Policy& policy, Laye
 
 // ---- segments through rings
 
-// Each is the fastest decode of some published setting; products are within 2 % with 14 bits in 22 of 26, 13 in the rest.
+// Each is the fastest decode of some published setting; products are within 2 % with 14 bits in 22 of 26, 13 in the
+// rest.
 struct RingPolicy : backends::Policy {
   int bits, threads, resident;
 };

@@ -33,8 +33,8 @@ Launch* launch_of(int batch) {
 }
 
 // Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins
-// to load while the layer before ends, where the device can. Each is the fastest for some batch on an H200; cuBLAS is it
-// for six of ten.
+// to load while the layer before ends, where the device can. Each is the fastest for some batch on an H200; cuBLAS is
+// it for six of ten.
 struct MatmulPolicy : backends::Policy {
   Launch* (*launch_of)(int batch);
   bool early;

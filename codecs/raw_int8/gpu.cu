@@ -173,8 +173,8 @@ constexpr ChainPolicy chain_policy(std::string_view name) {
           {launch_chain<Form, 1>, launch_chain<Form, 2>, launch_chain<Form, 4>, launch_chain<Form, kMostSteps>}};
 }
 // Slices x parts of a block's waves that multiply, chunks a lane and step where more than one, steps in a wave's ring,
-// and of these at most on their way. From 4096 to 16384 on an H200 the first is within 2 % of the fastest of all kernels;
-// at 4096 the second or third is up to 2 % faster, at 8192 on an H100 the third.
+// and of these at most on their way. From 4096 to 16384 on an H200 the first is within 2 % of the fastest of all
+// kernels; at 4096 the second or third is up to 2 % faster, at 8192 on an H100 the third.
 constexpr ChainPolicy kChainPolicies[] = {
     chain_policy<ChainForm<4, 2, 6, 2, 2>>("waves4x2_wide2_ring6_flight2"),
     chain_policy<ChainForm<2, 4, 12, 1, 3>>("waves2x4_ring12_flight3"),

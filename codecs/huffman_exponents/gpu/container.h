@@ -266,8 +266,8 @@ ECMV_GPU_DEVICE void store_staged(const Stream& stream, gpu::Pointer<const uint3
   if (back + thread < end) store_element<kBf16>(stream, base + back + thread, bytes[back + thread], decoded);
 }
 
-// Puts a thread's exponents to `out`, from byte `lead` of the first word to byte `taken`; returns the last word where it
-// is not full. `words` holds the first of the `count` exponents; where there are more the run is decoded again.
+// Puts a thread's exponents to `out`, from byte `lead` of the first word to byte `taken`; returns the last word where
+// it is not full. `words` holds the first of the `count` exponents; where there are more the run is decoded again.
 template <int kBits>
 ECMV_GPU_DEVICE uint32_t put_exponents(const Stream& stream, gpu::Pointer<const gpu::uint2> table, const Part& part,
                                        const uint32_t (&words)[kColumnWords], int count, int lead, int taken,
