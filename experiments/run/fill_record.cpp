@@ -142,7 +142,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
   record.kernel.backend = one.kernel.backend;
   record.kernel.op = one.kernel.op_name();
   record.kernel.variant = one.kernel.variant;
-  record.kernel.tuning = one.kernel.tuning;
+  record.kernel.policy = one.kernel.tuning;
   record.kernel.simd_target = one.kernel.simd_target;
   record.kernel.threads = one.kernel.threads;
   record.kernel.unfused = one.kernel.unfused;

@@ -1,6 +1,5 @@
-/* A library that passes for nvCOMP, in the host's memory: the functions of its methods, and a code that anybody can
- * undo.
- * A chunk is stored as a header of 12 bytes and its bytes inverted, or one byte where all are the same.
+/* A library that passes for nvCOMP, on the host's memory: the functions of its methods, and a code that anybody can
+ * undo. A chunk is stored as a header of 12 bytes and its bytes inverted, or one byte where all are the same.
  *
  * Compiled with VERSION (6000 if it is not said), and with ONLY_ANS, WITHOUT_DECOMPRESS or WITHOUT_VERSION for
  * libraries that lack something. ECMV_FAKE_FAIL names what goes wrong while it runs: the end of a function's name, or
