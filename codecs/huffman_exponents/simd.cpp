@@ -240,13 +240,14 @@ constexpr backends::Kernel segments_product(backends::Policies policies, backend
 }
 
 using backends::Activations, backends::cpu::kFloatPanels, backends::cpu::kPanels;
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
     container_product(kFloatPanels, Activations::f32),
     container_product(kPanels, Activations::bf16),
     segments_product(kFloatPanels, Activations::f32),
     segments_product(kPanels, Activations::bf16),
-    {.op = backends::Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
-    {.op = backends::Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
+    {.op = Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
+    {.op = Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
 };
 
 }  // namespace

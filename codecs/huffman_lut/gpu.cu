@@ -263,27 +263,24 @@ backends::BoundKernel bind_tuples_matvec(const backends::Policy& policy, Layers 
   return {TuplesMatvec{bound, form.matvec}, {.scratch_bytes = bound.scratch_bytes(), .requantises = true}};
 }
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
+    {.op = Op::decode,
      .variant = "tuples",
      .policies = kDecodePolicies,
      .refuses = refuses_tuples<false>,
      .bind = bind_tuples_decode},
-    {.op = backends::Op::matvec,
+    {.op = Op::matvec,
      .variant = "tuples",
      .policies = kMatvecPolicies,
      .refuses = refuses_tuples<true>,
      .bind = bind_tuples_matvec},
-    {.op = backends::Op::decode,
+    {.op = Op::decode,
      .variant = "two_phase",
      .policies = kTablePolicies,
      .refuses = refuses_gaps,
      .bind = bind_two_phase},
-    {.op = backends::Op::matvec,
-     .variant = "fused",
-     .policies = kTablePolicies,
-     .refuses = refuses_gaps,
-     .bind = bind_fused},
+    {.op = Op::matvec, .variant = "fused", .policies = kTablePolicies, .refuses = refuses_gaps, .bind = bind_fused},
 };
 
 }  // namespace

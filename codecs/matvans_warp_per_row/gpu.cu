@@ -235,13 +235,14 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
                         : reason;
 }
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
+    {.op = Op::decode,
      .variant = "lane_queues",
      .policies = kPolicies,
      .refuses = refuses,
      .bind = bind<Decode, false>},
-    {.op = backends::Op::matvec,
+    {.op = Op::matvec,
      .variant = "lane_queues",
      .policies = kPolicies,
      .refuses = refuses,

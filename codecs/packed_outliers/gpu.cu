@@ -370,23 +370,20 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
   });
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .refuses = refuses, .bind = bind_decode},
-    {.op = backends::Op::matvec,
-     .variant = "planes",
-     .policies = kProductPolicies,
-     .refuses = refuses,
-     .bind = bind_matvec},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "planes", .refuses = refuses, .bind = bind_decode},
+    {.op = Op::matvec, .variant = "planes", .policies = kProductPolicies, .refuses = refuses, .bind = bind_matvec},
+    {.op = Op::matmul,
      .variant = "tokens",
      .policies = gpu::kWideTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_tokens,
      .bind = bind_tokens<gpu::kWideTokenPolicies, false>},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "scaled_tokens",
      .policies = gpu::kWideScaledTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .group_cols = gpu::kScaleCols,
      .refuses = refuses_tokens,
      .bind = bind_tokens<gpu::kWideScaledTokenPolicies, true>},

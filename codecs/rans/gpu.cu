@@ -323,13 +323,10 @@ backends::BoundKernel bind(const backends::Policy& policy, backends::Layers laye
   return {body, facts};
 }
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "slot_table",
-     .policies = kDecodePolicies,
-     .refuses = refuses,
-     .bind = bind<Decode>},
-    {.op = backends::Op::matvec,
+    {.op = Op::decode, .variant = "slot_table", .policies = kDecodePolicies, .refuses = refuses, .bind = bind<Decode>},
+    {.op = Op::matvec,
      .variant = "slot_table",
      .policies = kMatvecPolicies,
      .refuses = refuses,

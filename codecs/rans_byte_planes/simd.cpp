@@ -274,26 +274,19 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Laye
   return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix, policy.as<FloatPolicy>(), batch);
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "planes",
-     .policies = kPlanesPolicies,
-     .refuses = refuses,
-     .bind = bind_decode},
-    {.op = backends::Op::matvec,
+    {.op = Op::decode, .variant = "planes", .policies = kPlanesPolicies, .refuses = refuses, .bind = bind_decode},
+    {.op = Op::matvec,
      .variant = "planes",
      .policies = kPlanesPolicies,
      .refuses = refuses_matvec,
      .bind = bind_matvec},
-    {.op = backends::Op::matmul,
-     .variant = "planes",
-     .policies = kFloatPolicies,
-     .refuses = refuses_matmul,
-     .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul, .variant = "planes", .policies = kFloatPolicies, .refuses = refuses_matmul, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "planes",
      .policies = kBf16Policies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_matmul,
      .bind = bind_matmul},
 };

@@ -107,19 +107,16 @@ backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, i
 
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     plain::kPlainCopy,
-    {.op = backends::Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
-    {.op = backends::Op::matmul,
-     .variant = "blas",
-     .policies = kBlasPolicies,
-     .refuses = blas_refuses,
-     .bind = bind_blas},
+    {.op = Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
+    {.op = Op::matmul, .variant = "blas", .policies = kBlasPolicies, .refuses = blas_refuses, .bind = bind_blas},
     plain::kPlainTokens<gpu::Bf16Elements>,
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = kBlasPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = blas_refuses,
      .bind = bind_blas_tokens},
 };

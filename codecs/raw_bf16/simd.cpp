@@ -119,29 +119,30 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, backends::Layers
           {.rows_per_block = own_threads ? shape.rows : 1, .rounding = backends::cpu::kSbgemmRounding}};
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     modelling::kPlainCopy,
-    {.op = backends::Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "rows",
      .policies = kProductPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .bind = bind_halves},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kFloatPanels,
      .refuses = refuses_panels,
      .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kPanels,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_panels,
      .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_blas,
      .bind = bind_blas},
 };

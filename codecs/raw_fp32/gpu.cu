@@ -173,18 +173,15 @@ std::string blas_refuses(const backends::CompressedView& matrix, const backends:
 
 constexpr backends::Policy kBlasPolicies[] = {{"gemv"}};
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "convert", .refuses = refuses, .bind = bind_convert},
-    {.op = backends::Op::matvec,
+    {.op = Op::decode, .variant = "convert", .refuses = refuses, .bind = bind_convert},
+    {.op = Op::matvec,
      .variant = "wave_per_row",
      .policies = kWavePolicies,
      .refuses = refuses_matvec,
      .bind = bind_wave_per_row},
-    {.op = backends::Op::matvec,
-     .variant = "blas",
-     .policies = kBlasPolicies,
-     .refuses = blas_refuses,
-     .bind = bind_blas},
+    {.op = Op::matvec, .variant = "blas", .policies = kBlasPolicies, .refuses = blas_refuses, .bind = bind_blas},
 };
 
 }  // namespace

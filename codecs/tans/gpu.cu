@@ -366,17 +366,10 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
                         : reason;
 }
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "lane_per_block",
-     .policies = kWavePolicies,
-     .refuses = refuses,
-     .bind = bind_decode},
-    {.op = backends::Op::matvec,
-     .variant = "lane_per_block",
-     .policies = kWavePolicies,
-     .refuses = refuses,
-     .bind = bind_matvec},
+    {.op = Op::decode, .variant = "lane_per_block", .policies = kWavePolicies, .refuses = refuses, .bind = bind_decode},
+    {.op = Op::matvec, .variant = "lane_per_block", .policies = kWavePolicies, .refuses = refuses, .bind = bind_matvec},
 };
 
 }  // namespace

@@ -342,13 +342,14 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
       place.device(), {.more_roundings = 1});  // of the scale
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
-    {.op = backends::Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
+    {.op = Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "tokens",
      .policies = kTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_tokens,
      .bind = bind_tokens},
 };
