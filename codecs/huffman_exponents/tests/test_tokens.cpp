@@ -9,7 +9,7 @@
 #include "backends/exact_product.h"
 #include "backends/pass.h"
 #include "codecs/compressed_matrix.h"
-#include "codecs/huffman_exponents/test_streams.h"
+#include "codecs/huffman_exponents/tests/test_streams.h"
 #include "datasets/numbers.h"
 #include "tests/test_matrices.h"
 
@@ -21,8 +21,8 @@ using backends::CompressedMatrix;
 
 }  // namespace
 
-// Segments that follow each other in a ring, also where one row's codes are far longer than another's; ends of rows inside a
-// piece and a step, and parts of a block without columns.
+// Segments that follow each other in a ring, also where one row's codes are far longer than another's; ends of rows
+// inside a piece and a step, and parts of a block without columns.
 TEST_CASE("huffman_exponents_products_with_tokens_of_bf16_keep_the_bound_across_segments", "[emulator]") {
   skip_without_emulator();
   tests::Random random{9};

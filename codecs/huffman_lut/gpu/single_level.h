@@ -7,7 +7,7 @@
 
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/products/requantise.h"
-#include "codecs/huffman_lut/single_level_streams_gpu.h"
+#include "codecs/huffman_lut/gpu/single_level_streams.h"
 
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {
 

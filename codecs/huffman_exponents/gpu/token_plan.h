@@ -1,35 +1,32 @@
-// Host side of the products with tokens of bf16: how rows and columns are divided among blocks and their lane groups, what
-// a block has in shared memory, and which kernel multiplies how many tokens.
+// Host side of the products with tokens of bf16: how rows and columns are divided among blocks and their lane groups,
+// what a block has in shared memory, and which kernel multiplies how many tokens.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "backends/kernel.h"
-#include "codecs/huffman_exponents/tokens_gpu.h"
+#include "codecs/huffman_exponents/gpu/tokens.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
-// Lane groups of a block, index of the table, the most blocks that share rows, and whether four lane groups multiply as one
-// (gpu/warpgroup_units.h).
-struct TokenPolicy : backends::Policy {
+// Lane groups of a block, index of the table, the most blocks that share rows, and whether four lane groups multiply as
+// one (gpu/warpgroup_units.h).
+struct SegmentTokenPolicy : backends::Policy {
   int lane_groups, bits, shares;
   bool together;
 };
-inline constexpr TokenPolicy kTokenPolicies[] = {
-    {{"waves16"}, 16, 13, 1, false},
-    {{"waves16_bits14"}, 16, 14, 1, false},
-    {{"together16"}, 16, 13, 1, true},
-    {{"together16_shares4"}, 16, 13, 4, true},
-    {{"waves4_bits12"}, 4, 12, 1, false},  // this one and the next fit 64 KiB
-    {{"together4_bits12_shares2"}, 4, 12, 2, true},
+inline constexpr SegmentTokenPolicy kTokenPolicies[] = {
+    {{"groups16"}, 16, 13, 1, false},      {{"groups16_bits14"}, 16, 14, 1, false},
+    {{"warpgroup16"}, 16, 13, 1, true},    {{"warpgroup16_shares4"}, 16, 13, 4, true},
+    {{"groups4_bits12"}, 4, 12, 1, false},  // fits 64 KiB
 };
 inline constexpr int kMostTokenLaneGroups = 16;
 // At a time, by a kernel where each lane group multiplies by itself.
 inline constexpr int kMostTokensAlone = 16;
 
 // Row groups of a block: as many as give each multiprocessor one block. No batch changes that.
-inline TokenLayout divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int segment_cols,
+inline TokenLayout divide_tokens(const SegmentTokenPolicy& policy, datasets::Shape shape, int segment_cols,
                                  int compute_units) {
   const int64_t groups = (shape.rows + kGroupRows - 1) / kGroupRows,
                 segments = (shape.cols + segment_cols - 1) / segment_cols,
@@ -56,7 +53,7 @@ struct SizedLayout {
 };
 
 // Slices as long as fit: where one ends all lane groups wait for each other.
-inline SizedLayout place_tokens(const TokenPolicy& policy, datasets::Shape shape, int segment_cols, int batch,
+inline SizedLayout place_tokens(const SegmentTokenPolicy& policy, datasets::Shape shape, int segment_cols, int batch,
                                 int compute_units, int64_t shared_bytes) {
   if (!policy.together && batch > kMostTokensAlone) return {};
   TokenLayout of = divide_tokens(policy, shape, segment_cols, compute_units);

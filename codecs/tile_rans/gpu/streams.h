@@ -1,9 +1,10 @@
-// Tiles of rans: interleaved bytes as the design has them. A tile for each lane group, of 64 x 64 or 128 x 32 elements; a
-// lane has a stream, with 64 streams two; with fewer than 32 the other lanes are idle. Bytes come from global memory as
-// they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of operands.
+// Tiles of rans: interleaved bytes as the design has them. A tile for each lane group, of 64 x 64 or 128 x 32 elements;
+// a lane has a stream, with 64 streams two; with fewer than 32 the other lanes are idle. Bytes come from global memory
+// as they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of
+// operands.
 #pragma once
 
-#include "codecs/tile_rans/panels_gpu.h"
+#include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 

@@ -6,7 +6,7 @@
 // load, 1 dot product, 3 / 4 of a shift, 7 / 4 for raw bits, a quarter of a product: 8.
 #pragma once
 
-#include "codecs/tile_rans/panels_gpu.h"
+#include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 

@@ -1,9 +1,9 @@
 // The layout `segments` on a GPU. A group of 32 lanes has a tile, a lane one row of it and that row's stream: 64 bits
 // in registers, and the next word, loaded when the one before it was taken. A look-up in a table of 2^kBits entries
 // gives two exponents where the two floats have them; a tile's 32 rows are at the same column, so that x comes by loads
-// of one address. 16 columns' signs and mantissas (32 of f8) are one load of 16 bytes a lane. Pairs of more than kBits bits are
-// found by single look-ups: rare, and a lane that meets one stands still, so that one test does for two pairs. Products
-// of tiles are added up by a last kernel, always in the same order. Assumes a verified stream.
+// of one address. 16 columns' signs and mantissas (32 of f8) are one load of 16 bytes a lane. Pairs of more than kBits
+// bits are found by single look-ups: rare, and a lane that meets one stands still, so that one test does for two pairs.
+// Products of tiles are added up by a last kernel, always in the same order. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -164,7 +164,8 @@ ECMV_GPU_DEVICE void make_floats(uint32_t first, uint32_t second, uint32_t raw, 
   out[3] = gpu::select_bits(kRest, gpu::funnel_shift_right(raw, raw, 8), gpu::byte_permute(second, 0, 0x2144));
 }
 
-// The f8 of four columns, a byte each; `raw`: their word of signs and mantissas, of which they are the first or second half.
+// The f8 of four columns, a byte each; `raw`: their word of signs and mantissas, of which they are the first or second
+// half.
 ECMV_GPU_DEVICE uint32_t make_f8(uint32_t first, uint32_t second, uint32_t raw, int half) {
   uint32_t bytes = 0;
   ECMV_GPU_UNROLL
@@ -178,8 +179,8 @@ ECMV_GPU_DEVICE uint32_t make_f8(uint32_t first, uint32_t second, uint32_t raw, 
   return bytes;
 }
 
-// Calls quad(column, its number in its unit, two pairs, their word of signs and mantissas) for the whole units of a lane's
-// row of a tile, and one(column, exponent, its word of signs and mantissas) for the columns of the last.
+// Calls quad(column, its number in its unit, two pairs, their word of signs and mantissas) for the whole units of a
+// lane's row of a tile, and one(column, exponent, its word of signs and mantissas) for the columns of the last.
 template <int kBits, bool kBf16, typename Quad, typename One>
 ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint32_t> pairs, int tile, const Quad& quad,
                                    const One& one) {
@@ -315,7 +316,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
   }
 }
 
-// The same of f8; stores of a lane are 16 bytes of a row where rows begin at multiples of 16.
+// The same for f8; stores of a lane are 16 bytes of a row where rows begin at multiples of 16.
 template <int kBits, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode_f8(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "codecs/tile_rans/panels_gpu.h"
+#include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 

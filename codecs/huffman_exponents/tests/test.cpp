@@ -14,7 +14,7 @@
 #include "backends/pass.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/format.h"
-#include "codecs/huffman_exponents/test_streams.h"
+#include "codecs/huffman_exponents/tests/test_streams.h"
 #include "codecs/modelling/bit_io.h"
 #include "codecs/read_stream.h"
 #include "datasets/files/safetensors.h"
@@ -288,17 +288,39 @@ TEST_CASE("huffman_exponents_reads_what_other_encoders_leave_at_the_end") {
   CHECK(decoded(missing) == last.elements);
 }
 
-TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_damaged") {
+namespace {
+
+// Modules of both types, one without a name.
+struct SmallFile {
   codecs::ChainFile chain;
-  const std::vector<Matrix> matrices = {tests::bf16_matrix({40, 300}), f8_matrix({33, 31}), tests::bf16_matrix({1, 1}),
-                                        f8_matrix({1, 1}), tests::bf16_matrix({0, 5})};
-  for (size_t i = 0; i < matrices.size(); ++i) {
-    chain.layers.push_back(encode(matrices[i]));
-    chain.names.push_back(i == 2 ? "" : "layers." + std::to_string(i) + ".mlp");
+  std::vector<Matrix> matrices = {tests::bf16_matrix({40, 300}), f8_matrix({33, 31}), tests::bf16_matrix({1, 1}),
+                                  f8_matrix({1, 1}), tests::bf16_matrix({0, 5})};
+  Bytes file;
+
+  SmallFile() {
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      chain.layers.push_back(encode(matrices[i]));
+      chain.names.push_back(i == 2 ? "" : "layers." + std::to_string(i) + ".mlp");
+    }
+    chain.layers[0].sections[container::kSplitPositions].bytes.assign(8, std::byte{1});
+    std::fill_n(chain.layers[0].sections[container::kSplitPositions].bytes.begin() + 2, 6, std::byte{0});
+    file = entry().codec->write_file(chain);
   }
-  chain.layers[0].sections[container::kSplitPositions].bytes.assign(8, std::byte{1});
-  std::fill_n(chain.layers[0].sections[container::kSplitPositions].bytes.begin() + 2, 6, std::byte{0});
-  const Bytes file = entry().codec->write_file(chain);
+};
+
+// The tensors of the first module in `file`, and one of another kind.
+std::vector<datasets::TensorView> tensors_of(const datasets::Safetensors& parsed, const Bytes& norm) {
+  std::vector<datasets::TensorView> tensors;
+  for (const datasets::TensorView& tensor : parsed.tensors)
+    if (tensor.name.starts_with("layers.0.")) tensors.push_back(tensor);
+  tensors.push_back({"norm.weight", "BF16", {4}, norm});
+  return tensors;
+}
+
+}  // namespace
+
+TEST_CASE("huffman_exponents_container_files_are_written_and_read") {
+  const auto [chain, matrices, file] = SmallFile();
   REQUIRE(entry().codec->recognises_file(file));
   const codecs::ChainFile read = codecs::read_chain_file(*entry().codec, file).chain;
   CHECK(read.names.size() == matrices.size());
@@ -318,18 +340,20 @@ TEST_CASE("huffman_exponents_container_files_are_written_read_and_refused_when_d
   CHECK(entry().codec->write_file(read) == file);
 
   // Without metadata a module is one row; tensors of others are passed over and said to be there.
-  const datasets::Safetensors parsed = datasets::parse_safetensors(file);
-  std::vector<datasets::TensorView> tensors;
-  for (const datasets::TensorView& tensor : parsed.tensors)
-    if (tensor.name.starts_with("layers.0.")) tensors.push_back(tensor);
   const Bytes norm(8, std::byte{1});
-  tensors.push_back({"norm.weight", "BF16", {4}, norm});
+  const datasets::Safetensors parsed = datasets::parse_safetensors(file);
+  const std::vector<datasets::TensorView> tensors = tensors_of(parsed, norm);
   const codecs::ChainFile bare = codecs::read_chain_file(*entry().codec, datasets::write_safetensors(tensors)).chain;
   REQUIRE(bare.layers.size() == 1);
   CHECK(bare.has_more);
   CHECK(bare.layers[0].shape == datasets::Shape{1, 40 * 300});
   CHECK(decoded(bare.layers[0]) == matrices[0].elements);
+}
 
+TEST_CASE("huffman_exponents_container_files_are_refused_when_damaged") {
+  const Bytes file = SmallFile().file, norm(8, std::byte{1});
+  const datasets::Safetensors parsed = datasets::parse_safetensors(file);
+  const std::vector<datasets::TensorView> tensors = tensors_of(parsed, norm);
   const auto refuses = [&](std::string_view tensor_name, auto change,
                            const std::map<std::string, std::string>& metadata = {}) {
     std::vector<datasets::TensorView> changed = tensors;

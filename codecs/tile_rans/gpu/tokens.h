@@ -1,10 +1,11 @@
-// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h), of plain packed panels. A panel of 16 rows x
-// 32 columns is dealt to lanes as the operands of a matrix unit already: a lane's two words of it are its numbers of rows g
-// and g + 8. Symbols become the integers symbol + zero_point / scale, exact in bf16; sums are scaled at the end.
+// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h), of plain packed panels. A panel
+// of 16 rows x 32 columns is dealt to lanes as the operands of a matrix unit already: a lane's two words of it are its
+// numbers of rows g and g + 8. Symbols become the integers symbol + zero_point / scale, exact in bf16; sums are scaled
+// at the end.
 //
 // Operations for the eight elements of a word: 3 that take nibbles apart, 4 byte permutations, 4 multiply-adds of two
-// numbers; for the 16 of a panel and lane one copy, one load of shared memory for two panels, and 2 products a tile of eight
-// tokens, each with half a load of them.
+// numbers; for the 16 of a panel and lane one copy, one load of shared memory for two panels, and 2 products a tile of
+// eight tokens, each with half a load of them.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
@@ -77,7 +78,7 @@ struct PanelElements {
               gpu::field_numbers<1>(above, exponents, to_element), gpu::field_numbers<1>(below, exponents, to_element)};
     }
   }
-  // Of 32 columns a lane has four neighbours in each half; here they are side by side.
+  // A lane has four neighbours in each half of 32 columns; here they are side by side.
   static ECMV_GPU_DEVICE int token_col(int col) {
     return (col & ~(kPanelCols - 1)) | (col & 15) * 2 | (col >> 4 & 1) * 4;
   }
@@ -91,13 +92,12 @@ struct PanelElements {
   }
 };
 
-// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, together.
+// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, warpgroup.
 inline constexpr gpu::TokenPolicy kTokenPolicies[] = {
     {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
-    {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
-    {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
-    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},  // this one and the next fit 64 KiB
-    {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},
+    {{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
+    {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},  // fits 64 KiB
 };
 
 }  // namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE

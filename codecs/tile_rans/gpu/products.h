@@ -1,5 +1,5 @@
 // The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its
-// columns; tokens are digits (digits_gpu.h), sums exact integers, so no order of adding matters.
+// columns; tokens are digits (digits.h), sums exact integers, so no order of adding matters.
 //   matmul_panels     lane groups decode panels of many tiles to shared memory, then multiply them, a lane group 16
 //                     rows and a part of the columns with all tokens, and again: a tile is decoded once for up to 64
 //                     tokens, whose sums are spread over the lane groups.
@@ -8,8 +8,8 @@
 #pragma once
 
 #include "backends/gpu/products/matrix_units.h"
-#include "codecs/tile_rans/digits_gpu.h"
-#include "codecs/tile_rans/panels_gpu.h"
+#include "codecs/tile_rans/gpu/digits.h"
+#include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
@@ -44,6 +44,16 @@ struct Walk {
     return round;
   }
 };
+
+// The columns of one of `splits` parts of a strip.
+ECMV_GPU_DEVICE Walk walk_of(const Stream& stream, int splits, int split, int lane_group, int slots) {
+  return {stream.tiles_across * split / splits,
+          stream.tiles_across * (split + 1) / splits,
+          lane_group,
+          slots,
+          stream.tile_shift,
+          stream.steps};
+}
 
 ECMV_GPU_DEVICE Strip strip_of(const Stream& stream, int64_t down, int panels) {
   const int64_t rows = stream.rows - down * panels * kPanelRows;
@@ -171,12 +181,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
             half = lane_group / kPanels % halves, part = lane_group / kPanels / halves;
   const int split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
-  const Walk walk{stream.tiles_across * split / output.splits,
-                  stream.tiles_across * (split + 1) / output.splits,
-                  lane_group,
-                  slots,
-                  stream.tile_shift,
-                  stream.steps};
+  const Walk walk = walk_of(stream, output.splits, split, lane_group, slots);
   Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);
@@ -244,12 +249,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
   const int slots = lane_groups * Coder::kTiles, lane_group = LaneGroup::uniform(LaneGroup::group()),
             split = static_cast<int>(gpu::block_index() % output.splits);
   const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
-  const Walk walk{stream.tiles_across * split / output.splits,
-                  stream.tiles_across * (split + 1) / output.splits,
-                  lane_group,
-                  slots,
-                  stream.tile_shift,
-                  stream.steps};
+  const Walk walk = walk_of(stream, output.splits, split, lane_group, slots);
   Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
   auto round = begin_block(coder, stream, walk);

@@ -1,4 +1,4 @@
-// The layout `segments` through rings: as in segments_gpu.h a lane has one row of a tile, but the tile's words come to
+// The layout `segments` through rings: as in segments.h a lane has one row of a tile, but the tile's words come to
 // a ring of 32 lines in shared memory by asynchronous copies, lines ahead of the lanes, and a lane keeps nothing but
 // its position in its stream. Where words come to a register instead, a lane that needs its next one makes all others
 // wait for memory every four columns: some lane always does.
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "backends/gpu/async_copy.h"
-#include "codecs/huffman_exponents/segments_gpu.h"
+#include "codecs/huffman_exponents/gpu/segments.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
@@ -29,8 +29,8 @@ inline constexpr int kAnyBits = 0;
 template <int kBits>
 class RingLane {
  public:
-  // `ring` and `pairs` in shared memory; the lines of a tile, or of several that follow each other, at `lines` in global
-  // memory, `count` of them.
+  // `ring` and `pairs` in shared memory; the lines of a tile, or of several that follow each other, at `lines` in
+  // global memory, `count` of them.
   ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix,
                            gpu::Pointer<const uint32_t> lines, int count, int bits = kBits)
       : ring_(ring),
@@ -45,8 +45,8 @@ class RingLane {
     copy(kRingLines - kCopiedLines);
   }
 
-  // The lanes go on with the tile that begins at this line, wherever the last one's rows have ended; begin_block() comes
-  // next. Lines that no lane has taken need not have been copied.
+  // The lanes go on with the tile that begins at this line, wherever the last one's rows have ended; begin_block()
+  // comes next. Lines that no lane has taken need not have been copied.
   ECMV_GPU_DEVICE void begin_tile(int line) {
     before_ = line & ~(kRingLines - 1);
     position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5;
@@ -222,7 +222,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
        tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     float sums[kTokens] = {};
     for_each_quad_in_ring<kBits>(
-        // The first token's numbers are loaded ahead; those of others would take too many registers.
+        // The first token's numbers are loaded ahead; more tokens would take too many registers.
         matrix, ring, pairs, tile, [&](int col) { return load(0, col); },
         [&](int col, int, const uint32_t(&floats)[4], gpu::uint4 inputs) {
           ECMV_GPU_UNROLL

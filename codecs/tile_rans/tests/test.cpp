@@ -18,7 +18,7 @@
 #include "codecs/registry.h"
 #include "codecs/tile_rans/encode.h"
 #include "codecs/tile_rans/levels.h"
-#include "codecs/tile_rans/test_streams.h"
+#include "codecs/tile_rans/tests/test_streams.h"
 #include "tests/cpu_place.h"
 #include "tests/test_matrices.h"
 

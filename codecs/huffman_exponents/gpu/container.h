@@ -266,6 +266,40 @@ ECMV_GPU_DEVICE void store_staged(const Stream& stream, gpu::Pointer<const uint3
   if (back + thread < end) store_element<kBf16>(stream, base + back + thread, bytes[back + thread], decoded);
 }
 
+// Puts a thread's exponents to `out`, from byte `lead` of the first word to byte `taken`; returns the last word where
+// it is not full. `words` holds the first of the `count` exponents; where there are more the run is decoded again.
+template <int kBits>
+ECMV_GPU_DEVICE uint32_t put_exponents(const Stream& stream, gpu::Pointer<const gpu::uint2> table, const Part& part,
+                                       const uint32_t (&words)[kColumnWords], int count, int lead, int taken,
+                                       gpu::Pointer<uint32_t> out) {
+  uint32_t rest = 0;
+  if (count <= 4 * kColumnWords) {
+    uint32_t below = 0;
+    ECMV_GPU_UNROLL
+    for (int i = 0; i <= kColumnWords; ++i) {
+      const uint32_t own = i < kColumnWords ? words[i < kColumnWords ? i : 0] : 0,
+                     shifted = gpu::funnel_shift_left(below, own, static_cast<uint32_t>(8 * lead));
+      if (4 * i + 4 <= taken)
+        out[i] = shifted;
+      else if (4 * i < taken)
+        rest = shifted;
+      below = own;
+    }
+  } else {
+    int place = lead;
+    for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t from, uint32_t to) {
+      for (uint32_t here = (to - from) & 0x3F; here > 0 && place < taken; here -= 8, exponents >>= 8, ++place) {
+        rest |= (exponents & 0xFF) << (place % 4 * 8);
+        if (place % 4 == 3) {
+          out[place / 4] = rest;
+          rest = 0;
+        }
+      }
+    });
+  }
+  return rest;
+}
+
 template <bool kBf16, int kBits, int kThreads, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream stream, gpu::Pointer<uint8_t> decoded) {
   constexpr int kBlocks = kThreads / kBlockThreads;  // of the format, neighbours
@@ -323,31 +357,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
               taken =
                   left > 0 ? lead + left : 0;  // bytes of the first word that are others', and up to this thread's last
     const gpu::Pointer<uint32_t> out = staged + at / 4;
-    uint32_t rest = 0;
-    if (count <= 4 * kColumnWords) {
-      uint32_t below = 0;
-      ECMV_GPU_UNROLL
-      for (int i = 0; i <= kColumnWords; ++i) {
-        const uint32_t own = i < kColumnWords ? words[i < kColumnWords ? i : 0] : 0,
-                       shifted = gpu::funnel_shift_left(below, own, static_cast<uint32_t>(8 * lead));
-        if (4 * i + 4 <= taken)
-          out[i] = shifted;
-        else if (4 * i < taken)
-          rest = shifted;
-        below = own;
-      }
-    } else {
-      int place = lead;
-      for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t from, uint32_t to) {
-        for (uint32_t here = (to - from) & 0x3F; here > 0 && place < taken; here -= 8, exponents >>= 8, ++place) {
-          rest |= (exponents & 0xFF) << (place % 4 * 8);
-          if (place % 4 == 3) {
-            out[place / 4] = rest;
-            rest = 0;
-          }
-        }
-      });
-    }
+    const uint32_t rest = put_exponents<kBits>(stream, table, part, words, count, lead, taken, out);
     gpu::sync_block();
     Tail(out + taken / 4, rest, taken < 4 ? 8 * lead : 0, taken % 4 * 8).put();
     gpu::sync_block();

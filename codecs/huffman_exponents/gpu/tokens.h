@@ -1,21 +1,22 @@
-// Products with 1 to 64 tokens of bf16 on matrix units, of `segments`. A lane group has rows and rings as in ring_gpu.h.
-// What its lanes decode becomes numbers of bf16 in pairs, goes to a piece of shared memory (gpu/token_pieces.h), 32 columns
-// at a time, and is multiplied with all tokens. The lane groups of a block are `row_groups` times `parts`: a part has
-// segments of its own, side by side, whose streams follow each other, so that its ring runs on from tile to tile. All are at
-// the same place of their columns, so that each slice of the tokens is in shared memory once for all row groups.
+// Products with 1 to 64 tokens of bf16 on matrix units, of `segments`. A lane group has rows and rings as in rings.h.
+// What its lanes decode becomes numbers of bf16 in pairs, goes to a piece of shared memory (gpu/token_pieces.h), 32
+// columns at a time, and is multiplied with all tokens. The lane groups of a block are `row_groups` times `parts`: a
+// part has segments of its own, side by side, whose streams follow each other, so that its ring runs on from tile to
+// tile. All are at the same place of their columns, so that each slice of the tokens is in shared memory once for all
+// row groups.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
-#include "codecs/huffman_exponents/ring_gpu.h"
+#include "codecs/huffman_exponents/gpu/rings.h"
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
-// How a product is divided, and where in a block's shared memory things lie behind the table: rings, pieces, and two slices
-// of the tokens. Sums take the place of all that in the end.
+// How a product is divided, and where in a block's shared memory things lie after the table: rings, pieces, and two
+// slices of the tokens. Sums take the place of all that in the end.
 struct TokenLayout {
   int bits;                         // of the table's index
   int row_groups, parts, shares;    // of a block; blocks that share rows (gpu/token_shares.h)
-  int part_segments;                // segments of a part; those of a share follow each other
+  int part_segments;                // segments of a part; a share's segments follow each other
   int slice_cols;                   // of each part: a multiple of kStepCols, which segments are multiples of
   int pieces, slices, token_bytes;  // where they begin; from one token of a slice to the next
 };
@@ -25,14 +26,15 @@ inline constexpr int kStepCols = gpu::kBlockCols, kPieceCols = gpu::kPieceRowByt
 // Columns of signs and mantissas that are on their way to the L2 cache before a lane loads them.
 inline constexpr int kRawAheadCols = 4 * kStepCols;
 
-// Two pairs of columns as numbers of bf16. Of a table's entry a byte permutation leaves the first exponent where the lower
-// number has it and the second one where the upper has; what comes with them falls on signs and mantissas, or is zero.
+// Two pairs of columns as numbers of bf16. Of a table's entry a byte permutation leaves the first exponent where the
+// lower number has it and the second one where the upper has; what comes with them falls on signs and mantissas, or is
+// zero.
 ECMV_GPU_DEVICE gpu::uint2 bf16_numbers(uint32_t first, uint32_t second, uint32_t raw) {
   constexpr uint32_t kRaw = 0x807F807F;
   return {gpu::select_bits(kRaw, gpu::byte_permute(raw, 0, 0x2132), gpu::byte_permute(first, 0, 0x2132)),
           gpu::select_bits(kRaw, gpu::byte_permute(raw, 0, 0x0310), gpu::byte_permute(second, 0, 0x2132))};
 }
-// The same of f8; `half` of the word's eight columns.
+// The same for f8; `half` of the word's eight columns.
 ECMV_GPU_DEVICE gpu::uint2 f8_numbers(uint32_t first, uint32_t second, uint32_t raw, int half) {
   const auto pair = [&](uint32_t entry, int number) {
     return gpu::scaled_f8(

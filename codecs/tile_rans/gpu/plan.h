@@ -10,10 +10,10 @@
 #include "backends/kernel.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/format.h"
-#include "codecs/tile_rans/huffman_gpu.h"
-#include "codecs/tile_rans/lanes_gpu.h"
-#include "codecs/tile_rans/products_gpu.h"
-#include "codecs/tile_rans/streams_gpu.h"
+#include "codecs/tile_rans/gpu/huffman.h"
+#include "codecs/tile_rans/gpu/lanes.h"
+#include "codecs/tile_rans/gpu/products.h"
+#include "codecs/tile_rans/gpu/streams.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
