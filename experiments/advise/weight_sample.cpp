@@ -100,13 +100,13 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
     options.quantisers.insert(options.quantisers.end(), request.quantisers.begin(), request.quantisers.end());
   }
   options.codecs = request.codecs.empty() ? quick_codecs(request.backend) : request.codecs;
-  options.ops = {"step"};
-  options.backends = {request.backend};
-  options.batches = {request.batch};
-  if (!request.activations.empty()) options.activations = {request.activations};
-  options.repeats = {std::to_string(copies_of(weights, layers, rows, largest_cache(request.backend)))};
-  if (!request.threads.empty()) options.threads = {request.threads};
-  if (!request.device.empty()) options.gpus = {request.device};
+  options.kernels = {{"op", {"step"}},
+                     {"backend", {request.backend}},
+                     {"batch", {request.batch}},
+                     {"repeat", {std::to_string(copies_of(weights, layers, rows, largest_cache(request.backend)))}}};
+  if (!request.activations.empty()) options.kernels["activations"] = {request.activations};
+  if (!request.threads.empty()) options.kernels["threads"] = {request.threads};
+  if (!request.device.empty()) options.kernels["device"] = {request.device};
   options.repetitions = "5";
   options.min_time = "0.05";
   Experiment experiment = ad_hoc_experiment(options, {});

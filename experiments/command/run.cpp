@@ -23,10 +23,10 @@
 #include "experiments/output/run_summary.h"
 #include "experiments/plan/plan.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/run.h"
 #include "experiments/run/running_case.h"
-#include "experiments/run/shard.h"
+#include "experiments/plan/shard.h"
 
 namespace ecmv::experiments {
 namespace {

@@ -15,7 +15,7 @@
 #include "experiments/output/run_summary.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/run_record.h"
 #include "reports/tables/tables.h"
 
 namespace ecmv::experiments {

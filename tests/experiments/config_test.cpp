@@ -9,7 +9,7 @@
 #include "experiments/config/expand.h"
 #include "experiments/config/experiment.h"
 #include "experiments/plan/device_pool.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;
@@ -372,7 +372,7 @@ TEST_CASE("the op size gives one case a codec, whatever the backends and threads
       parse(with_block("  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: "
                        "{backend: [scalar, simd], threads: [1, 2], op: size}\n"));
   REQUIRE(experiment.cases.size() == 1);
-  CHECK(experiment.cases[0].kernel.op == backends::Op::size);
+  CHECK(experiment.cases[0].kernel.task == Task::size);
   CHECK(experiment.cases[0].name().ends_with("/size"));
 }
 
@@ -427,7 +427,7 @@ TEST_CASE("GPU backends have the axes launch and device, CPUs have not", "[emula
   KernelChoice choice;
   choice.backends = {"scalar", "emulator"};
   choice.variants = {"copy"};
-  choice.ops = {backends::Op::decode};
+  choice.tasks = {Task::decode};
   const auto plain_choice = expand_kernels(choice, *entry);
   REQUIRE(plain_choice.size() == 2);
   CHECK(plain_choice[0].launch == "");
@@ -470,6 +470,6 @@ TEST_CASE("backends expand as asked: best, all, by name") {
   CHECK(count("{backend: simd, simd_target: all}") == targets);
   CHECK(count("{backend: scalar, op: [decode, matvec], threads: [1, 2, all]}") == 6);
   CHECK(count("{backend: scalar, unfused: always}") == 2);
-  CHECK(count("{backend: scalar, variant: first, tuning: first}") == 1);
+  CHECK(count("{backend: scalar, variant: first, policy: first}") == 1);
   CHECK(count("{backend: scalar, variant: other}") == 0);
 }

@@ -11,7 +11,7 @@
 #include "datasets/files/safetensors.h"
 #include "experiments/command/export_cases.h"
 #include "experiments/config/experiment.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 #include "tests/run_command.h"
 #include "tests/test_matrices.h"
 

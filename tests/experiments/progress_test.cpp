@@ -37,7 +37,7 @@ Case some_case() {
   one.codec.non_default = {"mode"};
   one.kernel.backend = "simd";
   one.kernel.variant = "rows";
-  one.kernel.tuning = "default";
+  one.kernel.policy = "default";
   return one;
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("short names leave out what is the default, keys do not") {
   other.codec.non_default = {};
   CHECK(other.key() == one.key());
   other.data.seed = 2;
-  other.kernel.tuning = "rows4";
+  other.kernel.policy = "rows4";
   CHECK(other.short_name() == "gaussian[sigma=4]/4096x4096x10/seed2/coder/simd/matvec/rows/rows4");
 }
 

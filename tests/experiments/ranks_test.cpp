@@ -65,7 +65,7 @@ name: chain
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[128, 128], [130, 130], [3, 3]]}
     codecs: all
-    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], devices: [1, 2, 4], tuning: first}
+    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], devices: [1, 2, 4], policy: first}
 )";
   CHECK(mpirun(Mpirun::line(4, {"run", "--mpi", "chain.yaml", "--profile", "-o", "r.jsonl"})) == 0);
   INFO(mpirun.err);
@@ -110,10 +110,10 @@ name: pairs
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[130, 130]]}
     codecs: [raw_int8]
-    kernels: {backend: [scalar, simd], op: matmul, batch: [1, 5], ranks: [1, 2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
+    kernels: {backend: [scalar, simd], op: matmul, batch: [1, 5], ranks: [1, 2, 3], split: [rows, pairs], variant: first, policy: first, threads: 1}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
+    kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, policy: first, threads: 1}
 )";
   CHECK(mpirun(Mpirun::line(
             3, {"run", "--mpi", "pairs.yaml", "--profile", "-o", "r.jsonl", "--filter", steps ? "" : "matmul"})) == 0);

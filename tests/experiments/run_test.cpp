@@ -5,7 +5,8 @@
 
 #include "datasets/files/safetensors.h"
 #include "experiments/config/experiment.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/run_record.h"
+#include "experiments/run/quantile.h"
 #include "experiments/run/run.h"
 #include "reports/fields.h"
 #include "tests/datasets/temporary_file.h"

@@ -1,4 +1,4 @@
-// From what a run knows to the fields of its records, and from a kernel's name to the pass it asks for.
+// The record of a case: what is known before it runs, and what each stage of the run adds.
 #pragma once
 
 #include <span>
@@ -21,18 +21,10 @@ namespace ecmv::experiments {
 class RankDevice;
 struct LayerSplit;
 
-// Loads or generates, and quantises. Throws datasets::DatasetError.
-datasets::Dataset load_dataset(const DataSpec& data);
-
-// The pass without its layers and tokens. Throws std::invalid_argument if the codec has no such kernel or policy.
-backends::PassPlan plan_for(const KernelSpec& kernel, const codecs::CodecEntry& entry, const ReferenceChain& chain);
-
 // What is known before anything ran.
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id);
 reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Dataset& dataset);
 
-// Order-0 entropy of the elements of each layer; goes through all of them.
-std::vector<double> entropies_of(const datasets::Dataset& dataset);
 // `scales` of the data are stored beside every codec's bytes. `copies` of each layer stand in memory, or one.
 void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
                const std::vector<backends::CompressedMatrix>& layers, std::span<const datasets::Scales> scales = {},
@@ -56,11 +48,5 @@ void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& befor
 // What the machine did beside while the case was measured, and how fast its cores were.
 void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance,
                const backends::cpu::CoreState& cores);
-
-// Linear interpolation between order statistics, q in [0, 1]; NaN for no values.
-double quantile(std::vector<double> values, double q);
-
-// Machine, build and configuration, with a new run id.
-reports::RunRecord make_run_record(const Experiment& experiment, const std::vector<std::string>& arguments);
 
 }  // namespace ecmv::experiments
