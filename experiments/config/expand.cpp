@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "backends/cpu/memory_limits.h"
+#include "datasets/source.h"
 #include "experiments/ranks/rank_team.h"
 
 namespace ecmv::experiments {
@@ -245,6 +247,26 @@ std::vector<backends::ChosenKernel> kernels_for(const codecs::CodecEntry& entry,
                                                 const Work& work, std::string_view variant, std::string_view policy) {
   const auto words = [](std::string_view word) { return Words{std::string(word == kBest ? "all" : word)}; };
   return kernels_among(entry, backend, work, words(variant), words(policy));
+}
+
+int64_t largest_cache(std::span<const std::string> backends) {
+  int64_t bytes = 0;
+  for (const std::string& id : backends)
+    if (const backends::Backend* backend = backends::find_backend(id == kBest ? "simd" : id); backend != nullptr)
+      for (const backends::DeviceInfo& info : backend->devices()) bytes = std::max(bytes, info.llc_bytes);
+  return bytes;
+}
+
+int streamed_layers(const DataSpec& data, int64_t cache_bytes) {
+  constexpr int64_t kCacheIfUnknown = int64_t{32} << 20;
+  constexpr int64_t kMemoryForElements = 4;  // a run holds elements, codes, results and references: plan/plan.h
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  const int64_t layer = std::max<int64_t>(1, data.shape.elements() * (source == nullptr ? 1 : source->element_bytes));
+  const int64_t wanted = 2 * 4 * (cache_bytes > 0 ? cache_bytes : kCacheIfUnknown);
+  int64_t most = kMostStreamedBytes;
+  if (const int64_t available = backends::cpu::available_memory_bytes(); available > 0)
+    most = std::min(most, available / 2 / kMemoryForElements);
+  return static_cast<int>(std::clamp<int64_t>((wanted + layer - 1) / layer, 1, std::max<int64_t>(1, most / layer)));
 }
 
 }  // namespace ecmv::experiments

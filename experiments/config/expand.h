@@ -35,4 +35,13 @@ struct Work {
 std::vector<backends::ChosenKernel> kernels_for(const codecs::CodecEntry& entry, std::string_view backend,
                                                 const Work& work, std::string_view variant, std::string_view policy);
 
+// The largest last-level cache among the devices of these backends ("best": the CPU), bytes; 0: unknown.
+int64_t largest_cache(std::span<const std::string> backends);
+
+// The number that `layers: streamed` stands for: enough layers of this shape that a pass touches four times the cache even
+// with a codec that stores half of the source's bytes. Fewer where that would be more than kMostStreamedBytes of elements
+// (time) or than half of the memory that is free.
+int streamed_layers(const DataSpec& data, int64_t cache_bytes);
+inline constexpr int64_t kMostStreamedBytes = int64_t{1} << 30;
+
 }  // namespace ecmv::experiments

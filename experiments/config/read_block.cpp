@@ -25,6 +25,8 @@ constexpr const char* kGivenUp = "quantise_bits";
 constexpr const char* kInsteadOfGivenUp =
     "'data' has no key 'quantise_bits' any more: for 'quantise_bits: N', 'quantise: {absmax: {bits: N + 1, group: "
     "tensor}}' makes such integers, whose scale is stored with them.";
+// A value of `layers`: as many as caches do not hold (expand.h).
+constexpr std::string_view kStreamed = "streamed";
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 // More is a slip of the pen.
 constexpr size_t kMostRules = 1000;
@@ -97,8 +99,8 @@ const datasets::DataSource* source_of(const YAML::Node& block) {
   return id.IsDefined() && id.IsScalar() ? datasets::find_source(id.Scalar()) : nullptr;
 }
 
-// The datasets of a block.
-std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErrors& errors) {
+// The datasets of a block. `cache_bytes`: of the devices that its kernels run on.
+std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t cache_bytes, YamlErrors& errors) {
   const YAML::Node node = child(block, "data");
   if (!node.IsDefined() || !node.IsMap()) {
     errors.add(node.IsDefined() ? node : block, "A block needs 'data', a map with 'source' and its parameters.");
@@ -150,6 +152,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
     DataSpec spec;
     spec.source = id;
     spec.seed = seed;
+    bool streamed = false;
     if (!source->uses_shape) spec.layers = 0;
     for (const auto& [key, value] : values) {
       if (key == "d") {
@@ -157,6 +160,8 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
       } else if (key == "shapes") {
         spec.shape.rows = read_integer(value[0], "rows", 1, kMaxDimension, errors).value_or(0);
         spec.shape.cols = read_integer(value[1], "cols", 1, kMaxDimension, errors).value_or(0);
+      } else if (key == "layers" && value.Scalar() == kStreamed) {
+        streamed = true;
       } else if (key == "layers") {
         spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
       } else if (key == "seed") {
@@ -171,6 +176,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
           spec.numbers[key] = read_number(value, key, errors).value_or(0);
       }
     }
+    if (streamed) spec.layers = streamed_layers(spec, cache_bytes);
     if (errors.count() == before) check_parameters(*source, spec, node, checked, errors);
     out.push_back(spec);
   }
@@ -328,7 +334,8 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return errors.add(block, "A block is a map with 'data', 'codecs' and 'kernels', and this one is empty.");
   if (!check_map(block, "experiments", kBlockKeys, errors)) return;
   const size_t problems = errors.count();
-  const std::vector<DataSpec> data = read_data(block, seed, errors);
+  const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
+  const std::vector<DataSpec> data = read_data(block, seed, largest_cache(choice.backends), errors);
   std::vector<CodecSpec> specs;
   const YAML::Node list = child(block, "codecs");
   if (!list.IsDefined() || list.IsNull())
@@ -339,7 +346,6 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     errors.add(list, "The list 'codecs' is empty.");
   else
     for (const YAML::Node& node : list) read_codec(node, codecs, specs, errors);
-  const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
   const auto of_files = [](const DataSpec& one) { return !datasets::find_source(one.source)->uses_shape; };
   if (choice.asks_for(Task::step) && !std::ranges::all_of(data, of_files))
     errors.add(child(block, "data"),

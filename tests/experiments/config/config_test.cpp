@@ -376,6 +376,27 @@ TEST_CASE("the op size gives one case a codec, whatever the backends and threads
   CHECK(experiment.cases[0].name().ends_with("/size"));
 }
 
+TEST_CASE("'layers: streamed' is as many layers as caches do not hold, within memory and time") {
+  constexpr int64_t kMiB = 1 << 20;
+  DataSpec data;
+  data.source = "gaussian";
+  data.shape = {4096, 4096};
+  CHECK(streamed_layers(data, 32 * kMiB) == 16);  // half of 16 layers of 16 MiB is 4 x 32 MiB
+  CHECK(streamed_layers(data, 33 * kMiB) == 17);
+  CHECK(streamed_layers(data, 0) == 16);                 // an unknown cache
+  CHECK(streamed_layers(data, int64_t{1} << 40) <= 64);  // time
+  data.shape = {1 << 15, 1 << 15};
+  CHECK(streamed_layers(data, kMiB) == 1);
+  const int64_t cache = largest_cache(std::vector<std::string>{"best"});
+  const auto layers = parse(with_block("  - data: {source: gaussian, sigma: 4, d: 4096, layers: streamed}\n"
+                                       "    codecs: plain\n"))
+                          .cases.at(0)
+                          .data.layers;
+  CHECK((layers * 8 * kMiB >= 4 * cache || layers == 64));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, layers: many}\n    codecs: plain\n")),
+             ContainsSubstring("'layers' must be an integer"));
+}
+
 TEST_CASE("batch is an axis of matmul alone, in names, exclusions and edits") {
   const std::string block =
       "  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: {backend: scalar, op: "
@@ -407,6 +428,25 @@ TEST_CASE("activations are an axis of matmul alone; unfused products take them a
              ContainsSubstring("'activations' are the tokens of a matmul or a step"));
   CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matmul, activations: f16}\n")),
              ContainsSubstring("'activations' does not know 'f16'"));
+}
+
+TEST_CASE("the old word 'tuning' is read as 'policy': in kernels, in rules and on the command line") {
+  const auto block = [](const std::string& key) {
+    return kData + "    codecs: tuned\n    kernels: {backend: scalar, " + key + "}\n";
+  };
+  const auto count = [&](const std::string& text, const ConfigEdits& edits = {}) {
+    return parse(with_block(text), edits).cases.size();
+  };
+  CHECK(count(block("policy: default")) == 1);
+  CHECK(count(block("tuning: default")) == 1);
+  CHECK(count(block("policy: other")) == 0);
+  CHECK(count(block("tuning: other")) == 0);
+  CHECK(count(block("tuning: other"), {.axes = {"tuning=default"}}) == 1);
+  CHECK(count(block("tuning: other"), {.axes = {"policy=default"}}) == 1);
+  CHECK(count(block("policy: default") + "    exclude: [{policy: default}]\n") == 0);
+  CHECK(count(block("policy: default") + "    exclude: [{tuning: default}]\n") == 0);
+  CHECK_THAT(error_of(with_block(block("policy: first, tuning: first"))),
+             ContainsSubstring("'tuning' is the old word for 'policy'"));
 }
 
 TEST_CASE("keys are stable, differ with settings and format version") {
