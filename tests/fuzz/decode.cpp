@@ -1,5 +1,5 @@
-// Streams from anywhere: the reference decoder takes or refuses them, and what it takes, every scalar kernel decodes and
-// multiplies alike. ECMV_FUZZ_CODEC=ID makes every input one of that codec.
+// Streams from anywhere: the reference decoder takes or refuses them, and what it takes, every scalar kernel decodes
+// and multiplies alike. ECMV_FUZZ_CODEC=ID makes every input one of that codec.
 //
 // An input: 2 bytes that name the codec, 2 for each of its settings, element type (1), rows (2), columns (2), number of
 // sections (1), the length of each but the last (2), and the sections themselves.

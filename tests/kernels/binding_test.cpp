@@ -11,8 +11,8 @@
 
 #include "backends/pass.h"
 #include "codecs/registry.h"
-#include "tests/kernels/group_scales.h"
 #include "tests/kernels/places.h"
+#include "tests/kernels/products/group_scales.h"
 #include "tests/test_matrices.h"
 
 #if defined(__SANITIZE_ADDRESS__)

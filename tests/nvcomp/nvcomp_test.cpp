@@ -1,6 +1,6 @@
-// The codec nvcomp with libraries that pass for nvCOMP and for NVIDIA's driver (fake_nvcomp.c, fake_driver.c): where chunks
-// begin and end, what is counted, and what is said when something is missing or fails. Whether the real library is called
-// rightly, only a device shows.
+// The codec nvcomp with libraries that pass for nvCOMP and for NVIDIA's driver (fake_nvcomp.c, fake_driver.c): where
+// chunks begin and end, what is counted, and what is said when something is missing or fails. Whether the real library
+// is called rightly, only a device shows.
 #include <dlfcn.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -187,8 +187,8 @@ TEST_CASE("devices share float products and decoding steps in pairs of layers, b
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
   Command command;
-  // Two devices have 64 and 66 columns, three 64, 64 and 2; a third layer has no partner. Names of the model's layers say
-  // which are pairs. What cannot be split so is refused.
+  // Two devices have 64 and 66 columns, three 64, 64 and 2; a third layer has no partner. Names of the model's layers
+  // say which are pairs. What cannot be split so is refused.
   std::ofstream(command.folder / "pairs.yaml") << R"(schema: 1
 name: pairs
 experiments:

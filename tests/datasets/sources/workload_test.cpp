@@ -60,7 +60,7 @@ TEST_CASE("the workloads are many, small and of every type from int8 to fp64") {
 
 TEST_CASE("the images of seed 1 are frozen") {
   const std::map<std::string_view, uint64_t> frozen = {
-#include "tests/datasets/workload_hashes.inc"
+#include "tests/datasets/sources/workload_hashes.inc"
   };
   for (const Workload& workload : all_workloads()) {
     INFO(workload.name);

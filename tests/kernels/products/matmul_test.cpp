@@ -1,10 +1,11 @@
 // Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1
-// to 64 tokens, held to the bound of float32 sums, or of matrix units', around sums in double precision (backends/exact_product.h).
+// to 64 tokens, held to the bound of float32 sums, or of matrix units', around sums in double precision
+// (backends/exact_product.h).
 #include <bit>
 #include <cmath>
 
 #include "backends/cpu/products/copy_rows.h"
-#include "tests/kernels/products.h"
+#include "tests/kernels/products/products.h"
 #include "tests/test_settings.h"
 
 using namespace ecmv;
@@ -243,7 +244,8 @@ TEST_CASE("products refuse streams of quad_huffman of bf16 of before version 7, 
   }
 }
 
-// Steps follow each other as fast as memory gives them: registers that matrix units still read were once written only so.
+// Steps follow each other as fast as memory gives them: registers that matrix units still read were once written only
+// so.
 TEST_CASE("matmul kernels keep the bound on this machine's GPUs with thousands of rows and columns", "[gpu]") {
   Devices all = devices_or_skip(Place::gpu);
   const codecs::CodecEntry& entry = each_codec();
@@ -278,8 +280,8 @@ TEST_CASE("unfused products take every element type that float32 holds") {
     }
 }
 
-// Each product but the first is just below the last bit of the first, so that a unit that cuts loses it, and all of them
-// in one direction: errors add up to nearly what the bound allows. float32 rounds each to 0 as well, and may.
+// Each product but the first is just below the last bit of the first, so that a unit that cuts loses it, and all of
+// them in one direction: errors add up to nearly what the bound allows. float32 rounds each to 0 as well, and may.
 void lose_all_products(Devices devices) {
   constexpr int64_t kRows = 32, kCols = 4096;
   const datasets::Matrix matrix = make_typed_matrix("ones", datasets::ElementType::bf16, {kRows, kCols},

@@ -10,10 +10,10 @@
 //   -->
 //
 // `key=value` chooses cases: `record` (the file), a field of a case (fields.h), `source`, `rows`, `type`, or a setting
-// of the codec; what a row or a text says comes on top of the first line. Of the cases that are left the fastest counts;
-// all must be one codec's, of one data set, op, batch, device, thread count and cache class. A number is a metric
-// (metrics.h) or `read_bandwidth`, in units of M, G or T where it says so; `A / B` divides two, which must be of the
-// same run and the same cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not
+// of the codec; what a row or a text says comes on top of the first line. Of the cases that are left the fastest
+// counts; all must be one codec's, of one data set, op, batch, device, thread count and cache class. A number is a
+// metric (metrics.h) or `read_bandwidth`, in units of M, G or T where it says so; `A / B` divides two, which must be of
+// the same run and the same cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not
 // results. `text` is a piece of the paragraph with one number first, its T, G or M behind it. `plain` lists numbers
 // that are no results: sizes, settings. Every number with a decimal point, T, G or % must be one or the other.
 //

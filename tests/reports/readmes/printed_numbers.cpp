@@ -1,4 +1,4 @@
-#include "tests/reports/printed_numbers.h"
+#include "tests/reports/readmes/printed_numbers.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Products of matrices with a scale for each group of columns of a row.
-#include "tests/kernels/products.h"
+#include "tests/kernels/products/products.h"
 
 using namespace ecmv;
 using namespace ecmv::tests;

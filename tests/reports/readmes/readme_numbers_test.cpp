@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "tests/reports/fixtures.h"
-#include "tests/reports/printed_numbers.h"
+#include "tests/reports/readmes/printed_numbers.h"
 
 using namespace ecmv::reports;
 using Catch::Matchers::ContainsSubstring;

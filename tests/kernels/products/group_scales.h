@@ -7,8 +7,8 @@
 
 namespace ecmv::tests {
 
-// Of groups of kernel.group_cols times `more` columns, of numbers of both signs; none for other kernels. `for_all_rows`:
-// all rows share a set.
+// Of groups of kernel.group_cols times `more` columns, of numbers of both signs; none for other kernels.
+// `for_all_rows`: all rows share a set.
 inline datasets::Scales scales_for(const backends::Kernel& kernel, datasets::Shape shape, int64_t more = 1,
                                    bool for_all_rows = false) {
   datasets::Scales scales;

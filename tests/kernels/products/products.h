@@ -1,5 +1,5 @@
-// A float product of a matrix by one kernel, held to the bound around sums in double precision (backends/exact_product.h), and
-// matrices and settings for that.
+// A float product of a matrix by one kernel, held to the bound around sums in double precision
+// (backends/exact_product.h), and matrices and settings for that.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/exact_product.h"
-#include "tests/kernels/group_scales.h"
 #include "tests/kernels/places.h"
+#include "tests/kernels/products/group_scales.h"
 #include "tests/test_matrices.h"
 
 namespace ecmv::tests {
