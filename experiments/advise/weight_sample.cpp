@@ -41,7 +41,8 @@ int64_t rows_of(const std::vector<datasets::WeightLayer>& layers) {
   return rows;
 }
 
-// Copies of the sampled block that make what is coded larger than caches, of blocks that there are.
+// How often the sampled block stands in memory: until caches do not hold its codes, but at most once a block of the
+// model.
 int64_t copies_of(const datasets::WeightLayers& weights, const std::vector<datasets::WeightLayer>& layers, int64_t rows,
                   int64_t cache_bytes) {
   std::set<int64_t> blocks;

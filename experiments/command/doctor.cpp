@@ -1,4 +1,4 @@
-// ecmv doctor: what of this machine falsifies measurements, and what is missing.
+// ecmv doctor: what on this machine disturbs measurements, and what is missing.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -55,7 +55,7 @@ class Exporter {
   Exporter(const ExportOptions& options, std::ostream& out, std::ostream& messages)
       : options_(options), out_(out), messages_(messages) {}
 
-  // Cases of one dataset; those of the same codec stand together.
+  // Cases of one dataset, sorted by codec.
   void dataset(std::span<const Case> cases) {
     const DataSpec& data = cases.front().data;
     datasets::Dataset dataset;

@@ -1,5 +1,5 @@
-// ecmv list: what there is. Everything is put into JSON first, with real booleans, numbers and lists; what people see is
-// made of that.
+// ecmv list: what there is. Everything is put into JSON first, with real booleans, numbers and lists; what people see
+// is made of that.
 #include <iostream>
 #include <map>
 #include <memory>

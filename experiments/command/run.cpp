@@ -145,7 +145,7 @@ void warn_of_load(backends::cpu::CoreWatch& cores) {
         worst.throttle_events.value_or(0) > 0 ? ", and the kernel counted throttling" : "");
 }
 
-// Of a shard, whether one of its own cases does; another shard may have them.
+// Whether a case runs on this backend. Another shard may have its cases.
 bool asks_for(const Experiment& experiment, const std::string& backend) {
   return !experiment.shard ||
          std::ranges::any_of(experiment.cases, [&](const Case& one) { return one.kernel.backend == backend; });

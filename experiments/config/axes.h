@@ -1,7 +1,7 @@
-// The axes of a config's `kernels`, one row of a table each. From the table come the keys of configs and of `exclude`, the
-// flags of a run without a config and their help, the defaults, the names of cases, the fields of records, and the part of
-// config.schema.json that a test compares with it. To add an axis: a row in axes.cpp, a list in KernelChoice, a field in
-// KernelSpec, and what it does in expand.cpp.
+// The axes of a config's `kernels`, one row of a table each. From the table come the keys of configs and of `exclude`,
+// the flags of a run without a config and their help, the defaults, the names of cases, the fields of records, and the
+// part of config.schema.json that a test compares with it. To add an axis: a row in axes.cpp, a list in KernelChoice, a
+// field in KernelSpec, and what it does in expand.cpp.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct KernelChoice {
   bool asks_for(Task task) const;
 };
 
-// Where the reader puts an axis's values: words, numbers, or a list of an enum whose values are in the order of the words.
+// Where the reader puts an axis's values: words, numbers, or a list of an enum whose values are in the order of the
+// words.
 using KernelChoiceField = std::variant<std::vector<std::string> KernelChoice::*, std::vector<int64_t> KernelChoice::*,
                                        std::string KernelChoice::*, std::vector<Task> KernelChoice::*,
                                        std::vector<backends::Activations> KernelChoice::*>;

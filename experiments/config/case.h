@@ -25,7 +25,7 @@ struct DataSpec {
   uint64_t seed = 1;
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
-  datasets::QuantiserChoice quantiser = {};  // what is made of the source's floats; without an id nothing
+  datasets::QuantiserChoice quantiser = {};  // for the source's floats; without an id they stay
   std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
   std::string short_name() const;            // without the seed where it is 1: for people
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
@@ -36,7 +36,7 @@ struct CodecSpec {
   backends::Settings settings;  // resolved: every setting has its value
   uint32_t format_version = 1;
   std::vector<std::string> non_default = {};  // names of the settings that have other values than by default
-  // Of a mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
+  // A mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
   std::vector<std::string> kinds = {};
   std::vector<CodecSpec> of_kinds = {};
   bool is_mix() const { return !kinds.empty(); }
@@ -47,7 +47,7 @@ struct CodecSpec {
 CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings settings);
 
 // What a case does. `step`: a decoding step, the matmul of every layer of a model, each by the kernel that suits it
-// (plan/step.h). `size`: nothing runs, and the record says what is stored.
+// (plan/step.h). `size`: nothing runs, and the record has the stored bytes.
 enum class Task : uint8_t { decode, matvec, matmul, step, size };
 std::string_view task_name(Task task);
 
@@ -117,8 +117,8 @@ struct Experiment {
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
   bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;     // cases of the same data stand together, within them those of the same codec
-  std::optional<Shard> shard;  // of the cases there were, these are the ones of
+  std::vector<Case> cases;     // sorted by data, then by codec
+  std::optional<Shard> shard;  // the part of the config's cases that these are
 };
 
 }  // namespace ecmv::experiments

@@ -75,8 +75,8 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   }
 }
 
-// The instruction sets of this backend among the names, "" for its best device. A backend without any of them has its best
-// device, but for `simd`, which then has nothing to do.
+// The instruction sets of this backend among the names, "" for its best device. A backend without any of them has its
+// best device, but for `simd`, which then has nothing to do.
 std::vector<std::string> targets_of(const std::string& backend, const std::vector<std::string>& names) {
   if (backend == "scalar") return {""};
   const backends::Backend* found = backends::find_backend(backend);

@@ -72,8 +72,8 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   }
 }
 
-// Columns of a row that share a scale of their own, made by a quantiser or stored in a file; 0: all of a row do. Of a file
-// that cannot be read 0: loading says what is wrong with it.
+// How many columns of a row share a scale, made by a quantiser or stored in a file; 0: the whole row does. 0 also for a
+// file that cannot be read: loading says what is wrong with it.
 int64_t group_cols_of(const DataSpec& data) {
   if (!data.quantiser.id.empty()) return datasets::group_cols(data.quantiser);
   const datasets::DataSource& source = *datasets::find_source(data.source);
@@ -97,6 +97,40 @@ std::vector<std::string_view> data_keys(const datasets::DataSource* source) {
 const datasets::DataSource* source_of(const YAML::Node& block) {
   const YAML::Node id = child(child(block, "data"), "source");
   return id.IsDefined() && id.IsScalar() ? datasets::find_source(id.Scalar()) : nullptr;
+}
+
+// One combination of the axes of `data`.
+DataSpec data_spec(const std::map<std::string, YAML::Node>& values, const datasets::DataSource& source, uint64_t seed,
+                   int64_t cache_bytes, const NamedQuantisers& quantisers, YamlErrors& errors) {
+  DataSpec spec;
+  spec.source = source.id;
+  spec.seed = seed;
+  if (!source.uses_shape) spec.layers = 0;
+  bool streamed = false;
+  for (const auto& [key, value] : values) {
+    if (key == "d") {
+      spec.shape.rows = spec.shape.cols = read_integer(value, "d", 1, kMaxDimension, errors).value_or(0);
+    } else if (key == "shapes") {
+      spec.shape.rows = read_integer(value[0], "rows", 1, kMaxDimension, errors).value_or(0);
+      spec.shape.cols = read_integer(value[1], "cols", 1, kMaxDimension, errors).value_or(0);
+    } else if (key == "layers" && value.Scalar() == kStreamed) {
+      streamed = true;
+    } else if (key == "layers") {
+      spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
+    } else if (key == "seed") {
+      spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
+    } else if (key == "quantise") {
+      spec.quantiser = quantisers.at(value.Scalar());
+    } else {
+      const auto parameter = std::ranges::find(source.parameters, key, &datasets::ParameterInfo::name);
+      if (parameter->is_text)
+        spec.texts[key] = read_text(value, key, errors).value_or("");
+      else
+        spec.numbers[key] = read_number(value, key, errors).value_or(0);
+    }
+  }
+  if (streamed) spec.layers = streamed_layers(spec, cache_bytes);
+  return spec;
 }
 
 // The datasets of a block. `cache_bytes`: of the devices that its kernels run on.
@@ -149,36 +183,8 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t 
   std::vector<DataSpec> out;
   for (const auto& values : product(axes, zip)) {
     const size_t before = errors.count();
-    DataSpec spec;
-    spec.source = id;
-    spec.seed = seed;
-    bool streamed = false;
-    if (!source->uses_shape) spec.layers = 0;
-    for (const auto& [key, value] : values) {
-      if (key == "d") {
-        spec.shape.rows = spec.shape.cols = read_integer(value, "d", 1, kMaxDimension, errors).value_or(0);
-      } else if (key == "shapes") {
-        spec.shape.rows = read_integer(value[0], "rows", 1, kMaxDimension, errors).value_or(0);
-        spec.shape.cols = read_integer(value[1], "cols", 1, kMaxDimension, errors).value_or(0);
-      } else if (key == "layers" && value.Scalar() == kStreamed) {
-        streamed = true;
-      } else if (key == "layers") {
-        spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
-      } else if (key == "seed") {
-        spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
-      } else if (key == "quantise") {
-        spec.quantiser = quantisers[value.Scalar()];
-      } else {
-        const auto parameter = std::ranges::find(source->parameters, key, &datasets::ParameterInfo::name);
-        if (parameter->is_text)
-          spec.texts[key] = read_text(value, key, errors).value_or("");
-        else
-          spec.numbers[key] = read_number(value, key, errors).value_or(0);
-      }
-    }
-    if (streamed) spec.layers = streamed_layers(spec, cache_bytes);
-    if (errors.count() == before) check_parameters(*source, spec, node, checked, errors);
-    out.push_back(spec);
+    out.push_back(data_spec(values, *source, seed, cache_bytes, quantisers, errors));
+    if (errors.count() == before) check_parameters(*source, out.back(), node, checked, errors);
   }
   return out;
 }

@@ -28,8 +28,8 @@ KernelChoice everything() {
   return choice;
 }
 
-// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of groups
-// and with them.
+// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of
+// groups and with them.
 std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
   constexpr int64_t kAnyGroup = int64_t{1} << 20;  // of so many columns that each kernel for groups takes them
   KernelChoice choice = everything();

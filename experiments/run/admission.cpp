@@ -247,7 +247,7 @@ std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, con
   return slot;
 }
 
-// Of each layer one of its own, kept for cases with the same layers.
+// A copy of its own for each layer, kept for cases with the same layers.
 std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const LayersOrParts& layers,
                                                        bool pairs, const std::vector<size_t>& order) {
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", place_of_uploads(device, pairs), order.size())];

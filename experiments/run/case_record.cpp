@@ -203,7 +203,7 @@ void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span
   record.ranks.devices = device.devices();
   record.ranks.links = device.links();
   record.ranks.bound = device.bound();
-  // Of all devices.
+  // All devices together.
   if (!device.devices().empty()) record.kernel.compute_units *= device.ranks();
   record.ranks.exchanges = all.exchanges;
   if (reference.layers() == 0) return;

@@ -1,4 +1,4 @@
-// The record of a case: what is known before it runs, and what each stage of the run adds.
+// The record of a case: describe_case() before it runs, then each stage of the run fills in its part.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ namespace ecmv::experiments {
 class RankDevice;
 struct LayerSplit;
 
-// What is known before anything ran.
+// The facts before anything ran.
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id);
 reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Dataset& dataset);
 
@@ -29,7 +29,7 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
 void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
                const std::vector<backends::CompressedMatrix>& layers, std::span<const datasets::Scales> scales = {},
                std::span<const int64_t> copies = {});
-// The layers that a step walks over, instead of those of the data.
+// Replaces the data's layers by the ones that a step walks over.
 void fill_step(reports::CaseRecord& record, const std::vector<datasets::Matrix>& matrices, int repeat);
 void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& distortion);
 // The device's model, followed by its number where it is not the first of its backend.
@@ -45,7 +45,7 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Refere
 // Leaves out what the device did not tell.
 void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after);
 
-// What the machine did beside while the case was measured, and how fast its cores were.
+// What else the machine did while the case was measured, and how fast its cores were.
 void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance,
                const backends::cpu::CoreState& cores);
 

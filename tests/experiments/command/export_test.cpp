@@ -1,4 +1,4 @@
-// Claims about `ecmv export`: what is written is what is stored, and others can read it.
+// Claims about `ecmv export`: files hold the stored bytes, and others can read them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -57,7 +57,7 @@ size_t cases_in(const fs::path& file) {
   }
 }
 
-// A run of which one case is over and the next one lasts, and its processes.
+// A run with one case over and the next one lasting, and its processes.
 struct LongRun {
   Command command;
   std::vector<std::string> arguments;
@@ -109,7 +109,8 @@ name: chain
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[128, 128], [130, 130], [3, 3]]}
     codecs: all
-    kernels: {backend: emulator, simd_target: all, devices: [1, 2, 3, 4], engine: [nccl, peer], variant: first, policy: first}
+    kernels: {backend: emulator, simd_target: all, devices: [1, 2, 3, 4], engine: [nccl, peer],
+              variant: first, policy: first}
 )";
   CHECK(command({"run", "chain.yaml", "-o", "r.jsonl", "--filter", "devices[0-9]:peer|raw_int8|quad_huffman"}) == 0);
   INFO(command.err);
@@ -194,7 +195,8 @@ name: pairs
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[130, 130]]}
     codecs: all
-    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], split: [rows, pairs], variant: first, policy: first}
+    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], split: [rows, pairs],
+              variant: first, policy: first}
   - data: {source: gaussian, sigma: 4, layers: 4, shapes: [[1200, 1200]]}
     codecs: [raw_int8]
     kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, policy: first, unfused: always}
@@ -206,7 +208,8 @@ experiments:
     kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, policy: first}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3], split: [rows, pairs], variant: first, policy: first}
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3], split: [rows, pairs],
+              variant: first, policy: first}
 )";
   CHECK(command({"run", "pairs.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "mat"}) == 0);
   INFO(command.err);

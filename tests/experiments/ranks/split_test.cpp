@@ -119,7 +119,7 @@ TEST_CASE("parts of columns and of rows are those elements") {
     for (size_t col = 0; col < 6; ++col)
       CHECK(parts[3].elements[row * 6 + col] == layers[1].elements[row * 70 + 64 + col]);
   CHECK(parts[3].content_hash == datasets::content_hash(parts[3].view()));
-  // Of two bytes an element.
+  // Elements of two bytes.
   datasets::Matrix wide = layer("c", {3, 140});
   wide.type = datasets::ElementType::bf16;
   wide.shape.cols = 70;
