@@ -1,5 +1,5 @@
 // See shard.h.
-#include "experiments/run/shard.h"
+#include "experiments/plan/shard.h"
 
 #include <algorithm>
 #include <charconv>

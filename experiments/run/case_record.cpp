@@ -1,17 +1,17 @@
-// See fill_record.h.
-#include "experiments/run/fill_record.h"
+// See case_record.h.
+#include "experiments/run/case_record.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "datasets/scales.h"
+#include "experiments/config/axes.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
+#include "experiments/run/quantile.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -65,38 +65,6 @@ void fill_shapes(reports::CaseRecord::Data& data, const std::vector<datasets::Ma
 
 }  // namespace
 
-datasets::Dataset load_dataset(const DataSpec& data) {
-  const datasets::DataSource* source = datasets::find_source(data.source);
-  if (source == nullptr) throw datasets::DatasetError("There is no data source '" + data.source + "'.");
-  datasets::Dataset dataset = source->load({data.shape, data.layers, data.seed, data.numbers, data.texts});
-  return data.quantiser.id.empty() ? dataset : datasets::quantise(std::move(dataset), data.quantiser);
-}
-
-backends::PassPlan plan_for(const KernelSpec& spec, const codecs::CodecEntry& entry, const ReferenceChain& chain) {
-  backends::PassPlan plan;
-  plan.op = spec.op;
-  plan.chained = chain.chained;
-  plan.inputs = chain.inputs;
-  plan.scales = chain.scales;
-  plan.batch = spec.batch;
-  plan.activations = spec.activations;
-  plan.graph = spec.launch != "plain";
-  if (spec.variant == "reference") {
-    plan.reference_decode = entry.codec->decode;
-    return plan;
-  }
-  const backends::Op wanted = spec.unfused ? backends::Op::decode : spec.op;
-  for (const backends::Kernel& kernel : entry.kernels(spec.backend)) {
-    if (kernel.op != wanted || kernel.variant != spec.variant) continue;
-    if (wanted == backends::Op::matmul && kernel.activations != spec.activations) continue;
-    plan.kernel = &kernel;
-    plan.policy = kernel.policies.find(spec.tuning);
-    if (plan.policy != nullptr) return plan;
-  }
-  throw std::invalid_argument(
-      fmt::format("The codec '{}' has no kernel {} on the backend '{}'.", entry.id, spec.name(), spec.backend));
-}
-
 // Records have one from a list as a text, also where it is a number: stored records do.
 bool is_listed(const codecs::Codec& codec, std::string_view setting) {
   return std::any_of(codec.settings.begin(), codec.settings.end(), [&](const codecs::SettingInfo& info) {
@@ -139,19 +107,8 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
     else
       record.codec.settings[name] = *integer;
   }
-  record.kernel.backend = one.kernel.backend;
-  record.kernel.op = one.kernel.op_name();
-  record.kernel.variant = one.kernel.variant;
-  record.kernel.policy = one.kernel.tuning;
-  record.kernel.simd_target = one.kernel.simd_target;
-  record.kernel.threads = one.kernel.threads;
-  record.kernel.unfused = one.kernel.unfused;
-  record.kernel.batch = one.kernel.batch;
-  if (one.kernel.op == backends::Op::matmul) record.kernel.activations = activations_name(one.kernel.activations);
-  record.ranks.count = one.kernel.ranks;
-  record.ranks.engine = one.kernel.engine;
-  if (one.kernel.ranks > 1) record.ranks.split = one.kernel.pairs ? "pairs" : "rows";
-  record.kernel.launch = one.kernel.launch;
+  for (const KernelAxis& axis : kernel_axes())
+    if (axis.record != nullptr) axis.record(one.kernel, record);
   return record;
 }
 
@@ -172,13 +129,6 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
   }
   data.type = fmt::format("{}", fmt::join(types, ", "));
   return data;
-}
-
-std::vector<double> entropies_of(const datasets::Dataset& dataset) {
-  std::vector<double> entropies;
-  for (const datasets::Matrix& matrix : dataset.layers)
-    entropies.push_back(datasets::entropy_bits_per_element(matrix.view()));
-  return entropies;
 }
 
 void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
@@ -253,7 +203,7 @@ void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span
   record.ranks.devices = device.devices();
   record.ranks.links = device.links();
   record.ranks.bound = device.bound();
-  // Of all devices.
+  // All devices together.
   if (!device.devices().empty()) record.kernel.compute_units *= device.ranks();
   record.ranks.exchanges = all.exchanges;
   if (reference.layers() == 0) return;
@@ -318,15 +268,6 @@ void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& di
   record.host.dependent_ops_per_s = cores.dependent_ops_per_s;
   record.host.clock_hz = cores.clock_hz;
   record.host.throttle_events = cores.throttle_events;
-}
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  std::sort(values.begin(), values.end());
-  const double position = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(position);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (position - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
 }  // namespace ecmv::experiments

@@ -15,8 +15,8 @@ Shard parse_shard(const std::string& text, const std::string& what);
 // TEST_TOTAL_SHARDS) asks for; nullopt where neither does. Throws UsageError where the variables make no sense.
 std::optional<Shard> shard_of_environment();
 
-// Keeps every count-th dataset with all of its cases, so that what is compared stays together. All shards together have
-// the cases of the experiment, each once. Returns a sentence about what is left.
+// Keeps every count-th dataset with all of its cases, so that cases that are compared stay together. All shards
+// together have the cases of the experiment, each once. Returns a sentence about the cases that are left.
 std::string keep_shard(Experiment& experiment, const Shard& shard);
 
 }  // namespace ecmv::experiments
