@@ -1,16 +1,17 @@
-// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows of 256
-// columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer while its x is still
-// travelling between the blocks, so that once x arrives only products of bytes are left. Four more lane groups, the helpers, do
-// what comes between layers, so that decoding goes on meanwhile: hand out results as soon as all tiles are multiplied, make the
-// table of the layer after the next one, and bring the next x to shared memory (exchange.h).
+// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows
+// of 256 columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer
+// while its x is still travelling between the blocks, so that once x arrives only products of bytes are left. Four
+// more lane groups, the helpers, do what comes between layers, so that decoding goes on meanwhile: hand out results as
+// soon as all tiles are multiplied, make the table of the layer after the next one, and bring the next x to shared
+// memory (exchange.h).
 //
 //   lane groups    decode(k) | await x(k) | multiply(k) | decode(k+1) ...
 //   helpers                                await multiply(k) | results(k) | table(k+2) | await x(k+1) ...
 //
-// They meet at gates: x of a layer is there; all have multiplied; a table is there, of which two take turns. (H200, d = 4096,
-// sigma 4, K = 8, B = 4, T = 8: with results, tables and x by the lane groups themselves, which met twice a layer, 5.5 us a layer,
-// so 4.0.) Bulk copies, because copies of lanes pass the unit that also looks for x. Eight columns a symbol only: other tiles of
-// 256 columns have several segments.
+// They meet at gates: x of a layer is there; all have multiplied; a table is there, of which two take turns. (H200, d
+// = 4096, sigma 4, K = 8, B = 4, T = 8: with results, tables and x by the lane groups themselves, which met twice a
+// layer, 5.5 us a layer, so 4.0.) Bulk copies, because copies of lanes pass the unit that also looks for x. Eight
+// columns a symbol only: other tiles of 256 columns have several segments.
 #pragma once
 
 #include "backends/gpu/gate.h"
@@ -18,8 +19,8 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the rows; the
-// descriptions of all layers.
+// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the
+// rows; the descriptions of all layers.
 struct AheadPlaces {
   gpu::Pointer<std::byte> first;
   static constexpr int kGates = 4, kXSumsAt = kGates * gpu::kGateBytes, kSumsAt = kXSumsAt + 2 * kHelpers * 4;
@@ -92,8 +93,8 @@ class AheadHelper {
     }
     end_x(0, own);
   }
-  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without rows of
-  // the next layer reads nothing (the exchange's first rule).
+  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without
+  // rows of the next layer reads nothing (the exchange's first rule).
   ECMV_GPU_DEVICE void await_x(int number) const {
     const Matrix& matrix = layers_[number + 1].matrix;
     const int pairs = (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair,

@@ -1,9 +1,8 @@
 // Decoding to memory, of int8, bf16 and f8 elements. A lane that stored its own row would send 16 bytes to each of 32
-// rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared memory
-// (rows_gpu.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster, though lines
-// have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256).
-// Raw bits of int8 elements are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8
-// 117.2 and 120.6).
+// rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared
+// memory (rows_gpu.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
+// though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8 elements
+// are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8 117.2 and 120.6).
 #pragma once
 
 #include "codecs/quad_huffman/plan_gpu.h"
@@ -15,8 +14,8 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 inline constexpr int kStoredBytes = 256;
 inline constexpr int64_t kStoredPieceBytes = int64_t{kLanes} * kStoredBytes;
 
-// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes` of
-// each exist. All 16 bytes at once where they all begin at a multiple of 16.
+// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes`
+// of each exist. All 16 bytes at once where they all begin at a multiple of 16.
 template <typename Piece>
 ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> decoded, int64_t row_bytes, int rows,
                                  int bytes, bool aligned) {

@@ -1,14 +1,15 @@
-// Products with up to 16 tokens of bf16 on matrix units, without a detour through shared memory: what a lane decodes of its
-// row, eight columns at a time, is its part of an operand as it is (gpu/row_units.h). Several blocks, the shares, take
-// some of the columns each, so that their tokens are in shared memory as a whole; what they sum up is added by a launch
-// behind the product (gpu/token_shares.h).
+// Products with up to 16 tokens of bf16 on matrix units, without a detour through shared memory: what a lane decodes
+// of its row, eight columns at a time, is its part of an operand as it is (gpu/row_units.h). Several blocks, the
+// shares, take some of the columns each, so that their tokens are in shared memory as a whole; what they sum up is
+// added by a launch behind the product (gpu/token_shares.h).
 //
-// int8 elements are made numbers of bf16 by nothing but byte permutations: an integer of 8 bits in the low byte of a bf16
-// is that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers
-// as any others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w -
-// lowest = m or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers
-// is taken away at the end. f8 elements want scaled tokens, too (floats_gpu.h). Operations for four columns beyond the
-// codes': 1 multiply-add and 1 logic operation (folded cells), 2 byte permutations; 0.5 matrix products and 0.5 loads of 16 bytes for each four tokens.
+// int8 elements are made numbers of bf16 by nothing but byte permutations: an integer of 8 bits in the low byte of a
+// bf16 is that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal
+// numbers as any others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of
+// v = w - lowest = m or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the
+// tokens' numbers is taken away at the end. f8 elements want scaled tokens, too (floats_gpu.h). Operations for four
+// columns beyond the codes': 1 multiply-add and 1 logic operation (folded cells), 2 byte permutations; 0.5 matrix
+// products and 0.5 loads of 16 bytes for each four tokens.
 #pragma once
 
 #include "backends/gpu/products/row_units.h"
@@ -22,8 +23,8 @@ inline constexpr int kFewTile = 4, kFewTiles = 4, kFewTokens = kFewTile * kFewTi
 // Behind each pair, so that what lanes read of two pairs at once lies in different banks.
 inline constexpr int kPairPadding = 32;
 
-// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], and of each token and lane
-// group the largest number's bits and the sum [2, tokens, 32].
+// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], and of each token and
+// lane group the largest number's bits and the sum [2, tokens, 32].
 struct FewLayout {
   int tokens = 0, pair_bytes = 0, facts = 0;
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
@@ -72,8 +73,8 @@ struct TokenFacts {
     for (int distance = kLanes / 2; distance > 0; distance /= 2) total += LaneGroup::shuffle_xor(total, distance);
   }
 };
-// Once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of `largest` and
-// `totals`, at 32 * token.
+// Once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of
+// `largest` and `totals`, at 32 * token.
 ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu::Pointer<uint32_t> largest,
                                       gpu::Pointer<float> totals) {
   const int lane = LaneGroup::lane();
@@ -86,9 +87,9 @@ ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu
   }
 }
 
-// The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads have met.
-// Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16 tokens: a
-// product of fragments of int8 took 78 us so, and 83 with one token after the other.)
+// The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads
+// have met. Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16
+// tokens: a product of fragments of int8 took 78 us so, and 83 with one token after the other.)
 ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                     gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
   constexpr int kLoads = 4;  // under way
@@ -116,8 +117,8 @@ ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& co
   join_token_facts(x.batch, lane_groups, parts, largest, totals);
 }
 
-// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
-// many powers of two they are scaled.
+// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token):
+// by how many powers of two they are scaled.
 template <bool kScaled, typename ShiftOf>
 ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int pairs, int pair_bytes,
                                      gpu::Pointer<std::byte> to, ShiftOf shift_of) {
@@ -136,8 +137,8 @@ ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const TileCols& c
   }
 }
 
-// What a patch adds to the sums of its row: `change` times the numbers of its column, in all tiles. `tokens` are those of this
-// lane's pair, from the tile's first column on, and tiles are `tile_bytes` apart.
+// What a patch adds to the sums of its row: `change` times the numbers of its column, in all tiles. `tokens` are those
+// of this lane's pair, from the tile's first column on, and tiles are `tile_bytes` apart.
 template <int kTiles>
 ECMV_GPU_DEVICE void add_patches(bool has, int row, int col, float change, gpu::Pointer<const std::byte> tokens,
                                  int tile_bytes, float (&products)[kTiles][4]) {

@@ -86,8 +86,8 @@ inline std::string refuses_fragments(const backends::CompressedView& matrix, con
   return refuses_patches(matrix);
 }
 
-// What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included: below n 2^-22 of
-// the sum of the token's numbers that many times, where the bound has n 2^-24.
+// What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included:
+// below n 2^-22 of the sum of the token's numbers that many times, where the bound has n 2^-24.
 inline double offset_of_digits(const Code& code) { return 4.0 * (128 + std::abs(code.lowest)); }
 
 inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
@@ -111,13 +111,13 @@ struct TogetherPlanned {
   Plan plan;
   TogetherLayout layout;
 };
-// Of all numbers of lane groups, whole warpgroups, the one whose blocks are done first, each multiprocessor having one block. No
-// lane groups where nothing fits.
+// Of all numbers of lane groups, whole warpgroups, the one whose blocks are done first, each multiprocessor having one
+// block. No lane groups where nothing fits.
 inline TogetherPlanned plan_together(const RingPolicy& policy, const Code& code, datasets::Shape stored,
                                      int token_tiles, int compute_units, int64_t shared_bytes, bool clusters) {
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
-  // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a tile of 16 lane
-  // groups 40.6 us, one of 24 53.2.)
+  // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a
+  // tile of 16 lane groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, code.tile_cols);
   const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;

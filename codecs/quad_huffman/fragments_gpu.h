@@ -1,13 +1,14 @@
-// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
-// operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens_gpu.h)
-// take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
-// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h). Numbers of int8 and f8 elements are
-// those of few_tokens.
+// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are
+// its part of operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own
+// (few_tokens_gpu.h) take one for four. Several blocks, the shares, take some of the columns each, so that their
+// tokens are in shared memory as a whole; what they sum up is added by a launch behind the product
+// (gpu/token_shares.h). Numbers of int8 and f8 elements are those of few_tokens.
 //
-// Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
-// together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
-// us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4 alone.) Their tokens of bf16 are
-// copied as they are: columns of fragments are in the order of the units (fragments.h).
+// Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them
+// multiply together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T =
+// 12, 16 tokens: 113.1 us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4
+// alone.) Their tokens of bf16 are copied as they are: columns of fragments are in the order of the units
+// (fragments.h).
 #pragma once
 
 #include <type_traits>
@@ -29,9 +30,10 @@ struct FragmentsLayout {
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
-// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
-// many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15), of a
-// unit's columns as its operands have them: where kFours, fragments have four columns that follow each other (fragments.h).
+// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token):
+// by how many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to
+// 7, 8 to 15), of a unit's columns as its operands have them: where kFours, fragments have four columns that follow
+// each other (fragments.h).
 template <int kTokens, bool kScaled, bool kFours, typename ShiftOf, typename Put>
 ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, ShiftOf shift_of, Put put) {
   for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {
@@ -183,8 +185,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTokens * kLanes);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  // Those that multiply together go on together: row groups that do not exist are the last one again, for results that nobody
-  // stores.
+  // Those that multiply together go on together: row groups that do not exist are the last one again, for results that
+  // nobody stores.
   const auto goes_on = [&] { return (kTogether ? group - lane_group % gpu::kWarpgroup : group) < matrix.row_groups; };
   const auto begin = [&](int number, uint32_t after) {
     const int64_t of = !kTogether || group < matrix.row_groups ? group : matrix.row_groups - 1;

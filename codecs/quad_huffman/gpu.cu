@@ -16,7 +16,7 @@
 #include "codecs/quad_huffman/chain_binding_gpu.h"
 #include "codecs/quad_huffman/decode_gpu.h"
 #include "codecs/quad_huffman/floats_gpu.h"
-#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/fragments_binding_gpu.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/plan_gpu.h"

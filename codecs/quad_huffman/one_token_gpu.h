@@ -1,7 +1,8 @@
-// Products of int8 elements with one token of bf16, at the speed of products with int8 vectors. The token is made an integer
-// of four digits with signs times a power of two, once a block (gpu/row_units.h says how exact that is), and matrix units
-// multiply the bytes that lanes decode with all four digits at once. Sums are integers and exact. Operations for four
-// columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1 dot product and 0.25 loads.
+// Products of int8 elements with one token of bf16, at the speed of products with int8 vectors. The token is made an
+// integer of four digits with signs times a power of two, once a block (gpu/row_units.h says how exact that is), and
+// matrix units multiply the bytes that lanes decode with all four digits at once. Sums are integers and exact.
+// Operations for four columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1
+// dot product and 0.25 loads.
 #pragma once
 
 #include "codecs/quad_huffman/few_tokens_gpu.h"
@@ -31,8 +32,8 @@ ECMV_GPU_DEVICE uint32_t largest_number(gpu::Pointer<const uint16_t> x, int cols
   return static_cast<uint32_t>(LaneGroup::reduce_max(lane < lane_groups ? static_cast<int32_t>(by_group[lane]) : 0));
 }
 
-// The digits of the token's columns `cols` to shared memory, zeros past the last column, and what is added up of each digit
-// to sums[digit].
+// The digits of the token's columns `cols` to shared memory, zeros past the last column, and what is added up of each
+// digit to sums[digit].
 ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, const TileCols& cols, int largest_exponent,
                                  gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sums) {
   int32_t own[gpu::kDigits] = {};
@@ -71,9 +72,9 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
   return integer;
 }
 
-// plan.sums: the launch's epoch, [row groups of the block, digits, 32], kDigitFactBytes; plan.inputs: the digits of the share's
-// columns. What is subtracted from all elements is multiplied with the share's columns where the block has a row group's first
-// unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
+// plan.sums: the launch's epoch, [row groups of the block, digits, 32], kDigitFactBytes; plan.inputs: the digits of
+// the share's columns. What is subtracted from all elements is multiplied with the share's columns where the block has
+// a row group's first unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Division division,
                                                                 Hidden hidden, gpu::Pointer<const uint16_t> x,

@@ -1,11 +1,12 @@
-// Patches of strips: packets of eight, a lane each. What a patch says is how far it is from the one before, so lanes first add up theirs. Of
-// a tile's first 256 patches that is done while x is not there yet: a tile of 64 rows has 130 to 180. (With 128 of two bytes loaded so early
-// the others were waited for; all of it done once x was there cost 1 to 2 us of 32 a layer: H200, 16384 x 16384, sigma 1.)
+// Patches of strips: packets of eight, a lane each. What a patch says is how far it is from the one before, so lanes
+// first add up theirs. Of a tile's first 256 patches that is done while x is not there yet: a tile of 64 rows has 130
+// to 180. (With 128 of two bytes loaded so early the others were waited for; all of it done once x was there cost 1 to
+// 2 us of 32 a layer: H200, 16384 x 16384, sigma 1.)
 #pragma once
 
 #include "backends/gpu/bits.h"
 #include "backends/gpu/lanes.h"
-#include "codecs/quad_huffman/strips.h"
+#include "codecs/quad_huffman/format/patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -15,8 +16,8 @@ struct Packet {
   uint32_t words[kPacketWords];
 };
 
-// This lane's of 32 packets from number `first` of `count` of a tile on, whose own first one is number `of_tile` at `patches`. What only moves
-// on where it has none.
+// This lane's of 32 packets from number `first` of `count` of a tile on, whose own first one is number `of_tile` at
+// `patches`. What only moves on where it has none.
 ECMV_GPU_DEVICE Packet load_packet(gpu::Pointer<const uint16_t> patches, uint32_t of_tile, uint32_t first,
                                    uint32_t count) {
   const uint32_t own = first + static_cast<uint32_t>(gpu::Lanes<kLanes>::lane());

@@ -6,6 +6,7 @@
 
 #include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/products/dense_matvec.h"
+#include "codecs/quad_huffman/format/header.h"
 #include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

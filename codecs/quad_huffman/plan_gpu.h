@@ -10,9 +10,8 @@
 #include <type_traits>
 
 #include "codecs/quad_huffman/block_gpu.h"
-#include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/fragments.h"
-#include "codecs/quad_huffman/strips.h"
+#include "codecs/quad_huffman/format/layout.h"
+#include "codecs/quad_huffman/format/patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -22,21 +21,16 @@ struct Code {
 };
 
 inline Code code_of(const backends::CompressedView& view) {
-  const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
-  const int symbol_cols = 1 << (byte(5) & 3);
-  return {symbol_cols,
-          byte(0),
-          byte(1),
-          stored_tile_cols(byte(4), symbol_cols),
-          static_cast<int16_t>(byte(2) | byte(3) << 8),
-          is_rotated(view)};
+  const Header header = header_of(view);
+  return {header.symbol_cols, header.form,   header.table_bits, header.tile_segments * segment_cols(header.symbol_cols),
+          header.lowest,      header.rotated};
 }
 
 inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
   const int base = eights_base(code.form, code.lowest);
-  const int64_t patch_count = static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(code.form, true);
+  const int64_t patch_count = static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(code.form);
   return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
           .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
                       .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
@@ -85,8 +79,8 @@ constexpr int bytes_of_column(InputType inputs) {
   return 0;
 }
 
-// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
-// one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
+// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not
+// even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
 inline bool place_table(Plan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
@@ -134,14 +128,15 @@ inline Plan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape 
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// f(columns of a symbol, form, symbols a window), all constants: the kernel for a shape, a pointer of one type for all.
+// f(columns of a symbol, form, symbols a window), all constants: the kernel for a shape, a pointer of one type for
+// all.
 template <typename F>
 auto for_code(const Code& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
   const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
-    constexpr bool kFolds = is_folded(form);
-    if constexpr (raw_bits_of(form) < least_raw_bits(symbol_cols, kFolds) ||
-                  raw_bits_of(form) > most_raw_bits(symbol_cols, kFolds)) {
+    constexpr Form kForm = form();
+    if constexpr (kForm.raw_bits < least_raw_bits(symbol_cols, kForm.folded) ||
+                  kForm.raw_bits > most_raw_bits(symbol_cols, kForm.folded)) {
       return nullptr;
     } else {
       if (code.table_bits <= 10) return f(symbol_cols, form, Constant<3>{});
@@ -174,7 +169,8 @@ auto for_code(const Code& code, F f) {
   return Kernel{};
 }
 
-// The same of bf16 elements, and of f8. Windows of f8 and of symbols of eight always have two symbols: their kernels are fewer so.
+// The same of bf16 elements, and of f8. Windows of f8 and of symbols of eight always have two symbols: their kernels
+// are fewer so.
 template <typename F>
 auto for_float_code(const Code& code, F f) {
   if (is_f8(code.form) && code.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});

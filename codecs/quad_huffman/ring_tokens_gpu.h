@@ -1,6 +1,7 @@
-// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
-// units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the 17 operations for four columns
-// that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5 matrix products, 0.5 loads of x.
+// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32
+// (floats_gpu.h), but by matrix units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the
+// 17 operations for four columns that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5
+// matrix products, 0.5 loads of x.
 #pragma once
 
 #include "codecs/quad_huffman/few_tokens_gpu.h"
@@ -13,8 +14,9 @@ inline constexpr int kRingTokens = 2;
 
 inline constexpr int kRingSums = kRingTokens * kLanes;
 
-// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has brought, by
-// token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared memory.
+// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has
+// brought, by token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared
+// memory.
 ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Pointer<std::byte> inputs,
                                 gpu::Pointer<uint32_t> largest, gpu::Pointer<uint32_t> shifts) {
   const int lane = LaneGroup::lane();
@@ -54,7 +56,8 @@ ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Poin
   });
 }
 
-// plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the share's columns of the pair of tokens.
+// plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the
+// share's columns of the pair of tokens.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix, Plan plan, Division division,
                                                                   Hidden hidden, gpu::Bf16Tokens tokens,

@@ -13,7 +13,7 @@
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/cells_gpu.h"
 #include "codecs/quad_huffman/code_ring_gpu.h"
-#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/lane_form_gpu.h"
 #include "codecs/quad_huffman/placed_patches_gpu.h"
 #include "codecs/quad_huffman/streams_gpu.h"
@@ -37,8 +37,9 @@ class TileLanes {
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
-  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with them.
-  // Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0) done.
+  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with
+  // them. Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0)
+  // done.
   template <bool kRawLater = false, bool kFetches = false>
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
@@ -93,7 +94,8 @@ class TileLanes {
   // Raw bits to registers, which what comes between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
 
-  // Calls f(lane's patch, sign and mantissa of its element: a byte) for the patches of the tile, of bf16 or f8 elements.
+  // Calls f(lane's patch, sign and mantissa of its element: a byte) for the patches of the tile, of bf16 or f8
+  // elements.
   template <typename F>
   ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
     ECMV_GPU_NO_UNROLL
@@ -105,8 +107,9 @@ class TileLanes {
     }
   }
 
-  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
+  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row,
+  // as Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with
+  // the quad's.
   template <bool kFetched = false, typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -125,8 +128,8 @@ class TileLanes {
 
   ECMV_GPU_DEVICE int first_col() const { return first_col_; }
 
-  // Calls f(row, column of the tile, what is added to the element) for the patches of the tile, of int8 elements, each of
-  // one cell: an element may have several. The first ones have been loaded since begin().
+  // Calls f(row, column of the tile, what is added to the element) for the patches of the tile, of int8 elements, each
+  // of one cell: an element may have several. The first ones have been loaded since begin().
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
     const auto visit = [&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); };
@@ -359,9 +362,9 @@ class TileLanes {
     if constexpr (kLanesForm.early) return gpu::load_streaming_before_sync(from);
     return gpu::load_streaming_here(from);
   }
-  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it has not
-  // loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a thread's loads of this
-  // kind by one counter, so that a wait for one waits for all that have begun.
+  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it
+  // has not loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a
+  // thread's loads of this kind by one counter, so that a wait for one waits for all that have begun.
   ECMV_GPU_DEVICE void load_step(int step, int further, int of_lane, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
     const int batch = step / kLoadsOfBatch;
@@ -388,7 +391,8 @@ class TileLanes {
     return (step * (kBatchWords / kLoadsOfBatch) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
+  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs
+  // bf16).
   static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && !kLanesForm.prefetches) ? 0
                                      : kRawBits > 3                                          ? 1
                                      : kRawBits > 0                                          ? kBatches
@@ -403,7 +407,8 @@ class TileLanes {
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
   ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
-    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the ring.
+    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the
+    // ring.
     if constexpr (kExactLengths) {
       const int behind = 32 * ring_.reach() - ring_bits();
       tile_.position =

@@ -35,8 +35,8 @@ struct TokenPlanned {
   TokenLayout layout;
 };
 
-// How many row groups a block has, how many lane groups share one, and the blocks that share rows: as many row groups as
-// give each multiprocessor one block. No batch changes that.
+// How many row groups a block has, how many lane groups share one, and the blocks that share rows: as many row groups
+// as give each multiprocessor one block. No batch changes that.
 struct TokenDivision {
   int row_groups, parts, shares, share_tiles;
 };
@@ -68,7 +68,8 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Code& cod
   Plan& plan = planned.plan;
   const bool halves = is_float(code.form) && !is_f8(code.form);
   const int segment_bytes = 2 * segment_cols(code.symbol_cols);
-  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 and f8 every other 16.
+  // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 and f8 every
+  // other 16.
   planned.layout.token_bytes = segment_bytes + (halves ? 64 : 16);
   const int64_t part_bytes = policy.together() ? int64_t{segment_cols(code.symbol_cols) / gpu::kBlockCols} * 8 *
                                                      gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
@@ -86,8 +87,8 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Code& cod
   return planned;
 }
 
-// A batch, `most` tokens at a time: plan_of(tokens) is the plan of a part, launch(plan, tokens) starts its product. What several
-// shares sum up goes to the scratch, and is added by a launch behind.
+// A batch, `most` tokens at a time: plan_of(tokens) is the plan of a part, launch(plan, tokens) starts its product.
+// What several shares sum up goes to the scratch, and is added by a launch behind.
 template <typename PlanOf, typename Launch>
 void multiply_parts(void* stream, const backends::MatmulArgs& args, int most, int compute_units, bool early,
                     PlanOf plan_of, Launch launch) {
@@ -105,7 +106,8 @@ void multiply_parts(void* stream, const backends::MatmulArgs& args, int most, in
   }
 }
 
-// --- up to 16 tokens, by lanes that own rows -------------------------------------------------------------------------
+// --- up to 16 tokens, by lanes that own rows
+// -------------------------------------------------------------------------
 
 // Products that several blocks, the shares, share the columns of; blocks take row groups in turn.
 struct SharesPlanned {
@@ -113,10 +115,11 @@ struct SharesPlanned {
   int shares, share_tiles;
   int64_t blocks;
 };
-// How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
-// whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has besides table and
-// rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all their lane groups. Lane groups of
-// a multiprocessor take as long as three quarters of the most at least, seven eighths where `even`. No blocks where nothing fits.
+// How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory
+// the one whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has
+// besides table and rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all
+// their lane groups. Lane groups of a multiprocessor take as long as three quarters of the most at least, seven
+// eighths where `even`. No blocks where nothing fits.
 template <typename InputBytes>
 SharesPlanned plan_shares(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t ring_bytes,
                           int compute_units, int64_t shared_bytes, InputBytes input_bytes, int multiple = 1,
@@ -210,7 +213,8 @@ struct MultiplyFew {
   }
 };
 
-// --- up to two tokens, by units of work ------------------------------------------------------------------------------
+// --- up to two tokens, by units of work
+// ------------------------------------------------------------------------------
 
 struct UnitsPolicy : RingPolicy {
   int shares;             // at most
@@ -223,9 +227,9 @@ struct UnitsPlanned {
   gpu::LaunchShape launch_shape;
 };
 
-// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane groups, row
-// groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane groups where nothing
-// fits.
+// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane
+// groups, row groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane
+// groups where nothing fits.
 template <typename SumsBytes>
 UnitsPlanned plan_units(const UnitsPolicy& policy, const Code& code, datasets::Shape matrix,
                         const backends::DeviceInfo& device, SumsBytes sums_bytes) {
@@ -418,8 +422,8 @@ inline std::string refuses_few(const backends::CompressedView& matrix, const bac
   return refuses_patches(matrix);
 }
 
-// Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens'
-// numbers is, as often as what is coded is off from the element.
+// Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the
+// tokens' numbers is, as often as what is coded is off from the element.
 inline backends::ProductRounding rounding_of_shares(const backends::CompressedView& view, const Code& code, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
@@ -462,8 +466,8 @@ inline std::string refuses_one(const backends::CompressedView& matrix, const bac
   return "";
 }
 
-// Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is below
-// n 2^-22 of the sum of its numbers: an offset of 4.
+// Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is
+// below n 2^-22 of the sum of its numbers: an offset of 4.
 inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);

@@ -1,4 +1,5 @@
-// The kernels of products with tokens of bf16, which tokens.cu has: the instance for a shape, null where there is none.
+// The kernels of products with tokens of bf16, which tokens.cu has: the instance for a shape, null where there is
+// none.
 #pragma once
 
 #include "codecs/quad_huffman/fragment_digits_gpu.h"
@@ -19,8 +20,8 @@ inline constexpr int kMostFewLaneGroups = 16;
 using FewKernel = void (*)(Matrix, Plan, FewLayout, Hidden, gpu::Bf16Tokens);
 FewKernel few_kernel(const Code& code, int tiles);
 
-// How lane groups multiply fragments: each by itself, up to 8 tokens, or four together up to 16, numbers of bf16 or bytes with
-// the tokens' digits.
+// How lane groups multiply fragments: each by itself, up to 8 tokens, or four together up to 16, numbers of bf16 or
+// bytes with the tokens' digits.
 enum class FragmentMultiply { alone, together, digits };
 using FragmentsKernel = void (*)(Matrix, Plan, FragmentsLayout, Hidden, int, gpu::Bf16Tokens);
 FragmentsKernel fragments_kernel(const Code& code, FragmentMultiply multiply);

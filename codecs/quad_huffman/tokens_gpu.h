@@ -1,8 +1,8 @@
-// Products with tokens of bf16 on matrix units, of int8, bf16 and f8 elements, 1 to 64 tokens. A lane decodes a row, but
-// the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its
-// own (rows_gpu.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same segments
-// of their tiles at the same time: those of one row group other tiles than each other, those of other row groups the
-// same, so that each slice of the tokens is in shared memory once for all of them.
+// Products with tokens of bf16 on matrix units, of int8, bf16 and f8 elements, 1 to 64 tokens. A lane decodes a row,
+// but the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory
+// of its own (rows_gpu.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same
+// segments of their tiles at the same time: those of one row group other tiles than each other, those of other row
+// groups the same, so that each slice of the tokens is in shared memory once for all of them.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
@@ -30,8 +30,8 @@ struct TokenPiece : RowsPiece<TileOf, gpu::kPieceRowBytes> {
   ECMV_GPU_DEVICE gpu::TokenPiece<Elements> operands() const { return {this->bytes}; }
 };
 
-// How the lane groups multiply: each by itself, four of them as one (gpu/warpgroup_units.h), or each by itself with scales
-// of groups of columns.
+// How the lane groups multiply: each by itself, four of them as one (gpu/warpgroup_units.h), or each by itself with
+// scales of groups of columns.
 enum class Multiply { alone, together, scaled };
 
 // Of 64 columns, a piece of int8 elements.
