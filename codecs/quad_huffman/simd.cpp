@@ -20,7 +20,6 @@
 #define HWY_TARGET_INCLUDE "codecs/quad_huffman/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "codecs/quad_huffman/simd/float_eights-inl.h"
 #include "codecs/quad_huffman/simd/float_pieces-inl.h"
 #include "codecs/quad_huffman/simd/octets-inl.h"
 #include "codecs/quad_huffman/simd/pieces-inl.h"
@@ -102,7 +101,7 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
-// The same of bf16 or f8: Group makes the elements of eight entries and their raw words.
+// Stores a chunk of bf16 or f8: Group makes the elements of eight entries and their raw words.
 template <int kSymbolCols, Form kForm, class Bits, class Group>
 HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& scratch, const Group& make_group) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;

@@ -149,7 +149,7 @@ class Encoder {
   }
 
   std::vector<std::byte> tiles, schedule, codes, raw, patches, patch_signs;  // of floats these too
-  int64_t code_bits = 0;  // of the codes and of the masks, without those of symbols past the matrix' edges
+  int64_t code_bits = 0;  // codes and masks, but for symbols past the edges of the matrix
   int largest_substitute = 0;
 
  private:
@@ -343,7 +343,7 @@ class Encoder {
       signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  // Of the tile: column, row, whether it takes one; of floats as stored, from bit 32 on the sign.
+  // The tile's, each as column, row, whether it takes one; floats: as stored, and the sign from bit 32 on.
   std::vector<uint64_t> tile_patches_;
   std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
   int64_t patch_count_ = 0;            // of strips: packets

@@ -45,7 +45,7 @@ inline constexpr int most_raw_bits(int symbol_cols, bool folded) {
   return symbol_cols == 2 ? 4 : symbol_cols == 8 ? 2 : kMostRawBits;
 }
 
-// Widths of the planes of B raw bits (of floats those of the exponents), lowest bits first; 0: none.
+// Widths of the planes of B raw bits (floats: the exponents' part), lowest bits first; 0: none.
 struct Planes {
   int first, second;
 };

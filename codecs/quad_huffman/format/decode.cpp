@@ -185,7 +185,7 @@ struct TileDecoder {
   static constexpr const char* kPatchOrder =
       "The patches of a tile of a quad_huffman stream are not in the order of their columns and rows.";
   static int order_of(const auto& patch) { return patch.col * kLanes + patch.row; }
-  // Of elements or signs, where the patch is.
+  // What a tile has where the patch is: `of_tile` are its elements or signs.
   template <class Value>
   Value& at(std::vector<Value>& of_tile, const auto& patch) const {
     require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),

@@ -68,8 +68,8 @@ inline std::vector<std::byte> write_header(const Header& header) {
   return out;
 }
 
-// Of kHeaderBytes or kFloatHeaderBytes. Bytes that write_header would not write are read as something else: who does
-// not trust them compares.
+// Takes header_bytes() bytes. Who does not trust them writes the header again and compares: bits that mean nothing are
+// dropped.
 inline Header read_header(std::span<const std::byte> bytes) {
   using namespace header_bits;
   const auto byte = [&](size_t i) { return std::to_integer<int>(bytes[i]); };
@@ -91,7 +91,7 @@ inline bool is_plain(const CompressedView& view) {
   const auto& header = view.sections[kHeader].host;
   return header.size() == kPlainHeaderBytes && header[0] == std::byte{kPlain};
 }
-// Of streams that are not plain.
+// For streams that are not plain.
 inline bool is_fragments(const CompressedView& view) { return header_of(view).layout == Layout::fragments; }
 inline bool is_strips(const CompressedView& view) { return header_of(view).layout == Layout::strips; }
 

@@ -68,7 +68,7 @@ inline constexpr datasets::Shape fragments_shape(datasets::Shape shape) {
 // How many columns of a fragment follow each other in the matrix.
 enum class FragmentRuns { fours = 4, pairs = 2 };
 inline constexpr FragmentRuns fragment_runs(bool floats) { return floats ? FragmentRuns::pairs : FragmentRuns::fours; }
-// The place in the matrix of what is stored at `row`, `col`.
+// The place in the matrix of the element that is stored at `row`, `col`.
 inline constexpr ElementPlace place_of_fragment(int64_t row, int64_t col, FragmentRuns runs) {
   const int64_t lane = row % kLanes, first = col / kFragmentCols * kUnitCols,
                 of_unit =
@@ -86,7 +86,7 @@ inline constexpr ElementPlace place_of_strip(int64_t row, int64_t col) {
   return {col / kLaneCols, row * kLaneCols + col % kLaneCols};
 }
 
-// The shape of what is stored for a matrix of `shape`.
+// The shape of the stored matrix for one of `shape`.
 inline constexpr datasets::Shape stored_shape(datasets::Shape shape, Layout layout) {
   return layout == Layout::fragments ? fragments_shape(shape) : layout == Layout::strips ? strips_shape(shape) : shape;
 }

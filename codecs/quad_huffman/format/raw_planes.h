@@ -12,7 +12,7 @@ namespace ecmv::codecs::quad_huffman {
 
 inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
-// The same of the nibbles of eight columns i: where the B bits of quad 2 i + j are, the word and the shift.
+// Nibbles: the word and the shift where the B bits of a quad are.
 inline constexpr int nibble_word(int raw_bits, int quad) { return quad / 2 * raw_bits / 4; }
 inline constexpr int nibble_shift(int raw_bits, int quad) { return quad / 2 * raw_bits % 4 + quad % 2 * 4; }
 
@@ -85,7 +85,7 @@ inline uint8_t f8_sign(const uint32_t* words, int col) {
                               (word >> (4 * f8_sign_nibble(col % 8)) & 8) << 4);
 }
 
-// The same of symbols of eight, of both types: signs and mantissas where a bf16 has them, rotated as exponents are.
+// Symbols of eight: signs and mantissas lie where a bf16 has them, rotated as exponents are.
 inline constexpr int eights_sign_word(bool f8, int col) { return col / (f8 ? 8 : 4); }
 inline constexpr int eights_sign_shift(int col) { return (16 * (col % 2) + eights_rotation(col % 8 / 2)) & 31; }
 inline void pack_eights_signs(bool f8, const uint8_t* signs, uint32_t* words) {

@@ -15,7 +15,7 @@ struct SegmentColumns {
 };
 
 // The codes begin at `position`, which moves on, and the lane's raw words of the segment at `raw`. Calls
-// after_symbol() once `position` is behind a symbol.
+// after_symbol() once `position` is past a symbol.
 template <bool kRotated, class F>
 void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw,
                     SegmentColumns& columns, F after_symbol) {

@@ -39,7 +39,7 @@ struct RawColumns {
 };
 
 struct Stored : Header {
-  int64_t rows, cols;    // of what is stored
+  int64_t rows, cols;    // of the stored matrix
   datasets::Shape size;  // of the matrix: the same, but for fragments and strips
   int tile_cols;
   int64_t row_groups, column_tiles, row_segments;
@@ -48,7 +48,7 @@ struct Stored : Header {
   bool fragments() const { return layout == Layout::fragments; }
   bool strips() const { return layout == Layout::strips; }
   FragmentRuns runs() const { return fragment_runs(form.floats); }
-  // Where in the matrix the element is that is at `row`, `col` of what is stored.
+  // Where in the matrix the element is that is at `row`, `col` of the stored one.
   ElementPlace place_of(int64_t row, int64_t col) const {
     if (strips()) return place_of_strip(row, col);
     return fragments() ? place_of_fragment(row, col, runs()) : ElementPlace{row, col};
@@ -74,7 +74,7 @@ struct Stored : Header {
   int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
   int cell_bits() const { return quad_huffman::cell_bits(form); }
 
-  // Of a lane whose raw words of a segment begin at `at`, columns [32 * group, 32 * group + 32).
+  // Columns [32 * group, 32 * group + 32) of a lane whose raw words of a segment begin at `at`.
   RawColumns raw_columns(const uint8_t* at, int group) const {
     std::array<uint32_t, kMostPlaneWords> words{};
     for (int j = 0; j < form.raw_bits; ++j) words[j] = load_u32(at + raw_word_offset(symbol_cols, form, group, j));
@@ -114,7 +114,7 @@ struct Stored : Header {
     return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols),
             static_cast<int>(bits >> 16 & 255), static_cast<int>(bits >> 24)};
   }
-  // Of all patches of floats the signs and mantissas, a byte each.
+  // The signs and mantissas of all patches of floats, a byte each.
   const uint8_t* signs_of_patches() const { return patches + kPatchWordBytes * first_patch(row_groups * column_tiles); }
   // Patch number i of the matrix, of a tile of int8 rows or fragments.
   Patch patch(const TileIndex& tile, int64_t i) const {

@@ -81,7 +81,7 @@ struct Scratch {
   alignas(64) std::array<std::array<uint8_t, kChunkCols>, kWalkLanes> elements;
   OctetPatches patches;
   int next_patch = 0;  // of the octet
-  // Of bf16 and f8: raw words of the segment in hand, and elements of a last segment.
+  // bf16 and f8: raw words of the segment in hand, and elements of a last segment.
   alignas(64) FloatWords float_words;
   alignas(64) std::array<uint16_t, kMostSegmentCols> last_floats;
 };

@@ -192,7 +192,7 @@ HWY_INLINE void HighsOfQuads(const uint32_t* HWY_RESTRICT entries, Highs& high) 
       odd = hn::BitCast(d8, hn::ShiftRight<(kCell <= 4 ? 4 - kCell : 0)>(quads));
     else
       odd = hn::BitCast(d8, hn::ShiftLeft<(kCell <= 4 ? 0 : kCell - 4)>(quads));
-    // Of columns 0 and 2, and of 1 and 3.
+    // Columns 0 and 2, and 1 and 3.
     const V8 even = hn::And(hn::BitCast(d8, hn::ShiftLeft<kCell>(quads)), mask);
     odd = hn::And(odd, mask);
     high[0][part] = hn::InterleaveLower(d8, even, odd), high[1][part] = hn::InterleaveUpper(d8, even, odd);

@@ -111,7 +111,7 @@ TEST_CASE("quad_huffman has what makes a pair of eight exponents at one distance
     for (int col = 0; col < 32; ++col) {
       CHECK(format::eights_sign(f8, words, col) == signs[col]);
       CHECK((quads[col / 4] >> (8 * (col % 4)) & 0xFF) == lows[col]);
-      // Of the pair, rotated: the first column in the lower half.
+      // The pair, rotated: the first column is in the lower half.
       const int rotation = format::eights_rotation(col % 8 / 2), half = 16 * (col % 2);
       const uint32_t bits = std::rotr(words[f8 ? col / 8 : col / 4], rotation) >> half & (f8 ? 0x8070 : 0x807F);
       CHECK(bits == ((signs[col] & 0x80u) << 8 | (f8 ? (signs[col] & 7u) << 4 : signs[col] & 0x7Fu)));

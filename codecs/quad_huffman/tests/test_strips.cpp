@@ -192,7 +192,7 @@ TEST_CASE("quad_huffman's decoder refuses strips that kernels would not decode a
   refused(format::kTable, 1, std::byte{0x80});                              // a length that is right modulo 64 alone
   refused(format::kSchedule, 0, std::byte{8});                              // a full ring before the first segment
   refused(format::kHeader, 5, std::byte{32});                               // a bit that means nothing
-  CompressedMatrix far = good;                                              // patches behind the tile's last place
+  CompressedMatrix far = good;                                              // patches past the tile's last place
   std::vector<std::byte>& patches = far.sections[format::kPatches].bytes;
   REQUIRE(patches.size() > 8 * format::kPacketBytes);
   std::fill(patches.begin(), patches.end(), std::byte{0xFD});
