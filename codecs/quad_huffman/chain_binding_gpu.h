@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/gpu/products/requantise.h"
-#include "codecs/quad_huffman/ahead_gpu.h"
-#include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/gpu/chain.cu"
+#include "codecs/quad_huffman/gpu/plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

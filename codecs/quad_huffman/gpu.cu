@@ -14,14 +14,14 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/chain_binding_gpu.h"
-#include "codecs/quad_huffman/decode_gpu.h"
-#include "codecs/quad_huffman/floats_gpu.h"
+#include "codecs/quad_huffman/gpu/decode.cu"
+#include "codecs/quad_huffman/gpu/tile/floats.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/fragments_binding_gpu.h"
+#include "codecs/quad_huffman/gpu/tokens/fragment_plan.h"
 #include "codecs/quad_huffman/plain_gpu.h"
-#include "codecs/quad_huffman/plan_gpu.h"
-#include "codecs/quad_huffman/strips_gpu.h"
-#include "codecs/quad_huffman/token_binding_gpu.h"
+#include "codecs/quad_huffman/gpu/plan.h"
+#include "codecs/quad_huffman/gpu/strips.cu"
+#include "codecs/quad_huffman/gpu/tokens/plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {

@@ -1,5 +1,5 @@
 // Kernels of products of strips, beside gpu.cu so that both compile at once.
-#include "codecs/quad_huffman/strips_gpu.h"
+#include "codecs/quad_huffman/gpu/strips.cu"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -1,12 +1,12 @@
 // The kernels of products with tokens of bf16, which tokens.cu has: the instance for a shape, null where there is none.
 #pragma once
 
-#include "codecs/quad_huffman/fragment_digits_gpu.h"
-#include "codecs/quad_huffman/fragments_together_gpu.h"
-#include "codecs/quad_huffman/one_token_gpu.h"
-#include "codecs/quad_huffman/plan_gpu.h"
-#include "codecs/quad_huffman/ring_tokens_gpu.h"
-#include "codecs/quad_huffman/tokens_gpu.h"
+#include "codecs/quad_huffman/gpu/fragment_digits.cu"
+#include "codecs/quad_huffman/gpu/fragments_many.cu"
+#include "codecs/quad_huffman/gpu/one_token.cu"
+#include "codecs/quad_huffman/gpu/plan.h"
+#include "codecs/quad_huffman/gpu/ring_tokens.cu"
+#include "codecs/quad_huffman/gpu/many_tokens.cu"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -3,8 +3,8 @@
 // that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5 matrix products, 0.5 loads of x.
 #pragma once
 
-#include "codecs/quad_huffman/few_tokens_gpu.h"
-#include "codecs/quad_huffman/units_gpu.h"
+#include "codecs/quad_huffman/gpu/few_tokens.cu"
+#include "codecs/quad_huffman/gpu/tokens/units.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

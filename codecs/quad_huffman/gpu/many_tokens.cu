@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
-#include "codecs/quad_huffman/rows_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/rows.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "backends/gpu/products/warpgroup_units.h"
-#include "codecs/quad_huffman/floats_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/floats.h"
 #include "codecs/quad_huffman/fragments.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {

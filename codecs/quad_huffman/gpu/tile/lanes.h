@@ -11,12 +11,12 @@
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
-#include "codecs/quad_huffman/cells_gpu.h"
-#include "codecs/quad_huffman/code_ring_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/cells.h"
+#include "codecs/quad_huffman/gpu/tile/code_ring.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/lane_form_gpu.h"
-#include "codecs/quad_huffman/placed_patches_gpu.h"
-#include "codecs/quad_huffman/streams_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/lane_form.h"
+#include "codecs/quad_huffman/gpu/tile/placed_patches.h"
+#include "codecs/quad_huffman/gpu/tile/streams.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

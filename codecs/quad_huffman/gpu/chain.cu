@@ -14,7 +14,7 @@
 #pragma once
 
 #include "backends/gpu/gate.h"
-#include "codecs/quad_huffman/ahead_lanes_gpu.h"
+#include "codecs/quad_huffman/gpu/chain_lanes.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

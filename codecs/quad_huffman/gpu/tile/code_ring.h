@@ -10,7 +10,7 @@
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/streams_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/streams.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "backends/gpu/products/digit_units.h"
-#include "codecs/quad_huffman/fragments_gpu.h"
+#include "codecs/quad_huffman/gpu/fragments.cu"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/kernel.h"
-#include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/gpu/plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

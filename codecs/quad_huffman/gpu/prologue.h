@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/gpu/products/int8_inputs.h"
-#include "codecs/quad_huffman/segment_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/lanes.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -12,7 +12,7 @@
 
 #include "backends/gpu/products/dense_matmul.h"
 #include "backends/gpu/products/token_units.h"
-#include "codecs/quad_huffman/block_gpu.h"
+#include "codecs/quad_huffman/gpu/prologue.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-#include "codecs/quad_huffman/block_gpu.h"
+#include "codecs/quad_huffman/gpu/prologue.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/fragments.h"
 #include "codecs/quad_huffman/strips.h"

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "backends/gpu/products/row_units.h"
-#include "codecs/quad_huffman/floats_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/floats.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

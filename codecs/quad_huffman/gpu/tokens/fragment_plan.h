@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "codecs/quad_huffman/token_binding_gpu.h"
+#include "codecs/quad_huffman/gpu/tokens/plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -16,7 +16,7 @@
 
 #include "backends/gpu/cluster.h"
 #include "backends/gpu/products/token_copies.h"
-#include "codecs/quad_huffman/fragments_gpu.h"
+#include "codecs/quad_huffman/gpu/fragments.cu"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

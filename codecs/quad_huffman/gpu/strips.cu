@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/gpu/products/requantise.h"
-#include "codecs/quad_huffman/plan_gpu.h"
+#include "codecs/quad_huffman/gpu/plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -8,7 +8,7 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/memory.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/placed_patches_gpu.h"
+#include "codecs/quad_huffman/gpu/tile/placed_patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

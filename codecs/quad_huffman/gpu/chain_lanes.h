@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "codecs/quad_huffman/chain_gpu.h"
+#include "codecs/quad_huffman/gpu/chain_layers.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -14,8 +14,8 @@
 
 #include "backends/gpu/products/token_copies.h"
 #include "backends/gpu/products/warpgroup_units.h"
-#include "codecs/quad_huffman/few_tokens_gpu.h"
-#include "codecs/quad_huffman/fragment_patches_gpu.h"
+#include "codecs/quad_huffman/gpu/few_tokens.cu"
+#include "codecs/quad_huffman/gpu/tokens/fragment_patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

@@ -6,8 +6,8 @@
 // 117.2 and 120.6).
 #pragma once
 
-#include "codecs/quad_huffman/plan_gpu.h"
-#include "codecs/quad_huffman/rows_gpu.h"
+#include "codecs/quad_huffman/gpu/plan.h"
+#include "codecs/quad_huffman/gpu/tile/rows.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

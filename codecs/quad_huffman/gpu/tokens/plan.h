@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "codecs/quad_huffman/float_rounding_gpu.h"
+#include "codecs/quad_huffman/gpu/tokens/rounding.h"
 #include "codecs/quad_huffman/plain_gpu.h"
 #include "codecs/quad_huffman/token_kernels_gpu.h"
 

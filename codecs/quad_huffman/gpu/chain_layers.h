@@ -10,7 +10,7 @@
 
 #include "backends/gpu/exchange.h"
 #include "backends/gpu/products/requantise.h"
-#include "codecs/quad_huffman/block_gpu.h"
+#include "codecs/quad_huffman/gpu/prologue.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

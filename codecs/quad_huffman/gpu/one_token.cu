@@ -4,8 +4,8 @@
 // columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1 dot product and 0.25 loads.
 #pragma once
 
-#include "codecs/quad_huffman/few_tokens_gpu.h"
-#include "codecs/quad_huffman/units_gpu.h"
+#include "codecs/quad_huffman/gpu/few_tokens.cu"
+#include "codecs/quad_huffman/gpu/tokens/units.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
