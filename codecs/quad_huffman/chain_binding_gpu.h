@@ -41,34 +41,34 @@ struct Chain {
   }
 };
 
-inline std::string refuses_ahead(const Shape& shape, const backends::DeviceInfo& device) {
+inline std::string refuses_ahead(const Code& code, const backends::DeviceInfo& device) {
   if (!gpu::have_bulk_copies(device))
     return "Decoding ahead of the vector needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
-  if (shape.symbol_cols != 8 || shape.tile_cols != kAheadCols)
+  if (code.symbol_cols != 8 || code.tile_cols != kAheadCols)
     return "Decoding ahead of the vector takes tiles of one segment: 256 columns, 8 a symbol.";
   return "";
 }
 
-inline bool alike(const Shape& a, const Shape& b) {
+inline bool alike(const Code& a, const Code& b) {
   return a.symbol_cols == b.symbol_cols && a.form == b.form && (a.table_bits <= 10) == (b.table_bits <= 10);
 }
 
 // What all layers of a chain have in common.
 struct Common {
-  Shape shape;              // with the largest table
+  Code code;                // with the largest table
   datasets::Shape largest;  // with the most columns
   int64_t blocks, words;
 };
 
 inline Common common_of(Layers layers, const backends::DeviceInfo& device) {
-  Common common{shape_of(*layers[0].matrix), layers[0].matrix->shape, 1, 0};
+  Common common{code_of(*layers[0].matrix), layers[0].matrix->shape, 1, 0};
   for (const backends::Layer& layer : layers) {
-    const Shape shape = shape_of(*layer.matrix);
-    if (!alike(shape, common.shape))
+    const Code code = code_of(*layer.matrix);
+    if (!alike(code, common.code))
       throw backends::Refused(
           "The layers of the chain are coded differently: one launch takes one number of columns a symbol, one of raw "
           "bits, one kind of cells, and tables of at most 2^10 entries or larger ones.");
-    common.shape.table_bits = std::max(common.shape.table_bits, shape.table_bits);
+    common.code.table_bits = std::max(common.code.table_bits, code.table_bits);
     common.largest.cols = std::max(common.largest.cols, layer.matrix->shape.cols);
     const int64_t groups = row_groups(layer.matrix->shape.rows);
     common.blocks = std::max(common.blocks, std::min<int64_t>(device.compute_units, groups));
@@ -93,7 +93,7 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
                             const backends::DeviceInfo& device) {
   ChainPlan chain{};
   for (const backends::Layer& layer : layers)
-    chain.layers.push_back({.matrix = matrix_of(*layer.matrix, shape_of(*layer.matrix)),
+    chain.layers.push_back({.matrix = matrix_of(*layer.matrix, code_of(*layer.matrix)),
                             .epilogue = gpu::epilogue_of(layer),
                             .parts = 1,
                             .lane_groups_of_rows = policy.lane_groups,
@@ -104,19 +104,19 @@ inline ChainPlan plan_ahead(const ChainPolicy& policy, Layers layers, const Comm
   int64_t rounds = 1;
   for (const backends::Layer& layer : layers)
     rounds = std::max(rounds, (row_groups(layer.matrix->shape.rows) + common.blocks - 1) / common.blocks);
-  const int own_bytes = ahead_bytes(common.shape.form, common.shape.table_bits);
+  const int own_bytes = ahead_bytes(common.code.form, common.code.table_bits);
   const int64_t rings = int64_t{lane_groups} * own_bytes, inputs = tiles * kAheadCols;
   Plan& plan = chain.plan;
   plan = {.lane_groups = lane_groups,
           .lane_groups_of_rows = lane_groups,
-          .table_bits = common.shape.table_bits,
+          .table_bits = common.code.table_bits,
           .own_bytes = own_bytes};
   const int64_t others =
       rings + inputs + ahead_sums_bytes(static_cast<int>(rounds)) + stored_layers_bytes(layers.size());
-  if (!place_table(plan, common.shape, ahead_copies(common.shape.table_bits, policy.copies),
-                   device.shared_bytes - others, 2))
+  if (!place_table(plan, common.code, ahead_copies(common.code.table_bits, policy.copies), device.shared_bytes - others,
+                   2))
     refuse_together("two tables, tiles, the longest vector and the descriptions of all layers",
-                    2 * (int64_t{4} << common.shape.table_bits) + others, device);
+                    2 * (int64_t{4} << common.code.table_bits) + others, device);
   plan.inputs = plan.rings + static_cast<int>(rings);
   plan.sums = plan.inputs + static_cast<int>(inputs);
   plan.bytes = plan.rings + static_cast<int>(others);
@@ -130,7 +130,7 @@ inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Comm
     ChainPlan chain{};
     int64_t most_rows = 0;
     for (const backends::Layer& bound : layers) {
-      ChainLayer layer{.matrix = matrix_of(*bound.matrix, shape_of(*bound.matrix)),
+      ChainLayer layer{.matrix = matrix_of(*bound.matrix, code_of(*bound.matrix)),
                        .epilogue = gpu::epilogue_of(bound),
                        .parts = 1,
                        .lane_groups_of_rows = 1,
@@ -146,7 +146,7 @@ inline ChainPlan plan_chain(const ChainPolicy& policy, Layers layers, const Comm
       chain.layers.push_back(layer);
     }
     chain.plan =
-        plan_of(fewer, common.shape, common.largest, InputType::int8, device.shared_bytes - chain_bytes(most_rows));
+        plan_of(fewer, common.code, common.largest, InputType::int8, device.shared_bytes - chain_bytes(most_rows));
     if (chain.plan.lane_groups != fewer.lane_groups) {
       if (fewer.lane_groups > 2) continue;
       throw backends::Refused(
@@ -164,10 +164,10 @@ template <int kForm>
 ChainKernel ahead_kernel(int table_bits) {
   return ahead_symbols_of_window(table_bits) == 3 ? chain_ahead<kForm, 3> : chain_ahead<kForm, 2>;
 }
-inline ChainKernel chain_kernel(const Shape& shape, bool ahead) {
-  return for_shape(shape, [&](auto symbol_cols, auto form, auto symbols) -> ChainKernel {
+inline ChainKernel chain_kernel(const Code& code, bool ahead) {
+  return for_code(code, [&](auto symbol_cols, auto form, auto symbols) -> ChainKernel {
     if constexpr (symbol_cols == 8) {
-      if (ahead) return ahead_kernel<decltype(form)::value>(shape.table_bits);
+      if (ahead) return ahead_kernel<decltype(form)::value>(code.table_bits);
     }
     return chain<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   });
@@ -194,7 +194,7 @@ inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers la
                         .block = (planned.plan.lane_groups + (policy.ahead ? kHelpers : 0)) * kLanes,
                         .shared_bytes = planned.plan.bytes,
                         .together = true};
-  bound.kernel = chain_kernel(common.shape, policy.ahead);
+  bound.kernel = chain_kernel(common.code, policy.ahead);
   return {bound, {.requantises = true}};
 }
 

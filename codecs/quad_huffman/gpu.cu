@@ -100,8 +100,8 @@ struct Multiply {
 };
 
 template <int kMostThreads>
-MatvecKernel matvec_kernel(const Shape& shape) {
-  return for_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatvecKernel {
+MatvecKernel matvec_kernel(const Code& code) {
+  return for_code(code, [](auto symbol_cols, auto form, auto symbols) -> MatvecKernel {
     return matvec<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
   });
 }
@@ -116,12 +116,12 @@ gpu::LaunchShape launch_shape_of(const Matrix& matrix, const Plan& plan, const R
 
 backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
-  const Shape shape = shape_of(*layers[0].matrix);
-  const Matrix matrix = matrix_of(*layers[0].matrix, shape);
-  const Plan plan = plan_of(policy, shape, layers[0].matrix->shape, InputType::int8, place.device().shared_bytes);
+  const Code code = code_of(*layers[0].matrix);
+  const Matrix matrix = matrix_of(*layers[0].matrix, code);
+  const Plan plan = plan_of(policy, code, layers[0].matrix->shape, InputType::int8, place.device().shared_bytes);
   // At most 16 lane groups on a multiprocessor have twice the registers.
   const MatvecKernel kernel =
-      policy.lane_groups * policy.blocks <= 16 ? matvec_kernel<512>(shape) : matvec_kernel<1024>(shape);
+      policy.lane_groups * policy.blocks <= 16 ? matvec_kernel<512>(code) : matvec_kernel<1024>(code);
   return {Multiply{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel}, {.requantises = true}};
 }
 
@@ -139,14 +139,14 @@ struct MultiplyStrips {
 backends::BoundKernel bind_strips(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
-  const Matrix matrix = matrix_of(view, shape);
-  const StripsPlan plan = plan_strips(policy, shape, view.shape, place.device().shared_bytes);
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const StripsPlan plan = plan_strips(policy, code, view.shape, place.device().shared_bytes);
   return {MultiplyStrips{matrix,
                          plan,
                          {(matrix.column_tiles + plan.parts - 1) / plan.parts, plan.block.lane_groups * kLanes,
                           plan.block.bytes, policy.early && gpu::have_early_launches(place.device())},
-                         strips_kernel(shape, plan.block.copies)},
+                         strips_kernel(code, plan.block.copies)},
           {.requantises = true}};
 }
 
@@ -167,8 +167,8 @@ struct MultiplyFloats {
 };
 
 template <int kMostThreads>
-MatmulKernel matmul_kernel(const Shape& shape) {
-  return for_float_shape(shape, [](auto symbol_cols, auto form, auto symbols) -> MatmulKernel {
+MatmulKernel matmul_kernel(const Code& code) {
+  return for_float_code(code, [](auto symbol_cols, auto form, auto symbols) -> MatmulKernel {
     constexpr int kThreads = most_threads(decltype(form)::value, kMostThreads);
     return matmul<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
   });
@@ -177,10 +177,10 @@ MatmulKernel matmul_kernel(const Shape& shape) {
 backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
-  const Matrix matrix = matrix_of(view, shape);
-  const Plan plan = plan_of(policy, shape, view.shape, InputType::float32, place.device().shared_bytes);
-  const MatmulKernel kernel = plan.lane_groups <= 16 ? matmul_kernel<512>(shape) : matmul_kernel<1024>(shape);
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const Plan plan = plan_of(policy, code, view.shape, InputType::float32, place.device().shared_bytes);
+  const MatmulKernel kernel = plan.lane_groups <= 16 ? matmul_kernel<512>(code) : matmul_kernel<1024>(code);
   return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel},
           {.rounding = rounding_of_eights(view, rounding_of_patches(view, {}, view.shape.cols))}};
 }
@@ -199,28 +199,28 @@ struct Decode {
   }
 };
 
-DecodeKernel decode_kernel(const Shape& shape) {
+DecodeKernel decode_kernel(const Code& code) {
   constexpr int kMostThreads = 24 * kLanes;
   const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> DecodeKernel {
     return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
   };
-  return is_float(shape.form) ? for_float_shape(shape, kernel) : for_shape(shape, kernel);
+  return is_float(code.form) ? for_float_code(code, kernel) : for_code(code, kernel);
 }
 
-Plan plan_decode(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t shared_bytes) {
-  return plan_of(policy, shape, matrix, InputType::none, shared_bytes, kStoredPieceBytes);
+Plan plan_decode(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t shared_bytes) {
+  return plan_of(policy, code, matrix, InputType::none, shared_bytes, kStoredPieceBytes);
 }
 
 backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
-  const Matrix matrix = matrix_of(view, shape);
-  const Plan plan = plan_decode(policy, shape, view.shape, place.device().shared_bytes);
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const Plan plan = plan_decode(policy, code, view.shape, place.device().shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
   const gpu::LaunchShape launch_shape{std::min<int64_t>(blocks, int64_t{place.device().compute_units} * policy.blocks),
                                       plan.lane_groups * kLanes, plan.bytes};
-  return Decode{matrix, plan, launch_shape, decode_kernel(shape)};
+  return Decode{matrix, plan, launch_shape, decode_kernel(code)};
 }
 
 // --- the table ------------------------------------------------------------------------------------------------------
@@ -236,10 +236,10 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
   if (matrix.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
-  const Shape shape = shape_of(matrix);
+  const Code code = code_of(matrix);
   const auto& rings = policy.as<RingPolicy>();
-  if ((kInputs == InputType::none ? plan_decode(rings, shape, matrix.shape, device.shared_bytes)
-                                  : plan_of(rings, shape, matrix.shape, kInputs, device.shared_bytes))
+  if ((kInputs == InputType::none ? plan_decode(rings, code, matrix.shape, device.shared_bytes)
+                                  : plan_of(rings, code, matrix.shape, kInputs, device.shared_bytes))
           .lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
   return kFloats ? refuses_patches(matrix) : "";
@@ -249,9 +249,9 @@ std::string refuses_strips(const backends::CompressedView& matrix, const backend
                            const backends::Policy& policy) {
   if (is_plain(matrix)) return kRefusesPlain;
   if (!is_strips(matrix)) return "The kernel takes strips.";
-  const Shape shape = shape_of(matrix);
+  const Code code = code_of(matrix);
   if (matrix.shape.cols > (int64_t{1} << 19)) return "The kernel's sums need int32: at most 2^19 columns.";
-  if (plan_strips(policy.as<RingPolicy>(), shape, matrix.shape, device.shared_bytes).block.lane_groups == 0)
+  if (plan_strips(policy.as<RingPolicy>(), code, matrix.shape, device.shared_bytes).block.lane_groups == 0)
     return "The table, the rings of two waves and the vector do not fit the shared memory of a thread block.";
   return "";
 }
@@ -263,7 +263,7 @@ std::string refuses_chain(const backends::CompressedView& matrix, const backends
   if (is_plain(matrix)) return kRefusesPlain;
   if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
   if (policy.ahead)
-    if (std::string refused = refuses_ahead(shape_of(matrix), device); !refused.empty()) return refused;
+    if (std::string refused = refuses_ahead(code_of(matrix), device); !refused.empty()) return refused;
   return refuses<InputType::int8>(matrix, device, policy);
 }
 

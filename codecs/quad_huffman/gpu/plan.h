@@ -16,12 +16,12 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-struct Shape {
+struct Code {
   int symbol_cols, form, table_bits, tile_cols, lowest;
   bool rotated = false;
 };
 
-inline Shape shape_of(const backends::CompressedView& view) {
+inline Code code_of(const backends::CompressedView& view) {
   const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
   const int symbol_cols = 1 << (byte(5) & 3);
   return {symbol_cols,
@@ -32,12 +32,11 @@ inline Shape shape_of(const backends::CompressedView& view) {
           is_rotated(view)};
 }
 
-inline Matrix matrix_of(const backends::CompressedView& view, const Shape& shape) {
+inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
-  const int base = eights_base(shape.form, shape.lowest);
-  const int64_t patch_count =
-      static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(shape.form, true);
+  const int base = eights_base(code.form, code.lowest);
+  const int64_t patch_count = static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(code.form, true);
   return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
           .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
                       .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
@@ -46,17 +45,17 @@ inline Matrix matrix_of(const backends::CompressedView& view, const Shape& shape
                       .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
                       .signs = reinterpret_cast<const uint8_t*>(bytes(kPatches) + kPatchWordBytes * patch_count),
                       .patch_count = patch_count,
-                      .row_segments = static_cast<int>(row_segments(stored.cols, shape.symbol_cols)),
-                      .tile_segments = shape.tile_cols / segment_cols(shape.symbol_cols)},
-          .entries = 1 << shape.table_bits,
-          .exponent_quads = has_exponent_quads(shape.symbol_cols, shape.form),
-          .lowest = shape.lowest,
+                      .row_segments = static_cast<int>(row_segments(stored.cols, code.symbol_cols)),
+                      .tile_segments = code.tile_cols / segment_cols(code.symbol_cols)},
+          .entries = 1 << code.table_bits,
+          .exponent_quads = has_exponent_quads(code.symbol_cols, code.form),
+          .lowest = code.lowest,
           .base = static_cast<uint32_t>(base) << 7 | static_cast<uint32_t>(base) << 23,
-          .power = eights_lowest(shape.form, shape.lowest) - base,
+          .power = eights_lowest(code.form, code.lowest) - base,
           .row_groups = row_groups(stored.rows),
           .rows = view.shape.rows,
           .cols = static_cast<int>(stored.cols),
-          .column_tiles = static_cast<int>(column_tiles(stored.cols, shape.tile_cols))};
+          .column_tiles = static_cast<int>(column_tiles(stored.cols, code.tile_cols))};
 }
 
 // Whether the elements are bf16 or f8; those products are `matmul`.
@@ -88,11 +87,11 @@ constexpr int bytes_of_column(InputType inputs) {
 
 // Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
 // one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
-inline bool place_table(Plan& plan, const Shape& shape, int most, int64_t bytes, int tables = 1) {
+inline bool place_table(Plan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
-    const int64_t table = tables * (int64_t{4} << shape.table_bits) * copies;
-    if (table > bytes || 2 * shape.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
-    if (shape.rotated && copies != 2 && copies != 8) continue;
+    const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
+    if (table > bytes || 2 * code.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
+    if (code.rotated && copies != 2 && copies != 8) continue;
     plan.copies = copies;
     plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
     plan.rings = static_cast<int>(table);
@@ -111,19 +110,19 @@ inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
 }
 
 // 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
-inline Plan plan_of(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, InputType inputs,
+inline Plan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
                     int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
-  const int64_t tiles = column_tiles(matrix.cols, shape.tile_cols),
-                x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, shape.symbol_cols) *
-                          segment_cols(shape.symbol_cols);
+  const int64_t tiles = column_tiles(matrix.cols, code.tile_cols),
+                x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, code.symbol_cols) *
+                          segment_cols(code.symbol_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, tiles);
     const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
                   row_sums = inputs == InputType::float32 ? lane_groups : lane_groups / of_rows,
                   sums = (row_sums * kLanes * 4 + 16) / 16 * 16;
     Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
-    if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;
+    if (!place_table(plan, code, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;
     plan.sums = plan.rings + static_cast<int>(rings);
     plan.inputs = plan.sums + static_cast<int>(sums);
     plan.bytes = plan.inputs + static_cast<int>(input_bytes);
@@ -137,7 +136,7 @@ using Constant = std::integral_constant<int, kValue>;
 
 // f(columns of a symbol, form, symbols a window), all constants: the kernel for a shape, a pointer of one type for all.
 template <typename F>
-auto for_shape(const Shape& shape, F f) {
+auto for_code(const Code& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
   const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
     constexpr bool kFolds = is_folded(form);
@@ -145,12 +144,12 @@ auto for_shape(const Shape& shape, F f) {
                   raw_bits_of(form) > most_raw_bits(symbol_cols, kFolds)) {
       return nullptr;
     } else {
-      if (shape.table_bits <= 10) return f(symbol_cols, form, Constant<3>{});
+      if (code.table_bits <= 10) return f(symbol_cols, form, Constant<3>{});
       return f(symbol_cols, form, Constant<2>{});
     }
   };
   const auto for_form = [&](auto symbol_cols) -> Kernel {
-    switch (shape.form) {
+    switch (code.form) {
       case 0: return for_window(symbol_cols, Constant<0>{});
       case 1: return for_window(symbol_cols, Constant<1>{});
       case 2: return for_window(symbol_cols, Constant<2>{});
@@ -167,7 +166,7 @@ auto for_shape(const Shape& shape, F f) {
     }
     return nullptr;
   };
-  switch (shape.symbol_cols) {
+  switch (code.symbol_cols) {
     case 2: return for_form(Constant<2>{});
     case 4: return for_form(Constant<4>{});
     case 8: return for_form(Constant<8>{});
@@ -177,16 +176,16 @@ auto for_shape(const Shape& shape, F f) {
 
 // The same of bf16 elements, and of f8. Windows of f8 and of symbols of eight always have two symbols: their kernels are fewer so.
 template <typename F>
-auto for_float_shape(const Shape& shape, F f) {
-  if (is_f8(shape.form) && shape.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});
-  if (is_f8(shape.form)) return f(Constant<4>{}, Constant<f8_form(4)>{}, Constant<2>{});
+auto for_float_code(const Code& code, F f) {
+  if (is_f8(code.form) && code.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});
+  if (is_f8(code.form)) return f(Constant<4>{}, Constant<f8_form(4)>{}, Constant<2>{});
   const auto for_window = [&](auto symbol_cols) {
     constexpr Constant<float_raw_bits(symbol_cols)> kBits;
-    if (shape.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
+    if (code.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
     return f(symbol_cols, kBits, Constant<2>{});
   };
-  if (shape.symbol_cols == 2) return for_window(Constant<2>{});
-  if (shape.symbol_cols == 8) return f(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{});
+  if (code.symbol_cols == 2) return for_window(Constant<2>{});
+  if (code.symbol_cols == 8) return f(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{});
   return for_window(Constant<4>{});
 }
 

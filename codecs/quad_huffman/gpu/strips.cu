@@ -109,20 +109,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
 }
 
 // `matrix` is the shape of the matrix; 0 lane groups if table, rings and x of not even two fit.
-inline StripsPlan plan_strips(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix,
-                              int64_t block_bytes) {
+inline StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t block_bytes) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy), strips = row_groups(strips_shape(matrix).rows),
                 inputs = strips * kStripCols;
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, strips), parts = lane_groups / of_rows,
-              tile_rows = strip_rows(shape.tile_cols);
+              tile_rows = strip_rows(code.tile_cols);
     const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{parts + lane_groups} * tile_rows * 4;
     StripsPlan plan{.block = {.lane_groups = lane_groups, .lane_groups_of_rows = of_rows},
                     .cols = static_cast<int>(matrix.cols),
                     .tile_rows = tile_rows,
                     .parts = parts,
                     .strips_bits = std::countr_zero(static_cast<unsigned>(of_rows))};
-    if (!place_table(plan.block, shape, policy.copies, shared_bytes - rings - sums - 16 - inputs)) continue;
+    if (!place_table(plan.block, code, policy.copies, shared_bytes - rings - sums - 16 - inputs)) continue;
     plan.block.sums = plan.block.rings + static_cast<int>(rings);
     plan.x_sum = plan.block.sums + static_cast<int>(sums);
     plan.block.inputs = plan.x_sum + 16;
@@ -134,6 +133,6 @@ inline StripsPlan plan_strips(const RingPolicy& policy, const Shape& shape, data
 
 // In strips.cu; null where there is none.
 using StripsKernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
-StripsKernel strips_kernel(const Shape& shape, int copies);
+StripsKernel strips_kernel(const Code& code, int copies);
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

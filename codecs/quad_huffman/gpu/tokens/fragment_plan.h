@@ -27,15 +27,15 @@ struct FragmentsPlanned {
   int64_t blocks;
 };
 // `matrix` is the stored one.
-inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape& shape, datasets::Shape matrix,
+inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Code& code, datasets::Shape matrix,
                                        int compute_units, int64_t shared_bytes) {
   const int64_t tokens = policy.tokens(),
-                facts = scales_tokens(shape.symbol_cols, shape.form) ? 2 * tokens * kLanes * 4 : 0,
+                facts = scales_tokens(code.symbol_cols, code.form) ? 2 * tokens * kLanes * 4 : 0,
                 aligned = policy.together() ? gpu::kBlockAlignment : 0;
   const SharesPlanned of = plan_shares(
-      policy, shape, matrix, policy.multiply == FragmentMultiply::digits ? kRingBytes : kLeanRingBytes, compute_units,
+      policy, code, matrix, policy.multiply == FragmentMultiply::digits ? kRingBytes : kLeanRingBytes, compute_units,
       shared_bytes,
-      [&](int64_t share_tiles) { return facts + aligned + share_tiles * shape.tile_cols * 2 * policy.col_bytes(); },
+      [&](int64_t share_tiles) { return facts + aligned + share_tiles * code.tile_cols * 2 * policy.col_bytes(); },
       policy.together() ? gpu::kWarpgroup : 1, policy.multiply == FragmentMultiply::digits);
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
@@ -47,7 +47,7 @@ inline FragmentsPlanned plan_fragments(const FragmentPolicy& policy, const Shape
 
 struct MultiplyFragments {
   Matrix matrix;
-  Shape shape;
+  Code code;
   datasets::Shape stored;
   int cols;  // of the matrix
   const FragmentPolicy* policy;
@@ -58,9 +58,9 @@ struct MultiplyFragments {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     multiply_parts(
         stream, args, policy->tokens(), compute_units, early,
-        [&](int) { return plan_fragments(*policy, shape, stored, compute_units, shared_bytes); },
+        [&](int) { return plan_fragments(*policy, code, stored, compute_units, shared_bytes); },
         [&](const FragmentsPlanned& planned, const gpu::Bf16Tokens& tokens) {
-          gpu::launch(fragments_kernel(shape, policy->multiply),
+          gpu::launch(fragments_kernel(code, policy->multiply),
                       {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
                       planned.plan, planned.layout, hidden_of(planned.plan), cols, tokens);
         });
@@ -73,14 +73,14 @@ inline std::string refuses_fragments(const backends::CompressedView& matrix, con
   if (is_plain(matrix)) return kRefusesPlain;
   if (!is_fragments(matrix)) return kRefusesRows;
   const auto& policy = named.as<FragmentPolicy>();
-  const Shape shape = shape_of(matrix);
-  if (fragments_kernel(shape, policy.multiply) == nullptr)
+  const Code code = code_of(matrix);
+  if (fragments_kernel(code, policy.multiply) == nullptr)
     return policy.multiply == FragmentMultiply::digits
                ? "The kernel is for int8 elements in symbols of eight and folded cells, with 2 to 4 raw bits."
                : "The kernel is for bf16 elements in symbols of four or eight columns, f8 elements, and int8 elements "
                  "in folded "
                  "cells with 2 to 4 raw bits.";
-  if (plan_fragments(policy, shape, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
+  if (plan_fragments(policy, code, stored_shape(matrix), device.compute_units, device.shared_bytes).blocks == 0)
     return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens()) +
            " tokens do not fit the shared memory of a thread block.";
   return refuses_patches(matrix);
@@ -88,20 +88,19 @@ inline std::string refuses_fragments(const backends::CompressedView& matrix, con
 
 // What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included: below n 2^-22 of
 // the sum of the token's numbers that many times, where the bound has n 2^-24.
-inline double offset_of_digits(const Shape& shape) { return 4.0 * (128 + std::abs(shape.lowest)); }
+inline double offset_of_digits(const Code& code) { return 4.0 * (128 + std::abs(code.lowest)); }
 
 inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
+  const Code code = code_of(view);
   const datasets::Shape stored = stored_shape(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<FragmentPolicy>();
-  const FragmentsLayout layout =
-      plan_fragments(policy, shape, stored, device.compute_units, device.shared_bytes).layout;
+  const FragmentsLayout layout = plan_fragments(policy, code, stored, device.compute_units, device.shared_bytes).layout;
   backends::ProductRounding rounding =
-      rounding_of_shares(view, shape, layout.share_tiles * shape.tile_cols * 2, layout.shares);
-  if (policy.multiply == FragmentMultiply::digits) rounding.offset += offset_of_digits(shape);
-  return {MultiplyFragments{matrix_of(view, shape), shape, stored, static_cast<int>(view.shape.cols), &policy,
+      rounding_of_shares(view, code, layout.share_tiles * code.tile_cols * 2, layout.shares);
+  if (policy.multiply == FragmentMultiply::digits) rounding.offset += offset_of_digits(code);
+  return {MultiplyFragments{matrix_of(view, code), code, stored, static_cast<int>(view.shape.cols), &policy,
                             device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
           {.scratch_bytes = gpu::share_scratch_bytes(layout.shares, view.shape.rows), .rounding = rounding}};
 }
@@ -114,17 +113,17 @@ struct TogetherPlanned {
 };
 // Of all numbers of lane groups, whole warpgroups, the one whose blocks are done first, each multiprocessor having one block. No
 // lane groups where nothing fits.
-inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shape, datasets::Shape stored,
+inline TogetherPlanned plan_together(const RingPolicy& policy, const Code& code, datasets::Shape stored,
                                      int token_tiles, int compute_units, int64_t shared_bytes, bool clusters) {
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
   // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a tile of 16 lane
   // groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
-  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, shape.tile_cols);
+  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, code.tile_cols);
   const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
   TogetherPlanned best{};
   int64_t least = 0;
-  for (int lane_groups = std::min(policy.lane_groups, most_together(shape.symbol_cols)); lane_groups >= gpu::kWarpgroup;
+  for (int lane_groups = std::min(policy.lane_groups, most_together(code.symbol_cols)); lane_groups >= gpu::kWarpgroup;
        lane_groups -= gpu::kWarpgroup) {
     const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                   wanted = std::clamp<int64_t>(compute_units / row_blocks, 1, tiles),
@@ -135,7 +134,7 @@ inline TogetherPlanned plan_together(const RingPolicy& policy, const Shape& shap
     const int64_t before_tokens = rings + lists;
     TogetherPlanned planned{};
     Plan& plan = planned.plan;
-    if (!place_table(plan, shape, policy.copies, shared_bytes - before_tokens - slices)) continue;
+    if (!place_table(plan, code, policy.copies, shared_bytes - before_tokens - slices)) continue;
     if (best.plan.lane_groups != 0 && time >= least) continue;
     least = time;
     plan.lane_groups = lane_groups;
@@ -156,7 +155,7 @@ inline constexpr RingPolicy kTogetherPolicies[] = {{{"together24"}, 24, 32, 1, t
 // 64 tokens at a time, or 16 where those do not fit.
 struct MultiplyTogether {
   Matrix matrix;
-  Shape shape;
+  Code code;
   datasets::Shape stored;
   const RingPolicy* policy;
   int compute_units;
@@ -165,14 +164,14 @@ struct MultiplyTogether {
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const auto plan = [&](int tokens) {
-      return plan_together(*policy, shape, stored, gpu::token_tiles(tokens, true), compute_units, shared_bytes,
+      return plan_together(*policy, code, stored, gpu::token_tiles(tokens, true), compute_units, shared_bytes,
                            clusters);
     };
     multiply_parts(stream, args, plan(64).plan.lane_groups != 0 ? 64 : 16, compute_units, early, plan,
                    [&](const TogetherPlanned& planned, gpu::Bf16Tokens tokens) {
                      const int tiles = gpu::token_tiles(tokens.batch, true), shares = planned.layout.shares,
                                of_block = planned.plan.lane_groups;
-                     gpu::launch(together_kernel(shape, tiles),
+                     gpu::launch(together_kernel(code, tiles),
                                  {(matrix.row_groups + of_block - 1) / of_block * shares, of_block * kLanes,
                                   planned.plan.bytes, early, false, planned.layout.pairs ? 2 : 1},
                                  stream, matrix, planned.plan, planned.layout, hidden_of(planned.plan), tokens);
@@ -185,10 +184,10 @@ inline std::string refuses_together(const backends::CompressedView& matrix, cons
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (!is_fragments(matrix)) return kRefusesRows;
-  const Shape shape = shape_of(matrix);
-  if (together_kernel(shape, 8) == nullptr)
+  const Code code = code_of(matrix);
+  if (together_kernel(code, 8) == nullptr)
     return "The kernel is for bf16 elements in symbols of four or eight, and f8 elements in symbols of eight.";
-  if (plan_together(policy.as<RingPolicy>(), shape, stored_shape(matrix), 2, device.compute_units, device.shared_bytes,
+  if (plan_together(policy.as<RingPolicy>(), code, stored_shape(matrix), 2, device.compute_units, device.shared_bytes,
                     gpu::have_clusters(device))
           .plan.lane_groups == 0)
     return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
@@ -198,22 +197,22 @@ inline std::string refuses_together(const backends::CompressedView& matrix, cons
 
 inline backends::BoundKernel bind_together(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
+  const Code code = code_of(view);
   const datasets::Shape stored = stored_shape(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<RingPolicy>();
   const auto planned = [&](int tiles) {
-    return plan_together(policy, shape, stored, tiles, device.compute_units, device.shared_bytes,
+    return plan_together(policy, code, stored, tiles, device.compute_units, device.shared_bytes,
                          gpu::have_clusters(device))
         .layout;
   };
   const TogetherLayout few = planned(2), many = planned(8);
   const int shares = std::max(few.shares, many.shares),
-            share_cols = std::max(few.share_tiles, many.share_tiles) * shape.tile_cols * 2;
-  return {MultiplyTogether{matrix_of(view, shape), shape, stored, &policy, device.compute_units, device.shared_bytes,
+            share_cols = std::max(few.share_tiles, many.share_tiles) * code.tile_cols * 2;
+  return {MultiplyTogether{matrix_of(view, code), code, stored, &policy, device.compute_units, device.shared_bytes,
                            gpu::have_early_launches(device), gpu::have_clusters(device)},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
-           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+           .rounding = rounding_of_shares(view, code, share_cols, shares)}};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

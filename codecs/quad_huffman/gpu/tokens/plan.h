@@ -40,9 +40,9 @@ struct TokenPlanned {
 struct TokenDivision {
   int row_groups, parts, shares, share_tiles;
 };
-inline TokenDivision divide_tokens(const TokenGroupsPolicy& policy, const Shape& shape, datasets::Shape matrix,
+inline TokenDivision divide_tokens(const TokenGroupsPolicy& policy, const Code& code, datasets::Shape matrix,
                                    int compute_units) {
-  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols),
+  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols),
                 most = std::min<int64_t>(policy.shares, tiles);
   TokenDivision of{};
   of.row_groups = policy.together() ? gpu::kWarpgroup : 1;
@@ -57,28 +57,27 @@ inline TokenDivision divide_tokens(const TokenGroupsPolicy& policy, const Shape&
 }
 
 // No lane groups where the batch does not fit.
-inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Shape& shape, datasets::Shape matrix, int batch,
+inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Code& code, datasets::Shape matrix, int batch,
                                 int compute_units, int64_t shared_bytes) {
-  const TokenDivision division = divide_tokens(policy, shape, matrix, compute_units);
+  const TokenDivision division = divide_tokens(policy, code, matrix, compute_units);
   const int of_block = division.row_groups, parts = division.parts;
   TokenPlanned planned{};
   planned.layout.exponents = gpu::kInt8Exponents;
   planned.layout.shares = division.shares;
   planned.layout.share_tiles = division.share_tiles;
   Plan& plan = planned.plan;
-  const bool halves = is_float(shape.form) && !is_f8(shape.form);
-  const int segment_bytes = 2 * segment_cols(shape.symbol_cols);
+  const bool halves = is_float(code.form) && !is_f8(code.form);
+  const int segment_bytes = 2 * segment_cols(code.symbol_cols);
   // Tokens of a tile of eight lie in different banks: bf16 elements take 16 bytes of each at once, int8 and f8 every other 16.
   planned.layout.token_bytes = segment_bytes + (halves ? 64 : 16);
-  const int64_t part_bytes = policy.together() ? int64_t{segment_cols(shape.symbol_cols) / gpu::kBlockCols} * 8 *
+  const int64_t part_bytes = policy.together() ? int64_t{segment_cols(code.symbol_cols) / gpu::kBlockCols} * 8 *
                                                      gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
                                                : int64_t{batch} * planned.layout.token_bytes;
   const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * gpu::kPieceBytes,
                 slices = kTokenSlots * parts * part_bytes + (policy.together() ? gpu::kBlockAlignment : 0),
                 sums = gpu::piece_sums_bytes(parts, batch, of_block);
   if (!policy.together() && batch > kMostTokensAlone) return {};
-  if (sums > shared_bytes || !place_table(plan, shape, policy.copies, shared_bytes - rings - pieces - slices))
-    return {};
+  if (sums > shared_bytes || !place_table(plan, code, policy.copies, shared_bytes - rings - pieces - slices)) return {};
   plan.lane_groups = of_block * parts;
   plan.lane_groups_of_rows = parts;
   planned.layout.pieces = plan.rings + static_cast<int>(rings);
@@ -119,10 +118,10 @@ struct SharesPlanned {
 // rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all their lane groups. Lane groups of
 // a multiprocessor take as long as three quarters of the most at least, seven eighths where `even`. No blocks where nothing fits.
 template <typename InputBytes>
-SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int64_t ring_bytes,
+SharesPlanned plan_shares(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t ring_bytes,
                           int compute_units, int64_t shared_bytes, InputBytes input_bytes, int multiple = 1,
                           bool even = false) {
-  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, shape.tile_cols);
+  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, code.tile_cols);
   SharesPlanned best{};
   double least = 0;
   for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
@@ -133,7 +132,7 @@ SharesPlanned plan_shares(const RingPolicy& policy, const Shape& shape, datasets
       const int64_t rings = lane_groups * ring_bytes;
       SharesPlanned planned{};
       Plan& plan = planned.plan;
-      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - inputs)) continue;
+      if (!place_table(plan, code, policy.copies, shared_bytes - rings - inputs)) continue;
       const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
                     at_once = std::clamp<int64_t>(compute_units / shares, 1, row_blocks),
                     rounds = (row_blocks + at_once - 1) / at_once,
@@ -170,14 +169,14 @@ struct FewPlanned {
   int64_t blocks;
 };
 inline int few_tiles(int tokens) { return tokens <= kFewTile ? 1 : kFewTiles; }
-inline FewPlanned plan_few(const RingPolicy& policy, const Shape& shape, datasets::Shape matrix, int tiles,
+inline FewPlanned plan_few(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int tiles,
                            int compute_units, int64_t shared_bytes) {
   const int64_t facts = int64_t{2} * tiles * kFewTile * kLanes * 4;
   const auto pair_bytes = [&](int64_t share_tiles) {
-    return share_tiles * shape.tile_cols * gpu::kOwnTokenBytes + kPairPadding;
+    return share_tiles * code.tile_cols * gpu::kOwnTokenBytes + kPairPadding;
   };
   const SharesPlanned of = plan_shares(
-      policy, shape, matrix, kRingBytes, compute_units, shared_bytes,
+      policy, code, matrix, kRingBytes, compute_units, shared_bytes,
       [&](int64_t share_tiles) { return facts + int64_t{tiles} * (kFewTile / 2) * pair_bytes(share_tiles); });
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
@@ -192,7 +191,7 @@ inline constexpr RingPolicy kFewPolicies[] = {{{"waves16"}, kMostFewLaneGroups, 
 
 struct MultiplyFew {
   Matrix matrix;
-  Shape shape;
+  Code code;
   datasets::Shape size;
   const RingPolicy* policy;
   int compute_units;
@@ -202,9 +201,9 @@ struct MultiplyFew {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     multiply_parts(
         stream, args, kFewTokens, compute_units, early,
-        [&](int tokens) { return plan_few(*policy, shape, size, few_tiles(tokens), compute_units, shared_bytes); },
+        [&](int tokens) { return plan_few(*policy, code, size, few_tiles(tokens), compute_units, shared_bytes); },
         [&](const FewPlanned& planned, const gpu::Bf16Tokens& tokens) {
-          gpu::launch(few_kernel(shape, few_tiles(tokens.batch)),
+          gpu::launch(few_kernel(code, few_tiles(tokens.batch)),
                       {planned.blocks, planned.plan.lane_groups * kLanes, planned.plan.bytes, early}, stream, matrix,
                       planned.plan, planned.layout, hidden_of(planned.plan), tokens);
         });
@@ -228,10 +227,10 @@ struct UnitsPlanned {
 // groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane groups where nothing
 // fits.
 template <typename SumsBytes>
-UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets::Shape matrix,
+UnitsPlanned plan_units(const UnitsPolicy& policy, const Code& code, datasets::Shape matrix,
                         const backends::DeviceInfo& device, SumsBytes sums_bytes) {
   constexpr int kInputBytes = 4;  // of a column
-  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, shape.tile_cols);
+  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols);
   int shares = std::min(policy.shares, device.compute_units);
   while (tiles % shares != 0) --shares;
   UnitsPlanned planned{};
@@ -239,7 +238,7 @@ UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets:
   division.shares = shares;
   division.share_tiles = static_cast<int>(tiles / shares);
   const int64_t units = groups * division.share_tiles,
-                inputs = int64_t{division.share_tiles} * shape.tile_cols * kInputBytes,
+                inputs = int64_t{division.share_tiles} * code.tile_cols * kInputBytes,
                 shared_bytes = bytes_of_block(device.shared_bytes, policy);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     for (int rounds = 1; rounds <= 64; rounds *= 2) {
@@ -252,7 +251,7 @@ UnitsPlanned plan_units(const UnitsPolicy& policy, const Shape& shape, datasets:
       const int64_t rings = int64_t{lane_groups} * kLeanRingBytes,
                     sums = (kEpochBytes + sums_bytes(lane_groups, division.most_groups()) + 15) / 16 * 16;
       Plan& plan = planned.plan;
-      if (!place_table(plan, shape, policy.copies, shared_bytes - rings - sums - inputs)) continue;
+      if (!place_table(plan, code, policy.copies, shared_bytes - rings - sums - inputs)) continue;
       plan.lane_groups = lane_groups;
       plan.sums = plan.rings + static_cast<int>(rings);
       plan.inputs = plan.sums + static_cast<int>(sums);
@@ -272,14 +271,14 @@ inline gpu::Exchange exchange_of(const UnitsPlanned& planned, datasets::Shape ma
 // Numbers are added up tile by tile at most, and block by block.
 inline int most_parts(const Division& division) { return 2 * division.shares * division.share_tiles; }
 
-inline UnitsPlanned plan_one(const backends::Policy& policy, const Shape& shape, datasets::Shape matrix,
+inline UnitsPlanned plan_one(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
                              const backends::DeviceInfo& device) {
-  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device,
+  return plan_units(policy.as<UnitsPolicy>(), code, matrix, device,
                     [](int, int64_t groups) { return groups * gpu::kDigits * kLanes * 4 + kDigitFactBytes; });
 }
-inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Shape& shape, datasets::Shape matrix,
+inline UnitsPlanned plan_ring_tokens(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
                                      const backends::DeviceInfo& device) {
-  return plan_units(policy.as<UnitsPolicy>(), shape, matrix, device,
+  return plan_units(policy.as<UnitsPolicy>(), code, matrix, device,
                     [](int lane_groups, int64_t groups) { return (lane_groups + groups - 1) * kRingSums * 4; });
 }
 
@@ -329,7 +328,7 @@ struct MultiplyRingTokens {
 // A batch that does not fit is multiplied in halves.
 struct MultiplyTokens {
   Matrix matrix;
-  Shape shape;
+  Code code;
   datasets::Shape size;
   const TokenGroupsPolicy* policy;
   int compute_units;
@@ -339,11 +338,11 @@ struct MultiplyTokens {
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     int most = args.batch;
-    while (plan_tokens(*policy, shape, size, most, compute_units, shared_bytes).plan.lane_groups == 0)
+    while (plan_tokens(*policy, code, size, most, compute_units, shared_bytes).plan.lane_groups == 0)
       most = (most + 1) / 2;
     multiply_parts(
         stream, args, most, compute_units, early,
-        [&](int tokens) { return plan_tokens(*policy, shape, size, tokens, compute_units, shared_bytes); },
+        [&](int tokens) { return plan_tokens(*policy, code, size, tokens, compute_units, shared_bytes); },
         [&](const TokenPlanned& planned, gpu::Bf16Tokens tokens) {
           const Plan& plan = planned.plan;
           const int64_t of_block = plan.lane_groups / plan.lane_groups_of_rows;
@@ -351,11 +350,11 @@ struct MultiplyTokens {
           layout.scales = scales;
           // A lane group alone multiplies two tiles of tokens even of one: few tokens have a kernel of their own.
           const TokenKernel kernel =
-              token_kernel(shape, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
+              token_kernel(code, policy->multiply, policy->together() ? gpu::token_tiles(tokens.batch, true) : 2);
           if (policy->together()) {
-            const auto arrange = is_f8(shape.form)      ? gpu::enqueue_token_blocks<gpu::F8Elements>
-                                 : is_float(shape.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
-                                                        : gpu::enqueue_token_blocks<gpu::Int8Elements>;
+            const auto arrange = is_f8(code.form)      ? gpu::enqueue_token_blocks<gpu::F8Elements>
+                                 : is_float(code.form) ? gpu::enqueue_token_blocks<gpu::Bf16Elements>
+                                                       : gpu::enqueue_token_blocks<gpu::Int8Elements>;
             arrange(stream, tokens, size.cols, 8 * gpu::token_tiles(tokens.batch, true),
                     args.scratch + gpu::share_scratch_bytes(layout.shares, size.rows), compute_units, early);
           }
@@ -375,12 +374,12 @@ inline std::string refuses_tokens(const backends::CompressedView& matrix, const 
   const auto& policy = named.as<TokenGroupsPolicy>();
   const bool scaled = policy.multiply == Multiply::scaled;
   if (scaled && has_floats(matrix)) return "The kernel multiplies int8 elements by scales of their groups.";
-  if (policy.multiply == Multiply::alone && is_f8(shape_of(matrix).form))
+  if (policy.multiply == Multiply::alone && is_f8(code_of(matrix).form))
     return "Lane groups that multiply alone take no f8 elements: for few tokens of bf16 there is few_tokens.";
-  if (token_kernel(shape_of(matrix), policy.multiply, 2) == nullptr)
+  if (token_kernel(code_of(matrix), policy.multiply, 2) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 4 raw bits, and for bf16 and f8 elements in "
            "symbols of four.";
-  if (plan_tokens(policy, shape_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
+  if (plan_tokens(policy, code_of(matrix), matrix.shape, 1, device.compute_units, device.shared_bytes)
           .plan.lane_groups == 0)
     return "The table, the rings of the lane groups and a slice of a token do not fit the shared memory of a block.";
   return "";
@@ -388,13 +387,13 @@ inline std::string refuses_tokens(const backends::CompressedView& matrix, const 
 
 inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
+  const Code code = code_of(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<TokenGroupsPolicy>();
-  const int shares = divide_tokens(policy, shape, view.shape, device.compute_units).shares,
+  const int shares = divide_tokens(policy, code, view.shape, device.compute_units).shares,
             parts = kMostTokenGroups + shares;
   const bool scaled = policy.multiply == Multiply::scaled;
-  return {MultiplyTokens{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
+  return {MultiplyTokens{matrix_of(view, code), code, view.shape, &policy, device.compute_units, device.shared_bytes,
                          gpu::have_early_launches(device),
                          scaled ? gpu::column_scales_of(layers[0].scales) : gpu::ColumnScales{}},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) +
@@ -408,11 +407,11 @@ inline std::string refuses_few(const backends::CompressedView& matrix, const bac
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (is_plain(matrix)) return kRefusesPlain;
   if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
-  const Shape shape = shape_of(matrix);
-  if (few_kernel(shape, 1) == nullptr)
+  const Code code = code_of(matrix);
+  if (few_kernel(code, 1) == nullptr)
     return "The kernel is for symbols of four or eight columns with 2 to 5 raw bits, and for bf16 and f8 elements in "
            "symbols of four.";
-  if (plan_few(policy.as<RingPolicy>(), shape, matrix.shape, kFewTiles, device.compute_units, device.shared_bytes)
+  if (plan_few(policy.as<RingPolicy>(), code, matrix.shape, kFewTiles, device.compute_units, device.shared_bytes)
           .blocks == 0)
     return "The table, the rings of a lane group and 16 tokens of a tile's columns do not fit the shared memory of a "
            "thread block.";
@@ -421,32 +420,32 @@ inline std::string refuses_few(const backends::CompressedView& matrix, const bac
 
 // Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens'
 // numbers is, as often as what is coded is off from the element.
-inline backends::ProductRounding rounding_of_shares(const backends::CompressedView& view, const Shape& shape, int cols,
+inline backends::ProductRounding rounding_of_shares(const backends::CompressedView& view, const Code& code, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
   if (has_floats(view)) return rounding_of_floats(view, rounding, cols);
   rounding.more_roundings += 4 * cols;
   // An element that is patched is coded as another one of as many bits.
-  const int most = (most_high(shape.symbol_cols, shape.form) + 1) << cell_bits(shape.form);
-  rounding.offset = 2.0 * (std::abs(shape.lowest) + most);
+  const int most = (most_high(code.symbol_cols, code.form) + 1) << cell_bits(code.form);
+  rounding.offset = 2.0 * (std::abs(code.lowest) + most);
   return rounding;
 }
 
 inline backends::BoundKernel bind_few(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
+  const Code code = code_of(view);
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<RingPolicy>();
   const auto planned = [&](int tiles) {
-    return plan_few(policy, shape, view.shape, tiles, device.compute_units, device.shared_bytes).layout;
+    return plan_few(policy, code, view.shape, tiles, device.compute_units, device.shared_bytes).layout;
   };
   const FewLayout one = planned(1), all = planned(kFewTiles);
   const int shares = std::max(one.shares, all.shares),
-            share_cols = std::max(one.share_tiles, all.share_tiles) * shape.tile_cols;
-  return {MultiplyFew{matrix_of(view, shape), shape, view.shape, &policy, device.compute_units, device.shared_bytes,
+            share_cols = std::max(one.share_tiles, all.share_tiles) * code.tile_cols;
+  return {MultiplyFew{matrix_of(view, code), code, view.shape, &policy, device.compute_units, device.shared_bytes,
                       gpu::have_early_launches(device)},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
-           .rounding = rounding_of_shares(view, shape, share_cols, shares)}};
+           .rounding = rounding_of_shares(view, code, share_cols, shares)}};
 }
 
 inline constexpr const char* kRefusesUnits =
@@ -458,8 +457,8 @@ inline std::string refuses_one(const backends::CompressedView& matrix, const bac
   if (is_plain(matrix)) return kRefusesPlain;
   if (has_floats(matrix)) return "The kernel multiplies int8 elements.";
   if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
-  if (one_kernel(shape_of(matrix)) == nullptr) return "The kernel is for symbols of four or eight columns.";
-  if (plan_one(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
+  if (one_kernel(code_of(matrix)) == nullptr) return "The kernel is for symbols of four or eight columns.";
+  if (plan_one(policy, code_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return "";
 }
 
@@ -467,9 +466,9 @@ inline std::string refuses_one(const backends::CompressedView& matrix, const bac
 // n 2^-22 of the sum of its numbers: an offset of 4.
 inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
-  const UnitsPlanned planned = plan_one(named, shape, view.shape, place.device());
-  return {MultiplyOne{matrix_of(view, shape), planned, one_kernel(shape),
+  const Code code = code_of(view);
+  const UnitsPlanned planned = plan_one(named, code, view.shape, place.device());
+  return {MultiplyOne{matrix_of(view, code), planned, one_kernel(code),
                       exchange_of(planned, view.shape, kLanes * 2, place)},
           {.rounding = {.more_roundings = 2, .offset = 4}}};
 }
@@ -480,18 +479,18 @@ inline std::string refuses_ring_tokens(const backends::CompressedView& matrix, c
   if (is_plain(matrix)) return kRefusesPlain;
   if (!has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
   if (is_fragments(matrix) || is_strips(matrix)) return kRefusesFragments;
-  if (ring_tokens_kernel(shape_of(matrix), 16) == nullptr)
+  if (ring_tokens_kernel(code_of(matrix), 16) == nullptr)
     return "The kernel takes elements in symbols of two or four: of eight it is fragments that are multiplied.";
-  if (plan_ring_tokens(policy, shape_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
+  if (plan_ring_tokens(policy, code_of(matrix), matrix.shape, device).plan.lane_groups == 0) return kRefusesUnits;
   return refuses_patches(matrix);
 }
 
 inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Shape shape = shape_of(view);
-  const UnitsPlanned planned = plan_ring_tokens(named, shape, view.shape, place.device());
-  return {MultiplyRingTokens{matrix_of(view, shape), planned,
-                             ring_tokens_kernel(shape, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
+  const Code code = code_of(view);
+  const UnitsPlanned planned = plan_ring_tokens(named, code, view.shape, place.device());
+  return {MultiplyRingTokens{matrix_of(view, code), planned,
+                             ring_tokens_kernel(code, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
                              exchange_of(planned, view.shape, kRingSums, place)},
           {.rounding = rounding_of_floats(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
                                           view.shape.cols)}};

@@ -30,7 +30,7 @@ inline std::string refuses_patches(const backends::CompressedView& matrix) {
 inline backends::ProductRounding rounding_of_patches(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
   const int largest = largest_stand_in(matrix);
-  const bool f8 = is_f8(shape_of(matrix).form);
+  const bool f8 = is_f8(code_of(matrix).form);
   if (f8 ? matrix.sections[kPatches].bytes.empty() : largest == 0) return rounding;
   rounding.more_roundings += static_cast<int>(4 * cols);
   rounding.offset = std::ldexp(2.0, f8 ? std::max(largest, 1) + 1 - 7 : largest + 1 - 127);
@@ -40,8 +40,8 @@ inline backends::ProductRounding rounding_of_patches(const backends::CompressedV
 // Elements in symbols of eight exponents are multiplied by a power of two that may be 2^-15, and with them what is summed up.
 inline backends::ProductRounding rounding_of_eights(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding) {
-  const Shape shape = shape_of(matrix);
-  if (has_exponent_eights(shape.symbol_cols, shape.form)) rounding.flushes_subnormals = true;
+  const Code code = code_of(matrix);
+  if (has_exponent_eights(code.symbol_cols, code.form)) rounding.flushes_subnormals = true;
   return rounding;
 }
 
@@ -49,8 +49,8 @@ inline backends::ProductRounding rounding_of_eights(const backends::CompressedVi
 // scaled back.
 inline backends::ProductRounding rounding_of_scaling(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding) {
-  const Shape shape = shape_of(matrix);
-  if (!is_f8(shape.form) || !scales_tokens(shape.symbol_cols, shape.form)) return rounding;
+  const Code code = code_of(matrix);
+  if (!is_f8(code.form) || !scales_tokens(code.symbol_cols, code.form)) return rounding;
   rounding.more_roundings += 2;
   rounding.offset = std::max(rounding.offset, 0x1p-100);
   return rounding;
