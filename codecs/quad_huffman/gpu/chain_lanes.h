@@ -1,12 +1,22 @@
-// A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there (ahead_gpu.h).
+// A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there (chain.cu).
 // Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one after it.
 #pragma once
 
 #include <bit>
 
-#include "codecs/quad_huffman/gpu/chain_layers.h"
+#include "backends/gpu/products/requantise.h"
+#include "codecs/quad_huffman/gpu/plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+struct ChainLayer {
+  Matrix matrix;
+  gpu::Epilogue epilogue;
+};
+
+inline constexpr int kRowsOfWord = 4, kWordsOfGroup = kLanes / kRowsOfWord;
+inline constexpr int64_t kStoredLayerBytes = (static_cast<int64_t>(sizeof(ChainLayer)) + 15) / 16 * 16;
+inline int64_t stored_layers_bytes(size_t count) { return static_cast<int64_t>(count) * kStoredLayerBytes; }
 
 inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kMostAheadThreads = (16 + kHelpers) * kLanes;
 // A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
@@ -85,7 +95,7 @@ class AheadTiles {
   ECMV_GPU_DEVICE bool has_tile(int layer) const { return tile_.layer == layer; }
 
  protected:
-  ECMV_GPU_DEVICE AheadTiles(AheadLayers layers, const Plan& plan, const Hidden& hidden)
+  ECMV_GPU_DEVICE AheadTiles(AheadLayers layers, const BlockPlan& plan, const Hidden& hidden)
       : layers_(layers),
         lane_groups_(plan.lane_groups),
         lane_group_(LaneGroup::uniform(LaneGroup::group())),
@@ -215,7 +225,7 @@ class AheadLanes : public AheadTiles {
   static constexpr int kRawBits = raw_bits_of(kForm);
   using Bytes = Cells<8, kForm>;
 
-  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const Plan& plan, const Hidden& hidden)
+  ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const BlockPlan& plan, const Hidden& hidden)
       : AheadTiles(layers, plan, hidden) {}
 
   // By all lanes, before a barrier of the block.

@@ -4,12 +4,14 @@
 // have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256).
 // Raw bits of int8 elements are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8
 // 117.2 and 120.6).
-#pragma once
+#include <algorithm>
 
-#include "codecs/quad_huffman/gpu/plan.h"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/takes.h"
 #include "codecs/quad_huffman/gpu/tile/rows.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
 // Bytes of a row that are stored at once.
 inline constexpr int kStoredBytes = 256;
@@ -42,7 +44,7 @@ ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> dec
 
 // A lane group decodes one tile after the other. Pieces begin at plan.inputs.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Matrix matrix, Plan plan, Hidden hidden,
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden,
                                                              gpu::Pointer<std::byte> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   using Piece = RowsPiece<TileOf, kStoredBytes>;
@@ -77,6 +79,63 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Matrix matrix, Plan
       });
     }
   }
+}
+
+// All that was tried is within 1 % of it or slower (2026-11-23-h200/decode: 8 lane groups, two blocks; 24 lane groups took 1.06
+// to 1.22 times as long).
+constexpr RingPolicy kPolicies[] = {{{"groups16"}, 16, 32, 1}};
+
+BlockPlan plan_decode(const RingPolicy& policy, const Code& code, datasets::Shape shape, int64_t shared_bytes) {
+  return plan_of(policy, code, shape, InputType::none, shared_bytes, kStoredPieceBytes);
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_matrix(view, Layout::rows, Elements::any); !reason.empty()) return reason;
+  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), code_of(view), view.shape, device.shared_bytes);
+  return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
+}
+
+using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<std::byte>);
+
+struct Decode {
+  Matrix matrix;
+  BlockPlan plan;
+  gpu::LaunchShape launch_shape;
+  Kernel kernel;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), args.out);
+  }
+};
+
+constexpr bool has_short_windows(int symbol_cols, int form) {
+  return is_folded(form) && is_chosen_code(symbol_cols, form);
+}
+
+Kernel kernel_of(const Code& code) {
+  constexpr int kMostThreads = 24 * kLanes;
+  const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+  };
+  return is_float(code.form) ? for_float_code(code, kernel) : for_code<has_short_windows>(code, kernel);
+}
+
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), code, view.shape, place.device().shared_bytes);
+  const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
+  return Decode{matrix,
+                plan,
+                {std::min<int64_t>(blocks, place.device().compute_units), plan.lane_groups * kLanes, plan.bytes},
+                kernel_of(code)};
+}
+
+}  // namespace
+
+backends::Kernel decode_rows() {
+  return {.op = backends::Op::decode, .variant = "rings", .policies = kPolicies, .refuses = refuses, .bind = bind};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

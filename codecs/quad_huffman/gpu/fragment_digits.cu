@@ -1,13 +1,18 @@
 // Products of fragments of int8 elements with up to 16 tokens of bf16, bytes with digits (gpu/digit_units.h): what a lane decodes
 // of two units, 16 columns each, is its part of operand A [16, 32] of bytes. Numbers of bf16 take 8 instructions more for
 // each eight elements, and two products where one is enough here. Four lane groups multiply together, as with 16 tokens in
-// fragments_gpu.h, and blocks share rows and columns as there.
-#pragma once
+// fragments.cu, and blocks share rows and columns as there.
+#include <cmath>
+#include <cstdlib>
 
 #include "backends/gpu/products/digit_units.h"
-#include "codecs/quad_huffman/gpu/fragments.cu"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/tokens/fragment_patches.h"
+#include "codecs/quad_huffman/gpu/tokens/fragment_plan.h"
+#include "codecs/quad_huffman/gpu/tokens/numbers.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
 // The share's columns of all tokens as digits from `to` on, zeros for tokens and columns that do not exist; `cols` are those of the
 // matrix. A token's largest number, which they depend on, and its sum come first, to where look_at_tokens() puts them. A thread has
@@ -118,13 +123,13 @@ ECMV_GPU_DEVICE void multiply_digit_patches(const TileOf& tile, gpu::Pointer<con
   });
 }
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_digits(Matrix matrix, Plan plan, FragmentsLayout layout,
+template <int kForm>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void fragment_digits(Matrix matrix, BlockPlan plan, FragmentsLayout layout,
                                                                       Hidden hidden, int all_cols,
                                                                       gpu::Bf16Tokens tokens) {
   // 80 registers are enough for a ring that is not lean, and int8 elements are faster with it (H200, 16384 x 16384, 16 tokens, two
   // runs: 4.12 and 4.07 T elements/s, 4.05 and 4.02 with a lean one).
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
+  using TileOf = TileLanes<8, kForm, 2, kEarlyForm<kForm>>;
   static_assert(TileOf::Bytes::kFolds && !TileOf::Bytes::kDoubled && !TileOf::kFloats);
   constexpr int kTiles = gpu::kDigitTokens / 8, kPairs = TileOf::kSegmentCols / (2 * kFragmentCols);
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
@@ -203,6 +208,47 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_digits(Matrix mat
       for (int i = 0; i < 4; ++i) sums[j][i] = 0;
     }
   }
+}
+
+// The fastest of int8 elements with 2 to 16 tokens (2026-11-26-h200/batch_int8, 2026-11-26-h100/batch_int8).
+constexpr FragmentPolicy kPolicies[] = {
+    {{{"digits24"}, 24, 32, 1}, gpu::kDigitTokens, gpu::kDigitColBytes, true, true}};
+
+// Symbols of four are slower so than with numbers of bf16 (NOTES.md).
+FragmentsKernel kernel_of(const Code& code, bool) {
+  if (code.symbol_cols != 8) return nullptr;
+  switch (code.form) {
+    case kFolded + 2: return fragment_digits<kFolded + 2>;
+    case kFolded + 3: return fragment_digits<kFolded + 3>;
+    case kFolded + 4: return fragment_digits<kFolded + 4>;
+  }
+  return nullptr;
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  return refuses_fragments(
+      view, device, named.as<FragmentPolicy>(), kernel_of,
+      "The kernel is for int8 elements in symbols of eight and folded cells, with 2 to 4 raw bits.");
+}
+
+// What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included: below n
+// 2^-22 of the sum of the token's numbers that many times, where the bound has n 2^-24.
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
+  const Code code = code_of(*layers[0].matrix);
+  return bind_fragments(named.as<FragmentPolicy>(), kernel_of(code, true), 4.0 * (128 + std::abs(code.lowest)), layers,
+                        batch, place);
+}
+
+}  // namespace
+
+backends::Kernel digits() {
+  return {.op = backends::Op::matmul,
+          .variant = "fragments",
+          .policies = kPolicies,
+          .activations = backends::Activations::bf16,
+          .refuses = refuses,
+          .bind = bind};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,33 +1,31 @@
 // Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
-// operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens_gpu.h)
+// operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens.cu)
 // take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
-// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h). Numbers of int8 and f8 elements are
-// those of few_tokens.
+// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h).
+//
+// int8 elements are made numbers of bf16 by nothing but byte permutations: an integer of 8 bits in the low byte of a bf16 is
+// that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers as any
+// others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w - lowest = m
+// or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers is taken away
+// at the end.
 //
 // Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
 // together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
 // us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4 alone.) Their tokens of bf16 are
 // copied as they are: columns of fragments are in the order of the units (fragments.h).
-#pragma once
-
 #include <type_traits>
 
 #include "backends/gpu/products/token_copies.h"
-#include "backends/gpu/products/warpgroup_units.h"
-#include "codecs/quad_huffman/gpu/few_tokens.cu"
+#include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/tokens/fragment_patches.h"
+#include "codecs/quad_huffman/gpu/tokens/fragment_plan.h"
+#include "codecs/quad_huffman/gpu/tokens/numbers.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
-// Tiles of tokens of a kernel whose lane groups multiply alone, or together.
-ECMV_GPU_BOTH constexpr int fragment_tiles(bool together) { return together ? 2 : 1; }
-
-// Where things lie in shared memory beside table and rings.
-struct FragmentsLayout {
-  int tokens = 0;  // [units, kUnitTokenBytes], or blocks from gpu::first_block() on
-  int facts = 0;   // of int8 and f8 elements, [2, tokens, 32]: of each token the largest number's bits, and the sum
-  int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
-};
+// Tiles of tokens of a kernel whose lane groups multiply alone, or four together.
+ECMV_GPU_BOTH constexpr int fragment_tiles(bool warpgroup) { return warpgroup ? 2 : 1; }
 
 // The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
 // many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15), of a
@@ -70,11 +68,6 @@ ECMV_GPU_DEVICE void decode_fragments(TileOf& tile, const Table& table, uint32_t
     tile.decode_integers(table, [&](int segment, int quad, uint32_t first, uint32_t second) {
       visit_quad(segment, quad, gpu::uint2{first, second});
     });
-}
-
-// The columns of the matrix that some column tiles of fragments have, of which `all` exist.
-ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
-  return {2 * stored.first, all, 2 * stored.stored};
 }
 
 // Tokens in the order in which lanes that multiply alone read operand B. A segment has kUnits units.
@@ -161,13 +154,13 @@ class BlockTokens {
   gpu::Pointer<std::byte> blocks_;
 };
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kTogether, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix matrix, Plan plan, FragmentsLayout layout,
+template <int kSymbolCols, int kForm, bool kWarpgroup>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matrix, BlockPlan plan, FragmentsLayout layout,
                                                                       Hidden hidden, int all_cols,
                                                                       gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, kMostThreads>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm, 32 * kLanes>>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
-  using Inputs = std::conditional_t<kTogether, BlockTokens<kUnits>, UnitTokens<kUnits>>;
+  using Inputs = std::conditional_t<kWarpgroup, BlockTokens<kUnits>, UnitTokens<kUnits>>;
   constexpr bool kFloats = TileOf::kFloats, kScales = TileOf::kScalesTokens;
   constexpr int kTiles = Inputs::kTiles, kTokens = kTiles * kFragmentTile;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()),
@@ -185,9 +178,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   // Those that multiply together go on together: row groups that do not exist are the last one again, for results that nobody
   // stores.
-  const auto goes_on = [&] { return (kTogether ? group - lane_group % gpu::kWarpgroup : group) < matrix.row_groups; };
+  const auto goes_on = [&] { return (kWarpgroup ? group - lane_group % gpu::kWarpgroup : group) < matrix.row_groups; };
   const auto begin = [&](int number, uint32_t after) {
-    const int64_t of = !kTogether || group < matrix.row_groups ? group : matrix.row_groups - 1;
+    const int64_t of = !kWarpgroup || group < matrix.row_groups ? group : matrix.row_groups - 1;
     tile.template begin<true>(matrix.streams, of, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
@@ -200,7 +193,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
     gpu::sync_block();
   }
   const auto shift_of = [&](int token) { return token_shift(largest[token * kLanes]); };
-  if constexpr (kTogether && !kScales) {
+  if constexpr (kWarpgroup && !kScales) {
     inputs.copy(tokens, cols);
     gpu::commit_copies();
     gpu::wait_copies<0>();
@@ -246,6 +239,62 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragment_tokens(Matrix mat
       }
     }
   }
+}
+
+// Up to 8 tokens groups32 is up to 1.08 times as fast, beyond them warpgroup32 up to 2.2 times (2026-11-26-h200/batch_16384_eights,
+// 2026-11-26-h200/batch_f8, 2026-11-25-h100/batch).
+constexpr FragmentPolicy kPolicies[] = {
+    {{{"groups32"}, 32, 32, 1}, kFragmentTile, 2 * kFragmentTile, false, false},
+    {{{"warpgroup32"}, 32, 32, 1}, 2 * kFragmentTile, 4 * kFragmentTile, true, false},
+};
+std::string_view choose(const backends::CompressedView&, const backends::DeviceInfo&, int batch) {
+  return kPolicies[batch <= kFragmentTile ? 0 : 1].name;
+}
+
+template <int kSymbolCols, int kForm>
+FragmentsKernel kernel_of_form(bool warpgroup) {
+  return warpgroup ? fragment_tokens<kSymbolCols, kForm, true> : fragment_tokens<kSymbolCols, kForm, false>;
+}
+FragmentsKernel kernel_of(const Code& code, bool warpgroup) {
+  const auto for_cols = [&]<int kSymbolCols>(Constant<kSymbolCols>) {
+    return is_f8(code.form) ? kernel_of_form<kSymbolCols, f8_form(kSymbolCols)>(warpgroup)
+                            : kernel_of_form<kSymbolCols, float_raw_bits(kSymbolCols)>(warpgroup);
+  };
+  if (code.symbol_cols == 2) return nullptr;
+  if (is_float(code.form)) return code.symbol_cols == 4 ? for_cols(Constant<4>{}) : for_cols(Constant<8>{});
+  // Symbols of eight are faster as bytes with the tokens' digits.
+  if (code.symbol_cols == 8) return nullptr;
+  switch (code.form) {
+    case kFolded + 2: return kernel_of_form<4, kFolded + 2>(warpgroup);
+    case kFolded + 3: return kernel_of_form<4, kFolded + 3>(warpgroup);
+    case kFolded + 4: return kernel_of_form<4, kFolded + 4>(warpgroup);
+  }
+  return nullptr;
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  return refuses_fragments(view, device, named.as<FragmentPolicy>(), kernel_of,
+                           "The kernel is for bf16 and f8 elements in symbols of four or eight columns, and int8 "
+                           "elements in symbols of four and folded cells, with 2 to 4 raw bits.");
+}
+
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
+  const auto& policy = named.as<FragmentPolicy>();
+  const FragmentsKernel kernel = kernel_of(code_of(*layers[0].matrix), policy.warpgroup);
+  return bind_fragments(policy, kernel, 0, layers, batch, place);
+}
+
+}  // namespace
+
+backends::Kernel fragments() {
+  return {.op = backends::Op::matmul,
+          .variant = "fragments",
+          .policies = kPolicies,
+          .activations = backends::Activations::bf16,
+          .refuses = refuses,
+          .bind = bind,
+          .choose = choose};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,7 +1,7 @@
 // Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together
 // (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same columns, and take
 // the segments of their tiles at the same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the
-// shares, share rows as in fragments_gpu.h.
+// shares, share rows as in fragments.cu.
 //
 // With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit is multiplied as
 // soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers
@@ -12,15 +12,18 @@
 // Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared memory. So half
 // as much is left for the launch behind, of two shares nothing. (H100, 64 tokens: NOTES.md; 16384 x 16384, two shares, gains 4 to 6 %,
 // 8192 x 8192, four shares, nothing.)
-#pragma once
+#include <algorithm>
 
 #include "backends/gpu/cluster.h"
 #include "backends/gpu/products/token_copies.h"
-#include "codecs/quad_huffman/gpu/fragments.cu"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/tokens/fragment_patches.h"
+#include "codecs/quad_huffman/gpu/tokens/fragment_plan.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
-struct TogetherLayout {
+struct WarpgroupLayout {
   int patches = 0;                  // of each lane group, [kListedBytes]
   int tokens = 0;                   // two slices, from gpu::first_block() on
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
@@ -32,7 +35,7 @@ inline constexpr int kPartCols = segment_cols(4);
 // Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80 registers of 24 is
 // waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x 16384 1.54, 1.75, 1.79; 8192 x 8192
 // 1.27, 1.52, 1.55.)
-ECMV_GPU_BOTH constexpr int most_together(int symbol_cols) { return symbol_cols == 8 ? 16 : 24; }
+ECMV_GPU_BOTH constexpr int most_groups(int symbol_cols) { return symbol_cols == 8 ? 16 : 24; }
 // Bytes of a slice: blocks of 64 columns of the matrix.
 template <int kTokenTiles>
 inline constexpr int kSliceBytes = 2 * kPartCols / gpu::kBlockCols*(8 * kTokenTiles * gpu::kBlockTokenBytes);
@@ -56,7 +59,7 @@ class ListedPatches {
     first_ = first;
     next_ = 0;
     LaneGroup::sync();
-    tile.read_float_patches(first, [&](int k, bool has, const FloatPatch& patch, uint32_t sign) {
+    tile.read_float_patches(first, [&](int k, bool has, const PatchWord& patch, uint32_t sign) {
       const int unit = patch.col % kPartCols / kFragmentCols,
                 pair = unit % gpu::kUnitsOfBlock * 8 + fragment_pair(patch.row, patch.col);
       const uint32_t place = static_cast<uint32_t>(unit / gpu::kUnitsOfBlock * kBlockBytes + pair % 4 * 4 +
@@ -152,15 +155,15 @@ ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kToke
   gpu::sync_cluster();  // before the other one may end
 }
 
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kTokenTiles, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix matrix, Plan plan,
-                                                                         TogetherLayout layout, Hidden hidden,
+template <int kSymbolCols, int kForm, int kTokenTiles>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes, 1) void multiply_many(Matrix matrix, BlockPlan plan,
+                                                                         WarpgroupLayout layout, Hidden hidden,
                                                                          gpu::Bf16Tokens tokens) {
   // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are just enough, and
   // what is spilled is waited for with the loads under way.
   constexpr bool kEights = kSymbolCols == 8;
   using TileOf = TileLanes<
-      kSymbolCols, kForm, kSymbolsOfWindow,
+      kSymbolCols, kForm, 2,
       LaneForm{
           .lean = true, .prefetches = false, .early = gpu::kMovesLoads, .halves = !kEights, .looks_ahead = kEights}>;
   static_assert(TileOf::kFloats);
@@ -274,6 +277,124 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void fragments_together(Matrix 
             TileOf::kEights ? scaled(sums[j][i], matrix.power) : sums[j][i];
     }
   }
+}
+
+// 64 tokens at once are 2.7 to 3.4 times as fast as four times 16 (2026-11-26-h200/batch_8192, 2026-11-26-h100/batch_8192).
+constexpr RingPolicy kPolicies[] = {{{"warpgroup24"}, 24, 32, 1}};
+
+using Kernel = void (*)(Matrix, BlockPlan, WarpgroupLayout, Hidden, gpu::Bf16Tokens);
+
+// Tiles of eight tokens: 2 or 8.
+template <int kSymbolCols, int kForm>
+Kernel kernel_of_form(int token_tiles) {
+  return token_tiles <= 2 ? multiply_many<kSymbolCols, kForm, 2> : multiply_many<kSymbolCols, kForm, 8>;
+}
+Kernel kernel_of(const Code& code, int token_tiles) {
+  if (!is_float(code.form) || code.symbol_cols == 2) return nullptr;
+  if (code.symbol_cols == 8)
+    return is_f8(code.form) ? kernel_of_form<8, f8_form(8)>(token_tiles)
+                            : kernel_of_form<8, float_raw_bits(8)>(token_tiles);
+  return is_f8(code.form) ? nullptr : kernel_of_form<4, float_raw_bits(4)>(token_tiles);
+}
+
+struct WarpgroupPlan {
+  BlockPlan plan;
+  WarpgroupLayout layout;
+  Kernel kernel;
+};
+// Of all numbers of lane groups, whole warpgroups, the one whose blocks are done first, each multiprocessor having one block. No
+// lane groups where nothing fits.
+WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Shape stored,
+                                     int batch, const backends::DeviceInfo& device) {
+  const int token_tiles = gpu::token_tiles(batch, true);
+  constexpr int64_t kAlignment = gpu::kBlockAlignment;
+  // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a tile of 16 lane
+  // groups 40.6 us, one of 24 53.2.)
+  constexpr int kOwnTime = 10;
+  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, code.tile_cols);
+  const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
+  WarpgroupPlan best{};
+  int64_t least = 0;
+  for (int lane_groups = std::min(policy.lane_groups, most_groups(code.symbol_cols)); lane_groups >= gpu::kWarpgroup;
+       lane_groups -= gpu::kWarpgroup) {
+    const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
+                  wanted = std::clamp<int64_t>(device.compute_units / row_blocks, 1, tiles),
+                  share_tiles = (tiles + wanted - 1) / wanted, shares = (tiles + share_tiles - 1) / share_tiles,
+                  rounds = (row_blocks * shares + device.compute_units - 1) / device.compute_units,
+                  time = rounds * share_tiles * (lane_groups + kOwnTime);
+    const int64_t rings = int64_t{lane_groups} * kLeanRingBytes, lists = int64_t{lane_groups} * kListedBytes;
+    const int64_t before_tokens = rings + lists;
+    WarpgroupPlan planned{};
+    BlockPlan& plan = planned.plan;
+    if (!place_table(plan, code, policy.copies, device.shared_bytes - before_tokens - slices)) continue;
+    if (best.plan.lane_groups != 0 && time >= least) continue;
+    least = time;
+    plan.lane_groups = lane_groups;
+    plan.lane_groups_of_rows = 1;
+    planned.layout.patches = plan.rings + static_cast<int>(rings);
+    planned.layout.tokens = plan.rings + static_cast<int>(before_tokens);
+    planned.layout.share_tiles = static_cast<int>(share_tiles);
+    planned.layout.shares = static_cast<int>(shares);
+    planned.layout.pairs = gpu::have_clusters(device) && shares % 2 == 0;
+    plan.bytes = planned.layout.tokens + static_cast<int>(slices);
+    planned.kernel = kernel_of(code, token_tiles);
+    best = planned;
+  }
+  return best;
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_empty(view); !reason.empty()) return reason;
+  if (std::string reason = refuses_matrix(view, Layout::fragments, Elements::any); !reason.empty()) return reason;
+  const Code code = code_of(view);
+  if (kernel_of(code, 8) == nullptr)
+    return "The kernel is for bf16 elements in symbols of four or eight, and f8 elements in symbols of eight.";
+  if (plan_many(named.as<RingPolicy>(), code, stored_shape(view), 16, device).plan.lane_groups == 0)
+    return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
+           "block.";
+  return refuses_patches(view);
+}
+
+struct MultiplyMany {
+  Matrix matrix;
+  gpu::TokenParts<WarpgroupPlan> parts;
+  int compute_units;
+  bool early;
+
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    multiply_parts(stream, args, parts, compute_units, early, [&](const WarpgroupPlan& of, gpu::Bf16Tokens tokens) {
+      const int of_block = of.plan.lane_groups;
+      gpu::launch(of.kernel,
+                  {(matrix.row_groups + of_block - 1) / of_block * of.layout.shares, of_block * kLanes, of.plan.bytes,
+                   early, false, of.layout.pairs ? 2 : 1},
+                  stream, matrix, of.plan, of.layout, hidden_of(of.plan), tokens);
+    });
+  }
+};
+
+// 64 tokens at a time, or 16 where those do not fit.
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const backends::DeviceInfo& device = place.device();
+  const auto plan = [&](int tokens) {
+    return plan_many(named.as<RingPolicy>(), code, stored_shape(view), tokens, device);
+  };
+  const auto parts = gpu::token_parts(batch, plan(64).plan.lane_groups != 0 ? 64 : 16, plan);
+  return {MultiplyMany{matrix_of(view, code), parts, device.compute_units, gpu::have_early_launches(device)},
+          facts_of_shares(view, code, parts, 2 * code.tile_cols)};
+}
+
+}  // namespace
+
+backends::Kernel fragments_many() {
+  return {.op = backends::Op::matmul,
+          .variant = "fragments",
+          .policies = kPolicies,
+          .activations = backends::Activations::bf16,
+          .refuses = refuses,
+          .bind = bind};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -2,12 +2,14 @@
 // of four digits with signs times a power of two, once a block (gpu/row_units.h says how exact that is), and matrix units
 // multiply the bytes that lanes decode with all four digits at once. Sums are integers and exact. Operations for four
 // columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1 dot product and 0.25 loads.
-#pragma once
-
-#include "codecs/quad_huffman/gpu/few_tokens.cu"
+#include "backends/gpu/products/row_units.h"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/takes.h"
+#include "codecs/quad_huffman/gpu/tile/floats.h"
 #include "codecs/quad_huffman/gpu/tokens/units.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
 // Bytes behind the sums of rows: the token's sums by digit, and its largest number by lane group.
 inline constexpr int kDigitFactBytes = (gpu::kDigits + kLanes) * 4;
@@ -72,13 +74,12 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
 }
 
 // plan.sums: the launch's epoch, [row groups of the block, digits, 32], kDigitFactBytes; plan.inputs: the digits of the share's
-// columns. What is subtracted from all elements is multiplied with the share's columns where the block has a row group's first
-// unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, Plan plan, Division division,
+// columns. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
+template <int kSymbolCols, int kForm>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix, BlockPlan plan, Division division,
                                                                 Hidden hidden, gpu::Pointer<const uint16_t> x,
                                                                 gpu::Pointer<float> y, gpu::Exchange exchange) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, 2, kEarlyForm<kForm>>;
   using Bytes = typename TileOf::Bytes;
   constexpr int kRowSums = gpu::kDigits * kLanes;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
@@ -145,12 +146,87 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void one_token(Matrix matrix, P
   exchange.begin(*epoch);
   for (int i = gpu::thread_index(); i < units.groups() * kLanes; i += gpu::block_size()) {
     const int of_block = i / kLanes, group = units.first_group() + of_block;
-    int64_t sum = integer_of(sums + (of_block * kRowSums + i % kLanes), kLanes);
-    if (units.has_first_of(group)) sum += matrix.lowest * integer_of(x_sums, 1);
+    int64_t sum =
+        integer_of(sums + (of_block * kRowSums + i % kLanes), kLanes) + matrix.lowest * integer_of(x_sums, 1);
     const int64_t row = int64_t{group} * kLanes + i % kLanes;
     if (units.complete<kLanes>(exchange, matrix.row_groups, group, i % kLanes, sum) && row < matrix.rows)
       y[row] = scaled(static_cast<float>(sum), gpu::digits_unit(exponent));
   }
+}
+
+// Four shares are 1 to 4 % faster at 16384 on an H200 and as much slower on an H100 (2026-11-26-h200/batch_int8,
+// 2026-11-26-h100/batch_int8); of weights of three bits they are 1.16 times as fast (2026-11-24-h200/quantised).
+constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1}, {{{"groups32_shares4"}, 32, 32, 1}, 4}};
+
+UnitsPlan plan_one(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
+                   const backends::DeviceInfo& device) {
+  return plan_units(policy.as<UnitsPolicy>(), code, matrix, device,
+                    [](int, int64_t groups) { return groups * gpu::kDigits * kLanes * 4 + kDigitFactBytes; });
+}
+
+using Kernel = void (*)(Matrix, BlockPlan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
+                        gpu::Exchange);
+
+constexpr bool has_no_short_windows(int, int) { return false; }
+
+Kernel kernel_of(const Code& code) {
+  return for_code<has_no_short_windows>(code, [](auto symbol_cols, auto form, auto) -> Kernel {
+    if constexpr (decltype(symbol_cols)::value == 2)
+      return nullptr;
+    else
+      return multiply_one<decltype(symbol_cols)::value, decltype(form)::value>;
+  });
+}
+
+std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo&, int) {
+  return kPolicies[view.shape.cols >= 16384 ? 1 : 0].name;
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_empty(view); !reason.empty()) return reason;
+  if (std::string reason = refuses_matrix(view, Layout::rows, Elements::int8); !reason.empty()) return reason;
+  const Code code = code_of(view);
+  if (kernel_of(code) == nullptr) return "The kernel is for symbols of four or eight columns.";
+  return plan_one(named, code, view.shape, device).plan.lane_groups == 0 ? kRefusesUnits : "";
+}
+
+// Token by token: the kernel is for one.
+struct MultiplyOne {
+  Matrix matrix;
+  UnitsPlan units;
+  Kernel kernel;
+  gpu::Exchange exchange;
+  int batch;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int token = 0; token < batch; ++token)
+      gpu::launch(kernel, units.launch_shape, stream, matrix, units.plan, units.division, hidden_of(units.plan),
+                  gpu::Pointer<const uint16_t>(args.x_bf16 + token * args.x_stride),
+                  gpu::Pointer<float>(args.y + token * args.y_stride), exchange);
+  }
+};
+
+// Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is below
+// n 2^-22 of the sum of its numbers: an offset of 4.
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const UnitsPlan units = plan_one(named, code, view.shape, place.device());
+  return {MultiplyOne{matrix_of(view, code), units, kernel_of(code), exchange_of(units, view.shape, kLanes * 2, place),
+                      batch},
+          {.rounding = {.more_roundings = 2, .offset = 4}}};
+}
+
+}  // namespace
+
+backends::Kernel one_token() {
+  return {.op = backends::Op::matmul,
+          .variant = "one_token",
+          .policies = kPolicies,
+          .activations = backends::Activations::bf16,
+          .refuses = refuses,
+          .bind = bind,
+          .choose = choose};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

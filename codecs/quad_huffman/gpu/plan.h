@@ -1,5 +1,4 @@
-// Host side of every kernel: what a matrix is on the device, how its table, rings and x share a block's shared memory,
-// and the kernel's instance for its columns a symbol, raw bits and symbols a window.
+// Host side of every kernel: what a matrix is on the device, and how its table, rings and x share a block's shared memory.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
-#include "codecs/quad_huffman/gpu/prologue.h"
 #include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/gpu/prologue.h"
 #include "codecs/quad_huffman/fragments.h"
 #include "codecs/quad_huffman/strips.h"
 
@@ -61,10 +59,9 @@ inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) 
 // Whether the elements are bf16 or f8; those products are `matmul`.
 inline bool has_floats(const backends::CompressedView& view) { return view.type != datasets::ElementType::i8; }
 
-// Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor, early launches.
+// Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor.
 struct RingPolicy : backends::Policy {
   int lane_groups, copies, blocks;
-  bool early;
 };
 
 // Shared memory that every block needs besides its own.
@@ -87,7 +84,7 @@ constexpr int bytes_of_column(InputType inputs) {
 
 // Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
 // one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
-inline bool place_table(Plan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
+inline bool place_table(BlockPlan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
     if (table > bytes || 2 * code.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
@@ -100,7 +97,7 @@ inline bool place_table(Plan& plan, const Code& code, int most, int64_t bytes, i
   return false;
 }
 
-inline Hidden hidden_of(const Plan& plan) { return {.ring_bits = kRingBits + 2 + plan.copy_shift}; }
+inline Hidden hidden_of(const BlockPlan& plan) { return {.ring_bits = kRingBits + 2 + plan.copy_shift}; }
 
 // As many lane groups share rows as there are tiles for; a block's are a multiple of them.
 inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
@@ -110,7 +107,7 @@ inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
 }
 
 // 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
-inline Plan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
+inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
                     int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
   const int64_t tiles = column_tiles(matrix.cols, code.tile_cols),
@@ -121,7 +118,7 @@ inline Plan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape 
     const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
                   row_sums = inputs == InputType::float32 ? lane_groups : lane_groups / of_rows,
                   sums = (row_sums * kLanes * 4 + 16) / 16 * 16;
-    Plan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
+    BlockPlan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
     if (!place_table(plan, code, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;
     plan.sums = plan.rings + static_cast<int>(rings);
     plan.inputs = plan.sums + static_cast<int>(sums);
@@ -131,67 +128,14 @@ inline Plan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape 
   return {};
 }
 
-template <int kValue>
-using Constant = std::integral_constant<int, kValue>;
+using backends::Layers;
 
-// f(columns of a symbol, form, symbols a window), all constants: the kernel for a shape, a pointer of one type for all.
-template <typename F>
-auto for_code(const Code& code, F f) {
-  using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
-  const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
-    constexpr bool kFolds = is_folded(form);
-    if constexpr (raw_bits_of(form) < least_raw_bits(symbol_cols, kFolds) ||
-                  raw_bits_of(form) > most_raw_bits(symbol_cols, kFolds)) {
-      return nullptr;
-    } else {
-      if (code.table_bits <= 10) return f(symbol_cols, form, Constant<3>{});
-      return f(symbol_cols, form, Constant<2>{});
-    }
-  };
-  const auto for_form = [&](auto symbol_cols) -> Kernel {
-    switch (code.form) {
-      case 0: return for_window(symbol_cols, Constant<0>{});
-      case 1: return for_window(symbol_cols, Constant<1>{});
-      case 2: return for_window(symbol_cols, Constant<2>{});
-      case 3: return for_window(symbol_cols, Constant<3>{});
-      case 4: return for_window(symbol_cols, Constant<4>{});
-      case 5: return for_window(symbol_cols, Constant<5>{});
-      case 6: return for_window(symbol_cols, Constant<6>{});
-      case 7: return for_window(symbol_cols, Constant<7>{});
-      case kFolded + 1: return for_window(symbol_cols, Constant<kFolded + 1>{});
-      case kFolded + 2: return for_window(symbol_cols, Constant<kFolded + 2>{});
-      case kFolded + 3: return for_window(symbol_cols, Constant<kFolded + 3>{});
-      case kFolded + 4: return for_window(symbol_cols, Constant<kFolded + 4>{});
-      case kFolded + 5: return for_window(symbol_cols, Constant<kFolded + 5>{});
-    }
-    return nullptr;
-  };
-  switch (code.symbol_cols) {
-    case 2: return for_form(Constant<2>{});
-    case 4: return for_form(Constant<4>{});
-    case 8: return for_form(Constant<8>{});
-  }
-  return Kernel{};
+// The launch of a product whose blocks have plan.lane_groups_of_rows lane groups for each of their row groups.
+inline gpu::LaunchShape launch_shape_of(const Matrix& matrix, const BlockPlan& plan,
+                                        const backends::DeviceInfo& device) {
+  const int64_t rows_of_block = int64_t{plan.lane_groups} / plan.lane_groups_of_rows * kLanes;
+  return {(matrix.rows + rows_of_block - 1) / rows_of_block, plan.lane_groups * kLanes, plan.bytes,
+          gpu::have_early_launches(device)};
 }
-
-// The same of bf16 elements, and of f8. Windows of f8 and of symbols of eight always have two symbols: their kernels are fewer so.
-template <typename F>
-auto for_float_code(const Code& code, F f) {
-  if (is_f8(code.form) && code.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});
-  if (is_f8(code.form)) return f(Constant<4>{}, Constant<f8_form(4)>{}, Constant<2>{});
-  const auto for_window = [&](auto symbol_cols) {
-    constexpr Constant<float_raw_bits(symbol_cols)> kBits;
-    if (code.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
-    return f(symbol_cols, kBits, Constant<2>{});
-  };
-  if (code.symbol_cols == 2) return for_window(Constant<2>{});
-  if (code.symbol_cols == 8) return f(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{});
-  return for_window(Constant<4>{});
-}
-
-// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer registers.
-constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
-
-using Layers = std::span<const backends::Layer>;
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -34,7 +34,7 @@ ECMV_GPU_DEVICE TileCols cols_of_tiles(const Matrix& matrix, int first_tile, int
 }
 
 // Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
-struct Plan {
+struct BlockPlan {
   int copies = 0, copy_shift = 0;                // of the table
   int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
   int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
@@ -81,7 +81,7 @@ ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Thread
 // a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400. Without the divisions that nvcc makes of `/ entries` and of
 // loops over threads that it unrolls, matvec has 5.80 T elements/s instead of 5.69 at d = 8192.)
 template <int kCount>
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntries<kCount> own,
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, OwnEntries<kCount> own,
                                 Threads threads = all_threads(), gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4, kChunkBytes = 16;
   const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
@@ -110,30 +110,12 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const Plan& plan, OwnEntri
 }
 
 // This lane's copy.
-ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const Plan& plan,
+ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const BlockPlan& plan,
                                gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4;
   const uint32_t distance = kEntryBytes * static_cast<uint32_t>(plan.copies);
   return {table, static_cast<uint32_t>(matrix.entries - 1) * distance, distance,
           static_cast<uint32_t>(kEntryBytes * (LaneGroup::lane() & (plan.copies - 1)))};
-}
-
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows. kFetched: see begin().
-template <bool kFetched = false, typename TileOf>
-ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
-                                   gpu::Pointer<int32_t> sums) {
-  const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs + tile.first_col());
-  tile.for_each_patch([&](int row, int col, int change) { gpu::atomic_add(sums + row, change * patched[col]); });
-  const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
-  int32_t products[2] = {};
-  gpu::uint4 input{};
-  tile.template decode<kFetched>(table, [&](int segment, int quad, uint32_t bytes) {
-    if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
-    const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
-    int32_t& sum = products[TileOf::Bytes::sum_of(quad)];
-    sum = TileOf::Bytes::add_products(bytes, four, sum);
-  });
-  gpu::atomic_add(sums + LaneGroup::lane(), TileOf::Bytes::product(products));
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,12 +1,16 @@
 // Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
 // units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the 17 operations for four columns
 // that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5 matrix products, 0.5 loads of x.
-#pragma once
+#include <algorithm>
 
-#include "codecs/quad_huffman/gpu/few_tokens.cu"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/takes.h"
+#include "codecs/quad_huffman/gpu/tokens/rounding.h"
+#include "codecs/quad_huffman/gpu/tokens/row_tokens.h"
 #include "codecs/quad_huffman/gpu/tokens/units.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
 // Tokens at a time: what one pair of shared memory holds.
 inline constexpr int kRingTokens = 2;
@@ -55,11 +59,11 @@ ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Poin
 }
 
 // plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the share's columns of the pair of tokens.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix, Plan plan, Division division,
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix, BlockPlan plan, Division division,
                                                                   Hidden hidden, gpu::Bf16Tokens tokens,
                                                                   gpu::Exchange exchange) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, kMostThreads>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, 32 * kLanes>>;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group());
   const BlockUnits units(division, plan.lane_groups);
   const gpu::Pointer<uint32_t> epoch = gpu::cast<uint32_t>(gpu::shared_memory() + plan.sums);
@@ -132,6 +136,79 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void ring_tokens(Matrix matrix,
     if (units.complete<kRingSums>(exchange, matrix.row_groups, group, number, sum) && row < matrix.rows)
       tokens.y[token * tokens.rows + row] = sum;
   }
+}
+
+// Four shares are 1.11 times as fast at 8192 x 28672, whose columns leave one share no room for copies of the table, and
+// 2 to 5 % slower at 8192 and 16384 (2026-11-25-h200/batch_llm, 2026-11-25-h200/batch_16384).
+constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1}, {{{"groups32_shares4"}, 32, 32, 1}, 4}};
+
+UnitsPlan plan_pair(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
+                    const backends::DeviceInfo& device) {
+  return plan_units(policy.as<UnitsPolicy>(), code, matrix, device,
+                    [](int lane_groups, int64_t groups) { return (lane_groups + groups - 1) * kRingSums * 4; });
+}
+
+using Kernel = void (*)(Matrix, BlockPlan, Division, Hidden, gpu::Bf16Tokens, gpu::Exchange);
+
+Kernel kernel_of(const Code& code) {
+  return for_float_code(code, [](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    if constexpr (decltype(symbol_cols)::value == 8)
+      return nullptr;
+    else
+      return multiply_pair<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
+  });
+}
+
+std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo&, int) {
+  return kPolicies[view.shape.cols > 16384 ? 1 : 0].name;
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_empty(view); !reason.empty()) return reason;
+  if (std::string reason = refuses_matrix(view, Layout::rows, Elements::floats); !reason.empty()) return reason;
+  const Code code = code_of(view);
+  if (kernel_of(code) == nullptr)
+    return "The kernel takes elements in symbols of two or four: of eight it is fragments that are multiplied.";
+  if (plan_pair(named, code, view.shape, device).plan.lane_groups == 0) return kRefusesUnits;
+  return refuses_patches(view);
+}
+
+// A pair of tokens after the other.
+struct MultiplyPairs {
+  Matrix matrix;
+  UnitsPlan units;
+  Kernel kernel;
+  gpu::Exchange exchange;
+  int batch;
+  void operator()(void* stream, const backends::MatmulArgs& args) const {
+    for (int first = 0; first < batch; first += kRingTokens)
+      gpu::launch(kernel, units.launch_shape, stream, matrix, units.plan, units.division, hidden_of(units.plan),
+                  gpu::bf16_tokens_of(args, std::min(kRingTokens, batch - first), first), exchange);
+  }
+};
+
+// Numbers are added up tile by tile at most, and block by block.
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const UnitsPlan units = plan_pair(named, code, view.shape, place.device());
+  const int parts = 2 * units.division.shares * units.division.share_tiles;
+  return {MultiplyPairs{matrix_of(view, code), units, kernel_of(code), exchange_of(units, view.shape, kRingSums, place),
+                        batch},
+          {.rounding = rounding_of_floats(view, gpu::token_rounding(view.shape.cols, parts), view.shape.cols)}};
+}
+
+}  // namespace
+
+backends::Kernel ring_tokens() {
+  return {.op = backends::Op::matmul,
+          .variant = "rings",
+          .policies = kPolicies,
+          .activations = backends::Activations::bf16,
+          .refuses = refuses,
+          .bind = bind,
+          .choose = choose};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,12 +1,12 @@
 // Products of strips (strips.h) with one vector of int8. A lane keeps the 32 elements of x that it needs in registers, and decodes row
 // after row of them; a row's sums are added up over the lanes by one operation. So x costs shared memory no time, where lanes that
 // own rows load 8 bytes of it for each 8 columns.
-#pragma once
-
 #include "backends/gpu/products/requantise.h"
-#include "codecs/quad_huffman/gpu/plan.h"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/takes.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
 
 // Rows of the matrix in a tile of so many stored columns.
 ECMV_GPU_BOTH constexpr int strip_rows(int tile_cols) { return tile_cols / kLaneCols; }
@@ -47,12 +47,12 @@ ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Point
   LaneGroup::sync();
 }
 
-template <int kForm, int kRotates>
+template <int kRotates>
 inline constexpr LaneForm kStripForm{.early = gpu::kMovesLoads, .placed = true, .rotates = kRotates};
 
 // What the host knows of a launch, so that no registers hold it.
 struct StripsPlan {
-  Plan block;
+  BlockPlan block;
   int cols;         // of the matrix
   int tile_rows;    // rows of the matrix that a tile has
   int parts;        // tiles of a strip that a block works on at once
@@ -64,7 +64,7 @@ template <int kForm, int kSymbolsOfWindow, int kRotates>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matrix, StripsPlan plan, Hidden hidden,
                                                                      gpu::Pointer<const int8_t> x,
                                                                      gpu::Epilogue epilogue) {
-  using TileOf = TileLanes<kMostSymbolCols, kForm, kSymbolsOfWindow, kStripForm<kForm, kRotates>>;
+  using TileOf = TileLanes<kMostSymbolCols, kForm, kSymbolsOfWindow, kStripForm<kRotates>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group >> plan.strips_bits,
             strips = static_cast<int>(matrix.row_groups);
   const int column = static_cast<int>(gpu::block_index()) * plan.parts + part;
@@ -109,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
 }
 
 // `matrix` is the shape of the matrix; 0 lane groups if table, rings and x of not even two fit.
-inline StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t block_bytes) {
+StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t block_bytes) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy), strips = row_groups(strips_shape(matrix).rows),
                 inputs = strips * kStripCols;
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
@@ -131,8 +131,70 @@ inline StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datase
   return {};
 }
 
-// In strips.cu; null where there is none.
-using StripsKernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
-StripsKernel strips_kernel(const Code& code, int copies);
+// All that was tried is within 1 % of it or slower (2026-11-26-h100/low_rates, 2026-11-27-h200/low_rates).
+constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}};
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_matrix(view, Layout::strips, Elements::int8); !reason.empty()) return reason;
+  if (view.shape.cols > (int64_t{1} << 19)) return "The kernel's sums need int32: at most 2^19 columns.";
+  const StripsPlan plan = plan_strips(named.as<RingPolicy>(), code_of(view), view.shape, device.shared_bytes);
+  return plan.block.lane_groups == 0 ? kRefusesSharedMemory : "";
+}
+
+using Kernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
+
+// Windows of two symbols: strips are for low rates, which want large tables. Rotated symbols have tables of 8 copies where
+// they fit, 2 otherwise; beyond one raw bit they are the fastest at nothing.
+template <int kForm>
+Kernel kernel_of(const Code& code, int copies) {
+  if constexpr (is_folded(kForm)) {
+    return multiply_strips<kForm, 2, 0>;
+  } else {
+    if (!code.rotated) return multiply_strips<kForm, 2, 0>;
+    return copies == 8 ? multiply_strips<kForm, 2, 8> : multiply_strips<kForm, 2, 2>;
+  }
+}
+Kernel kernel_of(const Code& code, int copies) {
+  switch (code.form) {
+    case 0: return kernel_of<0>(code, copies);
+    case 1: return kernel_of<1>(code, copies);
+    case 2: return kernel_of<2>(code, copies);
+    case kFolded + 2: return kernel_of<kFolded + 2>(code, copies);
+    case kFolded + 3: return kernel_of<kFolded + 3>(code, copies);
+    case kFolded + 4: return kernel_of<kFolded + 4>(code, copies);
+    case kFolded + 5: return kernel_of<kFolded + 5>(code, copies);
+  }
+  return nullptr;
+}
+
+struct MultiplyStrips {
+  Matrix matrix;
+  StripsPlan plan;
+  gpu::LaunchShape launch_shape;
+  Kernel kernel;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan.block), args.x, gpu::epilogue_of(args));
+  }
+};
+
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const StripsPlan plan = plan_strips(named.as<RingPolicy>(), code, view.shape, place.device().shared_bytes);
+  return {MultiplyStrips{matrix,
+                         plan,
+                         {(matrix.column_tiles + plan.parts - 1) / plan.parts, plan.block.lane_groups * kLanes,
+                          plan.block.bytes, gpu::have_early_launches(place.device())},
+                         kernel_of(code, plan.block.copies)},
+          {.requantises = true}};
+}
+
+}  // namespace
+
+backends::Kernel strips() {
+  return {.op = backends::Op::matvec, .variant = "strips", .policies = kPolicies, .refuses = refuses, .bind = bind};
+}
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

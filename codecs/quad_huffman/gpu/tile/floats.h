@@ -94,17 +94,17 @@ struct PatchNumbers {
   ECMV_GPU_DEVICE uint32_t both() const { return gains | loses << 16; }
 };
 template <typename TileOf>
-ECMV_GPU_DEVICE PatchNumbers patch_numbers(const FloatPatch& patch, uint32_t sign, int power) {
+ECMV_GPU_DEVICE PatchNumbers patch_numbers(const PatchWord& patch, uint32_t sign, int power) {
   const uint32_t mantissa = TileOf::kF8 ? (sign & 7) << 4 : sign & 0x7F, above = (sign & 0x80) << 8;
   if constexpr (!TileOf::kEights)
-    return {above | patch.exponent << 7 | mantissa, (above ^ 0x8000) | patch.stand_in << 7 | mantissa};
+    return {above | patch.exponent << 7 | mantissa, (above ^ 0x8000) | patch.substitute << 7 | mantissa};
   constexpr int kToBf16 = TileOf::kF8 ? kF8Shift : 0;
   const float subnormal = gpu::float_of(mantissa << 16) * gpu::float_of((127u + kToBf16) << 23) *
                           gpu::float_of(static_cast<uint32_t>(127 - power) << 23);
   const auto further = static_cast<uint32_t>(kToBf16 - power);
   const uint32_t gains =
       patch.exponent == 0 ? gpu::bits_of(subnormal) >> 16 : (patch.exponent + further) << 7 | mantissa;
-  return {above | gains, (above ^ 0x8000) | (patch.stand_in + further) << 7 | mantissa};
+  return {above | gains, (above ^ 0x8000) | (patch.substitute + further) << 7 | mantissa};
 }
 // What products of such numbers are multiplied by, but for the power of two that tokens have been scaled up by.
 template <typename TileOf>
@@ -121,86 +121,6 @@ ECMV_GPU_DEVICE float scaled(float value, int exponent) {
   const int half = exponent / 2;
   return value * gpu::float_of(static_cast<uint32_t>(127 + half) << 23) *
          gpu::float_of(static_cast<uint32_t>(127 + exponent - half) << 23);
-}
-
-// One token's x to shared memory, zeros past the last column, where there are codes as well.
-ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int stored_cols, gpu::Pointer<float> to) {
-  // Tokens have zeros past their last column, but not as many as there are columns of a segment.
-  for (int col = gpu::thread_index() * 4; col < stored_cols; col += gpu::block_size() * 4)
-    *gpu::cast<gpu::uint4>(to + col) = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
-}
-
-// The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
-template <typename TileOf>
-ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest, uint32_t unit, int power,
-                                      gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
-  constexpr float kFactor = TileOf::kF8 && !TileOf::kEights ? 0x1p120f : 1.0f;
-  tile.for_each_float_patch([&](const FloatPatch& patch, uint32_t sign) {
-    const float input = inputs[tile.first_col() + patch.col];
-    const PatchNumbers numbers = patch_numbers<TileOf>(patch, sign, power);
-    gpu::atomic_add(sums + patch.row, gpu::float_of(numbers.gains << 16) * kFactor * input +
-                                          gpu::float_of(numbers.loses << 16) * kFactor * input);
-  });
-  const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
-  float products[2] = {};
-  tile.decode(table, [&](int segment, int quad, uint32_t exponents, uint32_t signs) {
-    const gpu::uint4 input = own_inputs[segment * (TileOf::kSegmentCols / 4) + quad];
-    const FourFloats four = numbers_of<TileOf>(quad, exponents, signs, lowest, unit);
-    products[0] += gpu::float_of(four.first << 16) * gpu::float_of(input.x);
-    products[1] += gpu::float_of(four.first & 0xFFFF0000u) * gpu::float_of(input.y);
-    products[0] += gpu::float_of(four.second << 16) * gpu::float_of(input.z);
-    products[1] += gpu::float_of(four.second & 0xFFFF0000u) * gpu::float_of(input.w);
-  });
-  return products[0] + products[1];
-}
-
-// One token of float32. Lane groups share rows as in the products of int8;
-// each has sums of its own, which are added in order at the end.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matmul(Matrix matrix, Plan plan, Hidden hidden,
-                                                             gpu::TokenView tokens, int token) {
-  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
-  const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
-            parts = plan.lane_groups / plan.lane_groups_of_rows;
-  const int64_t group = gpu::block_index() * parts + part;
-  const gpu::Pointer<float> sums = gpu::cast<float>(gpu::shared_memory() + plan.sums),
-                            inputs = gpu::cast<float>(gpu::shared_memory() + plan.inputs);
-  const gpu::Pointer<float> own_sums = sums + lane_group * kLanes;
-
-  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
-  gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
-  if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-  fill_table(matrix, plan, own_entries);
-  own_sums[LaneGroup::lane()] = 0;
-  gpu::sync_block();
-  gpu::wait_for_previous();
-  const int stored_cols = matrix.streams.row_segments * TileOf::kSegmentCols;
-  load_token(tokens.x + token * tokens.x_stride, matrix.cols, stored_cols, inputs);
-  gpu::sync_block();
-
-  const Table table = table_of(matrix, plan);
-  const uint32_t lowest = lowest_of_halves<TileOf>(matrix);
-  float product = 0;
-  while (column < matrix.column_tiles) {
-    product +=
-        multiply_floats<TileOf>(tile, table, lowest, exponent_unit<TileOf>(hidden), matrix.power, inputs, own_sums);
-    column += plan.lane_groups_of_rows;
-    if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-  }
-  LaneGroup::sync();
-  own_sums[LaneGroup::lane()] += product;
-  gpu::sync_block();
-  for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
-    const int64_t row = gpu::block_index() * parts * kLanes + i;
-    if (row >= matrix.rows) continue;
-    float sum = 0;
-    for (int w = 0; w < plan.lane_groups_of_rows; ++w)
-      sum += sums[(i / kLanes * plan.lane_groups_of_rows + w) * kLanes + i % kLanes];
-    if constexpr (TileOf::kEights) sum = scaled(sum, power_of_numbers<TileOf>(matrix));
-    tokens.store(row, token, sum);
-  }
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

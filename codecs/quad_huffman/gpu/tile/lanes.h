@@ -101,7 +101,7 @@ class TileLanes {
       const FloatPatches<kPatchesAhead> of = float_patches(first);
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < tile_.patches) f(float_patch(of.bits[k]), of.sign[k]);
+        if (first + patch_of(k) < tile_.patches) f(patch_word(of.bits[k]), of.sign[k]);
     }
   }
 
@@ -190,7 +190,7 @@ class TileLanes {
     for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
       const FloatPatches<kPatchesAhead> of = float_patches(first);
       for_each_filled(count - first, [&](int k) {
-        f(first + patch_of(k) < count, float_patch(gpu::picked(of.bits, k)), gpu::picked(of.sign, k));
+        f(first + patch_of(k) < count, patch_word(gpu::picked(of.bits, k)), gpu::picked(of.sign, k));
       });
     }
   }
@@ -199,7 +199,7 @@ class TileLanes {
   ECMV_GPU_DEVICE void read_float_patches(uint32_t first, F f) const {
     const FloatPatches<2> of = float_patches<2>(first);
     ECMV_GPU_UNROLL
-    for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, float_patch(of.bits[k]), of.sign[k]);
+    for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, patch_word(of.bits[k]), of.sign[k]);
   }
   ECMV_GPU_DEVICE uint32_t patch_count() const {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));

@@ -97,11 +97,11 @@ struct TileState {
 };
 
 // Where the element is, its exponent, and the one that is coded in its place.
-struct FloatPatch {
+struct PatchWord {
   int row, col;
-  uint32_t exponent, stand_in;
+  uint32_t exponent, substitute;
 };
-ECMV_GPU_DEVICE FloatPatch float_patch(uint32_t bits) {
+ECMV_GPU_DEVICE PatchWord patch_word(uint32_t bits) {
   return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
           bits >> 24};
 }

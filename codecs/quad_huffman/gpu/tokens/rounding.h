@@ -12,14 +12,14 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 // Of bf16 and f8 elements, 0 of others.
-inline int largest_stand_in(const backends::CompressedView& matrix) {
+inline int largest_substitute(const backends::CompressedView& matrix) {
   if (!has_floats(matrix)) return 0;
   return std::to_integer<int>(matrix.sections[kHeader].host[kHeaderBytes]);
 }
 
 // Of a matrix that is not plain: why products cannot take its patches, or nothing.
 inline std::string refuses_patches(const backends::CompressedView& matrix) {
-  if (largest_stand_in(matrix) == 255)
+  if (largest_substitute(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   if (has_floats(matrix) && (std::to_integer<int>(matrix.sections[kHeader].host[5]) & kSince7) == 0)
     return "The stream is of a version before 7, in which patches have no signs. Encode the matrix again.";
@@ -29,7 +29,7 @@ inline std::string refuses_patches(const backends::CompressedView& matrix) {
 // Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
 inline backends::ProductRounding rounding_of_patches(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
-  const int largest = largest_stand_in(matrix);
+  const int largest = largest_substitute(matrix);
   const bool f8 = is_f8(code_of(matrix).form);
   if (f8 ? matrix.sections[kPatches].bytes.empty() : largest == 0) return rounding;
   rounding.more_roundings += static_cast<int>(4 * cols);
