@@ -1,6 +1,6 @@
 """Holds `ecmv inspect --json` to entropies that NumPy computes from the bytes of the same files:
 
-    python3 tests/experiments/check_entropies.py ECMV PATH...
+    python3 tests/experiments/run/check_entropies.py ECMV PATH...
 
 Safetensors (files and folders with model.safetensors), GGUF and ONNX are read here by a few lines of their own. Every
 tensor of at least one element is compared: entropy of elements of one and two bytes, entropy of exponents of floats, both

@@ -37,7 +37,7 @@ TEST_CASE("entropies of published weights are those that NumPy computes") {
   const fs::path folder = real_weights();
   Command python("/bin/sh");
   if (python({"-c", "exec python3 -c 'import numpy'"}) != 0) SKIP("There is no python3 with NumPy.");
-  std::string command = "exec python3 -B '" ECMV_SOURCE_DIR "/tests/experiments/check_entropies.py' '" ECMV_BINARY "'";
+  std::string command = "exec python3 -B '" ECMV_SOURCE_DIR "/tests/experiments/run/check_entropies.py' '" ECMV_BINARY "'";
   for (const std::string& file : kFiles) command += " '" + (folder / file).string() + "'";
   const int code = python({"-c", command});
   INFO(python.out << python.err);
