@@ -43,8 +43,8 @@ ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> dec
 }
 
 // A lane group decodes one tile after the other. Pieces begin at plan.inputs.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden,
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden,
                                                              gpu::Pointer<std::byte> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   using Piece = RowsPiece<TileOf, kStoredBytes>;
@@ -64,7 +64,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Matrix matrix, Bloc
     const int rows = matrix.rows - first_row < kLanes ? static_cast<int>(matrix.rows - first_row) : kLanes;
     gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + int64_t{tile.first_col()} * Piece::kElementBytes);
     int bytes_left = static_cast<int>(row_bytes) - tile.first_col() * Piece::kElementBytes;
-    typename TileOf::PatchWalk patches = tile.patch_walk();
+    PatchWalk patches = tile.patch_walk();
     for (int s = 0; s < tile.segments(); ++s) {
       LaneGroup::sync();
       tile.fetch(s);
@@ -113,9 +113,8 @@ constexpr bool has_short_windows(int symbol_cols, int form) {
 }
 
 Kernel kernel_of(const Code& code) {
-  constexpr int kMostThreads = 24 * kLanes;
   const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> Kernel {
-    return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kMostThreads>;
+    return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   };
   return is_float(code.form) ? for_float_code(code, kernel) : for_code<has_short_windows>(code, kernel);
 }

@@ -19,7 +19,7 @@ template <typename TileOf>
 ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest, uint32_t unit, int power,
                                       gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
   constexpr float kFactor = TileOf::kF8 && !TileOf::kEights ? 0x1p120f : 1.0f;
-  tile.for_each_float_patch([&](const PatchWord& patch, uint32_t sign) {
+  tile.for_each_patch([&](const PatchWord& patch, uint32_t sign) {
     const float input = inputs[tile.first_col() + patch.col];
     const PatchNumbers numbers = patch_numbers<TileOf>(patch, sign, power);
     gpu::atomic_add(sums + patch.row, gpu::float_of(numbers.gains << 16) * kFactor * input +

@@ -16,6 +16,7 @@
 
 #include "backends/gpu/cluster.h"
 #include "backends/gpu/products/token_copies.h"
+#include "backends/gpu/products/token_matmul.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/tokens/fragment_patches.h"
 #include "codecs/quad_huffman/gpu/tokens/fragment_plan.h"
@@ -59,7 +60,7 @@ class ListedPatches {
     first_ = first;
     next_ = 0;
     LaneGroup::sync();
-    tile.read_float_patches(first, [&](int k, bool has, const PatchWord& patch, uint32_t sign) {
+    tile.read_patches(first, [&](int k, bool has, const PatchWord& patch, uint32_t sign) {
       const int unit = patch.col % kPartCols / kFragmentCols,
                 pair = unit % gpu::kUnitsOfBlock * 8 + fragment_pair(patch.row, patch.col);
       const uint32_t place = static_cast<uint32_t>(unit / gpu::kUnitsOfBlock * kBlockBytes + pair % 4 * 4 +

@@ -109,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(16 * kLanes, 1) void token_product(Matrix matrix
     const int number = round * parts + part, column = first_tile + number;
     const bool has = number < own_tiles;
     if (has) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
-    typename TileOf::PatchWalk patches;
+    PatchWalk patches;
     if (has) patches = tile.patch_walk();
     scales.load(column * tile_cols);
     for (int s = 0; s < steps; ++s) {

@@ -74,7 +74,8 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
 }
 
 // plan.sums: the launch's epoch, [row groups of the block, digits, 32], kDigitFactBytes; plan.inputs: the digits of the share's
-// columns. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
+// columns. What is subtracted from all elements is multiplied with the share's columns where the block has a row group's first
+// unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
 template <int kSymbolCols, int kForm>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix, BlockPlan plan, Division division,
                                                                 Hidden hidden, gpu::Pointer<const uint16_t> x,
@@ -146,8 +147,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix,
   exchange.begin(*epoch);
   for (int i = gpu::thread_index(); i < units.groups() * kLanes; i += gpu::block_size()) {
     const int of_block = i / kLanes, group = units.first_group() + of_block;
-    int64_t sum =
-        integer_of(sums + (of_block * kRowSums + i % kLanes), kLanes) + matrix.lowest * integer_of(x_sums, 1);
+    int64_t sum = integer_of(sums + (of_block * kRowSums + i % kLanes), kLanes);
+    if (units.has_first_of(group)) sum += matrix.lowest * integer_of(x_sums, 1);
     const int64_t row = int64_t{group} * kLanes + i % kLanes;
     if (units.complete<kLanes>(exchange, matrix.row_groups, group, i % kLanes, sum) && row < matrix.rows)
       y[row] = scaled(static_cast<float>(sum), gpu::digits_unit(exponent));
@@ -156,7 +157,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix,
 
 // Four shares are 1 to 4 % faster at 16384 on an H200 and as much slower on an H100 (2026-11-26-h200/batch_int8,
 // 2026-11-26-h100/batch_int8); of weights of three bits they are 1.16 times as fast (2026-11-24-h200/quantised).
-constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1}, {{{"groups32_shares4"}, 32, 32, 1}, 4}};
+constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1, false}, {{{"groups32_shares4"}, 32, 32, 1}, 4, false}};
 
 UnitsPlan plan_one(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
                    const backends::DeviceInfo& device) {

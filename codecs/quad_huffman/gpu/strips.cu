@@ -120,7 +120,8 @@ StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Sha
                     .cols = static_cast<int>(matrix.cols),
                     .tile_rows = tile_rows,
                     .parts = parts,
-                    .strips_bits = std::countr_zero(static_cast<unsigned>(of_rows))};
+                    .strips_bits = std::countr_zero(static_cast<unsigned>(of_rows)),
+                    .x_sum = 0};
     if (!place_table(plan.block, code, policy.copies, shared_bytes - rings - sums - 16 - inputs)) continue;
     plan.block.sums = plan.block.rings + static_cast<int>(rings);
     plan.x_sum = plan.block.sums + static_cast<int>(sums);

@@ -9,6 +9,7 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+enum class Layout { rows, fragments, strips };
 enum class Elements { any, int8, floats };
 
 inline constexpr const char* kRefusesSharedMemory =
@@ -34,8 +35,7 @@ template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
 // Codes that settings for speed choose and the published configurations name. They have kernels for windows of three
-// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 and 4 columns, for 16 lane groups. All other
-// codes have one kernel a product: each template argument more would be compiled for all of them.
+// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 columns, for 16 lane groups. All other codes have one kernel a product: each template argument more would be compiled for all of them.
 constexpr bool is_chosen_code(int symbol_cols, int form) {
   switch (symbol_cols) {
     case 2: return form == 1 || form == 2;

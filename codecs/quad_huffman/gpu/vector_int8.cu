@@ -75,13 +75,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
   }
 }
 
-// What each is for (published records, the same settings side by side):
-//   groups32       symbols of 2 and 4 columns from 8192 columns on, where groups16 takes 1.2 to 1.4 times as long; symbols
-//                  of 8 at 4096, and where half of a multiprocessor's shared memory is not enough for the table
-//                  (2026-11-25-h200/beat_int8, 2026-11-27-h200/low_rates: 1.2 times as fast with 2^13 entries)
-//   groups16_fit2  symbols of 8: up to 1.15 times as fast at 8192 (2026-11-27-h200/beat_int8_8192), equal at 16384
-//   groups16       symbols of 2 and 4 at 4096, 1.05 to 1.29 times as fast (2026-11-25-h200/beat_int8_4096,
-//                  2026-11-25-h100/beat_int8): 32 lane groups a block leave half of the multiprocessors without rows
+// What each is for (H200 and H100; published records, and the shapes of models):
+//   groups32       4096, and 16384 where the table of groups16_fit2 has few copies or none: 1.2 times as fast with 2^13 entries
+//                  (2026-11-27-h200/low_rates), up to 1.19 times with symbols of 2 and 4 columns (2026-11-25-h200/beat_int8_wide)
+//   groups16_fit2  between them: 1.10 to 1.26 times as fast at 5120 and 7168, up to 1.16 times at 8192
+//                  (2026-11-27-h200/beat_int8_8192)
+//   groups16       symbols of 2 columns at 4096: 1.08 to 1.18 times as fast (2026-11-25-h100/beat_int8), for 32 lane groups a
+//                  block leave half of the multiprocessors without rows
 constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"groups16"}, 16, 32, 1}};
 constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroups16 = kPolicies[2];
 
@@ -90,16 +90,17 @@ BlockPlan plan_vector(const RingPolicy& policy, const Code& code, datasets::Shap
   return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
 }
 
+// Whether all row groups have a multiprocessor of their own.
+bool is_one_round(const backends::CompressedView& view, const backends::DeviceInfo& device) {
+  return row_groups(view.shape.rows) <= device.compute_units;
+}
+
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
   const Code code = code_of(view);
-  const int64_t groups = row_groups(view.shape.rows);
-  if (code.symbol_cols == 8) {
-    const bool fits = plan_vector(kGroups16Fit2, code, view.shape, device).lane_groups == kGroups16Fit2.lane_groups;
-    return fits && groups > device.compute_units ? kGroups16Fit2.name : kGroups32.name;
-  }
-  const BlockPlan plan = plan_vector(kGroups16, code, view.shape, device);
-  const int parts = plan.lane_groups == 0 ? 1 : plan.lane_groups / plan.lane_groups_of_rows;
-  return (groups + parts - 1) / parts <= device.compute_units ? kGroups16.name : kGroups32.name;
+  if (is_one_round(view, device)) return code.symbol_cols == 2 ? kGroups16.name : kGroups32.name;
+  if (code.symbol_cols < 8 && view.shape.cols >= 16384) return kGroups32.name;
+  const bool fits = plan_vector(kGroups16Fit2, code, view.shape, device).lane_groups == kGroups16Fit2.lane_groups;
+  return fits ? kGroups16Fit2.name : kGroups32.name;
 }
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
@@ -109,10 +110,10 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
   const Code code = code_of(view);
-  if (&named == &kGroups16Fit2 && code.symbol_cols < 8)
-    return "Two blocks on a multiprocessor are for symbols of 8 columns; others are faster with one.";
-  if (&named == &kGroups16 && code.symbol_cols == 8)
-    return "Blocks of 16 lane groups are for symbols of 2 and 4 columns; those of 8 are faster with 32.";
+  if (&named == &kGroups16 && !(code.symbol_cols == 2 && is_one_round(view, device)))
+    return "Blocks of 16 lane groups are for symbols of 2 columns, and no more row groups than multiprocessors.";
+  if (&named == &kGroups16Fit2 && code.symbol_cols == 2 && is_one_round(view, device))
+    return "Two blocks on a multiprocessor are for more row groups than there are multiprocessors.";
   return plan_vector(named.as<RingPolicy>(), code, view.shape, device).lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
@@ -123,7 +124,7 @@ Kernel kernel_of(const Code& code, bool few_groups) {
   return for_code(code, [&](auto symbol_cols, auto form, auto symbols) -> Kernel {
     constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value,
                   kSymbols = decltype(symbols)::value;
-    if constexpr (kSymbolCols < 8 && is_chosen_code(kSymbolCols, kForm))
+    if constexpr (kSymbolCols == 2 && is_chosen_code(kSymbolCols, kForm))
       if (few_groups) return matvec<kSymbolCols, kForm, kSymbols, 16 * kLanes>;
     return matvec<kSymbolCols, kForm, kSymbols, 32 * kLanes>;
   });

@@ -14,8 +14,6 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-using LaneGroup = gpu::Lanes<kLanes>;
-
 inline constexpr int kRepeatedLines = 2, kAllLinesBytes = kRingLines * kLineBytes,
                      kRepeatedBytes = kRepeatedLines * kLineBytes, kRingBytes = kAllLinesBytes + kRepeatedBytes,
                      kScheduleBytes = kLanes, kArrivals = kAhead + 1,

@@ -88,7 +88,7 @@ ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
 }
 
 // What a patch gains and loses, two numbers of bf16 as unscaled_numbers_of() makes them: the element's and, with the sign
-// turned, the coded one's; `sign`: what for_each_float_patch() gives with it, `power`: the matrix's.
+// turned, the coded one's; `sign`: what for_each_patch() gives with it, `power`: the matrix's.
 struct PatchNumbers {
   uint32_t gains, loses;
   ECMV_GPU_DEVICE uint32_t both() const { return gains | loses << 16; }

@@ -15,13 +15,21 @@
 #include "codecs/quad_huffman/gpu/tile/code_ring.h"
 #include "codecs/quad_huffman/format.h"
 #include "codecs/quad_huffman/gpu/tile/lane_form.h"
-#include "codecs/quad_huffman/gpu/tile/placed_patches.h"
+#include "codecs/quad_huffman/gpu/tile/patches.h"
 #include "codecs/quad_huffman/gpu/tile/streams.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
+// A tile in work.
+template <int kBatchWords>
+struct TileState {
+  gpu::Pointer<const std::byte> raw;  // of the segment in work
+  uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
+  uint32_t position;                  // in bits; of shifted windows less the shift
+};
+
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
-class TileLanes {
+class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesForm.placed> {
  public:
   static constexpr int kSharedBytes = CodeRing<kLanesForm.lean>::kBytes, kSegmentCols = segment_cols(kSymbolCols),
                        kRawBits = raw_bits_of(kForm),
@@ -43,8 +51,6 @@ class TileLanes {
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
     const int lane = LaneGroup::lane();
-    patches_ = streams.patches;
-    if constexpr (kFloats) signs_ = streams.signs;
     const int tile_cols = streams.tile_segments * kSegmentCols;
     first_col_ = column * tile_cols;
     const int cols_of_tile = cols - first_col_ < tile_cols ? cols - first_col_ : tile_cols;
@@ -52,9 +58,7 @@ class TileLanes {
     const int64_t number = group * column_tiles + column;
     const gpu::uint4 index = streams.tiles[number];
     const uint32_t schedule = lane < segments_ ? streams.schedule[number * streams.tile_segments + lane] : 0;
-    tile_.first_patch = index.y;
-    tile_.left_patches = index.z;
-    tile_.patches = gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y;
+    Patches::set_patches(streams, index.y, index.z, gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y);
     const uint32_t lines = LaneGroup::pick(index.w | (after & hidden_.zero), 0);
     ring_.set_schedule(schedule);
     int blocks[kAhead];  // known before more loads begin, which would be waited for as well
@@ -63,18 +67,12 @@ class TileLanes {
     tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
                                kSegmentRawBytes);
     tile_.position = static_cast<uint32_t>(kRingBits - ring_bits());
-    if constexpr (kLanesForm.placed) {
-      tile_.packet = load_packet(streams.patches, tile_.first_patch, 0, tile_.patches);
-    } else if constexpr (!kFloats) {
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (patch_of(k) < tile_.patches) tile_.patches_ahead[k] = streams.patches[tile_.first_patch + patch_of(k)];
-    }
+    Patches::load_first_patches();
     if constexpr (!kRawLater)
       begin_raw();
     else if (kRawBits > 0)
       prefetch_raw(0, 1);
-    if constexpr (kFloats) prefetch_patches(streams, tile_.first_patch, tile_.patches);
+    Patches::prefetch_own_patches(streams);
     // Nothing else hides the raw bits of a tile of one segment.
     if (kRawBits > 0 && segments_ == 1)
       prefetch_raw(1, kBatches - 1);
@@ -92,18 +90,6 @@ class TileLanes {
 
   // Raw bits to registers, which what comes between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
-
-  // Calls f(lane's patch, sign and mantissa of its element: a byte) for the patches of the tile, of bf16 or f8 elements.
-  template <typename F>
-  ECMV_GPU_DEVICE void for_each_float_patch(F f) const {
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t first = 0; first < tile_.patches; first += kPatchesAhead * kLanes) {
-      const FloatPatches<kPatchesAhead> of = float_patches(first);
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < tile_.patches) f(patch_word(of.bits[k]), of.sign[k]);
-    }
-  }
 
   // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
   // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
@@ -125,85 +111,6 @@ class TileLanes {
 
   ECMV_GPU_DEVICE int first_col() const { return first_col_; }
 
-  // Calls f(row, column of the tile, what is added to the element) for the patches of the tile, of int8 elements, each of
-  // one cell: an element may have several. The first ones have been loaded since begin().
-  template <typename F>
-  ECMV_GPU_DEVICE void for_each_patch(F f) const {
-    const auto visit = [&](uint32_t i, uint32_t p) { f(patch_row(p), patch_col(i, p), patch_change(p)); };
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kPatchesAhead; ++k)
-      if (patch_of(k) < tile_.patches) visit(patch_of(k), tile_.patches_ahead[k]);
-    // As many loads at once: one at a time each would be waited for.
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t first = kPatchesAhead * kLanes; first < tile_.patches; first += kPatchesAhead * kLanes) {
-      uint16_t patches[kPatchesAhead];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < tile_.patches) patches[k] = patches_[tile_.first_patch + first + patch_of(k)];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < tile_.patches) visit(first + patch_of(k), patches[k]);
-    }
-  }
-  // For a tile of strips, between begin() and for_each_placed_patch(): what needs no vector.
-  ECMV_GPU_DEVICE void place_patches() { tile_.placed = placed_patches(tile_.packet, 0); }
-  // Calls f(place in the tile, whether one is taken) for the patches of such a tile.
-  template <typename F>
-  ECMV_GPU_DEVICE void for_each_placed_patch(F f) const {
-    visit_placed(tile_.placed, f);
-    const uint32_t count = patch_count();
-    PlacedPatches placed = tile_.placed;
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t first = kLanes; first < count; first += kLanes) {
-      placed = placed_patches(load_packet(patches_, tile_.first_patch, first, count), placed.end());
-      visit_placed(placed, f);
-    }
-  }
-  // The same, 32 at a time: calls f(whether this lane has one, its row, its column in the tile, what it adds to the
-  // element) in all lanes. Later ones are loaded while those before them are in use.
-  template <typename F>
-  ECMV_GPU_DEVICE void deal_patches(F f) const {
-    const uint32_t count = patch_count();
-    uint32_t ahead[kPatchesAhead];
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kPatchesAhead; ++k) ahead[k] = patch_of(k) < count ? tile_.patches_ahead[k] : 0u;
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
-      uint32_t patches[kPatchesAhead];
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kPatchesAhead; ++k) {
-        patches[k] = ahead[k];
-        if (const uint32_t next = first + kPatchesAhead * kLanes + patch_of(k); next < count)
-          ahead[k] = patches_[tile_.first_patch + next];
-      }
-      for_each_filled(count - first, [&](int k) {
-        const uint32_t i = first + patch_of(k), patch = gpu::picked(patches, k);
-        f(i < count, patch_row(patch), patch_col(i, patch), patch_change(patch));
-      });
-    }
-  }
-  // The same of bf16 and f8 elements: f(whether this lane has one, the patch, sign and mantissa of its element).
-  template <typename F>
-  ECMV_GPU_DEVICE void deal_float_patches(F f) const {
-    const uint32_t count = patch_count();
-    ECMV_GPU_NO_UNROLL
-    for (uint32_t first = 0; first < count; first += kPatchesAhead * kLanes) {
-      const FloatPatches<kPatchesAhead> of = float_patches(first);
-      for_each_filled(count - first, [&](int k) {
-        f(first + patch_of(k) < count, patch_word(gpu::picked(of.bits, k)), gpu::picked(of.sign, k));
-      });
-    }
-  }
-  // The same 2 x 32 at once, from number `first` on: f(0 or 1, ...).
-  template <typename F>
-  ECMV_GPU_DEVICE void read_float_patches(uint32_t first, F f) const {
-    const FloatPatches<2> of = float_patches<2>(first);
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < 2; ++k) f(k, first + patch_of(k) < tile_.patches, patch_word(of.bits[k]), of.sign[k]);
-  }
-  ECMV_GPU_DEVICE uint32_t patch_count() const {
-    return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(tile_.patches)));
-  }
   // decode() with what Cells::integers makes of a quad.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_integers(const Table& table, Visit visit) {
@@ -235,85 +142,8 @@ class TileLanes {
     decode_symbols<kSegmentSymbols / kParts>(table, s, part + 1 < kParts || s + 1 < segments_, visit);
   }
 
-  using PatchWalk = quad_huffman::ECMV_GPU_NAMESPACE::PatchWalk;
-  ECMV_GPU_DEVICE PatchWalk patch_walk() const {
-    PatchWalk walk;
-    walk.patch = patch_bits(static_cast<uint32_t>(LaneGroup::lane()));
-    begin_patches(walk, kNoPatch);
-    return walk;
-  }
-  // Applies the patches of columns before `end_col` of the tile: f(row, column of the tile, what is added to an int8
-  // element or what the exponent is).
-  template <typename F>
-  ECMV_GPU_DEVICE void apply_patches(PatchWalk& walk, int end_col, F f) const {
-    for (;;) {
-      const bool applies = walk.col < end_col;
-      const int count = gpu::popcount(LaneGroup::ballot(applies));
-      if (applies) {
-        const int row = static_cast<int>(walk.patch % kLanes);
-        if constexpr (kFloats) {
-          f(row, walk.col, static_cast<int>(walk.patch >> 16 & 255));
-        } else if (walk.is_first) {
-          int cells = walk.patch >> 15 != 0 ? -1 : 1;
-          if (!walk.is_last) cells = cells_of_element(walk.first + static_cast<uint32_t>(LaneGroup::lane()));
-          f(row, walk.col, cells * (1 << Bytes::kCellBits));
-        }
-        walk.col = kNoCol;
-      }
-      walk.applied += count;
-      if (walk.applied < kLanes) return;
-      const uint32_t before = LaneGroup::shuffle(walk.patch, kLanes - 1);
-      walk.first += kLanes;
-      walk.applied = 0;
-      walk.patch = walk.ahead;
-      begin_patches(walk, before);
-    }
-  }
-
  private:
-  static constexpr uint32_t kNoPatch = 0xFFFFFFFF;
-  // kNoPatch where there is none.
-  ECMV_GPU_DEVICE uint32_t patch_bits(uint32_t i) const {
-    if (i >= tile_.patches) return kNoPatch;
-    if constexpr (kFloats) return gpu::cast<const uint32_t>(patches_)[tile_.first_patch + i];
-    return patches_[tile_.first_patch + i];
-  }
-  ECMV_GPU_DEVICE static int patch_change(uint32_t patch) {
-    return patch >> 15 != 0 ? -(1 << Bytes::kCellBits) : 1 << Bytes::kCellBits;
-  }
-  ECMV_GPU_DEVICE int patch_col(uint32_t i, uint32_t patch) const {
-    if constexpr (kFloats) return static_cast<int>(patch / kLanes % kMostTileCols);
-    return (i < tile_.left_patches ? 0 : kPatchCols) + static_cast<int>(patch / kLanes % kPatchCols);
-  }
-  // The walk has come to walk.patch; `before` is the one before them.
-  ECMV_GPU_DEVICE void begin_patches(PatchWalk& walk, uint32_t before) const {
-    const int lane = LaneGroup::lane();
-    const uint32_t i = walk.first + static_cast<uint32_t>(lane);
-    walk.ahead = patch_bits(i + kLanes);
-    walk.col = i < tile_.patches ? patch_col(i, walk.patch) : kNoCol;
-    if constexpr (!kFloats) {
-      // Patches of an element, each one cell, follow each other.
-      const uint32_t first_ahead = LaneGroup::shuffle(walk.ahead, 0);
-      uint32_t left = LaneGroup::shuffle_up(walk.patch, 1), right = LaneGroup::shuffle_down(walk.patch, 1);
-      if (lane == 0) left = before;
-      if (lane == kLanes - 1) right = first_ahead;
-      const auto same = [&](uint32_t other, bool same_half) {
-        return other != kNoPatch && same_half && ((other ^ walk.patch) & 0x7FFF) == 0;
-      };
-      walk.is_first = !same(left, i != tile_.left_patches);
-      walk.is_last = !same(right, i + 1 != tile_.left_patches);
-    }
-  }
-  ECMV_GPU_DEVICE int cells_of_element(uint32_t first) const {
-    const uint32_t patch = patch_bits(first);
-    int cells = 0;
-    for (uint32_t i = first; i < tile_.patches && (i == first || i != tile_.left_patches); ++i) {
-      const uint32_t other = patch_bits(i);
-      if (((other ^ patch) & 0x7FFF) != 0) break;
-      cells += other >> 15 != 0 ? -1 : 1;
-    }
-    return cells;
-  }
+  using Patches = TilePatches<is_float(kForm), cell_bits(kForm), kLanesForm.placed>;
 
   // Raw bits of one batch are in use while those of the next one are loaded.
   static constexpr int kSegmentRawBytes = static_cast<int>(raw_bytes_of_segment(kSymbolCols, kForm));
@@ -325,32 +155,6 @@ class TileLanes {
   static constexpr int kLoadsOfBatch = kLanesForm.halves ? 2 : 1, kStepQuads = kBatchQuads / kLoadsOfBatch;
   static_assert(kBatchWords % kLoadsOfBatch == 0);
   static_assert(kBatches % 2 == 0);
-
-  static constexpr int kPatchesAhead = 4;
-  // Some patches a lane, from number `first` of the tile on, and signs and mantissas of their elements.
-  template <int kCount>
-  struct FloatPatches {
-    uint32_t bits[kCount], sign[kCount];
-  };
-  template <int kCount = kPatchesAhead>
-  ECMV_GPU_DEVICE FloatPatches<kCount> float_patches(uint32_t first) const {
-    const gpu::Pointer<const uint32_t> patches = gpu::cast<const uint32_t>(patches_) + tile_.first_patch;
-    const gpu::Pointer<const uint8_t> signs = signs_ + tile_.first_patch;
-    FloatPatches<kCount> of;
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kCount; ++k) {
-      const uint32_t i = first + patch_of(k);
-      of.bits[k] = i < tile_.patches ? patches[i] : 0;
-      of.sign[k] = i < tile_.patches ? signs[i] : 0;
-    }
-    return of;
-  }
-  template <typename F>
-  ECMV_GPU_DEVICE static void for_each_filled(uint32_t left, F f) {
-    ECMV_GPU_NO_UNROLL
-    for (int k = 0; k < kPatchesAhead && static_cast<uint32_t>(k * kLanes) < left; ++k) f(k);
-  }
-  ECMV_GPU_DEVICE static uint32_t patch_of(int k) { return static_cast<uint32_t>(k * kLanes + LaneGroup::lane()); }
 
   ECMV_GPU_DEVICE int ring_bits() const { return kShifted ? hidden_.ring_bits : kRingBits; }
 
@@ -488,12 +292,10 @@ class TileLanes {
     }
   }
 
-  gpu::Pointer<const uint16_t> patches_;
-  gpu::Pointer<const uint8_t> signs_;  // of floats
   const Hidden& hidden_;
   CodeRing<kLanesForm.lean> ring_;
   gpu::SharedWords lane_ring_;
-  TileState<kBatchWords, kPatchesAhead> tile_;
+  TileState<kBatchWords> tile_;
   int first_col_ = 0, segments_ = 0;
 };
 

@@ -49,7 +49,7 @@ struct RowsPiece {
   // Decodes segment s, of which the codes are there, and calls use(first column in the tile, columns) whenever the piece is
   // full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
   template <typename Use>
-  ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, typename TileOf::PatchWalk& patches, Use use) {
+  ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, PatchWalk& patches, Use use) {
     gpu::uint4 chunk{};
     const auto put = [&](int quad) { put_chunk(tile, s, quad, chunk, patches, use); };
     if constexpr (TileOf::kF8) {
@@ -92,7 +92,7 @@ struct RowsPiece {
   }
   // `quad` is the last one of a chunk.
   template <typename Use>
-  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, typename TileOf::PatchWalk& patches,
+  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, PatchWalk& patches,
                                  Use use) {
     const int end_col = s * TileOf::kSegmentCols + quad * 4 + 4, in_piece = (end_col - 1) % kCols;
     if (!kFloats && lowest != 0)

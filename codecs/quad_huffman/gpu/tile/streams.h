@@ -1,4 +1,4 @@
-// What lane groups read: the sections of a matrix, a table in shared memory, patches.
+// What lane groups read: the sections of a matrix, and a table in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/memory.h"
 #include "codecs/quad_huffman/format.h"
-#include "codecs/quad_huffman/gpu/tile/placed_patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 namespace gpu = backends::gpu;
+using LaneGroup = gpu::Lanes<kLanes>;
 
 struct Streams {
   gpu::Pointer<const gpu::uint4> tiles;
@@ -71,54 +71,6 @@ ECMV_GPU_DEVICE Windows windows_of(const gpu::SharedWords& ring, uint32_t positi
   const uint32_t middle = ring.at<kLineBytes>(line);
   return {gpu::funnel_shift_right(ring.arriving_at<0>(line), middle, position),
           gpu::funnel_shift_right(middle, ring.arriving_at<2 * kLineBytes>(line), position)};
-}
-
-// A tile's patches in the order of their columns, 32 at a time, a lane each, and the 32 after them.
-inline constexpr int kNoCol = 1 << 20;
-struct PatchWalk {
-  uint32_t first = 0;                    // of the 32
-  uint32_t patch = 0, ahead = 0;         // this lane's
-  int col = kNoCol;                      // its column in the tile, kNoCol once it is applied
-  int applied = 0;                       // of the 32
-  bool is_first = true, is_last = true;  // of its element's
-};
-ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
-
-// A tile in work.
-template <int kBatchWords, int kPatchesAhead>
-struct TileState {
-  gpu::Pointer<const std::byte> raw;  // of the segment in work
-  uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
-  uint32_t first_patch, left_patches, patches;  // of strips: packets
-  uint32_t position;                            // in bits; of shifted windows less the shift
-  uint16_t patches_ahead[kPatchesAhead];
-  Packet packet;  // of strips, in their place
-  PlacedPatches placed;
-};
-
-// Where the element is, its exponent, and the one that is coded in its place.
-struct PatchWord {
-  int row, col;
-  uint32_t exponent, substitute;
-};
-ECMV_GPU_DEVICE PatchWord patch_word(uint32_t bits) {
-  return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols), bits >> 16 & 255,
-          bits >> 24};
-}
-
-// Patches of floats and their signs to the L2, but for what is behind the section's last 16 whole bytes.
-ECMV_GPU_DEVICE void prefetch_patches(const Streams& streams, uint32_t first, uint32_t count) {
-  if (gpu::Lanes<kLanes>::lane() != 0 || count == 0) return;
-  const int64_t size = (kPatchWordBytes + 1) * streams.patch_count;
-  const auto prefetch = [&](int64_t begin, int64_t end) {
-    begin = begin / 16 * 16;
-    end = end + 15 < size ? (end + 15) / 16 * 16 : size / 16 * 16;
-    if (begin < end)
-      gpu::prefetch_l2(gpu::cast<const std::byte>(streams.patches) + begin, static_cast<int>(end - begin));
-  };
-  const int64_t from = first, to = from + count, signs = kPatchWordBytes * streams.patch_count;
-  prefetch(kPatchWordBytes * from, kPatchWordBytes * to);
-  prefetch(signs + from, signs + to);
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

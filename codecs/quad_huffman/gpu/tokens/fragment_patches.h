@@ -127,7 +127,7 @@ ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool t
 template <typename TileOf, typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, int power, const Numbers& numbers, float (&sums)[kTiles][4]) {
   if constexpr (TileOf::kFloats) {
-    tile.deal_float_patches([&](bool has, const PatchWord& patch, uint32_t sign) {
+    tile.deal_patches([&](bool has, const PatchWord& patch, uint32_t sign) {
       multiply_float_patches(has, patch.row, patch.col, patch_numbers<TileOf>(patch, sign, power), numbers, sums);
     });
   } else {

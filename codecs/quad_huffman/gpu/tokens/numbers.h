@@ -2,6 +2,7 @@
 // very small numbers, and the largest number and the sum of each token's columns.
 #pragma once
 
+#include "backends/gpu/products/row_units.h"
 #include "backends/gpu/products/token_units.h"
 #include "codecs/quad_huffman/gpu/prologue.h"
 

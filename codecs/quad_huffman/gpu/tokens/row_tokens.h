@@ -54,7 +54,7 @@ ECMV_GPU_DEVICE void add_patches(bool has, int row, int col, float change, gpu::
 template <typename TileOf, int kTiles>
 ECMV_GPU_DEVICE void add_float_patches(const TileOf& tile, gpu::Pointer<const std::byte> tokens, int tile_bytes,
                                        float (&products)[kTiles][4]) {
-  tile.deal_float_patches([&](bool has, const PatchWord& patch, uint32_t sign) {
+  tile.deal_patches([&](bool has, const PatchWord& patch, uint32_t sign) {
     const PatchNumbers numbers = patch_numbers<TileOf>(patch, sign, 0);
     add_patches(has, patch.row, patch.col, gpu::float_of(numbers.gains << 16) + gpu::float_of(numbers.loses << 16),
                 tokens, tile_bytes, products);
