@@ -53,18 +53,18 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(quads::kQuadMostWaves* gpu::kLargestWave,
                        [&](int chunk, uint32_t symbols) { out[chunk * LaneGroup::size()] = symbols; });
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 template <typename Tables>
 quads::QuadLaunch launch_of(const backends::Policy& policy, Layers layers, const backends::Place& place) {
   return quads::quad_launch<Tables>(policy, *layers[0].matrix, layout_of(layers[0].matrix->shape), place);
 }
 template <typename Tables>
-backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   return quads::QuadDecode{launch_of<Tables>(policy, layers, place), decode<Tables>};
 }
 template <typename Tables>
-backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   return {quads::QuadMultiply{launch_of<Tables>(policy, layers, place), matvec<Tables>}, {.requantises = true}};
 }
 

@@ -38,7 +38,7 @@ std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
                    std::to_string(device.shared_bytes) + ".";
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 // ---- container
 
@@ -72,7 +72,7 @@ struct ContainerDecode {
   }
 };
 
-backends::BoundKernel bind_container(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_container(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   using namespace container;
   const backends::CompressedView& matrix = *layers[0].matrix;
   const auto& values = policy.as<ContainerPolicy>();
@@ -195,17 +195,17 @@ using TokensPasses = std::array<TokensPass, 4>;  // of 1, 2, 4 and 8 tokens
 struct TilesProduct {
   Tiles tiles;
   TokensPasses passes;
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const int64_t rows = tiles.stored.rows;
     if (tiles.empty()) {  // rows without columns: all sums are 0
-      gpu::launch(segments_gpu::add_segments, a_thread_each(args.batch * rows), stream, args.y, 0, 0, args.y,
-                  args.batch * rows);
+      gpu::launch(segments_gpu::add_segments, a_thread_each(batch * rows), stream, args.y, 0, 0, args.y, batch * rows);
       return;
     }
     const segments_gpu::Matrix laid_out = tiles.lay_out(stream, args.scratch);
     const bool whole_rows = laid_out.segments == 1;
-    for (int first = 0; first < args.batch; first += kTokensAtOnce) {
-      const int tokens = std::min(kTokensAtOnce, args.batch - first);
+    for (int first = 0; first < batch; first += kTokensAtOnce) {
+      const int tokens = std::min(kTokensAtOnce, batch - first);
       float* const y = args.y + first * rows;
       float* const partial = whole_rows ? y : reinterpret_cast<float*>(args.scratch + tiles.table_bytes());
       const TokensPass& pass = passes[tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3];
@@ -238,7 +238,7 @@ std::string refuses_segments_product(const backends::CompressedView& matrix, con
 // The registers of 48 waves would not do.
 constexpr int kResidentF8 = 2;
 
-backends::BoundKernel bind_segments_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_segments_decode(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const auto& values = policy.as<SegmentPolicy>();
   const Tiles tiles(*layers[0].matrix, values.bits, place);
   const bool bf16 = is_bf16(layers[0].matrix->type);
@@ -258,7 +258,8 @@ TokensPass pass_without_rings(const Tiles& tiles) {
   return {segments_gpu::multiply<kBits, kTokens, kResident>, tiles.shape_without_rings(kResident)};
 }
 
-backends::BoundKernel bind_segments_product(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_segments_product(const backends::Policy& policy, Layers layers, int batch,
+                                            backends::Place& place) {
   const Tiles tiles(*layers[0].matrix, policy.as<SegmentPolicy>().bits, place);
   const auto passes = backends::with_policy<kSegmentPolicies>(policy, [&](auto i) -> TokensPasses {
     constexpr int kBits = kSegmentPolicies[i].bits;
@@ -267,7 +268,7 @@ backends::BoundKernel bind_segments_product(const backends::Policy& policy, Laye
             pass_without_rings<kBits, 4, kResidentOfTokens>(tiles),
             pass_without_rings<kBits, 8, kResidentOfTokens>(tiles)};
   });
-  return {TilesProduct{tiles, passes}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
+  return {TilesProduct{tiles, passes, batch}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
 }
 
 // ---- segments through rings
@@ -298,7 +299,7 @@ gpu::LaunchShape rings_shape(const Tiles& tiles, const RingPolicy& policy) {
                      segments_gpu::ring_bytes_of(policy.bits, policy.threads));
 }
 
-backends::BoundKernel bind_rings_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_rings_decode(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const auto& values = policy.as<RingPolicy>();
   const Tiles tiles(*layers[0].matrix, values.bits, place);
   const auto kernel = backends::with_policy<kRingPolicies>(policy, [](auto i) -> decltype(TilesDecode::kernel) {
@@ -307,7 +308,8 @@ backends::BoundKernel bind_rings_decode(const backends::Policy& policy, Layers l
   return {TilesDecode{tiles, kernel, rings_shape(tiles, values)}, {.scratch_bytes = tiles.table_bytes()}};
 }
 
-backends::BoundKernel bind_rings_product(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_rings_product(const backends::Policy& policy, Layers layers, int batch,
+                                         backends::Place& place) {
   const auto& values = policy.as<RingPolicy>();
   const Tiles tiles(*layers[0].matrix, values.bits, place);
   const auto passes = backends::with_policy<kRingPolicies>(policy, [&](auto i) -> TokensPasses {
@@ -319,7 +321,7 @@ backends::BoundKernel bind_rings_product(const backends::Policy& policy, Layers 
             pass_without_rings<kBits, 4, kResidentOfTokens>(tiles),
             pass_without_rings<kBits, 8, kResidentOfTokens>(tiles)};
   });
-  return {TilesProduct{tiles, passes}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
+  return {TilesProduct{tiles, passes, batch}, {.scratch_bytes = tiles.table_bytes() + tiles.partial_bytes()}};
 }
 
 // ---- tokens of bf16
@@ -342,51 +344,47 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
 // A batch that does not fit is multiplied in halves.
 struct TokenProduct {
   Tiles tiles;
-  const segments_gpu::TokenPolicy* policy;
-  bool bf16, early;
-  int64_t shared_bytes;
+  gpu::TokenParts<segments_gpu::SizedLayout> parts;
+  bool together, bf16, early;
 
-  segments_gpu::SizedLayout place(int batch) const {
-    return segments_gpu::place_tokens(*policy, {tiles.stored.rows, tiles.stored.cols}, tiles.stored.segment_cols, batch,
-                                      tiles.compute_units, shared_bytes);
-  }
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const segments_gpu::Matrix laid_out = tiles.lay_out(stream, args.scratch);
     float* const partial = reinterpret_cast<float*>(args.scratch + tiles.sums_place());
-    int most = args.batch;
-    while (place(most).bytes == 0) most = (most + 1) / 2;
-    for (int first = 0; first < args.batch; first += most) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(most, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const auto [layout, bytes] = place(tokens.batch);
+    parts.each([&](int first, int batch, const segments_gpu::SizedLayout& sized) {
+      const segments_gpu::TokenLayout& layout = sized.layout;
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
       float* const y = args.y + first * args.y_stride;
-      tokens.y = layout.shares > 1 ? partial : y;
-      if (policy->together)
+      if (layout.shares > 1) tokens.y = partial;
+      if (together)
         gpu::enqueue_token_blocks<gpu::Bf16Elements>(
             stream, tokens, tiles.stored.cols, 8 * gpu::token_tiles(tokens.batch, true),
             reinterpret_cast<std::byte*>(partial) + gpu::share_scratch_bytes(layout.shares, tiles.stored.rows),
             tiles.compute_units, early);
       const int64_t groups = tiles.stored.rows / segments::kGroupRows,
                     row_blocks = (groups + layout.row_groups - 1) / layout.row_groups;
-      gpu::launch(bf16 ? segments_gpu::token_kernel<true>(policy->together, tokens.batch)
-                       : segments_gpu::token_kernel<false>(policy->together, tokens.batch),
-                  {row_blocks * layout.shares, layout.row_groups * layout.parts * segments::kGroupRows, bytes, early},
-                  stream, laid_out, layout, tokens);
+      gpu::launch(
+          bf16 ? segments_gpu::token_kernel<true>(together, tokens.batch)
+               : segments_gpu::token_kernel<false>(together, tokens.batch),
+          {row_blocks * layout.shares, layout.row_groups * layout.parts * segments::kGroupRows, sized.bytes, early},
+          stream, laid_out, layout, tokens);
       gpu::enqueue_add_shares(stream, reinterpret_cast<const std::byte*>(partial), layout.shares,
                               tokens.batch * tokens.rows, y, tiles.compute_units, early);
-    }
+    });
   }
 };
 
-backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   const backends::DeviceInfo& device = place.device();
   const auto& policy = named.as<segments_gpu::TokenPolicy>();
   const Tiles tiles(matrix, policy.bits, place);
   const int shares =
       segments_gpu::divide_tokens(policy, matrix.shape, tiles.stored.segment_cols, device.compute_units).shares;
-  return {TokenProduct{tiles, &policy, is_bf16(matrix.type), gpu::have_early_launches(device), device.shared_bytes},
+  const auto parts = gpu::halved_token_parts(batch, [&](int tokens) {
+    return segments_gpu::place_tokens(policy, matrix.shape, tiles.stored.segment_cols, tokens, device.compute_units,
+                                      device.shared_bytes);
+  });
+  return {TokenProduct{tiles, parts, policy.together, is_bf16(matrix.type), gpu::have_early_launches(device)},
           {.scratch_bytes = tiles.sums_place() + gpu::share_scratch_bytes(shares, matrix.shape.rows) +
                             (policy.together ? gpu::token_blocks_bytes(matrix.shape.cols) : 0),
            .rounding = gpu::token_rounding(matrix.shape.cols, policy.lane_groups + shares)}};

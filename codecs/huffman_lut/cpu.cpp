@@ -70,7 +70,7 @@ void run(const single_level::Stored& stored, const Args& args) {
 }
 
 template <typename Args>
-backends::BoundKernel bind_tuples(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_tuples(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return single_level::bind_tuples<Args>(*layers[0].matrix, run<4, Args>, run<8, Args>, run<16, Args>);
 }
 

@@ -36,7 +36,7 @@ std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& device) {
 
 // ---- hierarchical
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 struct TablePolicy : backends::Policy {
   bool pairs;  // a table of short codes, two a look-up, before the others
@@ -123,12 +123,12 @@ struct Fused {
 
 constexpr int64_t kGapsScratchBytes = kEntryBytes + kPairTableBytes + kLastThreadBytes;
 
-backends::BoundKernel bind_two_phase(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_two_phase(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const Gaps bound(*layers[0].matrix, policy, place.device());
   return {TwoPhase{bound, bound.pairs ? gaps::two_phase<true> : gaps::two_phase<false>},
           {.scratch_bytes = kGapsScratchBytes}};
 }
-backends::BoundKernel bind_fused(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_fused(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const Gaps bound(*layers[0].matrix, policy, place.device());
   return {Fused{bound, bound.pairs ? gaps::fused<true> : gaps::fused<false>, layers[0].matrix->shape},
           {.scratch_bytes = kGapsScratchBytes, .requantises = true}};
@@ -268,12 +268,12 @@ struct TuplesMatvec {
   }
 };
 
-backends::BoundKernel bind_tuples_decode(const backends::Policy& policy, Layers layers, backends::Place&) {
+backends::BoundKernel bind_tuples_decode(const backends::Policy& policy, Layers layers, int, backends::Place&) {
   const TuplesForm form = form_of(*layers[0].matrix);
   const Tuples bound(*layers[0].matrix, form, policy, false);
   return {TuplesDecode{bound, form.decode}, {.scratch_bytes = bound.scratch_bytes()}};
 }
-backends::BoundKernel bind_tuples_matvec(const backends::Policy& policy, Layers layers, backends::Place&) {
+backends::BoundKernel bind_tuples_matvec(const backends::Policy& policy, Layers layers, int, backends::Place&) {
   const TuplesForm form = form_of(*layers[0].matrix);
   const Tuples bound(*layers[0].matrix, form, policy, true);
   return {TuplesMatvec{bound, form.matvec}, {.scratch_bytes = bound.scratch_bytes(), .requantises = true}};

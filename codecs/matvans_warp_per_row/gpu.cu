@@ -221,8 +221,7 @@ struct Multiply {
 };
 
 template <typename Body, bool kRequantises>
-backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                           backends::Place& place) {
+backends::BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return {Body{launch_shape(matrix.shape.rows, place.device(), policy), stream_of(matrix)},
           {.requantises = kRequantises}};

@@ -84,7 +84,7 @@ std::string refuses(const CompressedView& matrix, const backends::DeviceInfo& de
   return misaligned(alignments, kChunkAlignBytes);
 }
 
-backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Calls& calls = library().calls(method_of(*matrix.settings));
   const Cut cut(matrix.shape.elements() * datasets::element_bytes(matrix.type), *matrix.settings);

@@ -302,15 +302,15 @@ struct Decode {
   }
 };
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   const backends::CompressedView& view = *layers[0].matrix;
   Decode bound{matrix_of(view), nullptr};
   with_layout(view, [&](auto bits, auto chunk) { bound.kernel = decode<decltype(bits)::value, decltype(chunk)>; });
   return bound;
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   return {policy.as<ProductPolicy>().product(*layers[0].matrix, place.device()), {.requantises = true}};
 }
 
@@ -340,7 +340,7 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
 // A field and what its records add are as large as the element together, where the fields' range holds 0.
 // `kScaled`: with scales of groups of columns.
 template <const auto& kPolicies, bool kScaled>
-backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   return with_bits(bits_of(view), [&](auto bits) -> backends::BoundKernel {
@@ -354,7 +354,8 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<cons
                                           matrix.records};
       const auto bind = [&](const auto& of) {
         return gpu::bind_token_product<kPolicies>(
-            policy, of, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, place.device(),
+            policy, of, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, batch,
+            place.device(),
             {.more_roundings = static_cast<int>(view.shape.cols) + (kScaled ? 1 : 0),
              .offset = lowest <= 0 && highest >= 0 ? 0.0 : 2.0 * std::max(std::abs(lowest), std::abs(highest))});
       };

@@ -360,12 +360,12 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(open_packed(*layers[0].matrix));
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, open_packed(*layers[0].matrix));
 }
 

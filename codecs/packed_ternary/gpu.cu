@@ -232,8 +232,7 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
   return "";
 }
 
-backends::BoundKernel bind(const backends::Policy& named, std::span<const backends::Layer> layers,
-                           backends::Place& place) {
+backends::BoundKernel bind(const backends::Policy& named, backends::Layers layers, int, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   const auto& policy = named.as<BlockPolicy>();
   const backends::DeviceInfo& device = place.device();
@@ -242,7 +241,7 @@ backends::BoundKernel bind(const backends::Policy& named, std::span<const backen
           {.requantises = true}};
 }
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return Decode{matrix.sections[kCodes].bytes.data(), matrix.shape};
 }

@@ -142,25 +142,23 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo&, con
   return !kPlain && is_strips(view) ? "The kernel takes rows and fragments; these are strips." : "";
 }
 
-backends::BoundKernel bind_plain_decode(const backends::Policy&, std::span<const backends::Layer> layers,
-                                        backends::Place&) {
+backends::BoundKernel bind_plain_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
   return backends::cpu::CopyRows{view.sections[kRaw].bytes.data(),
                                  view.shape.cols * datasets::element_bytes(view.type)};
 }
-backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
-                                        backends::Place&) {
-  return MultiplyPlain<backends::cpu::dense_matvec_scalar>(*layers[0].matrix);
+backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
+  return PlainProduct<backends::cpu::dense_matvec_scalar>(*layers[0].matrix);
 }
 
 backends::KernelFacts facts_of(const Stored& stored) { return {.rows_per_block = stored.tile_rows()}; }
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const Stored stored = open_stored(*layers[0].matrix);
   if (stored.form.floats) return {Decode<true>{stored}, facts_of(stored)};
   return {Decode<false>{stored}, facts_of(stored)};
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const Stored stored = open_stored(*layers[0].matrix);
   return {Multiply{stored}, facts_of(stored)};
 }

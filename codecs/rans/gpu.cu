@@ -321,8 +321,7 @@ void choose_lanes(int lanes, Body& body) {
 
 // The grid of a matrix without elements is empty: there is nothing to decode.
 template <class Body, class Table>
-backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                           backends::Place& place) {
+backends::BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   const auto& values = policy.as<TablePolicy>();
   const Layout layout = layout_of(matrix.shape, *matrix.settings);

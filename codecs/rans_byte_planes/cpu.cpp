@@ -50,6 +50,7 @@ struct DecodeFloats {
 struct MultiplyFloats {
   StoredMatrix matrix;
   Layout layout;
+  int batch;
   int64_t row_offset() const { return (layout.rows_per_block * layout.cols + 63) / 64 * 64; }
   void operator()(void*, const backends::MatmulArgs& args) const {
     const auto [begin, end] = args.rows;
@@ -66,8 +67,8 @@ struct MultiplyFloats {
       }
       for (int64_t r = 0; r < rows; ++r) {
         join(exponents + r * cols, matrix.fractions + (row + r) * cols, cols, elements);
-        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride,
-                                           args.batch, args.y + row + r, args.y_stride);
+        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride, batch,
+                                           args.y + row + r, args.y_stride);
       }
     }
   }
@@ -96,7 +97,7 @@ struct Multiply {
   }
 };
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   if (matrix.type == datasets::ElementType::i8)
@@ -104,16 +105,16 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
   return {DecodeFloats{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   return {Multiply{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matmul(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings)};
+  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings), batch};
   return {body,
           {.rows_per_block = body.layout.rows_per_block, .scratch_bytes = body.row_offset() + 2 * body.layout.cols}};
 }

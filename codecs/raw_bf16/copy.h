@@ -7,8 +7,7 @@
 
 namespace ecmv::codecs::raw_bf16 {
 
-inline backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers,
-                                       backends::Place&) {
+inline backends::BoundKernel bind_copy(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), 2 * matrix.shape.cols};
 }

@@ -6,7 +6,7 @@
 namespace ecmv::codecs::raw_f8 {
 namespace {
 
-backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_copy(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
 }

@@ -10,16 +10,16 @@ namespace {
 
 namespace gpu = backends::gpu;
 
-backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_copy(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::CopyElements{matrix.sections[kElements].bytes.data(), matrix.shape.elements()};
 }
 
-backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::bind_token_product<gpu::kTokenPolicies>(
-      policy, gpu::F8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape},
+      policy, gpu::F8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape}, batch,
       place.device());
 }
 std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,

@@ -81,7 +81,7 @@ gpu::LaunchShape one_thread_each(int64_t count) {
   return {(count + kThreadsOfBlock - 1) / kThreadsOfBlock, kThreadsOfBlock, 0};
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 struct Convert {
   const float* elements;
@@ -100,7 +100,7 @@ struct ConvertHalves {
   }
 };
 
-backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_convert(const backends::Policy&, Layers layers, int, backends::Place&) {
   if (layers[0].matrix->type != datasets::ElementType::i8)
     return ConvertHalves{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
   return Convert{elements_of(*layers[0].matrix), layers[0].matrix->shape.elements()};
@@ -121,7 +121,7 @@ struct WavePerRow {
   }
 };
 
-backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const datasets::Shape shape = layers[0].matrix->shape;
   const int waves = policy.as<WavePolicy>().waves;
   return {WavePerRow{elements_of(*layers[0].matrix),
@@ -151,7 +151,7 @@ struct Blas {
   }
 };
 
-backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, int, backends::Place&) {
   const Blas blas{elements_of(*layers[0].matrix), layers[0].matrix->shape};
   return {blas, {.scratch_bytes = blas.scratch_bytes(), .requantises = true}};
 }

@@ -102,10 +102,10 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
 
@@ -113,27 +113,29 @@ std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceI
   return why_not_int8(matrix);
 }
 
-backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_panels(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::bind_panels(policy, {datasets::ElementType::f32, matrix.sections[kElements].bytes.data(),
-                                             4 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true});
+  return backends::cpu::bind_panels(policy,
+                                    {datasets::ElementType::f32, matrix.sections[kElements].bytes.data(),
+                                     4 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true},
+                                    batch);
 }
 
 // Tokens of bf16 become float32 in the scratch first.
 struct Blas {
   const float* elements;
   datasets::Shape shape;
-  int threads;
+  int threads, batch;
   void operator()(void*, const backends::MatmulArgs& args) const {
     const float* x = args.x;
     if (args.x_bf16 != nullptr) {
       float* const widened = reinterpret_cast<float*>(args.scratch);
-      for (int64_t i = 0; i < args.batch * args.x_stride; ++i) widened[i] = backends::cpu::bf16_number(args.x_bf16[i]);
+      for (int64_t i = 0; i < batch * args.x_stride; ++i) widened[i] = backends::cpu::bf16_number(args.x_bf16[i]);
       x = widened;
     }
     backends::cpu::sgemm({elements + args.rows.begin * shape.cols, args.rows.count(), shape.cols, x, args.x_stride,
-                          args.batch, args.y + args.rows.begin, args.y_stride, threads});
+                          batch, args.y + args.rows.begin, args.y_stride, threads});
   }
 };
 
@@ -141,14 +143,13 @@ std::string refuses_blas(const CompressedView& matrix, const backends::DeviceInf
   return backends::cpu::why_no_sgemm(matrix.shape);
 }
 template <backends::Activations kActivations>
-backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_blas(const backends::Policy& policy, backends::Layers layers, int batch,
                                 backends::Place& place) {
   const bool own_threads = policy.as<backends::cpu::BlasPolicy>().own_threads;
   const datasets::Shape shape = layers[0].matrix->shape;
   // x_stride is less than 64 numbers more than cols.
-  const int64_t widened_bytes =
-      kActivations == backends::Activations::f32 ? 0 : 4 * backends::kMaxBatch * (shape.cols + 64);
-  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
+  const int64_t widened_bytes = kActivations == backends::Activations::f32 ? 0 : 4 * batch * (shape.cols + 64);
+  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1, batch},
           {.rows_per_block = own_threads ? shape.rows : 1,
            .scratch_bytes = widened_bytes,
            .rounding = backends::cpu::kSgemmRounding}};

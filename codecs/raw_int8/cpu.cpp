@@ -16,11 +16,11 @@ struct Multiply {
   }
 };
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return Multiply{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 

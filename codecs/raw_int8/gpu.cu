@@ -269,8 +269,7 @@ std::string chain_refuses(const backends::CompressedView& matrix, const backends
   return "";
 }
 
-backends::BoundKernel bind_chain(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                 backends::Place& place) {
+backends::BoundKernel bind_chain(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
   const backends::DeviceInfo& device = place.device();
   const auto& form = policy.as<ChainPolicy>();
   Chain bound{};
@@ -319,24 +318,24 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
   return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 template <typename Body>
-backends::BoundKernel bind(const backends::Policy&, Layers layers, backends::Place& place) {
+backends::BoundKernel bind(const backends::Policy&, Layers layers, int, backends::Place& place) {
   return {Body{matrix_of(layers[0], place)}, {.requantises = true}};
 }
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::CopyElements{matrix.sections[kElements].bytes.data(), matrix.shape.elements()};
 }
-backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const auto& tuned = policy.as<TunedPolicy>();
   return {Tuned{matrix_of(layers[0], place, tuned.early), tuned.launch}, {.requantises = true}};
 }
-backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_wave_per_row(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   return {WavePerRow{matrix_of(layers[0], place), policy.as<WavePolicy>().waves}, {.requantises = true}};
 }
-backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const int columns = policy.as<BlasPolicy>().columns;
   const DenseMatrix matrix = matrix_of(layers[0], place);
   int8_t* wide_x = columns == 1 ? nullptr : reinterpret_cast<int8_t*>(place.zeroed(columns * matrix.shape.cols));
@@ -344,17 +343,18 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, Layers layers, b
   return {blas, {.scratch_bytes = blas.scratch_bytes(), .requantises = true}};
 }
 
-backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::bind_token_product<gpu::kTokenPolicies>(
-      policy, gpu::Int8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape},
+      policy, gpu::Int8Elements{}, {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape}, batch,
       place.device());
 }
-backends::BoundKernel bind_scaled_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_scaled_tokens(const backends::Policy& policy, Layers layers, int batch,
+                                         backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return gpu::bind_token_product<gpu::kScaledTokenPolicies>(
       policy, gpu::ScaledElements(gpu::Int8Elements{}, gpu::column_scales_of(layers[0].scales)),
-      {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape}, place.device());
+      {matrix.sections[kElements].bytes.data(), matrix.shape.cols, matrix.shape}, batch, place.device());
 }
 std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {

@@ -47,12 +47,11 @@ namespace {
 
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, *layers[0].matrix);
 }
 

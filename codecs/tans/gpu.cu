@@ -341,15 +341,15 @@ Body body_of(const backends::CompressedView& matrix, const Layout& layout, const
   return body;
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_decode(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (layout.blocks == 0) return DecodeNothing{};
   return {body_of<Decode>(matrix, layout, place.device(), policy), {.scratch_bytes = kTableBytes}};
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   if (layout.blocks == 0) return {StoreZeros{matrix.shape.rows}, {.requantises = true}};

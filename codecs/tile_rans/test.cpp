@@ -50,7 +50,7 @@ TEST_CASE(
               if (targets != 1) hwy::SetSupportedTargetsForTest(rest & -rest);
               INFO(settings.to_string() << " " << tests::describe(matrix) << " batch " << batch << " " << backend);
               std::vector<float> y(product.y.size(), 1e30f);
-              const backends::BoundKernel bound = tests::bind_on_cpu(kernel, view);
+              const backends::BoundKernel bound = tests::bind_on_cpu(kernel, view, batch);
               hwy::AlignedVector<std::byte> scratch(static_cast<size_t>(bound.facts.scratch_bytes));
               // The second tile row first.
               const int64_t rows = matrix.shape.rows;
@@ -58,7 +58,6 @@ TEST_CASE(
               for (const backends::Rows part : {backends::Rows{middle, rows}, backends::Rows{0, middle}})
                 if (part.count() > 0)
                   bound.enqueue(nullptr, backends::MatmulArgs{.rows = part,
-                                                              .batch = batch,
                                                               .x = product.x.data(),
                                                               .x_stride = product.x_stride,
                                                               .y = y.data(),

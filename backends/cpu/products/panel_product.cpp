@@ -287,13 +287,12 @@ HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t step
       }
 }
 
-void PackTokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {
+void PackTokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed) {
   uint32_t* const words = reinterpret_cast<uint32_t*>(packed);
   const bool halves = args.x_bf16 != nullptr;
   const int64_t steps = form == PanelForm::widened ? cols : (cols + 1) / 2,
                 packed_steps = PackedSteps(steps, form == PanelForm::tiles ? kTileSteps : 4);
-  const auto pack = [&](const auto& load)
-                        HWY_ATTR { Pack(load, args.x_stride, args.batch, steps, packed_steps, words); };
+  const auto pack = [&](const auto& load) HWY_ATTR { Pack(load, args.x_stride, batch, steps, packed_steps, words); };
   if (form == PanelForm::widened)
     halves ? pack(FloatsOfHalves{args.x_bf16}) : pack(FloatsOfFloats{args.x});
   else
@@ -345,8 +344,8 @@ bool takes(PanelForm form, datasets::ElementType type) {
   return form == PanelForm::tiles && datasets::element_bytes(type) == 1;
 }
 
-void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {
-  HWY_DYNAMIC_DISPATCH(PackTokens)(form, args, cols, packed);
+void pack_tokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed) {
+  HWY_DYNAMIC_DISPATCH(PackTokens)(form, args, batch, cols, packed);
 }
 
 void store_sums(const PanelSums& sums, int64_t rows, int batch, float* y, int64_t y_stride) {
@@ -373,20 +372,21 @@ namespace {
 struct Panels {
   PanelRows matrix;
   PanelForm form;
+  int batch;
   void operator()(void*, const MatmulArgs& args) const {
     PanelRows part = matrix;
     part.elements += args.rows.begin * matrix.row_bytes;
     part.rows = args.rows.count();
-    pack_tokens(form, args, matrix.cols, args.scratch);
-    multiply_panels(form, part, args.scratch, args.batch, args.y + args.rows.begin, args.y_stride);
+    pack_tokens(form, args, batch, matrix.cols, args.scratch);
+    multiply_panels(form, part, args.scratch, batch, args.y + args.rows.begin, args.y_stride);
   }
 };
 
 }  // namespace
 
-BoundKernel bind_panels(const Policy& policy, const PanelRows& rows) {
+BoundKernel bind_panels(const Policy& policy, const PanelRows& rows, int batch) {
   const PanelForm form = policy.as<PanelPolicy>().form;
-  return {Panels{rows, form},
+  return {Panels{rows, form, batch},
           {.rows_per_block = 8, .scratch_bytes = packed_bytes(rows.cols), .rounding = panel_rounding(form)}};
 }
 

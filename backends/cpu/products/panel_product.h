@@ -39,7 +39,7 @@ ProductRounding panel_rounding(PanelForm form);
 int64_t packed_bytes(int64_t cols);
 
 // Packs the tokens of `args`, of float32 or bf16. Pairs need numbers of bf16.
-void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed);
+void pack_tokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed);
 
 // Rows whose elements are of a type that why_no_float_product (exact_product.h) and `takes` let pass.
 struct PanelRows {
@@ -77,6 +77,6 @@ inline constexpr PanelPolicy kPanels[] = {{{"widened"}, PanelForm::widened},
                                           {{"pairs"}, PanelForm::pairs},
                                           {{"pair_dots"}, PanelForm::pair_dots},
                                           {{"tiles"}, PanelForm::tiles}};
-BoundKernel bind_panels(const Policy& policy, const PanelRows& rows);
+BoundKernel bind_panels(const Policy& policy, const PanelRows& rows, int batch);
 
 }  // namespace ecmv::backends::cpu

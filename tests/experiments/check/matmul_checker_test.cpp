@@ -1,0 +1,176 @@
+// The check of float products is tested to catch: kernels that are wrong in one result, skip one, write beyond the end
+// or scribble on the tokens; lossy codecs, elements without products, batches of several sizes.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+
+#include "experiments/check/products.h"
+#include "experiments/config/experiment.h"
+#include "experiments/run/run.h"
+#include "tests/experiments/test_codecs.h"
+#include "tests/test_matrices.h"
+
+using namespace ecmv;
+using namespace ecmv::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+using reports::Status;
+
+namespace {
+
+// Each is right but for one thing.
+void tokens_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  if (args.rows.begin == 0) args.y[(batch - 1) * args.y_stride + 2] += 1;
+}
+void tokens_all_but_one(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch - 1);
+}
+void tokens_beyond_the_end(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  if (args.rows.end == stored.shape.rows) args.y[batch * args.y_stride] = 1;
+}
+void scribble_on_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  const_cast<float*>(args.x)[0] = 0.5f;
+}
+void scribble_past_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  const_cast<float*>(args.x)[args.x_stride - 1] = 0.5f;
+}
+void tokens_wrongly_later(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  if (args.rows.begin == 0 && ++calls_made > right_calls) args.y[0] += 1;
+}
+void tokens_rounded(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  for (int64_t i = 0; i < batch * args.y_stride; ++i) args.y[i] *= 1.0001f;
+}
+void one_weight_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {  // by 1, in row 2
+  multiply_tokens(stored, args, batch);
+  for (int token = 0; token < batch && args.rows.begin == 0; ++token)
+    args.y[token * args.y_stride + 2] += args.x[token * args.x_stride + 77];
+}
+backends::BoundKernel bind_rounding_much(const backends::Policy& policy, backends::Layers layers, int batch,
+                                         backends::Place& place) {
+  backends::BoundKernel bound = bind<tokens_rounded>(policy, layers, batch, place);
+  bound.facts.rounding.narrowing = 1e-4;
+  return bound;
+}
+
+const std::string kInt8 = "{source: gaussian, sigma: 4, d: 33, layers: 3}";
+const std::string kFloats = "{source: llm_like, d: 32, layers: 2}";
+
+struct Outcome {
+  std::vector<reports::CaseRecord> records;
+  experiments::RunSummary summary;
+};
+
+Outcome run(const codecs::Codec& codec, const std::vector<backends::Kernel>& kernels, const std::string& data = kInt8,
+            const std::string& batches = "5") {
+  const std::vector<codecs::CodecEntry> codecs = {{"test", &codec, kernels, {}}};
+  const std::string config =
+      "schema: 1\nname: checker\nmeasure: {repetitions: 2, min_time: 0.0001}\nexperiments:\n  - data: " + data +
+      "\n    codecs: test\n    kernels: {backend: scalar, threads: 1, op: matmul, batch: " + batches + "}\n";
+  const experiments::Experiment experiment = experiments::parse_experiment(config, "checker", {}, codecs);
+  Outcome outcome;
+  experiments::RunOptions options;
+  options.codecs = codecs;
+  options.on_case = [&](const reports::CaseRecord& record) { outcome.records.push_back(record); };
+  outcome.summary = experiments::run_experiment(experiment, options);
+  REQUIRE(!outcome.records.empty());
+  return outcome;
+}
+
+void expect(const Outcome& outcome, Status status, const std::string& reason) {
+  for (const reports::CaseRecord& record : outcome.records) {
+    CHECK(record.status == status);
+    CHECK_THAT(record.reason, ContainsSubstring(reason));
+    if (status != Status::ok) CHECK(record.time.samples_s.empty());  // a number that was not verified is not kept
+  }
+}
+
+}  // namespace
+
+TEST_CASE("right float products of every batch are ok, timed and say how much of the bound they used") {
+  const Outcome outcome = run(make_codec(), {make_kernel<multiply_tokens>()}, kInt8, "[1, 5, 64]");
+  expect(outcome, Status::ok, "");
+  REQUIRE(outcome.records.size() == 3);
+  for (const reports::CaseRecord& record : outcome.records) {
+    CHECK_THAT(record.check.outputs, StartsWith("within the bound of float32 sums, the largest error is "));
+    CHECK(record.check.guards == "intact");
+    CHECK(record.time.samples_s.size() == 2);
+    CHECK(record.time.elements == 3 * 33 * 33);
+    CHECK(record.kernel.op == "matmul");
+    CHECK_FALSE(record.kernel.unfused);
+  }
+  CHECK(outcome.records[0].kernel.batch == 1);
+  CHECK(outcome.records[2].kernel.batch == 64);
+}
+
+TEST_CASE("float products that break a promise are incorrect, with row, token and bound") {
+  expect(run(make_codec(), {make_kernel<tokens_wrongly>()}), Status::incorrect, "layer 0: row 2, token 4 is ");
+  expect(run(make_codec(), {make_kernel<tokens_wrongly>()}), Status::incorrect, "further away than the bound");
+  expect(run(make_codec(), {make_kernel<tokens_all_but_one>()}), Status::incorrect, "nan instead of");
+  expect(run(make_codec(), {make_kernel<scribble_on_tokens>()}), Status::incorrect, "");
+  calls_made = 0;
+  right_calls = 3;  // those of tier 2a
+  expect(run(make_codec(), {make_kernel<tokens_wrongly_later>()}), Status::incorrect, "layer 0: row 0, token 0");
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the process at the write itself
+  expect(run(make_codec(), {make_kernel<tokens_beyond_the_end>()}), Status::incorrect,
+         "wrote outside the products of layer 0");
+#endif
+  expect(run(make_codec(), {make_kernel<scribble_past_tokens>()}), Status::incorrect,
+         "wrote to the tokens of layer 0, past them or outside them");
+}
+
+TEST_CASE("one wrong weight that hides in the bound of long rows shows with sparse tokens") {
+  const std::string data = "{source: gaussian, sigma: 4, shapes: [[33, 4096]], layers: 1}";
+  for (const char* batch : {"1", "3", "16"}) {
+    expect(run(make_codec(), {make_kernel<multiply_tokens>()}, data, batch), Status::ok, "");
+    expect(run(make_codec(), {make_kernel<one_weight_wrongly>()}, data, batch), Status::incorrect,
+           "layer 0, sparse tokens: row 2, token ");
+  }
+}
+
+TEST_CASE("a kernel is held to the bound that it states, and no other") {
+  backends::Kernel kernel = make_kernel<tokens_rounded>();
+  expect(run(make_codec(), {kernel}), Status::incorrect, "further away than the bound");
+  kernel.bind = bind_rounding_much;
+  expect(run(make_codec(), {kernel}), Status::ok, "");
+}
+
+TEST_CASE(
+    "unfused float products are made by the reference decoder or a decode kernel, of floats and of lossy codecs too") {
+  const Outcome outcome = run(make_codec(), {}, kFloats);
+  expect(outcome, Status::ok, "");
+  CHECK(outcome.records[0].kernel.variant == "reference");
+  CHECK(outcome.records[0].kernel.unfused);
+  expect(run(make_codec(), {make_kernel<tests::decode>()}), Status::ok, "");
+  expect(run(make_codec(), {make_kernel<decode_all_but_one>()}), Status::incorrect, "layer 0: row 32, token 0");
+  codecs::Codec lossy = make_codec();
+  lossy.lossless = false;
+  lossy.encode = store_even;
+  lossy.error_bound = within_one;
+  expect(run(lossy, {make_kernel<multiply_tokens>()}), Status::ok, "");  // held to what the reference decoder made
+  expect(run(lossy, {make_kernel<tokens_wrongly>()}), Status::incorrect, "layer 0: row 2, token 4");
+}
+
+TEST_CASE("elements that float32 does not hold have no products") {
+  expect(run(make_codec(), {make_kernel<multiply_tokens>()}, "{source: workload, workload: union_find, type: i32}"),
+         Status::refused, "float32 holds exactly");
+}
+
+TEST_CASE("tokens depend on seed, layer, token and column alone") {
+  const std::vector<datasets::Matrix> matrices = {gaussian_matrix({2, 7}, 4), gaussian_matrix({3, 40}, 4)};
+  const auto large = experiments::compute_reference_products(matrices, 1, 64),
+             small = experiments::compute_reference_products(std::span(matrices).first(1), 1, 3);
+  CHECK(small.tokens[0] == large.first_tokens(3)[0]);
+  CHECK(experiments::compute_reference_products(matrices, 2, 1).tokens[0] != large.first_tokens(1)[0]);
+  CHECK(std::equal(small.layers[0].sums.begin(), small.layers[0].sums.end(), large.layers[0].sums.begin()));
+  double sum = 0, squares = 0;
+  for (const float x : large.tokens[1]) sum += x, squares += x * x;
+  CHECK(std::fabs(sum / 2560) < 0.1);
+  CHECK(std::fabs(squares / 2560 - 1) < 0.1);
+}
