@@ -140,7 +140,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix
 
 // Row groups that are divided among blocks are 1.16 times as fast at 18944 x 3584, whose 592 leave the fifth round of 132 multiprocessors
 // half empty, and up to 3 % slower where they come out even (H200: 4096 x 12288, 5760 x 2880, 8192 x 8192).
-constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1, false}, {{{"groups32_split"}, 32, 32, 1}, 1, true}};
+constexpr UnitsPolicy kPolicies[] = {
+    {{{"groups32"}, 32, 32, 1}, 1, false},
+    {{{"groups32_split"}, 32, 32, 1}, 1, true},
+#ifdef ECMV_SEARCH
+    // 1.11 times as fast at 8192 x 28672, whose columns leave one share no room for copies of the table
+    // (2026-11-25-h200/batch_llm), and 1.04 times at 5760 x 2880. Fragments are as fast or faster at both.
+    {{{"groups32_shares4"}, 32, 32, 1}, 4, false},
+    {{{"groups16_fit2"}, 16, 32, 2}, 1, false},
+#endif
+};
 
 UnitsPlan plan_pair(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
                     const backends::DeviceInfo& device) {

@@ -7,6 +7,8 @@
 // layer: H200, 16384 x 16384, sigma 1.)
 #pragma once
 
+#include <type_traits>
+
 #include "backends/gpu/bits.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/gpu/tile/streams.h"
@@ -115,10 +117,12 @@ template <bool kFloats, int kCellBits, bool kPlaced>
 class TilePatches {
  public:
   // Some patches a lane, and signs and mantissas of their elements where these are floats.
-  template <int kCount>
+  template <int kCount, typename Bits = uint32_t>
   struct Batch {
-    uint32_t bits[kCount], sign[kCount];
+    Bits bits[kCount];
+    uint32_t sign[kCount];
   };
+  using StoredBits = std::conditional_t<kFloats, uint32_t, uint16_t>;
 
   // Calls f for this lane's patches: f(row, column of the tile, what is added to the element) for int8 elements, each of one
   // cell, of which an element may have several; f(patch, sign and mantissa of its element: a byte) for floats. The first ones
@@ -137,7 +141,7 @@ class TilePatches {
       const auto batch = load<kPatchesAhead>(first);
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < count_) visit(first + patch_of(k), batch.bits[k], batch.sign[k], f);
+        if (first + patch_of(k) < count_) visit(first + patch_of(k), batch.bits[k], kFloats ? batch.sign[k] : 0, f);
     }
   }
   // The same in all lanes at once: f(whether this lane has one, ...). Later ones of int8 elements are loaded while those before
@@ -272,8 +276,8 @@ class TilePatches {
   }
   // From number `first` of the tile on.
   template <int kCount>
-  ECMV_GPU_DEVICE Batch<kCount> load(uint32_t first) const {
-    Batch<kCount> batch;
+  ECMV_GPU_DEVICE Batch<kCount, StoredBits> load(uint32_t first) const {
+    Batch<kCount, StoredBits> batch;
     ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k) {
       const uint32_t i = first + patch_of(k);
@@ -283,8 +287,7 @@ class TilePatches {
         batch.bits[k] = i < count_ ? patches[i] : 0;
         batch.sign[k] = i < count_ ? signs[i] : 0;
       } else {
-        batch.bits[k] = i < count_ ? patches_[first_ + i] : 0;
-        batch.sign[k] = 0;
+        if (i < count_) batch.bits[k] = patches_[first_ + i];
       }
     }
     return batch;
